@@ -1,0 +1,21 @@
+"""Runs the recorder: ``python3 -m schedperf_collectors``, and the zipapp's first file.
+
+Every Python since 2.6 can read this file, so that an old one says what is wrong.
+"""
+
+import signal
+import sys
+
+# The package promises 3.9; this file meets whatever is installed.
+if sys.version_info < (3, 9):  # noqa: UP036
+    sys.stderr.write("schedperf: error: this is Python " + sys.version.split()[0])
+    sys.stderr.write("; run it with Python 3.9 or newer\n")
+    sys.exit(2)
+
+# Until the recorder takes care of Ctrl-C itself, it simply ends.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from schedperf_collectors._cli import main  # noqa: E402 # see above
+
+if __name__ == "__main__":
+    sys.exit(main())

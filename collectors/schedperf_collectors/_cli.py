@@ -1,0 +1,176 @@
+"""Runs the recorder from a command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schedperf_collectors import __version__
+from schedperf_collectors._ab import Setting, ab
+from schedperf_collectors._captures import check_options
+from schedperf_collectors._doctor import examine_all, format_text, to_json
+from schedperf_collectors._errors import RecordError
+from schedperf_collectors._options import COMMANDS, Parser, make_parser
+from schedperf_collectors._plan import check_placeholders, cross_points, fill
+from schedperf_collectors._progress import Progress
+from schedperf_collectors._record import Target, record
+from schedperf_collectors._session import Request
+
+# A shell reports a program that a signal ended with this much more.
+_BY_SIGNAL = 128
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the recorder; return its exit status."""
+    try:
+        _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except RecordError as error:
+        kind = "" if error.exit_status > _BY_SIGNAL else "error: "
+        sys.stderr.write(f"schedperf: {kind}{error}\n")
+        return error.exit_status
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; that is no error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BY_SIGNAL + signal.SIGPIPE
+    return 0
+
+
+def _run(arguments: Sequence[str]) -> None:
+    prog = Path(sys.argv[0]).name
+    prog = prog if prog.endswith(".pyz") else "schedperf"
+    name = _parse_name(arguments[:1], prog)
+    before, command = _split(arguments[1:])
+    options, unknown = make_parser(name, prog).parse_known_args(before)
+    if unknown:
+        raise RecordError(f"{unknown[0]}: no such option; put the command at the end, after --")
+    if name == "doctor":
+        _run_doctor(options)
+        return
+    request = _request(options, command)
+    progress = Progress(options.events, quiet=options.quiet)
+    collectors = tuple(options.collectors)
+    if name == "record":
+        _check_command(request)
+        record(request, _target(options), collectors, progress)
+    else:
+        ab(request, _settings(options), collectors, progress, force=options.force)
+
+
+def _parse_name(arguments: Sequence[str], prog: str) -> str:
+    parser = Parser(
+        prog=prog,
+        description="Records what a benchmark does on this machine.",
+        epilog="\n".join(f"  {name:<10}{one.summary}" for name, one in COMMANDS.items()),
+        usage=f"{prog} COMMAND [OPTIONS]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"schedperf {__version__}")
+    parser.add_argument("name", choices=COMMANDS, metavar="COMMAND", help="one of those below")
+    return str(parser.parse_args(arguments).name)
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what stands before and after the first ``--``."""
+    before = list(arguments)
+    if "--" not in before:
+        return before, []
+    index = before.index("--")
+    return before[:index], before[index + 1 :]
+
+
+def _request(options: argparse.Namespace, command: Sequence[str]) -> Request:
+    if not command:
+        raise RecordError("there is no command; put it at the end, after --")
+    points = cross_points(options.point)
+    check_placeholders(command, [name for name, _ in options.point])
+    seed = options.seed
+    return Request(
+        template=tuple(command),
+        points=tuple(points),
+        runs=options.runs,
+        instrumented=options.instrumented,
+        warmup=options.warmup,
+        seed=random.SystemRandom().getrandbits(32) if seed is None else seed,
+        metrics=tuple(options.metric),
+        vary=tuple(options.vary),
+        options=_collector_options(options),
+    )
+
+
+def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, str]]:
+    settings = list(options.set)
+    # Two options have names of their own because everyone needs them.
+    if options.kernel_files is not None:
+        folder = str(Path(options.kernel_files).absolute())
+        settings += [("host", "kernel_files", folder), ("layout", "kernel_files", folder)]
+    if options.timeout is not None:
+        settings.append(("workload", "timeout_s", str(options.timeout)))
+    return _group(settings)
+
+
+def _group(settings: Sequence[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]]:
+    grouped: dict[str, dict[str, str]] = {}
+    for collector, name, value in settings:
+        grouped.setdefault(collector, {})[name] = value
+    check_options(grouped)
+    return grouped
+
+
+def _check_command(request: Request) -> None:
+    """Refuse a program that does not exist before anything is recorded."""
+    for point in request.points:
+        program = fill(request.template[:1], point)[0]
+        if shutil.which(program) is None:
+            raise RecordError(f"{program}: no such program; install it or give its path")
+
+
+def _target(options: argparse.Namespace) -> Target:
+    if options.append is not None and options.label is not None:
+        raise RecordError("--label: the bundle of --append has a label; leave it out")
+    return Target(
+        path=options.append or options.output,
+        append=options.append is not None,
+        force=options.force,
+        label=options.label,
+    )
+
+
+def _settings(options: argparse.Namespace) -> list[Setting]:
+    values: Mapping[str, Any] = vars(options)
+    return [
+        Setting(
+            name=side,
+            path=_side_path(values, side),
+            label=values[f"{side}_label"],
+            setup=values[f"{side}_setup"],
+            teardown=values[f"{side}_teardown"],
+        )
+        for side in ("base", "new")
+    ]
+
+
+def _side_path(values: Mapping[str, Any], side: str) -> Path:
+    place: str | None = values["output"]
+    named: Path | None = values[side]
+    if (place is None) == (named is None):
+        raise RecordError("name either -o PLACE or --base FILE and --new FILE; see --help")
+    if named is not None:
+        return named
+    assert place is not None
+    if place.endswith("/") or Path(place).is_dir():
+        return Path(place, f"{side}.tar")
+    return Path(f"{place}-{side}.tar")
+
+
+def _run_doctor(options: argparse.Namespace) -> None:
+    examined = examine_all(_group(options.set))
+    sys.stdout.write(to_json(examined) if options.json else format_text(examined))

@@ -1,0 +1,120 @@
+"""``doctor``: which collectors can run here, tried and not guessed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedperf_collectors import __version__
+from schedperf_collectors._base import Capture, Collector, all_collectors
+from schedperf_collectors._captures import (
+    TRIAL_COMMAND,
+    Captured,
+    Options,
+    Staging,
+    capture_boot,
+    try_run_collectors,
+)
+from schedperf_collectors._isolate import FAILED, OK, Result
+from schedperf_collectors._progress import say_outcome
+from schedperf_collectors._signals import signals
+from schedperf_collectors.workload import run_workload
+
+SCHEMA = "schedperf/doctor/1"
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What one collector did when it was tried.
+
+    :param size_bytes: of what it brought; None unless ok
+    """
+
+    collector: Collector
+    result: Result
+    size_bytes: int | None
+
+
+def examine_all(options: Options) -> list[Examined]:
+    """Try every collector, run collectors around a short workload.
+
+    :raises Interrupted: a signal came
+    """
+    with signals, Staging() as staging:
+        return [_examine(one, staging, options) for one in all_collectors().values()]
+
+
+def _examine(collector: Collector, staging: Staging, options: Options) -> Examined:
+    if collector.scope == "workload":
+        return _examine_workload(collector, staging)
+    if collector.scope == "boot":
+        captured = capture_boot(collector, staging, os.getpid(), options)
+    else:
+        captured = try_run_collectors([collector], staging, options)[0]
+    return Examined(collector, captured.result, _size(captured))
+
+
+def _examine_workload(collector: Collector, staging: Staging) -> Examined:
+    capture = Capture(staging.folder(), os.getpid(), {"command": TRIAL_COMMAND})
+    outcome = run_workload(capture)
+    if outcome.succeeded:
+        return Examined(collector, Result(OK, seconds=outcome.wall_s), 0)
+    return Examined(collector, Result(FAILED, say_outcome(outcome)), None)
+
+
+def _size(captured: Captured) -> int | None:
+    if captured.result.status != OK:
+        return None
+    return sum(path.stat().st_size for _, path in captured.files)
+
+
+def to_json(examined: Sequence[Examined]) -> str:
+    """Return the whole examination as JSON, for programs."""
+    record = {
+        "schema": SCHEMA,
+        "tool_version": __version__,
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "collectors": [_row(one) for one in examined],
+    }
+    return json.dumps(record, indent=1) + "\n"
+
+
+def _row(one: Examined) -> Mapping[str, Any]:
+    collector, result = one.collector, one.result
+    return {
+        "name": collector.name,
+        "summary": collector.summary,
+        "scope": collector.scope,
+        "intrusive": collector.intrusive,
+        "default": collector.default,
+        "needs": collector.needs,
+        "package": collector.package or None,
+        "cost": collector.cost,
+        "status": result.status,
+        "reason": result.reason,
+        "remedy": result.remedy,
+        "seconds": result.seconds,
+        "bytes": one.size_bytes,
+    }
+
+
+def format_text(examined: Sequence[Examined]) -> str:
+    """Return the examination for people, one collector a paragraph."""
+    lines = [f"schedperf {__version__}, Python {platform.python_version()}, {platform.release()}"]
+    for one in examined:
+        collector, result = one.collector, one.result
+        took = "" if result.seconds is None else f" ({result.seconds:.2f} s)"
+        lines.append(f"{collector.name:<14} {result.status}{took}: {collector.summary}")
+        if result.reason:
+            lines.append(f"{'':<14} why: {result.reason}")
+        if result.remedy:
+            lines.append(f"{'':<14} remedy: {result.remedy}")
+        needs = ", ".join(collector.needs) or "nothing"
+        intrusive = ", intrusive" if collector.intrusive else ""
+        lines.append(f"{'':<14} needs {needs}; costs {collector.cost}{intrusive}")
+    return "\n".join(lines) + "\n"

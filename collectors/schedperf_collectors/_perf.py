@@ -1,0 +1,203 @@
+"""Running perf around a workload: known to be on before it starts, ended with SIGINT after it.
+
+perf is started with its events off and told through a pipe to enable them
+(``-D -1 --control fd:…``, in perf since 5.10); its answer is the proof that it
+counts. A perf without that option is given a moment instead, and the capture
+says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO
+
+from schedperf_collectors._base import Skipped
+from schedperf_collectors._system import c_locale, last_line
+
+# Opening an event on each of 512 CPUs and reading all of /proc takes seconds, more under emulation.
+READY_TIMEOUT_S = 60.0
+# After SIGINT perf record reads the build ids of all that was mapped.
+STOP_TIMEOUT_S = 120.0
+# How long a perf that cannot answer gets to open its events; 0.15 s were measured on 2 CPUs.
+SETTLE_S = 1.0
+POLL_S = 0.02
+# perf writes its file and then dies of the SIGINT; older ones exit with 0 or 130.
+GOOD_STATUS = (0, -int(signal.SIGINT), 130)
+# prctl(2): the signal that a child gets when its parent dies.
+PR_SET_PDEATHSIG = 1
+
+PARANOID_REMEDY = "run as root, or sysctl kernel.perf_event_paranoid=-1"
+# What perf prints when perf_event_open or tracefs is closed to this user, in old and new versions.
+DENIED = ("perf_event_paranoid", "No permission", "Permission denied", "Operation not permitted")
+
+
+class PerfFailed(Exception):
+    """perf ended with an error; the message is the line in which it says why."""
+
+
+@dataclass
+class Recording:
+    """One perf that is running.
+
+    :param acknowledged: perf said that its events are enabled; False: it was given time instead
+    :param stderr: what perf printed, once it has ended
+    """
+
+    acknowledged: bool
+    stderr: str = ""
+
+
+@contextmanager
+def perf_running(command: Sequence[str]) -> Iterator[Recording]:
+    """Run perf, for the time of a ``with`` block.
+
+    :param command: program and options, without a workload
+    :raises Skipped: this user may not use perf
+    :raises PerfFailed: perf ended with an error, before or after the block
+    """
+    with tempfile.TemporaryFile() as stderr, _control_pipes() as control:
+        process, recording = _start(command, stderr, control)
+        try:
+            yield recording
+        finally:
+            status = _stop(process)
+        recording.stderr = _text_of(stderr)
+        if status not in GOOD_STATUS:
+            raise failure(recording.stderr, status)
+
+
+def perf_output(command: Sequence[str]) -> str:
+    """Run a perf that ends by itself and return what it prints on standard error.
+
+    :raises Skipped: this user may not use perf
+    :raises PerfFailed: perf ended with an error or not at all
+    """
+    try:
+        done = subprocess.run(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=c_locale(),
+            timeout=READY_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise PerfFailed(f"{' '.join(command[:2])}: no answer in {READY_TIMEOUT_S:g} s") from None
+    stderr = done.stderr.decode("utf-8", "replace")
+    if done.returncode != 0:
+        raise failure(stderr, done.returncode)
+    return stderr
+
+
+def failure(stderr: str, status: int) -> Exception:
+    """Return what to raise when perf failed: :class:`Skipped` where this user may not use it."""
+    if any(sign in stderr for sign in DENIED):
+        return Skipped("perf is not permitted to this user", PARANOID_REMEDY)
+    return PerfFailed(f"perf: exit status {status}: {_reason(stderr)}")
+
+
+def _reason(stderr: str) -> str:
+    # Advice and usage follow the line that says what is wrong, so the last line is not it.
+    lines = [line.strip() for line in stderr.splitlines()]
+    for index, line in enumerate(lines):
+        if line.startswith("event syntax error"):
+            return line
+        if line.startswith("Error:"):
+            return line[len("Error:") :].strip() or next(filter(None, lines[index + 1 :]), line)
+    return last_line(stderr)
+
+
+@dataclass
+class _Control:
+    # Ends of two pipes: perf reads commands from ``read`` and answers into ``ack_write``.
+    read: int
+    write: int
+    ack_read: int
+    ack_write: int
+
+
+@contextmanager
+def _control_pipes() -> Iterator[_Control]:
+    # They stay open until perf has ended: perf record 6.1 gives up ("Thread and evlist pollfd
+    # index mismatch") and leaves an empty file when the other end of its control pipe is closed.
+    control = _Control(*os.pipe(), *os.pipe())
+    try:
+        yield control
+    finally:
+        for descriptor in (control.read, control.write, control.ack_read, control.ack_write):
+            os.close(descriptor)
+
+
+def _start(
+    command: Sequence[str], stderr: IO[bytes], control: _Control
+) -> tuple[subprocess.Popen[bytes], Recording]:
+    options = ["-D", "-1", "--control", f"fd:{control.read},{control.ack_write}"]
+    process = _spawn([*command, *options], stderr, (control.read, control.ack_write))
+    os.write(control.write, b"enable\n")
+    if _answers(control.ack_read, process):
+        return process, Recording(acknowledged=True)
+    status = _stop(process)
+    if "unknown option" in _text_of(stderr).lower():
+        stderr.seek(0)
+        stderr.truncate()
+        process = _spawn(command, stderr, ())
+        time.sleep(SETTLE_S)
+        if process.poll() is None:
+            return process, Recording(acknowledged=False)
+        status = process.wait()
+    raise failure(_text_of(stderr), status)
+
+
+def _answers(ack: int, process: subprocess.Popen[bytes]) -> bool:
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        if select.select([ack], [], [], POLL_S)[0]:
+            return os.read(ack, 16).startswith(b"ack")
+    return False
+
+
+def _spawn(
+    command: Sequence[str], stderr: IO[bytes], pass_fds: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    # A session of its own, so that Ctrl-C does not end perf before the workload; SIGINT when
+    # this process dies, so that perf does not record for ever.
+    libc = ctypes.CDLL(None)
+
+    def end_with_parent() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGINT))
+
+    return subprocess.Popen(
+        list(command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        env=c_locale(),
+        pass_fds=tuple(pass_fds),
+        start_new_session=True,
+        preexec_fn=end_with_parent,  # noqa: PLW1509 # a collector's process has one thread
+    )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> int:
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    try:
+        return process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def _text_of(stderr: IO[bytes]) -> str:
+    stderr.seek(0)
+    return stderr.read().decode("utf-8", "replace")

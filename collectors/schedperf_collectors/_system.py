@@ -1,0 +1,290 @@
+"""Reading the machine under test: files of /proc and /sys, the kernel log, programs.
+
+What cannot be had is an :class:`Unavailable` whose reason can stand in a
+bundle as it is: ``/sys/kernel/debug/sched/features: permission denied``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Callable, TypeVar
+
+# Files of /proc and /sys are a few kB; only kallsyms and BTF are larger and say so themselves.
+TEXT_LIMIT_BYTES = 4 << 20
+# /proc/sys refuses to read more than KMALLOC_MAX_SIZE (4 MB) at once.
+CHUNK_BYTES = 1 << 16
+# One record of /dev/kmsg is at most CONSOLE_EXT_LOG_MAX (kernel/printk/internal.h, 8 kB).
+KMSG_RECORD_BYTES = 8192
+# The largest log buffer is 2^25 bytes (LOG_BUF_SHIFT, init/Kconfig); its records are fewer.
+KMSG_RECORDS = 1 << 20
+# Programs that only print their version answer in 20 ms, in 1 s under emulation.
+COMMAND_TIMEOUT_S = 5.0
+# The widest CPU list that a kernel prints: NR_CPUS of any distribution is far below.
+CPUS_LIMIT = 1 << 16
+
+X86_MACHINES = ("x86_64", "i686", "i386")
+
+Value = TypeVar("Value")
+# What finds the values of one group of host.json; a finder raises Unavailable.
+Finders = dict[str, Callable[[], object]]
+
+
+class Unavailable(Exception):
+    """A value cannot be had here.
+
+    :param reason: why, one line, lower case, no full stop
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def unavailable(where: str, error: OSError) -> Unavailable:
+    """Say what the operating system answered: ``/proc/config.gz: no such file or directory``."""
+    return Unavailable(f"{where}: {(error.strerror or str(error)).lower()}")
+
+
+class System:
+    """The machine below one root folder.
+
+    :param root: "/" on a real machine; another folder shows the files of another machine
+    :param machine: what ``uname -m`` prints there
+    """
+
+    def __init__(self, root: Path = Path("/"), machine: str = "") -> None:
+        self.root = root
+        self.machine = machine or os.uname().machine
+        self._log: str | None = None
+
+    def path(self, name: str) -> Path:
+        """Return where the file that is called ``name`` ("/proc/version") over there lies here."""
+        return self.root / name.lstrip("/")
+
+    def exists(self, name: str) -> bool:
+        """Say whether a file or folder is there."""
+        try:
+            return self.path(name).exists()
+        except OSError:
+            return False
+
+    def bytes(self, name: str, limit: int = TEXT_LIMIT_BYTES) -> bytes:
+        """Read a whole file.
+
+        :raises Unavailable: it is not there, not readable, or larger than ``limit`` bytes
+        """
+        content = bytearray()
+        try:
+            with self.path(name).open("rb", buffering=0) as file:
+                while len(content) <= limit:
+                    chunk = file.read(CHUNK_BYTES)
+                    if not chunk:
+                        return bytes(content)
+                    content += chunk
+        except OSError as error:
+            raise unavailable(name, error) from error
+        raise Unavailable(f"{name}: larger than {limit} bytes")
+
+    def text(self, name: str) -> str:
+        """Read a small text file, without the white space around it.
+
+        :raises Unavailable: it is not there, not readable or empty
+        """
+        content = self.bytes(name).decode("utf-8", "replace").strip("\0 \t\r\n")
+        if not content:
+            raise Unavailable(f"{name}: empty")
+        return content
+
+    def first_text(self, *names: str) -> str:
+        """Read the first of several files that can be read; kernels move them.
+
+        :raises Unavailable: none can be read; the reason is the first one's
+        """
+        tried = [attempt(self.text, name) for name in names]
+        found = next((text for text, _ in tried if text is not None), None)
+        if found is None:
+            raise Unavailable(tried[0][1])
+        return found
+
+    def integer(self, *names: str) -> int:
+        """Read a file that holds one whole number; the first of several that can be read.
+
+        :raises Unavailable: none can be read, or there is no number in it
+        """
+        return to_integer(self.first_text(*names), names[0])
+
+    def names(self, folder: str, pattern: str) -> list[str]:
+        """List the entries of a folder whose whole name matches, as full names in natural order.
+
+        :raises Unavailable: the folder cannot be listed
+        """
+        try:
+            entries = [entry.name for entry in self.path(folder).iterdir()]
+        except OSError as error:
+            raise unavailable(folder, error) from error
+        found = sorted(filter(re.compile(pattern).fullmatch, entries), key=_natural)
+        return [f"{folder}/{name}" for name in found]
+
+    def kernel_log(self) -> str:
+        """Return the kernel's log of this boot, one message a line; a wrapped log lacks its start.
+
+        :raises Unavailable: the log is closed to this user
+        """
+        if self._log is None:
+            self._log = _read_kmsg(self.path("/dev/kmsg"))
+        return self._log
+
+
+def to_integer(text: str, where: str) -> int:
+    """Turn text into a whole number.
+
+    :raises Unavailable: it is none, or none that a signed 64-bit kernel variable holds
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        raise Unavailable(f"{where}: not a number: {text[:40]!r}") from None
+    if abs(number) >= 1 << 63:
+        raise Unavailable(f"{where}: more than 64 bits: {text[:40]!r}")
+    return number
+
+
+def to_float(text: str, where: str) -> float:
+    """Turn text into a number.
+
+    :raises Unavailable: it is none, or not finite
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise Unavailable(f"{where}: not a number: {text[:40]!r}")
+    return number
+
+
+def attempt(find: Callable[..., Value], *arguments: object) -> tuple[Value | None, str]:
+    """Call a function: its value and "", or None and the reason why the value is unavailable."""
+    try:
+        return find(*arguments), ""
+    except Unavailable as error:
+        return None, error.reason
+
+
+def or_none(find: Callable[[], Value]) -> Value | None:
+    """Call a function; None where it says that the value is unavailable."""
+    return attempt(find)[0]
+
+
+def bracketed(text: str, brackets: str = "[]") -> str:
+    """Return the chosen word of a kernel's list of words: ``always [madvise] never``.
+
+    :raises Unavailable: nothing is marked
+    """
+    opening, closing = map(re.escape, brackets)
+    found = re.search(f"{opening}([^{closing}\\s]+){closing}", text)
+    if not found:
+        raise Unavailable(f"no value is marked in {text[:40]!r}")
+    return found.group(1)
+
+
+def parse_cpu_list(text: str) -> list[int]:
+    """Parse a CPU list as the kernel prints it: ``0-2,8``.
+
+    :raises Unavailable: it is none
+    """
+    cpus: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
+        if not found:
+            raise Unavailable(f"not a list of cpus: {text[:40]!r}")
+        first, last = int(found.group(1)), int(found.group(2) or found.group(1))
+        if max(first, last) >= CPUS_LIMIT:
+            raise Unavailable(f"not a list of cpus: {text[:40]!r}")
+        cpus.extend(range(first, last + 1))
+    return cpus
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    # cpu10 comes after cpu9.
+    return [
+        (int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", name)
+    ]
+
+
+def _read_kmsg(path: Path) -> str:
+    # Each read of /dev/kmsg gives one record, "6,339,5140900,-;text\n key=value\n"; EPIPE says that
+    # the record was overwritten while we read, and the next read goes on after it.
+    lines: list[str] = []
+    try:
+        source = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            for _ in range(KMSG_RECORDS):
+                try:
+                    record = os.read(source, KMSG_RECORD_BYTES)
+                except BrokenPipeError:
+                    continue
+                except BlockingIOError:
+                    break
+                if not record:
+                    break
+                lines.append(record.decode("utf-8", "replace"))
+        finally:
+            os.close(source)
+    except OSError as error:
+        raise unavailable("/dev/kmsg", error) from error
+    messages = (line.partition(";") for line in "".join(lines).splitlines() if line[:1] != " ")
+    return "\n".join(text if separator else head for head, separator, text in messages)
+
+
+def run(command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> str:
+    """Run a program and return what it prints on either stream, in the C locale.
+
+    :raises Unavailable: it is not there, does not end in time, or fails
+    """
+    try:
+        done = subprocess.run(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=c_locale(),
+            timeout=timeout_s,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise Unavailable(f"{command[0]}: not on the PATH") from None
+    except OSError as error:
+        raise unavailable(command[0], error) from error
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{command[0]}: no answer in {timeout_s:g} s") from None
+    output = done.stdout.decode("utf-8", "replace").strip()
+    if done.returncode != 0:
+        raise Unavailable(f"{command[0]}: exit status {done.returncode}: {last_line(output)}")
+    return output
+
+
+def getconf(name: str) -> int:
+    """Ask the C library for a number that the hardware has, and the library may not know.
+
+    :raises Unavailable: it does not
+    """
+    number = to_integer(run(["getconf", name]), f"getconf {name}")
+    if number <= 0:
+        raise Unavailable(f"getconf {name}: not known")
+    return number
+
+
+def last_line(text: str) -> str:
+    """Return the last line that says something; "" where none does."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def c_locale() -> dict[str, str]:
+    """Return the environment in which tools print English text and decimal points."""
+    return {**os.environ, "LC_ALL": "C", "LANGUAGE": ""}

@@ -1,0 +1,215 @@
+"""The machine, its kernel and their state: everything that a maintainer asks back.
+
+``host.json`` holds plain values in groups, and ``missing``, which says of each
+value that is null why it could not be had::
+
+    {"kernel": {"release": "6.1.0", "build_id": null, …}, …,
+     "missing": {"kernel.build_id": "/sys/kernel/notes: no such file or directory"}}
+
+Nothing here changes the machine's state, and nothing is mounted to look better.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from contextlib import suppress
+from typing import Callable
+
+from schedperf_collectors._base import Capture, collector
+from schedperf_collectors._host_cpu import (
+    cpu_finders,
+    cpufreq_finders,
+    cpuidle_finders,
+    missing_levels,
+    topology_finders,
+)
+from schedperf_collectors._host_kernel import cgroup_finders, kernel_finders, sched_finders
+from schedperf_collectors._system import (
+    Finders,
+    System,
+    Unavailable,
+    attempt,
+    bracketed,
+    or_none,
+    run,
+    to_float,
+    to_integer,
+)
+from schedperf_collectors._virtualisation import Virtualisation, detect_virtualisation, dmi_text
+
+CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
+THERMAL = "/sys/class/thermal"
+# How each tool says its version. hackbench has no option for it, but its help does.
+TOOLS = {
+    "perf": ("perf", "--version"),
+    "hackbench": ("hackbench", "--help"),
+    "stress-ng": ("stress-ng", "--version"),
+    "pahole": ("pahole", "--version"),
+    "bpftool": ("bpftool", "version"),
+}
+# A tool that needs longer than this costs its version, not the recording.
+TOOL_TIMEOUT_S = 2.0
+
+
+@collector(scope="boot", place="", cost="20 kB, 0.2 s")
+def host(capture: Capture) -> None:
+    """Describe the machine, the kernel and their settings; option: kernel_files (a folder)."""
+    facts = describe_host(System(), capture)
+    (capture.folder / "host.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def describe_host(system: System, capture: Capture) -> dict[str, dict[str, object]]:
+    """Return host.json's groups of any system."""
+    described: dict[str, dict[str, object]] = {}
+    missing: dict[str, object] = {}
+    for group, finders in _groups(system, capture).items():
+        described[group] = {}
+        for key, find in finders.items():
+            described[group][key], reason = attempt(find)
+            if reason:
+                missing[f"{group}.{key}"] = reason
+    missing.update(missing_levels(described["topology"]["cpus"]))
+    return {**described, "missing": missing}
+
+
+def _groups(system: System, capture: Capture) -> dict[str, Finders]:
+    return {
+        "kernel": kernel_finders(system, capture.options),
+        "cpu": cpu_finders(system),
+        "topology": topology_finders(system),
+        "cpufreq": cpufreq_finders(system),
+        "cpuidle": cpuidle_finders(system),
+        "sched": sched_finders(system, capture.options),
+        "cgroup": cgroup_finders(system, capture.workload_pid),
+        "memory": _memory_finders(system),
+        "virtualisation": _virtualisation_finders(system),
+        "clock": {
+            "source": lambda: system.text(f"{CLOCKSOURCE}/current_clocksource"),
+            "available": lambda: system.text(f"{CLOCKSOURCE}/available_clocksource"),
+        },
+        "system": _system_finders(system),
+        "tools": {name: _tool_finder(command) for name, command in TOOLS.items()},
+        "state": _state_finders(system),
+    }
+
+
+def _memory_finders(system: System) -> Finders:
+    return {
+        "total_bytes": lambda: _meminfo(system, "MemTotal") * 1024,
+        "page_bytes": lambda: os.sysconf("SC_PAGE_SIZE"),
+        "thp": lambda: bracketed(system.text("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "swap_bytes": lambda: _meminfo(system, "SwapTotal") * 1024,
+        "hugepages": lambda: _meminfo(system, "HugePages_Total"),
+    }
+
+
+def _meminfo(system: System, name: str) -> int:
+    # In kB, HugePages_Total in pages.
+    found = re.search(rf"^{name}:\s*(\d+)", system.text("/proc/meminfo"), re.MULTILINE)
+    if not found:
+        raise Unavailable(f"/proc/meminfo: no {name}")
+    return to_integer(found.group(1), f"/proc/meminfo: {name}")
+
+
+def _virtualisation_finders(system: System) -> Finders:
+    found: Virtualisation = detect_virtualisation(system)
+
+    def known(value: object) -> object:
+        if value is None:
+            raise Unavailable(found.grounds)
+        return value
+
+    return {
+        "kind": lambda: known(found.kind),
+        "emulated": lambda: known(found.emulated),
+        "grounds": lambda: found.grounds,
+        "dmi": lambda: dmi_text(system),
+    }
+
+
+def _system_finders(system: System) -> Finders:
+    return {
+        "hostname": lambda: system.text("/proc/sys/kernel/hostname"),
+        "distro": lambda: _distro(system),
+        "libc": _libc,
+        "boot_id": lambda: system.text("/proc/sys/kernel/random/boot_id"),
+        # The id itself is private to the machine: machine-id(5).
+        "machine_id_sha256": lambda: hashlib.sha256(
+            system.text("/etc/machine-id").encode()
+        ).hexdigest(),
+    }
+
+
+def _distro(system: System) -> str:
+    text = system.first_text("/etc/os-release", "/usr/lib/os-release")
+    found = re.search(r"^PRETTY_NAME=[\"']?([^\"'\n]+)", text, re.MULTILINE)
+    if not found:
+        raise Unavailable("/etc/os-release: no PRETTY_NAME")
+    return found.group(1)
+
+
+def _libc() -> str:
+    name = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+    if not name:
+        raise Unavailable("the C library does not say its version")
+    return name
+
+
+def _tool_finder(command: tuple[str, ...]) -> Callable[[], str]:
+    def find() -> str:
+        output = run(command, TOOL_TIMEOUT_S)
+        with_number = (line.strip() for line in output.splitlines() if re.search(r"\d", line))
+        version = next(with_number, "")
+        if not version:
+            raise Unavailable(f"{command[0]}: prints no version")
+        return version
+
+    return find
+
+
+def _state_finders(system: System) -> Finders:
+    return {
+        "loadavg": lambda: [to_float(word, "/proc/loadavg") for word in _loadavg(system)[:3]],
+        "throttle_counts": lambda: {
+            level: sum(_throttle_counts(system, level)) for level in ("core", "package")
+        },
+        "uptime_s": lambda: to_float(system.text("/proc/uptime").partition(" ")[0], "/proc/uptime"),
+        "memory_available_bytes": lambda: _meminfo(system, "MemAvailable") * 1024,
+        "thermal": lambda: _temperatures(system),
+        "processes": lambda: to_integer(_loadavg(system)[3], "/proc/loadavg"),
+    }
+
+
+def _loadavg(system: System) -> list[str]:
+    # Averages over 1, 5 and 15 minutes and the number of tasks: proc(5).
+    text = system.text("/proc/loadavg")
+    found = re.fullmatch(r"(\S+) (\S+) (\S+) \d+/(\d+) \d+", text)
+    if not found:
+        raise Unavailable(f"/proc/loadavg: not as expected: {text[:40]!r}")
+    return list(found.groups())
+
+
+def _throttle_counts(system: System, level: str) -> list[int]:
+    cpus = "/sys/devices/system/cpu"
+    names = [f"{cpu}/thermal_throttle" for cpu in system.names(cpus, r"cpu\d+")]
+    counted = [f"{name}/{level}_throttle_count" for name in names if system.exists(name)]
+    if not counted:
+        raise Unavailable("no CPU counts its thermal throttling here")
+    return [system.integer(name) for name in counted]
+
+
+def _temperatures(system: System) -> dict[str, float]:
+    # Degrees Celsius by zone and type; several zones can be of one type.
+    zones = or_none(lambda: system.names(THERMAL, r"thermal_zone\d+"))
+    if not zones:
+        raise Unavailable("no thermal zones")
+    found: dict[str, float] = {}
+    for zone in zones:
+        # A zone whose sensor is asleep answers with an error.
+        with suppress(Unavailable):
+            name = f"{zone.rpartition('/')[2]} {system.text(f'{zone}/type')}"
+            found[name] = system.integer(f"{zone}/temp") / 1000
+    return found

@@ -1,0 +1,137 @@
+"""What says where the kernel's data lies: symbols, types, configuration, cacheline sizes.
+
+==============  ==========================================================
+System.map      of the running kernel, where one is found that belongs to it
+kallsyms        the running kernel's symbols with their addresses
+btf             types of the running kernel, with its per-CPU section
+config          the kernel's configuration
+percpu.txt      what the kernel log says of the per-CPU areas
+layout.json     cacheline sizes, and for each absent file why
+==============  ==========================================================
+
+The line size that the kernel was compiled for decides where variables are put,
+the hardware's decides what bounces; they can differ (arm64: 64 and 128)::
+
+    {"cacheline": {"compile_time_bytes": 64, "hardware_bytes": 64,
+                   "sources": {"compile_time": "CONFIG_X86_L1_CACHE_SHIFT=6",
+                               "hardware": "/sys/devices/system/cpu/cpu0/cache/…"}},
+     "notes": {"System.map": "/boot/System.map-6.1.0: no such file or directory"}}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from typing import Callable
+
+from schedperf_collectors._base import Capture, collector
+from schedperf_collectors._kernel_files import (
+    find_config,
+    find_system_map,
+    read_kallsyms,
+)
+from schedperf_collectors._system import System, Unavailable, attempt, getconf
+
+# 5 MB for a distribution's kernel.
+BTF_LIMIT_BYTES = 128 << 20
+PERCPU_LINE = re.compile(r"^(?:setup_percpu|percpu|pcpu-alloc): .*$", re.MULTILINE)
+# x86, arm, mips and loongarch compute L1_CACHE_BYTES from an option of the configuration.
+SHIFT_OPTION = re.compile(r"^(CONFIG_(?:[A-Z0-9]+_)?L1_CACHE_SHIFT)=(\d{1,2})$", re.MULTILINE)
+# Where asm/cache.h has a constant. arm64: 64 again since "arm64: Revert L1_CACHE_SHIFT back to 6
+# (64-byte cache line size)", v4.17.
+CONSTANT_LINE_BYTES = {
+    "aarch64": 64,
+    "ppc64": 128,
+    "ppc64le": 128,
+    "riscv64": 64,
+    "s390x": 256,
+}
+
+
+@collector(scope="boot", cost="10 to 30 MB before compression, 0.5 s")
+def layout(capture: Capture) -> None:
+    """Keep symbols, BTF, configuration and cacheline sizes; option: kernel_files (a folder)."""
+    capture_layout(System(), capture)
+
+
+def capture_layout(system: System, capture: Capture) -> None:
+    """Do the work of :func:`layout` on any system."""
+    notes: dict[str, str] = {}
+
+    def keep(name: str, content: Callable[[], bytes]) -> bytes:
+        kept, reason = attempt(content)
+        if kept is None:
+            notes[name] = reason
+            return b""
+        (capture.folder / name).write_bytes(kept)
+        return kept
+
+    kallsyms = keep("kallsyms", partial(read_kallsyms, system))
+    keep("System.map", lambda: find_system_map(system, capture.options, kallsyms))
+    keep("btf", partial(system.bytes, "/sys/kernel/btf/vmlinux", BTF_LIMIT_BYTES))
+    config = keep("config", lambda: bytes(find_config(system, capture.options)[0], "utf-8"))
+    keep("percpu.txt", partial(percpu_lines, system))
+    facts = {"cacheline": cacheline(system, config.decode()), "notes": notes}
+    (capture.folder / "layout.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def percpu_lines(system: System) -> bytes:
+    """Return what the kernel log says of the size and grouping of the per-CPU areas.
+
+    :raises Unavailable: the log is closed, or no longer reaches back to the boot
+    """
+    lines = PERCPU_LINE.findall(system.kernel_log())
+    if not lines:
+        raise Unavailable("the kernel log has no percpu line; it may have been overwritten")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def cacheline(system: System, config: str) -> dict[str, object]:
+    """Return both sizes of a cacheline in bytes, None where unknown, and where each is from.
+
+    :param config: the kernel's configuration, "" where it is not known
+    """
+    sizes: dict[str, object] = {}
+    sources: dict[str, str] = {}
+    finders: dict[str, Callable[[], tuple[int, str]]] = {
+        "compile_time": lambda: compile_time_line(system, config),
+        "hardware": lambda: hardware_line(system),
+    }
+    for name, find in finders.items():
+        found, reason = attempt(find)
+        sizes[f"{name}_bytes"], sources[name] = found or (None, reason)
+    return {**sizes, "sources": sources}
+
+
+def compile_time_line(system: System, config: str) -> tuple[int, str]:
+    """Return L1_CACHE_BYTES of the running kernel and where it is from.
+
+    :raises Unavailable: neither the configuration nor the architecture says
+    """
+    found = SHIFT_OPTION.search(config)
+    if found:
+        return 1 << int(found.group(2)), found.group(0)
+    if system.machine in CONSTANT_LINE_BYTES:
+        return CONSTANT_LINE_BYTES[system.machine], f"arch constant of {system.machine}"
+    raise Unavailable("the kernel's configuration has no L1_CACHE_SHIFT, or is not readable")
+
+
+def hardware_line(system: System) -> tuple[int, str]:
+    """Return the largest line of any CPU's caches in bytes and where it is from.
+
+    :raises Unavailable: neither sysfs nor the C library knows
+    """
+    cpus = "/sys/devices/system/cpu"
+    sizes = [
+        (system.integer(name), name)
+        for cpu in system.names(cpus, r"cpu\d+")
+        if system.exists(f"{cpu}/cache")
+        for index in system.names(f"{cpu}/cache", r"index\d+")
+        for name in [f"{index}/coherency_line_size"]
+        if system.exists(name)
+    ]
+    if sizes:
+        # The first of the largest: its name is the same on every machine of this kind.
+        return max(sizes, key=lambda size: size[0])
+    return getconf("LEVEL1_DCACHE_LINESIZE"), "getconf LEVEL1_DCACHE_LINESIZE"

@@ -1,0 +1,159 @@
+"""Where all CPUs spend their time: ``perf record -a -g`` around an instrumented run.
+
+``perf.data`` is kept as perf wrote it. ``perf_profile.json`` says what it
+rests on, read back from the file, since perf records ``cpu-clock`` where it was
+asked for ``cycles`` and there is no PMU::
+
+    {"event": "cpu-clock", "requested": "cycles", "clock": "hrtimer", "nmi": false,
+     "blind": true, "blind_reason": "cpu-clock is driven by an hrtimer, …", …}
+
+*Blind* means: code that runs with interrupts off cannot be sampled. Its time is
+charged to the instruction that turns them on again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from schedperf_collectors._base import Capture, collector
+from schedperf_collectors._perf import perf_running
+from schedperf_collectors._perf_attr import (
+    TYPE_BREAKPOINT,
+    TYPE_SOFTWARE,
+    TYPE_TRACEPOINT,
+    Attr,
+    BadPerfData,
+    PerfData,
+    read_perf_data,
+)
+from schedperf_collectors._system import X86_MACHINES, System, Unavailable, or_none, run
+
+# Samples a second and CPU. No multiple or divisor of HZ, so that samples do not beat with the tick.
+DEFAULT_FREQUENCY = "999"
+# What `perf record` asks for when it is not told.
+DEFAULT_EVENT = "cycles"
+
+CHARGED_ELSEWHERE = (
+    "code that runs with interrupts off is charged to the instruction that turns them on again"
+)
+TIMER_EVENTS = ("cpu-clock", "task-clock")
+# Printed once for each PMU by drivers/perf/arm_pmu.c, with ", using NMIs" where it does (v5.10).
+ARM_PMU_LINE = re.compile(r"hw perfevents: enabled with .*")
+# Pseudo-NMIs are off unless asked for; the kernel reads the value with kstrtobool.
+ARM_PSEUDO_NMI = re.compile(r"\birqchip\.gicv3_pseudo_nmi=(?:1|[yYtT]|[oO][nN])")
+
+
+@collector(
+    scope="run",
+    intrusive=True,
+    needs=("perf",),
+    package="linux-perf",
+    cost="999 samples a second and CPU, 0.1 kB each; up to 1 s before and after the run",
+)
+def perf_profile(capture: Capture) -> Iterator[None]:
+    """Profile all CPUs with call chains; options: frequency, event, perf (the program)."""
+    system = System()
+    program = capture.options.get("perf", "perf")
+    path = capture.folder / "perf.data"
+    command = record_command(program, path, capture.options)
+    with perf_running(command) as recording:
+        yield
+    profile = read_perf_data(path)
+    facts = {
+        "requested": capture.options.get("event", DEFAULT_EVENT),
+        **describe_profile(profile, system),
+        "perf_version": or_none(lambda: run([program, "--version"])),
+        "command": [*command[:-1], path.name],
+        "started": "acknowledged" if recording.acknowledged else "assumed",
+        "messages": recording.stderr.replace(f"{capture.folder}/", "").splitlines(),
+    }
+    (capture.folder / "perf_profile.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def record_command(program: str, path: Path, options: Mapping[str, str]) -> list[str]:
+    """Return the command that records to ``path``, its last word."""
+    event = ["-e", options["event"]] if "event" in options else []
+    frequency = options.get("frequency", DEFAULT_FREQUENCY)
+    # -N: the user's cache of build ids is none of our business.
+    return [program, "record", "-a", "-g", "-N", "-F", frequency, *event, "-o", str(path)]
+
+
+def describe_profile(profile: PerfData, system: System) -> dict[str, object]:
+    """Return what the samples of a profile rest on, as in perf_profile.json.
+
+    :raises BadPerfData: no event in it takes samples
+    """
+    # perf adds a dummy event that only carries the records of mmap and comm.
+    sampling = [attr for attr in profile.attrs if attr.event != "dummy"]
+    if not sampling:
+        raise BadPerfData("perf.data: no event takes samples")
+    attr = sampling[0]
+    nmi, blind, reason = blindness(attr, system)
+    return {
+        "event": attr.event,
+        "name": attr.name or None,
+        "type": attr.type,
+        "config": attr.config,
+        "precise_ip": attr.precise_ip,
+        "frequency": attr.frequency,
+        "period": attr.period,
+        "clock": _clock(attr),
+        "timestamps": "perf clock" if attr.clockid is None else f"clockid {attr.clockid}",
+        "nmi": nmi,
+        "blind": blind,
+        "blind_reason": reason,
+        "samples": profile.samples,
+        "lost": profile.lost,
+        "per_cpu": attr.opened,
+        "events": [each.event for each in sampling],
+    }
+
+
+def _clock(attr: Attr) -> str | None:
+    # What makes a sample due.
+    if attr.event in TIMER_EVENTS:
+        return "hrtimer"
+    return None if attr.type in (TYPE_SOFTWARE, TYPE_TRACEPOINT, TYPE_BREAKPOINT) else "pmu"
+
+
+def blindness(attr: Attr, system: System) -> tuple[bool | None, bool | None, str]:
+    """Say whether an event can sample code that runs with interrupts off.
+
+    :return: whether it interrupts by NMI, whether it is blind, and why; None: not known
+    """
+    clock = _clock(attr)
+    if clock == "hrtimer":
+        return (
+            False,
+            True,
+            f"{attr.event} is driven by an hrtimer: {CHARGED_ELSEWHERE}",
+        )
+    if clock is None:
+        return None, None, f"{attr.event} samples occurrences of an event, not time"
+    if system.machine in X86_MACHINES:
+        return True, False, "the PMU interrupts by NMI on x86"
+    if system.machine == "aarch64":
+        return _arm64_blindness(system)
+    return None, None, f"it is not known how the PMU interrupts on {system.machine}"
+
+
+def _arm64_blindness(system: System) -> tuple[bool | None, bool | None, str]:
+    try:
+        asked = ARM_PSEUDO_NMI.search(system.text("/proc/cmdline"))
+    except Unavailable as error:
+        return None, None, f"it is not known whether pseudo-NMIs are on: {error.reason}"
+    if not asked:
+        return (
+            False,
+            True,
+            f"irqchip.gicv3_pseudo_nmi=1 is not on the kernel's command line: {CHARGED_ELSEWHERE}",
+        )
+    lines = ARM_PMU_LINE.findall(or_none(system.kernel_log) or "")
+    if not lines:
+        return None, None, "pseudo-NMIs are asked for, but the kernel log does not show the PMU"
+    if all("using NMIs" in line for line in lines):
+        return True, False, "the kernel log says: " + lines[0]
+    return False, True, "pseudo-NMIs are asked for, but the kernel log says: " + lines[0]

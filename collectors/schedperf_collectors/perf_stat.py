@@ -1,0 +1,118 @@
+"""What the whole machine counted during an instrumented run: ``perf stat -a --per-node``.
+
+Software events, tracepoints of the scheduler, and hardware events, each only
+where it counts here: perf exits with 0 when an event is ``<not supported>``, so
+every event is tried for a moment first. ``perf_stat.csv`` is kept as perf wrote
+it, ``perf_stat.json`` says what was counted and why not the rest::
+
+    {"events": ["context-switches", …], "not_counted": {"cycles": "not supported"}, …}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from schedperf_collectors._base import Capture, Skipped, collector
+from schedperf_collectors._perf import PerfFailed, perf_output, perf_running
+from schedperf_collectors._system import System, Unavailable, or_none, run
+
+SOFTWARE_EVENTS = ("context-switches", "cpu-migrations", "page-faults", "cpu-clock")
+HARDWARE_EVENTS = (
+    "cycles",
+    "instructions",
+    "cache-references",
+    "cache-misses",
+    "branches",
+    "branch-misses",
+)
+TRACEPOINTS = (
+    "sched:sched_switch",
+    "sched:sched_waking",
+    "sched:sched_wakeup",
+    "sched:sched_wakeup_new",
+    "sched:sched_migrate_task",
+    "sched:sched_process_fork",
+    "sched:sched_process_exit",
+    "sched:sched_wake_idle_without_ipi",
+    "sched:sched_move_numa",
+    "sched:sched_swap_numa",
+    "sched:sched_stick_numa",
+)
+TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+# Long enough for each event to be on once on each CPU.
+# A line of CSV is value,unit,event,…
+NOT_SUPPORTED = re.compile(r"^<not supported>,[^,\n]*,([^,\n]+)", re.MULTILINE)
+TRIAL = ("sleep", "0.01")
+
+
+@collector(
+    scope="run",
+    intrusive=True,
+    needs=("perf",),
+    package="linux-perf",
+    cost="two short trials and some 20 counters on each CPU",
+)
+def perf_stat(capture: Capture) -> Iterator[None]:
+    """Count scheduler, software and hardware events per NUMA node; option: perf (the program)."""
+    program = capture.options.get("perf", "perf")
+    events, not_counted = choose_events(program, System())
+    if not events:
+        raise Skipped("no event counts here: " + "; ".join(sorted(set(not_counted.values()))))
+    per_node = can_count_per_node(program, events[0])
+    grouping = ["--per-node"] if per_node else []
+    path = capture.folder / "perf_stat.csv"
+    command = [program, "stat", "-a", *grouping, "-x,", "-e", ",".join(events), "-o"]
+    with perf_running([*command, str(path)]) as recording:
+        yield
+    facts = {
+        "events": events,
+        "not_counted": not_counted,
+        "per_node": per_node,
+        "perf_version": or_none(lambda: run([program, "--version"])),
+        "command": [*command, path.name],
+        "started": "acknowledged" if recording.acknowledged else "assumed",
+    }
+    (capture.folder / "perf_stat.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def choose_events(program: str, system: System) -> tuple[list[str], dict[str, str]]:
+    """Return the events that count here, and for each other one why it does not.
+
+    :raises Skipped: this user may not count on all CPUs
+    """
+    not_counted = unreadable_tracepoints(system)
+    tried = [
+        event
+        for event in (*SOFTWARE_EVENTS, *TRACEPOINTS, *HARDWARE_EVENTS)
+        if event not in not_counted
+    ]
+    output = perf_output([program, "stat", "-a", "-x,", "-e", ",".join(tried), *TRIAL])
+    for event in NOT_SUPPORTED.findall(output):
+        not_counted[event] = "perf says: not supported"
+    return [event for event in tried if event not in not_counted], not_counted
+
+
+def unreadable_tracepoints(system: System) -> dict[str, str]:
+    """Return the tracepoints that perf could not open, each with the reason.
+
+    One of them among the events would make perf refuse them all.
+    """
+    reasons: dict[str, str] = {}
+    for event in TRACEPOINTS:
+        place = "/events/{}/{}/id".format(*event.split(":"))
+        try:
+            system.first_text(*(folder + place for folder in TRACEFS))
+        except Unavailable as error:
+            reasons[event] = error.reason
+    return reasons
+
+
+def can_count_per_node(program: str, event: str) -> bool:
+    """Say whether this perf and machine know --per-node."""
+    try:
+        perf_output([program, "stat", "-a", "--per-node", "-x,", "-e", event, *TRIAL])
+    except PerfFailed:
+        return False
+    return True

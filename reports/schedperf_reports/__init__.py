@@ -1,0 +1,5 @@
+"""Reports: sections say what to show, formats say how it looks.
+
+A section (``sections/NAME.py``) turns the record into blocks and knows no
+format; a format (``formats/NAME.py``) draws blocks and knows no section.
+"""

@@ -1,0 +1,20 @@
+"""Text of strangers on its way into a report: no control characters, and no end in sight is an end.
+
+>>> clean("\\x1b[31mswapper\\u202e/0", limit=80)
+'[31mswapper/0'
+>>> clean("a" * 100, limit=8)
+'aaaaaaa…'
+"""
+
+from schedperf.text import clean as strip_controls
+
+
+def clean(text: str, *, limit: int) -> str:
+    """Return one line without control, bidi and invisible characters, at most ``limit`` long.
+
+    Runs of blanks stay, since drawings align with them.
+    """
+    # Cut before and after: a text of megabytes must not be walked for a line of it.
+    line = strip_controls(text[: 2 * limit].replace("\n", " ").replace("\t", " "))
+    is_whole = len(line) <= limit and len(text) <= 2 * limit
+    return line if is_whole else line[: limit - 1] + "…"

@@ -1,0 +1,284 @@
+"""Blocks as rich renderables: plain aligned columns, no boxes, words before colour.
+
+The text is the same with and without colour, so that a pipe loses nothing.
+"""
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text as Styled
+
+from schedperf_reports._clean import clean
+from schedperf_reports.blocks import (
+    REFERENCE_PRIORITY,
+    Block,
+    Cell,
+    Column,
+    Drawing,
+    DrawingLine,
+    Figure,
+    Headline,
+    Item,
+    Items,
+    Table,
+    Text,
+    Tone,
+    is_heading,
+    words_of_rule,
+)
+
+STYLES: dict[Tone, str] = {
+    "plain": "",
+    "good": "cyan",
+    "bad": "bold red",
+    "warning": "yellow",
+    "muted": "dim",
+    "strong": "bold",
+}
+
+INDENT = 2
+GAP = 2
+
+# A name longer than this says no more to a reader of a terminal; the other formats have it whole.
+LONGEST_TEXT = 600
+LONGEST_CELL = 240
+
+# A column of text may become as narrow as its longest word, but a word longer than this is cut,
+# and what is shorter than this in all is never wrapped.
+LONGEST_UNCUT_WORD = 24
+NARROWEST_TEXT = 12
+
+# Two halves narrower than this are drawn one below the other.
+NARROWEST_HALF = 34
+
+
+def draw_block(block: Block, width: int) -> RenderableType | None:
+    """Return what stands for a block on so many columns; None where a terminal shows nothing."""
+    match block:
+        case Headline():
+            return _draw_headline(block)
+        case Text():
+            return _indent(_styled(block.text, block.tone))
+        case Items():
+            return _draw_items(block)
+        case Table():
+            return _draw_table(block, width)
+        case Drawing():
+            return _draw_drawing(block, width)
+        case Figure():
+            # Its numbers stand in a table of the same section.
+            return None
+
+
+def _styled(text: str, tone: Tone, limit: int = LONGEST_TEXT) -> Styled:
+    return Styled(clean(text, limit=limit), style=STYLES[tone])
+
+
+def _indent(content: RenderableType, columns: int = INDENT) -> RenderableType:
+    return Padding(content, (0, 0, 0, columns), expand=False)
+
+
+def _draw_headline(block: Headline) -> RenderableType:
+    word = _styled(f"{block.word}: ", block.tone)
+    return word.append_text(_styled(block.text, "strong"))
+
+
+def _more(number: int) -> Styled:
+    return _styled(f"… {number} more, see --html or --json", "muted")
+
+
+def _draw_items(block: Items) -> RenderableType:
+    shown = block.items[: block.limit]
+    grid = Grid.grid(padding=(0, 1, 0, 0))
+    for number, item in enumerate(shown, 1):
+        grid.add_row(Styled(f"{number}." if block.ordered else "-"), _draw_item(item))
+    hidden = len(block.items) - len(shown)
+    parts: list[RenderableType] = [grid] if shown else []
+    return _indent(Group(*parts, *([_more(hidden)] if hidden else [])))
+
+
+def _draw_item(item: Item) -> RenderableType:
+    sections = dict.fromkeys(one.partition("#")[0] for one in item.evidence)
+    notes = [item.detail] if item.detail else []
+    notes += [f"see {', '.join(sections)}"] if sections else []
+    lines = [_styled(item.text, item.tone)]
+    lines += [_styled("; ".join(notes), "muted")] if notes else []
+    return Group(*lines)
+
+
+def _draw_table(block: Table, width: int) -> RenderableType:
+    hidden = len(block.rows) - len(block.rows[: block.limit])
+    if block.limit == 0:
+        return _indent(_styled(f"{block.caption} (see --html or --json)", "muted"))
+    clean_rows = [[_clean_cell(cell) for cell in row] for row in block.rows[: block.limit]]
+    columns = [replace(one, title=clean(one.title, limit=LONGEST_CELL)) for one in block.columns]
+    plain_rows = [row for row in clean_rows if not is_heading(row)]
+    kept = choose_columns(columns, plain_rows, width - INDENT)
+    parts: list[RenderableType] = [_styled(block.caption, "strong")]
+    grid = _make_grid(columns, kept, show_header=True)
+    for row in clean_rows:
+        if is_heading(row):
+            if grid.row_count or grid.show_header:
+                parts.append(grid)
+            parts.append(Styled(row[0].text, style=STYLES[row[0].tone]))
+            grid = _make_grid(columns, kept, show_header=False)
+        else:
+            grid.add_row(
+                *(Styled(row[index].text, style=STYLES[row[index].tone]) for index in kept)
+            )
+    parts += [grid, *([_more(hidden)] if hidden else []), *_left_out(columns, kept)]
+    return _indent(Group(*parts))
+
+
+def _left_out(columns: Sequence[Column], kept: Mapping[int, int]) -> Iterator[Styled]:
+    missed = [
+        column.title
+        for index, column in enumerate(columns)
+        if index not in kept and column.priority < REFERENCE_PRIORITY
+    ]
+    if missed:
+        yield _styled(f"left out at this width: {', '.join(missed)}", "muted")
+
+
+def _make_grid(columns: Sequence[Column], kept: Mapping[int, int], *, show_header: bool) -> Grid:
+    grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=show_header)
+    for index, columns_wide in kept.items():
+        column = columns[index]
+        # What is aligned right is a number, and half a number is a wrong one.
+        grid.add_column(
+            Styled(column.title, style=STYLES["muted"]),
+            justify=column.align,
+            width=columns_wide,
+            no_wrap=column.align == "right",
+            overflow="ellipsis",
+        )
+    return grid
+
+
+def _clean_cell(cell: Cell) -> Cell:
+    return replace(cell, text=clean(cell.text, limit=LONGEST_CELL))
+
+
+def choose_columns(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int
+) -> dict[int, int]:
+    """Choose which columns are shown and how wide each is, by index.
+
+    Columns of the highest priority number go until the others fit; columns of text then share
+    what the numbers leave.
+    """
+    texts = [
+        [column.title, *(row[index].text for row in rows)] for index, column in enumerate(columns)
+    ]
+    natural = [max(map(cell_len, column)) for column in texts]
+    floors = [
+        wide if column.align == "right" else min(wide, max(_longest_word(text), NARROWEST_TEXT))
+        for column, text, wide in zip(columns, texts, natural, strict=True)
+    ]
+    kept = list(range(len(columns)))
+    while _total(floors, kept) > width:
+        droppable = [index for index in kept if columns[index].priority > 0]
+        if not droppable:
+            break
+        kept.remove(max(droppable, key=lambda index: (columns[index].priority, index)))
+    return _share(kept, natural, floors, width)
+
+
+def _longest_word(texts: Sequence[str]) -> int:
+    words = (cell_len(word) for text in texts for word in text.split())
+    return min(max(words, default=0), LONGEST_UNCUT_WORD)
+
+
+def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(widths[index] for index in kept) + GAP * (len(kept) - 1)
+
+
+def _share(
+    kept: Sequence[int], natural: Sequence[int], floors: Sequence[int], width: int
+) -> dict[int, int]:
+    # Widen from the floors, always the narrowest column that still wants room.
+    widths = {index: floors[index] for index in kept}
+    spare = width - _total(floors, kept)
+    while spare > 0:
+        wanting = [index for index in kept if widths[index] < natural[index]]
+        if not wanting:
+            break
+        widths[min(wanting, key=lambda index: widths[index])] += 1
+        spare -= 1
+    return {index: max(columns, 1) for index, columns in widths.items()}
+
+
+def _draw_drawing(block: Drawing, width: int) -> RenderableType:
+    half = (width - INDENT - GAP) // 2
+    caption = _styled(block.caption, "strong")
+    left, right = (
+        [_draw_title(title), *lines]
+        for title, lines in zip(block.titles, (block.left, block.right), strict=True)
+    )
+    if half < NARROWEST_HALF:
+        whole = width - INDENT
+        lines = [_fit(line, whole) for line in (*left, *right) if line.text.strip()]
+        return _indent(Group(caption, *lines))
+    pairs = [
+        _fit(one, half).append(" " * GAP).append_text(_fit(other, half))
+        for one, other in zip(left, right, strict=True)
+    ]
+    return _indent(Group(caption, *pairs))
+
+
+def _draw_title(title: str) -> DrawingLine:
+    return DrawingLine(text=title, tone="muted")
+
+
+def _fit(line: DrawingLine, columns: int) -> Styled:
+    text = clean(line.text, limit=LONGEST_CELL)
+    words = words_of_rule(text)
+    if words is not None:
+        text = f" {words}".rjust(columns, "-") if words else "-" * columns
+    if cell_len(text) > columns:
+        text = set_cell_size(text, columns - 1) + "…"
+    return Styled(set_cell_size(text, columns), style=STYLES[line.tone], no_wrap=True)
+
+
+def draw_section(
+    blocks: Iterable[Block], title: str | None, width: int
+) -> Iterator[RenderableType]:
+    """Yield a section's drawings: its title, then the blocks, paragraphs close together."""
+    if title is not None:
+        yield Styled(clean(title, limit=LONGEST_CELL), style=STYLES["strong"])
+    previous: Block | None = None
+    for block in blocks:
+        drawn = draw_block(block, width)
+        if drawn is None:
+            continue
+        is_paragraph = isinstance(block, Text) and isinstance(previous, Text)
+        if previous is not None and not is_paragraph:
+            yield ""
+        yield drawn
+        previous = block
+
+
+def write_text(drawn: Iterable[RenderableType], width: int, *, colour: bool) -> str:
+    """Return the drawings as lines of text without blanks at their ends."""
+    written = io.StringIO()
+    # The caller decides; no variable of the environment has a second opinion.
+    console = Console(
+        file=written,
+        width=width,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,
+        _environ={},
+    )
+    for one in drawn:
+        console.print(one)
+    return "".join(f"{line.rstrip()}\n" for line in written.getvalue().split("\n")[:-1])

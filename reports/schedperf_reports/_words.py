@@ -1,0 +1,126 @@
+"""Rows and verdicts in words that know which direction is worse."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
+
+from schedperf.model import Comparison, Family, Row, Severity, Verdict
+from schedperf_reports._units import format_size, format_size_interval, scale_for
+from schedperf_reports.blocks import Tone
+
+VERDICT_TONES: Mapping[Verdict, Tone] = {
+    "regression": "bad",
+    "improvement": "good",
+    "no-change": "plain",
+    "inconclusive": "warning",
+    "invalid": "warning",
+}
+SEVERITY_TONES: Mapping[Severity, Tone] = {
+    "treatment": "strong",
+    "blocking": "bad",
+    "noted": "warning",
+    "ignored": "muted",
+}
+
+SIDE_LETTERS = {"base": "A", "new": "B"}
+SIDE_NUMBERS = {str(number) for number in range(2, len(ascii_uppercase))}
+
+# What a direction is called: mark, and what it means.
+DIRECTIONS = {"higher": "^", "lower": "v"}
+DIRECTION_LEGEND = "^ higher is better, v lower is better"
+
+
+def count_of(number: int, noun: str) -> str:
+    """Write a number with its noun: ``1 run``, ``5 runs``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def side_letter(name: str) -> str:
+    """Return the letter of a side: base is A, new is B, new2 is C …"""
+    if name in SIDE_LETTERS:
+        return SIDE_LETTERS[name]
+    number = name.removeprefix("new")
+    return ascii_uppercase[int(number)] if number in SIDE_NUMBERS else "?"
+
+
+def name_rows(rows: Sequence[Row]) -> dict[int, str]:
+    """Return a short name for each row, by its place: ``hackbench time at groups=4``.
+
+    Where two rows would be called the same, the command tells them apart.
+    """
+    short = [f"{row.metric} at {row.point}" if row.point else row.metric for row in rows]
+    many = Counter((row.side, name) for row, name in zip(rows, short, strict=True))
+    return {
+        place: f"{name} ({row.workload})" if many[row.side, name] > 1 else name
+        for place, (row, name) in enumerate(zip(rows, short, strict=True))
+    }
+
+
+def describe_change(row: Row) -> str:
+    """Say how far a row moved: ``37.2 % slower (95 % interval 35.0 % .. 39.5 %, n = 5 + 5)``."""
+    runs = f"n = {row.n_base} + {row.n_new}"
+    if row.ratio is None:
+        scale = scale_for(row.unit, row.base, row.new)
+        values = (
+            f"{scale.format(row.base)} before and {scale.format(row.new)} {scale.unit}".rstrip()
+        )
+        return f"{values} after ({runs})"
+    size = f"{format_size(row.ratio)} {_comparative(row)}"
+    if row.ci_low is None or row.ci_high is None:
+        return f"{size} ({runs})"
+    interval = format_size_interval(row.ci_low, row.ci_high)
+    return f"{size} (95 % interval {interval}, {runs})"
+
+
+def _comparative(row: Row) -> str:
+    assert row.ratio is not None
+    is_up = row.ratio >= 1.0
+    if row.unit == "s" and row.better == "lower":
+        return "slower" if is_up else "faster"
+    quality = "better" if is_up == (row.better == "higher") else "worse"
+    return f"{'higher' if is_up else 'lower'}, which is {quality}"
+
+
+def has_same_data(comparison: Comparison) -> bool:
+    """Say whether all sides hold the very same captures, so that nothing was measured twice."""
+    return len({side.digest for side in comparison.sides}) == 1
+
+
+def describe_verdict(comparison: Comparison) -> str:
+    """Say in one sentence what the verdict of the comparison rests on."""
+    overall = comparison.overall
+    deciding = [row for row in comparison.rows if row.family == "primary"]
+    moved = [row for row in deciding if row.verdict == overall.verdict]
+    if overall.verdict in ("regression", "improvement") and moved:
+        return _describe_moved(comparison, deciding, moved)
+    if overall.verdict == "no-change" and has_same_data(comparison):
+        equal = count_of(len(comparison.rows), "result")
+        return f"the bundles hold the same captures; {equal} compared with themselves"
+    return overall.reason
+
+
+def _describe_moved(comparison: Comparison, deciding: Sequence[Row], moved: Sequence[Row]) -> str:
+    largest = max(moved, key=_distance)
+    sentence = f"{_name_in_full(comparison, largest)} is {describe_change(largest)}"
+    if len(moved) == 1:
+        return sentence
+    quality = "worse" if comparison.overall.verdict == "regression" else "better"
+    return f"{len(moved)} of {len(deciding)} results are {quality}; the largest: {sentence}"
+
+
+def _name_in_full(comparison: Comparison, row: Row) -> str:
+    name = name_rows(comparison.rows)[comparison.rows.index(row)]
+    return f"{name} on {row.side}" if len(comparison.sides) > 2 else name  # noqa: PLR2004
+
+
+def _distance(row: Row) -> float:
+    # A ratio of 2 and of 1/2 are equally far from 1.
+    return max(row.ratio, 1.0 / row.ratio) if row.ratio else 0.0
+
+
+def count_verdicts(rows: Sequence[Row], family: Family) -> str:
+    """Count a family's verdicts: ``3 primary results: 1 regression, 2 no-change``."""
+    verdicts = [row.verdict for row in rows if row.family == family]
+    counts = Counter(verdicts)
+    listed = ", ".join(f"{counts[name]} {name}" for name in VERDICT_TONES if counts[name])
+    return f"{count_of(len(verdicts), f'{family} result')}: {listed}"

@@ -1,0 +1,60 @@
+"""Output formats: each public module draws the record for one medium.
+
+::
+
+    @output_format("html")
+    def html(comparison: Comparison, options: Options) -> str:
+        ...
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from schedperf.model import Comparison
+from schedperf_collectors._registry import Registry
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """How to draw.
+
+    :param width: columns of the terminal or page of text
+    :param colour: whether colour codes may be written
+    """
+
+    width: int
+    colour: bool
+
+
+Render = Callable[[Comparison, Options], str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputFormat:
+    """One registered format.
+
+    :param summary: one line for ``--help``
+    """
+
+    name: str
+    summary: str
+    render: Render
+
+
+registry: Registry[OutputFormat] = Registry("schedperf_reports.formats", "output format")
+
+
+def output_format(name: str) -> Callable[[Render], Render]:
+    """Register the decorated function; the docstring's first line is its summary."""
+
+    def register(render: Render) -> Render:
+        summary = (render.__doc__ or "").strip().partition("\n")[0]
+        registry.add(name, OutputFormat(name=name, summary=summary, render=render))
+        return render
+
+    return register
+
+
+def all_formats() -> Mapping[str, OutputFormat]:
+    """Return every output format, by name."""
+    return registry.all()

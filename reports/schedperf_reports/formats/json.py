@@ -1,0 +1,11 @@
+"""The record itself, as the published JSON Schema describes it."""
+
+from schedperf.jsonout import to_json
+from schedperf.model import Comparison
+from schedperf_reports.formats import Options, output_format
+
+
+@output_format("json")
+def json(comparison: Comparison, _options: Options) -> str:
+    """Everything, for programs: docs/schema/compare-1.schema.json."""
+    return to_json(comparison)

@@ -1,0 +1,44 @@
+"""The terminal report: the verdict first, plain aligned columns, the exit status last."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text as Styled
+
+from schedperf.model import Comparison
+from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS
+from schedperf_reports._terminal import STYLES, draw_section, write_text
+from schedperf_reports._words import VERDICT_TONES
+from schedperf_reports.formats import Options, output_format
+from schedperf_reports.sections import all_report_sections
+
+# Narrower than this, not even a result and its verdict stand beside each other.
+NARROWEST = 40
+
+
+@output_format("terminal")
+def terminal(comparison: Comparison, options: Options) -> str:
+    """Text for a terminal or a pipe: verdict, tables, drawings, caveats."""
+    width = max(options.width, NARROWEST)
+    return write_text(_draw_report(comparison, width), width, colour=options.colour)
+
+
+def _draw_report(comparison: Comparison, width: int) -> Iterator[RenderableType]:
+    for place, section in enumerate(all_report_sections()):
+        # The verdict needs no heading: it is what the report begins with.
+        title = section.title if place else None
+        yield from draw_section(section.describe(comparison), title, width)
+        yield ""
+    yield _last_line(comparison)
+
+
+def _last_line(comparison: Comparison) -> RenderableType:
+    overall = comparison.overall
+    strict = (
+        f" ({STRICT_INCONCLUSIVE_STATUS} with --strict)"
+        if overall.verdict == "inconclusive"
+        else ""
+    )
+    line = Styled("overall: ")
+    line.append(overall.verdict, style=STYLES[VERDICT_TONES[overall.verdict]])
+    return line.append(f", exit status {overall.exit_status}{strict}")

@@ -1,0 +1,8 @@
+"""``python -m schedperf`` is the command ``schedperf``."""
+
+import sys
+
+from schedperf.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

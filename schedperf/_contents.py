@@ -1,0 +1,88 @@
+"""The members of a bundle with their checksums."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from schedperf._tar import Archive
+from schedperf.errors import BundleError
+
+
+class Contents:
+    """What is in the archive, checked against the manifest when it is read.
+
+    :ivar expected: SHA-256 of each member that the manifest lists, in hexadecimal
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self.expected: Mapping[str, str] = {}
+        self._archive = archive
+        self._found: dict[str, str] = {}
+
+    @property
+    def path(self) -> Path:
+        """The bundle's file."""
+        return self._archive.path
+
+    @property
+    def damage(self) -> str | None:
+        """Why the archive could only be read in part; None when it is whole."""
+        return self._archive.damage
+
+    def names(self, prefix: str = "") -> tuple[str, ...]:
+        """Return the sorted names of all members that begin with a prefix."""
+        return tuple(sorted(name for name in self._archive.members if name.startswith(prefix)))
+
+    def bytes_of(self, name: str) -> int | None:
+        """Return a member's size; None where there is no such member."""
+        member = self._archive.members.get(name)
+        return None if member is None else member.bytes
+
+    def read(self, name: str, limit: int | None = None) -> bytes:
+        """Return a member's bytes.
+
+        :param limit: refuse a member that has more bytes
+        :raises BundleError: there is no such member, or it does not match its checksum
+        """
+        member = self._archive.members.get(name)
+        if member is None:
+            raise BundleError(f"{self.path}: holds no {name}; `schedperf show` lists what it holds")
+        if limit is not None and member.bytes > limit:
+            raise BundleError(
+                f"{self.path}: {name} has {member.bytes} bytes; at most {limit} are read"
+            )
+        content = self._archive.read(member)
+        if name not in self._found:
+            self._found[name] = hashlib.sha256(content).hexdigest()
+        self._check(name)
+        return content
+
+    def sha256(self, name: str) -> str:
+        """Return the SHA-256 of a member's bytes as they are, whatever the manifest expects."""
+        if name not in self._found:
+            state = hashlib.sha256()
+            for chunk in self._archive.chunks(self._archive.members[name]):
+                state.update(chunk)
+            self._found[name] = state.hexdigest()
+        return self._found[name]
+
+    def is_intact(self, name: str) -> bool:
+        """Does a member match its checksum? One that has none does."""
+        return self.expected.get(name) in {None, self.sha256(name)}
+
+    def digest(self, without: str) -> str:
+        """Return one SHA-256 over the names and the SHA-256 of all members but one.
+
+        :raises BundleError: a member does not match its checksum
+        """
+        state = hashlib.sha256()
+        for name in self.names():
+            if name != without:
+                found = self.sha256(name)
+                self._check(name)
+                state.update(f"{name}\0{found}\n".encode())
+        return state.hexdigest()
+
+    def _check(self, name: str) -> None:
+        if not self.is_intact(name):
+            raise BundleError(f"{self.path}: {name} does not match its checksum; copy it again")

@@ -1,0 +1,174 @@
+"""The bytes of a tar file by offset, whether it is compressed or not.
+
+A compressed one is decompressed, no further than somebody asks, into an unlinked
+temporary file, so that a bomb is noticed at the first header that is too large.
+"""
+
+import gzip
+import lzma
+import os
+import stat
+import tempfile
+import weakref
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from schedperf.errors import BundleError
+
+# Bytes that are read, decompressed or hashed at a time.
+CHUNK = 1 << 20
+# Decompressors may not need more memory than this: xz -9 takes 65 MiB, zstd --long 128 MiB.
+MAX_WINDOW_BYTES = 192 << 20
+
+_Chunks = Callable[[BinaryIO], Iterator[bytes]]
+
+
+class Source:
+    """The bytes of a plain tar. It needs no closing."""
+
+    unit = "byte"
+    is_plain = True
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.size = os.fstat(descriptor).st_size
+        # Why the bytes end where they do, when it is not the end of the file.
+        self.damage: str | None = None
+        self._descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
+
+    def reaches(self, end: int) -> bool:
+        """Are there that many bytes?"""
+        return end <= self.size
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return exactly that many bytes."""
+        parts = []
+        while size:
+            part = os.pread(self._descriptor, min(size, CHUNK), offset)
+            if not part:
+                raise BundleError(f"{self.path}: became shorter while it was read")
+            parts.append(part)
+            offset += len(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+class _Spool(Source):
+    """The bytes of a compressed tar."""
+
+    unit = "unpacked byte"
+    is_plain = False
+
+    def __init__(self, path: Path, kind: str, chunks: Iterator[bytes]) -> None:
+        with tempfile.TemporaryFile() as file:
+            super().__init__(path, os.dup(file.fileno()))
+        self._kind = kind
+        self._chunks = chunks
+
+    def reaches(self, end: int) -> bool:
+        while self.size < end and (chunk := self._next_chunk()):
+            self._append(chunk)
+        return end <= self.size
+
+    def _next_chunk(self) -> bytes:
+        """Decompress on; b"" at the end and where it is damaged."""
+        # Imported here because only .tar.zst needs it.
+        from zstandard import ZstdError  # noqa: PLC0415
+
+        try:
+            return next(self._chunks, b"")
+        except EOFError:
+            return b""
+        except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, ZstdError) as error:
+            self.damage = f"its {self._kind} data cannot be unpacked ({error})"
+            return b""
+
+    def _append(self, chunk: bytes) -> None:
+        left = memoryview(chunk)
+        try:
+            # A nearly full disk takes a part first and fails then.
+            while left:
+                written = os.pwrite(self._descriptor, left, self.size)
+                self.size += written
+                left = left[written:]
+        except OSError as error:
+            raise BundleError(
+                f"{self.path}: cannot be unpacked into {tempfile.gettempdir()}: "
+                f"{str(error.strerror).lower()}; name a larger folder with TMPDIR"
+            ) from error
+
+
+def _gz_chunks(file: BinaryIO) -> Iterator[bytes]:
+    with gzip.GzipFile(fileobj=file) as stream:
+        # Not read(): where the file ends too early it drops what it has got already.
+        yield from iter(lambda: stream.read1(CHUNK), b"")
+
+
+def _xz_chunks(file: BinaryIO) -> Iterator[bytes]:
+    # LZMAFile would do, but it takes no limit of memory.
+    decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES)
+    while not decompressor.eof:
+        fresh = file.read(CHUNK) if decompressor.needs_input else b""
+        if decompressor.needs_input and not fresh:
+            raise EOFError
+        # An empty chunk would look like the end.
+        if chunk := decompressor.decompress(fresh, max_length=CHUNK):
+            yield chunk
+
+
+def _zst_chunks(file: BinaryIO) -> Iterator[bytes]:
+    from zstandard import ZstdDecompressor  # noqa: PLC0415 # see _next_chunk
+
+    unpack = ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+    with unpack.stream_reader(file, read_across_frames=True) as stream:
+        yield from iter(lambda: stream.read(CHUNK), b"")
+
+
+def _unpacked(descriptor: int, chunks: _Chunks) -> Iterator[bytes]:
+    with os.fdopen(descriptor, "rb") as file:
+        yield from chunks(file)
+
+
+_COMPRESSORS: Mapping[bytes, tuple[str, _Chunks]] = {
+    b"\x1f\x8b": ("gz", _gz_chunks),
+    b"\xfd7zXZ\x00": ("xz", _xz_chunks),
+    b"\x28\xb5\x2f\xfd": ("zst", _zst_chunks),
+}
+
+
+def open_source(path: Path) -> Source:
+    """Open a plain, gz, xz or zst file, told apart by its first bytes.
+
+    :raises BundleError: there is no such regular file, or it cannot be read
+    """
+    descriptor = _open_regular(path)
+    magic = os.pread(descriptor, 8, 0)
+    for first_bytes, (kind, chunks) in _COMPRESSORS.items():
+        if magic.startswith(first_bytes):
+            return _Spool(path, kind, _unpacked(descriptor, chunks))
+    return Source(path, descriptor)
+
+
+def _open_regular(path: Path) -> int:
+    """Open a file without waiting for the other end of a fifo."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        partial = Path(f"{path}.partial")
+        if partial.exists():
+            raise BundleError(
+                f"{path}: no such file, but {partial} is there, a recording that was cut off or "
+                f"still runs; look into it with `schedperf show {partial}`"
+            ) from None
+        raise BundleError(f"{path}: no such file") from None
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {str(error.strerror).lower()}") from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+        raise BundleError(f"{path}: is {kind}; give a bundle, base.tar")
+    return descriptor

@@ -1,0 +1,256 @@
+"""Tar files of strangers: every header is checked, nothing is ever unpacked.
+
+:mod:`tarfile` decodes single headers; the walk over them is our own, because
+``TarFile`` takes a damaged header in the middle for the end of the archive.
+"""
+
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedperf._source import CHUNK, Source, open_source
+from schedperf.errors import BundleError
+from schedperf.text import clean
+
+# Members, folders and extended headers. A run leaves about a dozen members, so this is more
+# than 10 000 runs, and their headers are read in two seconds.
+MAX_HEADERS = 200_000
+# A perf.data of an hour of a large machine at 1 kHz; each member must fit in memory.
+MAX_MEMBER_BYTES = 2 << 30
+# All members together. A compressed bundle takes as much of the temporary folder.
+MAX_TOTAL_BYTES = 8 << 30
+# Linux's PATH_MAX: nothing that was a file can have a longer name.
+MAX_NAME_BYTES = 4096
+# A pax header of one long name and a few attributes.
+MAX_EXTENSION_BYTES = 64 << 10
+# What may follow the end-of-archive marker: tar's padding, and the check sums of the compressor.
+TRAILER_BYTES = 1 << 20
+
+_BLOCK = tarfile.BLOCKSIZE
+_REGULAR = {tarfile.REGTYPE, tarfile.AREGTYPE}
+_REFUSED: Mapping[bytes, str] = {
+    tarfile.LNKTYPE: "a hard link",
+    tarfile.SYMTYPE: "a symbolic link",
+    tarfile.CHRTYPE: "a device",
+    tarfile.BLKTYPE: "a device",
+    tarfile.FIFOTYPE: "a fifo",
+    tarfile.GNUTYPE_SPARSE: "a sparse file",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    """One file inside the archive.
+
+    :param offset: where its bytes begin in the (decompressed) tar
+    """
+
+    name: str
+    offset: int
+    bytes: int
+
+
+class Archive:
+    """The members of one tar file, plain or compressed.
+
+    :param salvage: keep what lies before the first damage instead of refusing the whole
+    :raises BundleError: it is no tar, or one that no recorder writes
+    """
+
+    def __init__(self, path: Path, *, salvage: bool) -> None:
+        self.path = path
+        # Why the walk stopped early; None when the archive is whole.
+        self.damage: str | None = None
+        self.members: Mapping[str, Member] = {}
+        self._source = open_source(path)
+        self._index(salvage=salvage)
+
+    def read(self, member: Member) -> bytes:
+        """Return a member's bytes."""
+        return self._source.read(member.offset, member.bytes)
+
+    def chunks(self, member: Member) -> Iterator[bytes]:
+        """Yield a member's bytes, at most 1 MiB at a time."""
+        end = member.offset + member.bytes
+        for offset in range(member.offset, end, CHUNK):
+            yield self._source.read(offset, min(CHUNK, end - offset))
+
+    def _index(self, *, salvage: bool) -> None:
+        members: dict[str, Member] = {}
+        try:
+            for member in _Walk(self._source):
+                if member.name in members:
+                    raise BundleError(f"{self.path}: holds {member.name} twice; record it again")
+                members[member.name] = member
+        except _Damaged as damage:
+            if not salvage:
+                raise BundleError(
+                    f"{self.path}: {damage}; copy it again, or see what is left with "
+                    f"`schedperf show {self.path}`"
+                ) from None
+            self.damage = str(damage)
+        self.members = members
+
+
+class _Damaged(Exception):
+    """The archive is well up to a point; salvage keeps what lies before it."""
+
+
+class _Walk:
+    """Iterates over the members of a tar.
+
+    Extended headers (pax, GNU long names) describe the member that follows them.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._offset = 0
+        # The member that was seen last, for messages.
+        self._last = ""
+        # What the extended headers say of the next member.
+        self._name: str | None = None
+        self._size: int | None = None
+
+    def __iter__(self) -> Iterator[Member]:
+        for _ in range(MAX_HEADERS):
+            header = self._read_header()
+            if header is None:
+                self._check_trailer()
+                return
+            if header.type in {tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.XGLTYPE}:
+                self._extend(header)
+            elif (member := self._read_member(header)) is not None:
+                yield member
+        raise self._refuse(f"has more than {MAX_HEADERS} members")
+
+    def _refuse(self, problem: str) -> BundleError:
+        return BundleError(f"{self._source.path}: {problem}")
+
+    def _read_header(self) -> tarfile.TarInfo | None:
+        """Decode the header at the current offset; None at the end of the archive."""
+        after = f"after {self._last}" if self._last else "before the first member"
+        block = self._take(_BLOCK, after)
+        if not any(block):
+            return None
+        try:
+            return tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+        except UnicodeDecodeError:
+            raise self._refuse(f"holds a member {after} whose name is not UTF-8") from None
+        except tarfile.HeaderError as error:
+            if not self._last and self._offset == _BLOCK:
+                raise self._refuse("is not a tar; give a file that schedperf recorded") from None
+            where = f"{self._source.unit} {self._offset - _BLOCK}"
+            raise _Damaged(f"damaged at {where}, {after}: {error}") from None
+
+    def _take(self, size: int, place: str) -> bytes:
+        """Return the next bytes.
+
+        :param place: where in the archive this is, for messages
+        """
+        self._need(size, place)
+        self._offset += size
+        return self._source.read(self._offset - size, size)
+
+    def _need(self, size: int, place: str) -> None:
+        source = self._source
+        if self._offset + size > MAX_TOTAL_BYTES:
+            raise self._refuse(f"holds more than {MAX_TOTAL_BYTES >> 30} GiB")
+        if not source.reaches(self._offset + size):
+            if not source.size and source.is_plain:
+                raise self._refuse("is empty; record or copy it again")
+            if self._offset + size == _BLOCK and source.is_plain:
+                raise self._refuse("is not a tar; give a file that schedperf recorded")
+            problem = source.damage or "truncated"
+            raise _Damaged(f"{problem} at {source.unit} {source.size}, {place}")
+
+    def _extend(self, header: tarfile.TarInfo) -> None:
+        """Read an extended header."""
+        if not 0 <= header.size <= MAX_EXTENSION_BYTES:
+            raise self._refuse(f"holds an extended header of {header.size} bytes")
+        content = self._take_padded(header.size, "inside an extended header")
+        try:
+            if header.type == tarfile.GNUTYPE_LONGNAME:
+                self._name = content.removesuffix(b"\0").decode()
+            elif header.type == tarfile.XHDTYPE:
+                records = _parse_pax(content)
+                if any(key.startswith("GNU.sparse") for key in records):
+                    raise self._refuse("holds a sparse file; pack it without --sparse")
+                self._name = records.get("path", self._name)
+                self._size = int(records["size"]) if "size" in records else None
+        except ValueError:
+            raise self._refuse("holds an extended header that cannot be read") from None
+
+    def _take_padded(self, size: int, place: str) -> bytes:
+        return self._take(-size % _BLOCK + size, place)[:size]
+
+    def _read_member(self, header: tarfile.TarInfo) -> Member | None:
+        """Return the member of a header and step over its bytes; None for a folder."""
+        raw_name = header.name if self._name is None else self._name
+        size = header.size if self._size is None else self._size
+        self._name = self._size = None
+        if header.isdir():
+            self._check_folder(raw_name, size)
+            return None
+        name = self._check_name(raw_name)
+        if header.type not in _REGULAR:
+            kind = _REFUSED.get(header.type, f"of type {header.type!r}")
+            raise self._refuse(f"{name} is {kind}; a bundle holds regular files only")
+        if not 0 <= size <= MAX_MEMBER_BYTES:
+            raise self._refuse(f"{name} has {size} bytes; at most {MAX_MEMBER_BYTES} are read")
+        self._last = name
+        padded = -size % _BLOCK + size
+        self._need(padded, f"inside {name}")
+        self._offset += padded
+        return Member(name=name, offset=self._offset - padded, bytes=size)
+
+    def _check_folder(self, name: str, size: int) -> None:
+        """Check a folder, which a recorder does not write but repacking does."""
+        bare = name.rstrip("/")
+        if bare != ".":
+            self._check_name(bare)
+        if size:
+            raise self._refuse(f"{clean(name)} is a folder with contents")
+
+    def _check_name(self, raw: str) -> str:
+        """Return a member's name without a leading ``./``, if it stays inside the bundle."""
+        name = raw.removeprefix("./")
+        parts = name.split("/")
+        problem = None
+        if clean(name) != name or "\n" in name or "\t" in name:
+            problem = "holds control characters"
+        elif name.startswith("/"):
+            problem = "is absolute"
+        elif ".." in parts or "\\" in name:
+            problem = "leads out of the bundle"
+        elif "" in parts or "." in parts:
+            problem = "has an empty part"
+        elif len(name.encode()) > MAX_NAME_BYTES:
+            problem = f"is longer than {MAX_NAME_BYTES} bytes"
+        if problem:
+            raise self._refuse(f"refused: the member name {raw[:80]!r} {problem}")
+        return name
+
+    def _check_trailer(self) -> None:
+        """Read on to the compressor's own check sum, which stands at the very end."""
+        self._source.reaches(self._offset + TRAILER_BYTES)
+        if self._source.damage:
+            raise _Damaged(f"{self._source.damage} after {self._last}")
+
+
+def _parse_pax(content: bytes) -> dict[str, str]:
+    """Parse pax records, ``b"18 path=boots/0/x\\n"``.
+
+    :raises ValueError: it is not that
+    """
+    records = {}
+    start = 0
+    while start < len(content):
+        digits = content[start : start + 8].partition(b" ")[0]
+        end = start + int(digits)
+        key, equals, value = content[start + len(digits) + 1 : end - 1].partition(b"=")
+        if not digits.isdigit() or not equals or content[end - 1 : end] != b"\n":
+            raise ValueError("not a pax record")
+        records[key.decode()] = value.decode()
+        start = end
+    return records

@@ -1,0 +1,93 @@
+"""Benchmark parsers: each public module reads the text of one benchmark.
+
+::
+
+    TIME = Metric(name="time", unit="s", better="lower", family="primary")
+
+    @parser("hackbench", claims=lambda text: "\\nTime: " in text)
+    def parse_hackbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
+        ...
+
+A parser takes lines and a label (only for messages), opens no file and yields.
+A bad line is a value, not an exception. Every metric says its unit and which
+direction is better; nothing is guessed from a name.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from schedperf.model import Better, Family
+from schedperf_collectors._registry import Registry
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """What is measured.
+
+    :param unit: base unit: "s", "B", "1/s", "count"
+    """
+
+    name: str
+    unit: str
+    better: Better
+    family: Family
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measurement:
+    """One number that a benchmark printed.
+
+    :param value: in the metric's unit
+    :param resolution: the step of the printed text, in the metric's unit; None where unknown
+    :param line_number: counted from 1 in the captured text
+    """
+
+    metric: Metric
+    value: float
+    resolution: float | None
+    line_number: int
+    line: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BadLine:
+    """A line that should have held a number and did not.
+
+    :param problem: where, what was found: "hackbench:3: time is not a number: 'x'"
+    """
+
+    problem: str
+
+
+Claims = Callable[[str], bool]
+Parse = Callable[[Iterable[str], str], Iterator[Measurement | BadLine]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BenchmarkParser:
+    """One registered parser.
+
+    :param claims: is this whole captured text this benchmark's?
+    """
+
+    name: str
+    claims: Claims
+    parse: Parse
+
+
+registry: Registry[BenchmarkParser] = Registry("schedperf.benchmarks", "benchmark parser")
+
+
+def parser(name: str, *, claims: Claims) -> Callable[[Parse], Parse]:
+    """Register the decorated generator as the parser of that benchmark."""
+
+    def register(parse: Parse) -> Parse:
+        registry.add(name, BenchmarkParser(name=name, claims=claims, parse=parse))
+        return parse
+
+    return register
+
+
+def all_parsers() -> Mapping[str, BenchmarkParser]:
+    """Return every benchmark parser, by name."""
+    return registry.all()

@@ -1,0 +1,88 @@
+r"""The user's own metrics: ``--metric 'name[unit,higher]=REGEX'``.
+
+The first group is the number. ``^`` and ``$`` match at lines. Where the
+expression matches several times the last match counts, because programs print
+progress first and the result at the end.
+
+>>> from schedperf.bundle import MetricRule
+>>> rule = MetricRule(name="rate", unit="1/s", better="higher", regex=r"^total: (\S+) events/s")
+>>> text = "progress: 10 %\ntotal: 1234.5 events/s\n"
+>>> [found] = parse_rules([rule], text, "stdout")
+>>> found.metric.name, found.value, found.metric.unit, found.resolution, found.line_number
+('rate', 1234.5, '1/s', 0.1, 2)
+
+Expressions come from strangers' bundles, so each has a time limit.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import regex
+
+from schedperf.benchmarks import BadLine, Measurement, Metric
+from schedperf.benchmarks._numbers import measure
+from schedperf.bundle import MetricRule
+
+# An honest expression needs milliseconds for the output of a benchmark.
+TIME_LIMIT_S = 1.0
+LONGEST_REGEX = 1000
+
+# Compiling unrolls counted repeats, so nested ones, (a{1000}){1000}, would fill the memory. This
+# is the largest product of all counts in one expression.
+MOST_REPEATS = 1000
+LARGEST_COUNT_DIGITS = 4
+
+# Units of the user's that have a base unit. Anything else stays as it was written.
+BASE_UNITS = {"ms": ("s", 1e-3), "us": ("s", 1e-6), "usec": ("s", 1e-6), "ns": ("s", 1e-9)}
+
+
+def parse_rules(
+    rules: Sequence[MetricRule], text: str, label: str
+) -> Iterator[Measurement | BadLine]:
+    """Apply each rule to the whole text; a rule that matches nothing yields nothing."""
+    for rule in rules:
+        try:
+            match = _last_match(rule, text)
+        except (regex.error, TimeoutError, OverflowError, RecursionError) as error:
+            yield BadLine(problem=f"{label}: rule {rule.name!r}: {_describe(error)}")
+            continue
+        if match is None:
+            continue
+        if match.re.groups == 0:
+            yield BadLine(problem=f"{label}: rule {rule.name!r}: the expression has no group")
+            continue
+        yield _measure(rule, match, text, label)
+
+
+def _last_match(rule: MetricRule, text: str) -> regex.Match[str] | None:
+    if len(rule.regex) > LONGEST_REGEX:
+        raise regex.error(f"longer than {LONGEST_REGEX} characters")
+    if _repeats(rule.regex) > MOST_REPEATS:
+        raise regex.error(f"counted repeats multiply to more than {MOST_REPEATS}")
+    pattern = regex.compile(rule.regex, regex.MULTILINE)
+    matches = deque(pattern.finditer(text, timeout=TIME_LIMIT_S), maxlen=1)
+    return matches[0] if matches else None
+
+
+def _repeats(expression: str) -> int:
+    # Counts are multiplied whether they are nested or not: simple, and never too small.
+    product = 1
+    for digits in regex.findall(r"\d+", " ".join(regex.findall(r"\{[^{}]*\}", expression))):
+        product *= max(1, int(digits)) if len(digits) <= LARGEST_COUNT_DIGITS else MOST_REPEATS + 1
+    return product
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {TIME_LIMIT_S:g} s"
+    return f"not a regular expression: {' '.join(str(error).split())}"
+
+
+def _measure(
+    rule: MetricRule, match: "regex.Match[str]", text: str, label: str
+) -> Measurement | BadLine:
+    unit, scale = BASE_UNITS.get(rule.unit, (rule.unit, 1.0))
+    metric = Metric(name=rule.name, unit=unit, better=rule.better, family="primary")
+    line_number = text.count("\n", 0, match.start()) + 1
+    where = (label, line_number, match.group(0))
+    return measure(metric, match.group(1) or "", where=where, scale=scale)

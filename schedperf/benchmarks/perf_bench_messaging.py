@@ -1,0 +1,35 @@
+"""perf bench sched messaging: hackbench's ancestor inside perf.
+
+>>> text = '''\\
+... # Running 'sched/messaging' benchmark:
+... # 20 sender and receiver processes per group
+... # 10 groups == 400 processes run
+...
+...      Total time: 0.271 [sec]
+... '''
+>>> [found] = parse_messaging(text.splitlines(), "stdout")
+>>> found.metric.name, found.value, found.metric.unit, found.resolution
+('sched/messaging time', 0.271, 's', 0.001)
+"""
+
+from collections.abc import Iterable, Iterator
+
+from schedperf.benchmarks import BadLine, Measurement, Metric, parser
+from schedperf.benchmarks._numbers import measure
+from schedperf.benchmarks._perf_bench import is_printed, lines_of
+
+NAME = "sched/messaging"
+TIME = Metric(name="sched/messaging time", unit="s", better="lower", family="primary")
+
+RESULT = "Total time:"
+UNIT = "[sec]"
+
+
+@parser("perf bench sched messaging", claims=lambda text: is_printed(NAME, text))
+def parse_messaging(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
+    """Read the total time."""
+    for line_number, line in lines_of(NAME, lines):
+        text = line.strip()
+        if text.startswith(RESULT):
+            printed = text.removeprefix(RESULT).removesuffix(UNIT).strip()
+            yield measure(TIME, printed, where=(label, line_number, line))

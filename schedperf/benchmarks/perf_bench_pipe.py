@@ -1,0 +1,43 @@
+"""perf bench sched pipe: two tasks that wake each other through a pipe.
+
+>>> text = '''\\
+... # Running 'sched/pipe' benchmark:
+... # Executed 1000 pipe operations between two processes
+...
+...      Total time: 0.033 [sec]
+...
+...       33.561000 usecs/op
+...           29796 ops/sec
+... '''
+>>> for found in parse_pipe(text.splitlines(), "stdout"):
+...     print(found.metric.name, f"{found.value:.6g}", found.metric.unit, found.metric.family)
+sched/pipe time per operation 3.3561e-05 s primary
+sched/pipe operations 29796 1/s secondary
+
+The three printed numbers are one measurement. The time per operation has the
+most digits and decides; the rate is what people quote; the total time adds nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from schedperf.benchmarks import BadLine, Measurement, Metric, parser
+from schedperf.benchmarks._numbers import measure
+from schedperf.benchmarks._perf_bench import is_printed, lines_of
+
+NAME = "sched/pipe"
+TIME = Metric(name="sched/pipe time per operation", unit="s", better="lower", family="primary")
+RATE = Metric(name="sched/pipe operations", unit="1/s", better="higher", family="secondary")
+
+# What stands behind the number, and what turns it into the metric's unit.
+RESULTS = {"usecs/op": (TIME, 1e-6), "ops/sec": (RATE, 1.0)}
+
+
+@parser("perf bench sched pipe", claims=lambda text: is_printed(NAME, text))
+def parse_pipe(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
+    """Read the time per operation and the rate."""
+    for line_number, line in lines_of(NAME, lines):
+        for unit, (metric, scale) in RESULTS.items():
+            text = line.strip()
+            if text.endswith(unit):
+                printed = text.removesuffix(unit).strip()
+                yield measure(metric, printed, where=(label, line_number, line), scale=scale)

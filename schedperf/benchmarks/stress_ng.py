@@ -1,0 +1,64 @@
+"""stress-ng with ``--metrics`` or ``--metrics-brief``: one row of numbers a stressor.
+
+>>> text = '''\\
+... stress-ng: metrc: [79] stressor       bogo ops real time  usr time  sys time   bogo ops/s     bogo ops/s
+... stress-ng: metrc: [79]                           (secs)    (secs)    (secs)   (real time) (usr+sys time)
+... stress-ng: metrc: [79] pipe            1714401      1.00      0.31      1.57   1713294.83      912231.80
+... stress-ng: info:  [79] successful run completed in 1.00s
+... '''
+>>> for found in parse_stress_ng(text.splitlines(), "stderr"):
+...     print(found.metric.name, found.value, found.metric.unit, found.metric.family)
+stress-ng pipe real time 1.0 s diagnostic
+stress-ng pipe bogo ops per real time 1713294.83 1/s primary
+stress-ng pipe bogo ops per CPU time 912231.8 1/s secondary
+
+Old versions tag the table ``info:``. User and system time have no good direction of
+their own (a run of fixed length that does more work burns more of both), and their sum
+is in the rate per CPU time. The miscellaneous metrics do not say which direction is
+better, so a ``--metric`` rule must.
+"""  # noqa: E501 # real output is this wide
+
+import re
+from collections.abc import Iterable, Iterator
+
+from schedperf.benchmarks import BadLine, Measurement, Metric, parser
+from schedperf.benchmarks._numbers import measure
+from schedperf.model import Better, Family
+
+# "stress-ng: metrc: [7922] pipe …"; --timestamp puts the time of day before the tag.
+LINE = re.compile(r"^stress-ng:(?: [\d:.]+)? (?:metrc|info): +\[\d+\] (.*)$", re.ASCII)
+HEADER = re.compile(r"^stress-ng:.*\] stressor +bogo ops +real time +usr time", re.MULTILINE)
+END = ("miscellaneous metrics:", "successful run completed", "unsuccessful run completed")
+
+# Columns behind the stressor's name: bogo ops, real, usr and sys time, the two rates.
+COLUMNS: dict[int, tuple[str, str, Better, Family]] = {
+    2: ("real time", "s", "lower", "diagnostic"),
+    5: ("bogo ops per real time", "1/s", "higher", "primary"),
+    6: ("bogo ops per CPU time", "1/s", "higher", "secondary"),
+}
+FEWEST_FIELDS = 7
+
+
+@parser("stress-ng", claims=lambda text: HEADER.search(text) is not None)
+def parse_stress_ng(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
+    """Read the table of metrics, one stressor a line."""
+    is_table = False
+    for line_number, line in enumerate(lines, start=1):
+        content = LINE.match(line)
+        if HEADER.match(line):
+            is_table = True
+        elif content is not None and content.group(1).startswith(END):
+            is_table = False
+        elif content is not None and is_table:
+            yield from _parse_row(content.group(1).split(), (label, line_number, line))
+
+
+def _parse_row(fields: list[str], where: tuple[str, int, str]) -> Iterator[Measurement | BadLine]:
+    # The second line of the header holds units in parentheses; messages are shorter than a row.
+    if len(fields) < FEWEST_FIELDS or fields[0].startswith("("):
+        return
+    for column, (name, unit, better, family) in COLUMNS.items():
+        metric = Metric(
+            name=f"stress-ng {fields[0]} {name}", unit=unit, better=better, family=family
+        )
+        yield measure(metric, fields[column], where=where)

@@ -1,0 +1,269 @@
+"""The bundle: one tar with all that was captured of one kernel on one machine.
+
+::
+
+    bundle = open_bundle(Path("base.tar.xz"))
+    bundle.boots[0].host["kernel"]
+    bundle.read_text(f"{bundle.runs[0].folder}/stdout")
+
+A bundle is input of strangers. It is never unpacked, and opening it checks the
+archive, the manifest, and every run.json and host.json. A member's checksum is
+checked when the member is read; ``digest``, which each comparison asks for,
+reads them all. The format is in docs/bundle.md.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from schedperf._contents import Contents
+from schedperf._records import (
+    Boot,
+    CaptureEntry,
+    Manifest,
+    MetricRule,
+    NewerFormat,
+    Run,
+    RunFile,
+    parse_host,
+    parse_manifest,
+    parse_run,
+    rebuild_manifest,
+)
+from schedperf._tar import Archive
+from schedperf.caveats import Caveat, caveat
+from schedperf.errors import BundleError
+from schedperf_collectors import BUNDLE_VERSION, MANIFEST, boot_folder
+
+__all__ = ["Boot", "Bundle", "CaptureEntry", "MetricRule", "Run", "open_bundle"]
+
+# A manifest has 250 bytes for each member, and a bundle at most 200 000 members.
+MAX_MANIFEST_BYTES = 64 << 20
+# host.json of a machine with 8192 CPUs has 1 MB; a run.json has 5 kB.
+MAX_RECORD_BYTES = 8 << 20
+
+_IN_BOOT = re.compile(r"boots/(0|[1-9][0-9]{0,5})/.")
+_IN_RUN = re.compile(r"(boots/(?:0|[1-9][0-9]{0,5})/runs/[0-9]{3,6})/.")
+
+Parsed = TypeVar("Parsed")
+
+
+class Bundle:
+    """An open bundle; it needs no closing.
+
+    :ivar created: when recording began, UTC, as the manifest says it
+    :ivar planned_runs: how many runs were asked for, warm-up excluded
+    :ivar treatment: host.json paths that are meant to differ from the other side
+    :ivar setup: the command that put this side's setting in force
+    """
+
+    def __init__(
+        self,
+        contents: Contents,
+        manifest: Manifest,
+        boots: Sequence[Boot],
+        caveats: Sequence[Caveat],
+    ) -> None:
+        self.path = contents.path
+        self.label = manifest.label
+        self.tool_version = manifest.tool_version
+        self.created = manifest.created
+        self.complete = manifest.complete
+        self.incomplete_reason = manifest.incomplete_reason
+        self.planned_runs = manifest.planned_runs
+        self.workload = manifest.workload
+        self.points = manifest.points
+        self.treatment = manifest.treatment
+        self.setup = manifest.setup
+        self.metric_rules = manifest.metric_rules
+        self.captures = manifest.captures
+        self.boots = tuple(boots)
+        self.caveats = tuple(caveats)
+        self._contents = contents
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs of all boots, warm-up included."""
+        return tuple(run for boot in self.boots for run in boot.runs)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over (name, SHA-256) of every member but the manifest; equal is equal data.
+
+        :raises BundleError: a member does not match its checksum
+        """
+        return self._contents.digest(without=MANIFEST)
+
+    def names(self, prefix: str = "") -> tuple[str, ...]:
+        """Return the sorted names of all members that begin with a prefix."""
+        return self._contents.names(prefix)
+
+    def size(self, name: str) -> int | None:
+        """Return a member's size in bytes; None where there is no such member."""
+        return self._contents.bytes_of(name)
+
+    def read(self, name: str) -> bytes:
+        """Return a member's bytes.
+
+        :raises BundleError: there is no such member, or it does not match its checksum
+        """
+        return self._contents.read(name)
+
+    def read_text(self, name: str) -> str:
+        """Return a member as text; bytes that are not UTF-8 become U+FFFD."""
+        return self.read(name).decode(errors="replace")
+
+    def broken_members(self) -> tuple[str, ...]:
+        """Read every member and return the names of those that do not match their checksum."""
+        return tuple(name for name in self.names() if not self._contents.is_intact(name))
+
+
+def open_bundle(path: Path, *, salvage: bool = False) -> Bundle:
+    """Open a bundle: plain, gz, xz or zst, whatever its name ends with.
+
+    :param salvage: read as much of a damaged bundle as possible, and say in ``caveats`` what is
+        missing; a ``.partial`` file is always read so
+    :raises BundleError: it is none, it is damaged, or it is of a future version
+    """
+    salvage = salvage or path.name.endswith(".partial")
+    return _Opening(Contents(Archive(path, salvage=salvage)), salvage=salvage).open()
+
+
+class _Opening:
+    """The steps of opening one bundle; each of them may find trouble."""
+
+    def __init__(self, contents: Contents, *, salvage: bool) -> None:
+        self.contents = contents
+        self.salvage = salvage
+        self.caveats: list[Caveat] = []
+
+    def open(self) -> Bundle:
+        path, damage = self.contents.path, self.contents.damage
+        if not self.contents.names():
+            raise BundleError(f"{path}: {damage or 'holds no members'}; record or copy it again")
+        if damage:
+            self._note("damaged", problem=damage)
+        manifest = self._read_manifest()
+        if manifest:
+            self._expect(manifest)
+        files = self._read_runs()
+        boots = self._read_boots([file.run for file in files])
+        if not manifest:
+            if not boots:
+                raise BundleError(
+                    f"{path}: is a tar but no bundle, because it has neither {MANIFEST} nor "
+                    "boots/; give a file that schedperf recorded"
+                )
+            manifest = self._rebuild(files)
+            self._expect(manifest)
+        return Bundle(self.contents, manifest, boots, self.caveats)
+
+    def _note(self, code: str, **numbers: object) -> None:
+        self.caveats.append(caveat(code, bundle=self.contents.path.name, **numbers))
+
+    def _trouble(self, problem: str) -> None:
+        """Refuse the bundle, or go on without the damaged part.
+
+        :param problem: which member, what was found
+        """
+        if not self.salvage:
+            raise BundleError(f"{self.contents.path}: {problem}")
+        self._note("damaged", problem=problem)
+
+    def _parse(self, name: str, limit: int, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
+        """Read and parse a member; None where it is damaged and may be."""
+        try:
+            return parse(self.contents.read(name, limit), name)
+        except NewerFormat as error:
+            raise BundleError(f"{self.contents.path}: {error}") from None
+        except BundleError as error:
+            self._trouble(str(error).removeprefix(f"{self.contents.path}: "))
+            return None
+
+    def _read_manifest(self) -> Manifest | None:
+        """Return the manifest; None where there is none that can be used."""
+        if self.contents.bytes_of(MANIFEST) is None:
+            return None
+        manifest = self._parse(MANIFEST, MAX_MANIFEST_BYTES, parse_manifest)
+        major, minor = BUNDLE_VERSION
+        if manifest and manifest.minor > minor:
+            self._note("newer-format", found=f"{major}.{manifest.minor}", known=f"{major}.{minor}")
+        return manifest
+
+    def _expect(self, manifest: Manifest) -> None:
+        """Compare the list of members with the members, and expect its checksums from now on."""
+        listed = {entry.path: entry.sha256 for entry in manifest.captures if entry.status == "ok"}
+        self.contents.expected = {name: known for name, known in listed.items() if known}
+        names = {name for name in self.contents.names() if name != MANIFEST}
+        for name in sorted(listed.keys() - names):
+            self._trouble(f"{name} is listed but not there; copy it again")
+        if unlisted := sorted(names - listed.keys()):
+            self._note("unlisted-members", count=len(unlisted), first=unlisted[0])
+
+    def _read_runs(self) -> tuple[RunFile, ...]:
+        folders = dict.fromkeys(found[1] for found in self._matches(_IN_RUN))
+        recorded = [
+            name for name in folders if self.contents.bytes_of(f"{name}/run.json") is not None
+        ]
+        if unfinished := sorted(folders.keys() - set(recorded)):
+            self._note("unfinished-runs", count=len(unfinished), first=unfinished[0])
+        files = []
+        for folder in recorded:
+            file = self._parse(f"{folder}/run.json", MAX_RECORD_BYTES, parse_run)
+            if file and file.run.folder == folder:
+                files.append(file)
+            elif file:
+                self._trouble(f"{folder}/run.json says that it is {file.run.folder}")
+        return tuple(sorted(files, key=lambda file: (file.run.boot, file.run.run)))
+
+    def _read_boots(self, runs: Sequence[Run]) -> tuple[Boot, ...]:
+        numbers = sorted({int(found[1]) for found in self._matches(_IN_BOOT)})
+        return tuple(
+            Boot(
+                number=number,
+                host=self._read_host(number),
+                runs=tuple(run for run in runs if run.boot == number),
+                folder=boot_folder(number),
+            )
+            for number in numbers
+        )
+
+    def _read_host(self, boot: int) -> Mapping[str, object]:
+        name = f"{boot_folder(boot)}/host.json"
+        if self.contents.bytes_of(name) is None:
+            self._note("no-host", boot=boot)
+            return {}
+        return self._parse(name, MAX_RECORD_BYTES, parse_host) or {}
+
+    def _matches(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        for name in self.contents.names("boots/"):
+            if found := pattern.match(name):
+                yield found
+
+    def _rebuild(self, files: Sequence[RunFile]) -> Manifest:
+        """Make a manifest of what is there."""
+        self._note("rebuilt-manifest")
+        listed = {entry.path for file in files for entry in file.captures}
+        rest = [
+            CaptureEntry(
+                collector=_collector_of(name),
+                path=name,
+                sha256=None,
+                bytes=self.contents.bytes_of(name),
+                seconds=None,
+                status="ok",
+                reason=None,
+            )
+            for name in self.contents.names()
+            if name not in listed and name != MANIFEST
+        ]
+        return rebuild_manifest(self.contents.path.name.partition(".")[0], files, rest)
+
+
+def _collector_of(name: str) -> str:
+    """Return which collector wrote a member: the folder it is in, else what its name says."""
+    folder, _, file = name.rpartition("/")
+    plain = {"run.json": "record", "host.json": "host", "stdout": "workload", "stderr": "workload"}
+    return plain.get(file, folder.rpartition("/")[2])

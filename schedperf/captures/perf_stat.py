@@ -1,0 +1,105 @@
+"""``perf stat -a --per-node -x,``: the CSV that perf writes.
+
+One line an event and NUMA node; the first two fields are there only with
+``--per-node``::
+
+    N0,2,2562,,context-switches,123426161,100.00,20.758,K/sec
+    N0,2,123.42,msec,cpu-clock,123422175,100.00,1.993,CPUs utilized
+    N0,1,<not supported>,,cycles,0,100.00,,
+
+The fields are node, CPUs, value, unit, event, time counted (ns), share of the
+time that the event was on the hardware (percent), and a metric that perf
+derived, which is not read.
+
+    >>> [counter] = parse_perf_stat(["N0,2,123.42,msec,cpu-clock,123422175,100.00,,"], "csv")
+    >>> counter.event, counter.unit, round(counter.value, 5), counter.node
+    ('cpu-clock', 's', 0.12342, 0)
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+# perf's unit, the base unit and the factor between them; an event without a unit is a count.
+UNITS = {"": ("count", 1.0), "msec": ("s", 1e-3), "ns": ("s", 1e-9), "Joules": ("J", 1.0)}
+# perf scales what it could not count all the time; from here on a count is an estimate.
+COUNTED_ALL_THE_TIME = 99.99
+NO_VALUE = ("<not counted>", "<not supported>")
+# Counters are 64 bits wide.
+LARGEST_VALUE = 2.0**64
+MOST_LABEL_CHARACTERS = 40
+
+_NODE = re.compile(r"N(\d{1,5})")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counter:
+    """One event's count of one run.
+
+    :param node: NUMA node; None where the count is of the whole machine
+    :param unit: base unit: "count", "s", "J", or as perf wrote it
+    :param value: in ``unit``; None where perf could not count
+    :param scaled: perf extrapolated, because the event was on only part of the time
+    """
+
+    event: str
+    node: int | None
+    unit: str
+    value: float | None
+    scaled: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BadLine:
+    """A line that should have held a count and did not.
+
+    :param problem: where, what was found
+    """
+
+    problem: str
+
+
+def parse_perf_stat(lines: Iterable[str], label: str) -> Iterator[Counter | BadLine]:
+    """Read the counts of one ``perf stat``, in its order.
+
+    :param label: names the text in messages
+    """
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.startswith("#"):
+            yield _parse_line(line.rstrip("\r\n").split(","), f"{label}:{number}")
+
+
+def _parse_line(fields: list[str], where: str) -> Counter | BadLine:
+    node = _NODE.fullmatch(fields[0])
+    # value, unit, event, time counted, percent
+    rest = fields[2:] if node else fields
+    try:
+        value, unit, event, _, percent = rest[:5]
+    except ValueError:
+        return BadLine(problem=f"{where}: {len(fields)} fields are too few for perf stat's CSV")
+    base_unit, factor = UNITS.get(unit, (unit, 1.0))
+    if not event:
+        return BadLine(problem=f"{where}: the event has no name")
+    try:
+        count = None if value in NO_VALUE else _number(value) * factor
+        share = _number(percent)
+    except ValueError as error:
+        return BadLine(problem=f"{where}: {error}")
+    return Counter(
+        event=event,
+        node=int(node.group(1)) if node else None,
+        unit=base_unit,
+        value=count,
+        scaled=share < COUNTED_ALL_THE_TIME,
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0.0 <= number <= LARGEST_VALUE:
+        raise ValueError(f"not a count: {text[:MOST_LABEL_CHARACTERS]!r}")
+    return number

@@ -1,0 +1,57 @@
+"""Every weakness that a result can carry, and its text, in one place.
+
+A result is never silently weak: what limits it travels with it as a
+:class:`Caveat`, into the terminal, the HTML page, the mail and the JSON alike.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# One sentence each, lower case, no full stop; {names} are the caveat's numbers.
+TEXTS: Mapping[str, str] = {
+    "one-boot": "this boot only: {side} has one boot, so boot-to-boot variance cannot be seen",
+    "few-runs": "{side} has {n} runs; at least {needed} are needed for an interval",
+    "failed-runs": "{failed} of {total} runs of {side} failed and are left out",
+    "incomplete": "recording of {side} did not finish: {reason}",
+    "emulated": "measured under emulation ({how}): times say nothing about real hardware",
+    "blocks": "the sides were recorded one after the other, so drift looks like a change; "
+    "`schedperf ab` interleaves them",
+    "coarse": "printed in steps of {step:g} {unit}, {percent:.1f} % of the value",
+    "damaged": "{bundle} is damaged and was read as far as possible: {problem}",
+    "rebuilt-manifest": "{bundle} has no usable manifest; it was rebuilt from the run.json files",
+    "newer-format": "{bundle} has format {found}, newer than {known}: what that added is not read",
+    "unlisted-members": "{bundle} holds {count} files that its manifest does not list, "
+    "so no checksum guards them; the first is {first}",
+    "unfinished-runs": "{count} runs of {bundle} have no run.json and are left out; "
+    "the first is {first}",
+    "no-host": "{bundle} has no host.json for boot {boot}: nothing is known of its machine",
+    "bad-lines": "{count} lines of {label} could not be read; the first: {problem}",
+    "no-number": "{count} runs of {side} printed no number that a benchmark parser or a --metric "
+    "rule reads; the first: {first}",
+    "pooled-boots": "the runs of {boots} boots of {side} are pooled as if they were independent; "
+    "where boots differ the interval is too narrow",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caveat:
+    """One weakness of one result.
+
+    :param code: a key of ``TEXTS``
+    :param numbers: what the text names, JSON values only
+    """
+
+    code: str
+    numbers: Mapping[str, object]
+
+    @property
+    def text(self) -> str:
+        """Say it in one sentence."""
+        return TEXTS[self.code].format(**self.numbers)
+
+
+def caveat(code: str, **numbers: object) -> Caveat:
+    """Make a caveat; an unknown code or a missing number fails here, not in a report."""
+    made = Caveat(code=code, numbers=numbers)
+    assert made.text
+    return made

@@ -1,0 +1,158 @@
+"""The command ``schedperf``: finds subcommands, and turns what happens into an exit status.
+
+Exit status: what the subcommand returns · 2 usage, input or internal error, one
+line on stderr · 4 not comparable · 130 interrupted · 141 nobody reads our output.
+"""
+
+import difflib
+import importlib
+import os
+import pkgutil
+import signal
+import sys
+from collections.abc import Sequence
+from typing import cast
+
+import click
+from click.exceptions import Abort, ClickException, Exit, NoArgsIsHelpError, UsageError
+from click.shell_completion import shell_complete
+
+from schedperf import __version__, commands
+from schedperf.errors import SchedperfError
+from schedperf.text import clean_line
+
+_TROUBLE = 2
+# As a shell reports a program that a signal ended.
+_INTERRUPTED = 128 + signal.SIGINT
+_NOBODY_READS = 128 + signal.SIGPIPE
+
+_COMPLETE = "_SCHEDPERF_COMPLETE"
+_COLOURS = {"auto": None, "always": True, "never": False}
+
+
+class _Commands(click.Group):
+    """The public modules of :mod:`schedperf.commands`, imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 # click's signature
+        modules = pkgutil.iter_modules(commands.__path__)
+        return sorted(module.name for module in modules if not module.name.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = importlib.import_module(f"{commands.__name__}.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], known) or known
+            raise UsageError(f"no command {args[0]!r}; there is {', '.join(close)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="schedperf %(version)s")
+@click.option(
+    "--color",
+    type=click.Choice(list(_COLOURS)),
+    default="auto",
+    show_default=True,
+    help="Colour the output; auto is on a terminal without NO_COLOR.",
+)
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def cli(ctx: click.Context, color: str, *, debug: bool) -> None:  # noqa: ARG001 # main looks for it
+    """Say whether a Linux scheduler change made a benchmark slower, and show why."""
+    ctx.color = _COLOURS[color]
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    :param args: without the program's name; None: those of the process
+    :return: the exit status
+    """
+    given = list(sys.argv[1:] if args is None else args)
+    rest, debug = _take_debug(given)
+    try:
+        status = _run(rest)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_stdout()
+        return _NOBODY_READS
+    except (Abort, KeyboardInterrupt):
+        return _report("interrupted", _INTERRUPTED)
+    except Exception as error:
+        # The one place where whatever went wrong becomes one line.
+        if debug:
+            raise
+        return _explain(error)
+    return status
+
+
+def _take_debug(args: list[str]) -> tuple[list[str], bool]:
+    """Take ``--debug`` out of the arguments before ``--``, so that it may stand anywhere."""
+    end = args.index("--") if "--" in args else len(args)
+    own = [arg for arg in args[:end] if arg != "--debug"]
+    debug = len(own) < end or os.environ.get("SCHEDPERF_DEBUG", "") not in {"", "0"}
+    return [*own, *args[end:]], debug
+
+
+def _run(args: list[str]) -> int:
+    """Run the subcommand and return its exit status."""
+    instruction = os.environ.get(_COMPLETE)
+    if instruction:
+        return shell_complete(cli, {}, "schedperf", _COMPLETE, instruction)
+    try:
+        with cli.make_context("schedperf", args) as context:
+            return cast("int | None", cli.invoke(context)) or 0
+    except Exit as exit_:
+        return exit_.exit_code
+
+
+def _explain(error: Exception) -> int:
+    """Say in one line what went wrong, and return the exit status."""
+    if isinstance(error, SchedperfError):
+        return _report(f"error: {error}", error.exit_status)
+    if isinstance(error, NoArgsIsHelpError):
+        error.show()
+        return _TROUBLE
+    if isinstance(error, ClickException):
+        return _report(f"error: {_usage_problem(error)}", _TROUBLE)
+    if isinstance(error, OSError) and error.strerror:
+        _settle_stdout()
+        where = f"{error.filename}: " if error.filename else ""
+        return _report(f"error: {where}{error.strerror.lower()}", _TROUBLE)
+    problem = f"{type(error).__name__}: {error}"
+    return _report(f"internal error: {problem}; run again with --debug", _TROUBLE)
+
+
+def _usage_problem(error: ClickException) -> str:
+    """Return click's message in our form, with a hint."""
+    message = error.format_message().rstrip(".")
+    message = message[:1].lower() + message[1:]
+    context = error.ctx if isinstance(error, UsageError) else None
+    return f"{message}; see `{context.command_path} --help`" if context else message
+
+
+def _report(message: str, status: int) -> int:
+    # What a message quotes may be text of strangers.
+    print(f"schedperf: {clean_line(message)}", file=sys.stderr)  # noqa: T201 # the one message
+    return status
+
+
+def _settle_stdout() -> None:
+    """Write what can still be written: the error may have been stdout's own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_stdout()
+
+
+def _drop_stdout() -> None:
+    """Send what is still in stdout's buffer nowhere, so that the interpreter's exit is quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

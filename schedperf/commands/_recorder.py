@@ -1,0 +1,149 @@
+"""Runs the recorder as a program of its own, with the system's Python.
+
+The system's Python is the one that has what Debian packages for it, bcc for
+one; the recorder therefore never runs inside this process.
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from schedperf.commands._zipapp import write_zipapp
+from schedperf_collectors._options import COMMANDS, make_parser
+
+_SYSTEM_PYTHON = "/usr/bin/python3"
+_IS_NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 9))"
+# An interpreter that needs longer to say its version is broken.
+_VERSION_LIMIT_S = 10.0
+
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Invoke = Callable[[Sequence[str]], int]
+
+
+class RecorderCommand(click.Command):
+    """A command of the recorder: its options are read here for help and completion only.
+
+    :param invoke: gets the arguments as they were given; returns the exit status
+    """
+
+    def __init__(self, name: str, invoke: Invoke) -> None:
+        parser = make_parser(name, "schedperf")
+        super().__init__(
+            name,
+            help=parser.description,
+            epilog="\b\n" + (parser.epilog or "") % {"prog": parser.prog},
+            params=list(_parameters(parser.options(), takes_command=COMMANDS[name].takes_command)),
+            callback=lambda **_: invoke(self._arguments),
+        )
+        self._arguments: list[str] = []
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        self._arguments = list(args)
+        return super().parse_args(ctx, args)
+
+
+def run_recorder(arguments: Sequence[str]) -> int:
+    """Run the recorder; on a terminal, draw its progress. Return its exit status."""
+    with _zipapp() as program:
+        if not sys.stderr.isatty():
+            return _wait([*program, *arguments])
+        told, tell = os.pipe()
+        with os.fdopen(told, encoding="utf-8") as events:
+            # Imported here: rich costs 30 ms that --help must not pay.
+            from schedperf.commands._live import draw  # noqa: PLC0415
+
+            name, *rest = arguments
+            command = [*program, name, "--events", str(tell), *rest]
+            return _wait(command, tell=tell, while_running=lambda: draw(events))
+
+
+def read_recorder(arguments: Sequence[str]) -> tuple[int, str]:
+    """Run the recorder; return its exit status and what it printed."""
+    with _zipapp() as program, tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        status = _wait([*program, *arguments], stdout=output.fileno())
+        output.seek(0)
+        return status, output.read()
+
+
+@contextlib.contextmanager
+def _zipapp() -> Iterator[list[str]]:
+    """Make the recorder's file; yield the command that runs it."""
+    with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
+        path = Path(folder, "schedperf")
+        write_zipapp(path)
+        # Isolated: PYTHONPATH is that of this program, and the other one may be older.
+        yield [_python(), "-I", str(path)]
+
+
+def _python() -> str:
+    try:
+        subprocess.run(
+            [_SYSTEM_PYTHON, "-I", "-c", _IS_NEW_ENOUGH],
+            check=True,
+            stderr=subprocess.DEVNULL,
+            timeout=_VERSION_LIMIT_S,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return sys.executable
+    return _SYSTEM_PYTHON
+
+
+def _wait(
+    command: Sequence[str],
+    *,
+    stdout: int | None = None,
+    tell: int | None = None,
+    while_running: Callable[[], None] = lambda: None,
+) -> int:
+    """Run a command to its end, also when signals come: it finishes its bundle then."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(signum: int, _frame: FrameType | None) -> None:
+        for process in running:
+            process.send_signal(signum)
+
+    # nohup ignores SIGHUP on purpose.
+    before = {one: signal.getsignal(one) for one in _PASSED_ON}
+    taken = [one for one, handler in before.items() if handler != signal.SIG_IGN]
+    for one in taken:
+        signal.signal(one, pass_on)
+    try:
+        passed = () if tell is None else (tell,)
+        running.append(subprocess.Popen(command, stdout=stdout, pass_fds=passed))
+        if tell is not None:
+            os.close(tell)
+        while_running()
+        status = running[0].wait()
+    finally:
+        for one in taken:
+            signal.signal(one, before[one])
+    return status if status >= 0 else 128 - status
+
+
+def _parameters(
+    actions: Sequence[argparse.Action], *, takes_command: bool
+) -> Iterator[click.Parameter]:
+    for action in actions:
+        yield click.Option(
+            [*action.option_strings, f"_{action.dest}"],
+            help=action.help,
+            hidden=action.help == argparse.SUPPRESS,
+            is_flag=action.nargs == 0,
+            multiple=isinstance(action.default, list),
+            metavar=str(action.metavar) if action.metavar else None,
+            type=click.Path() if action.metavar == "FILE" else None,
+        )
+    if takes_command:
+        yield click.Argument(
+            ["_command"], nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...", required=False
+        )

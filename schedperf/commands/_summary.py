@@ -1,0 +1,304 @@
+"""What is in one bundle, as the record that ``schedperf show`` prints and writes as JSON."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from schedperf.bundle import Boot, Bundle, CaptureEntry, MetricRule, Run
+
+SCHEMA = "schedperf/show/1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PointSummary:
+    """The runs of one workload at one point.
+
+    :param clean: clean runs that succeeded, warm-up excluded
+    :param failed: runs of either kind whose workload failed, warm-up excluded
+    :param wall_min_s: shortest clean run; None without a clean run
+    """
+
+    workload: str
+    point: str
+    clean: int
+    instrumented: int
+    warmup: int
+    failed: int
+    wall_min_s: float | None
+    wall_max_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BootSummary:
+    """One boot."""
+
+    number: int
+    boot_id: str | None
+    kernel: str | None
+    runs: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """Why a collector has nothing, and how often it said so."""
+
+    status: str
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CollectorSummary:
+    """What one collector left.
+
+    :param captured: how many boots or runs it captured
+    :param seconds: what that cost, in all; None where nothing says
+    """
+
+    collector: str
+    captured: int
+    files: int
+    bytes: int
+    seconds: float | None
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSummary:
+    """One run."""
+
+    folder: str
+    workload: str
+    point: str
+    kind: str
+    warmup: bool
+    order: int
+    start: str | None
+    wall_s: float | None
+    outcome: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """What host.json says of the first boot; None where it says nothing."""
+
+    cpu: str | None
+    cpus: int | None
+    nodes: int | None
+    memory_bytes: int | None
+    virtualisation: str | None
+    emulated: bool | None
+    hostname: str | None
+    distro: str | None
+    kernel: str | None
+    kernel_version: str | None
+    architecture: str | None
+    build_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verification:
+    """What reading every member against its checksum found.
+
+    :param digest: of all data; None when a member is broken
+    """
+
+    members: int
+    broken: tuple[str, ...]
+    digest: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BundleSummary:
+    """One bundle.
+
+    :param members: how many files it holds
+    :param bytes: their sizes together, unpacked
+    :param finished_runs: warm-up excluded, failed ones included
+    :param verification: None unless it was asked for
+    """
+
+    schema: str
+    path: str
+    label: str
+    members: int
+    bytes: int
+    tool_version: str | None
+    created: str | None
+    complete: bool
+    incomplete_reason: str | None
+    planned_runs: int | None
+    finished_runs: int
+    machine: Machine
+    workload: tuple[str, ...]
+    treatment: tuple[str, ...]
+    setup: str | None
+    metric: tuple[MetricRule, ...]
+    points: tuple[PointSummary, ...]
+    boots: tuple[BootSummary, ...]
+    captures: tuple[CollectorSummary, ...]
+    runs: tuple[RunSummary, ...]
+    caveats: tuple[str, ...]
+    verification: Verification | None
+
+
+def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
+    """Sum up a bundle.
+
+    :param verify: read every member against its checksum
+    """
+    names = bundle.names()
+    return BundleSummary(
+        schema=SCHEMA,
+        path=str(bundle.path),
+        label=bundle.label,
+        members=len(names),
+        bytes=sum(bundle.size(name) or 0 for name in names),
+        tool_version=bundle.tool_version,
+        created=bundle.created,
+        complete=bundle.complete,
+        incomplete_reason=bundle.incomplete_reason,
+        planned_runs=bundle.planned_runs,
+        finished_runs=sum(not run.warmup for run in bundle.runs),
+        machine=_machine(bundle.boots[0].host if bundle.boots else {}),
+        workload=bundle.workload,
+        treatment=bundle.treatment,
+        setup=bundle.setup,
+        metric=bundle.metric_rules,
+        points=_points(bundle),
+        boots=tuple(_boot(boot) for boot in bundle.boots),
+        captures=_collectors(bundle.captures),
+        runs=tuple(_run(run) for run in bundle.runs),
+        caveats=tuple(caveat.text for caveat in bundle.caveats),
+        verification=_verification(bundle) if verify else None,
+    )
+
+
+def _verification(bundle: Bundle) -> Verification:
+    broken = bundle.broken_members()
+    return Verification(
+        members=len(bundle.names()),
+        broken=broken,
+        digest=None if broken else bundle.digest,
+    )
+
+
+def _machine(host: Mapping[str, object]) -> Machine:
+    def group(name: str) -> Mapping[str, object]:
+        found = host.get(name)
+        return found if isinstance(found, dict) else {}
+
+    cpu, kernel, system = group("cpu"), group("kernel"), group("system")
+    nodes = group("topology").get("nodes")
+    emulated = group("virtualisation").get("emulated")
+    return Machine(
+        cpu=_text(cpu.get("model")),
+        cpus=_integer(cpu.get("count_online")),
+        nodes=len(nodes) if isinstance(nodes, dict) else None,
+        memory_bytes=_integer(group("memory").get("total_bytes")),
+        virtualisation=_text(group("virtualisation").get("kind")),
+        emulated=emulated if isinstance(emulated, bool) else None,
+        hostname=_text(system.get("hostname")),
+        distro=_text(system.get("distro")),
+        kernel=_text(kernel.get("release")),
+        kernel_version=_text(kernel.get("version")),
+        architecture=_text(kernel.get("machine")),
+        build_id=_text(kernel.get("build_id")),
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _points(bundle: Bundle) -> tuple[PointSummary, ...]:
+    """Sum up each point that was planned or run, in the order of the manifest."""
+    groups: dict[tuple[str, str], list[Run]] = {}
+    if len(bundle.workload) == 1:
+        groups = {(bundle.workload[0], point): [] for point in bundle.points}
+    for run in bundle.runs:
+        groups.setdefault((run.workload, run.point_key), []).append(run)
+    return tuple(_point(workload, point, runs) for (workload, point), runs in groups.items())
+
+
+def _point(workload: str, point: str, runs: Sequence[Run]) -> PointSummary:
+    counted = [run for run in runs if not run.warmup]
+    good = [run for run in counted if run.succeeded]
+    clean = [run for run in good if run.kind == "clean"]
+    walls = [run.wall_s for run in clean if run.wall_s is not None]
+    return PointSummary(
+        workload=workload,
+        point=point,
+        clean=len(clean),
+        instrumented=len(good) - len(clean),
+        warmup=len(runs) - len(counted),
+        failed=len(counted) - len(good),
+        wall_min_s=min(walls, default=None),
+        wall_max_s=max(walls, default=None),
+    )
+
+
+def _boot(boot: Boot) -> BootSummary:
+    return BootSummary(
+        number=boot.number,
+        boot_id=next((run.boot_id for run in boot.runs), None),
+        kernel=_machine(boot.host).kernel,
+        runs=sum(not run.warmup for run in boot.runs),
+    )
+
+
+def _run(run: Run) -> RunSummary:
+    return RunSummary(
+        folder=run.folder,
+        workload=run.workload,
+        point=run.point_key,
+        kind=run.kind,
+        warmup=run.warmup,
+        order=run.order,
+        start=run.start,
+        wall_s=run.wall_s,
+        outcome=_outcome(run),
+    )
+
+
+def _outcome(run: Run) -> str:
+    if run.failure is not None:
+        return run.failure
+    if run.signal is not None:
+        return f"ended by signal {run.signal}"
+    if run.exit_status is None:
+        return "no exit status"
+    return "ok" if run.exit_status == 0 else f"exit status {run.exit_status}"
+
+
+def _collectors(entries: Iterable[CaptureEntry]) -> tuple[CollectorSummary, ...]:
+    groups: dict[str, list[CaptureEntry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.collector, []).append(entry)
+    return tuple(_collector(name, group) for name, group in sorted(groups.items()))
+
+
+def _collector(name: str, entries: Sequence[CaptureEntry]) -> CollectorSummary:
+    stored = [entry for entry in entries if entry.status == "ok"]
+    seconds = [entry.seconds for entry in entries if entry.seconds is not None]
+    reasons = Counter(
+        (entry.status, entry.reason or "no reason given")
+        for entry in entries
+        if entry.status != "ok"
+    )
+    return CollectorSummary(
+        collector=name,
+        # The files of one capture share a folder.
+        captured=len({entry.path.rpartition("/")[0] for entry in stored}),
+        files=len(stored),
+        bytes=sum(entry.bytes or 0 for entry in stored),
+        seconds=sum(seconds) if seconds else None,
+        reasons=tuple(
+            Reason(status=status, reason=reason, count=count)
+            for (status, reason), count in reasons.items()
+        ),
+    )

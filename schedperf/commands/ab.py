@@ -1,0 +1,5 @@
+"""``schedperf ab``: two settings of one machine, interleaved, into two bundles."""
+
+from schedperf.commands._recorder import RecorderCommand, run_recorder
+
+command = RecorderCommand("ab", lambda arguments: run_recorder(["ab", *arguments]))

@@ -1,0 +1,130 @@
+"""``schedperf compare``: did anything change between two or more bundles, and why."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from schedperf.model import Comparison
+
+EPILOG = """\b
+Examples:
+  schedperf compare base.tar new.tar
+  schedperf compare base.tar new.tar --html report.html
+  schedperf compare base.tar new.tar --json - | jq .overall
+"""
+
+# Below two there is nothing to compare.
+FEWEST_BUNDLES = 2
+LARGEST_MARGIN = 0.5
+STDOUT = "-"
+DEFAULT_FORMAT = "terminal"
+
+
+class _Percentage(click.ParamType["float"]):
+    """A share as people write it: ``3%`` or ``0.03``."""
+
+    name = "percentage"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        text = str(value).strip()
+        number = text.removesuffix("%")
+        try:
+            share = float(number) / (100.0 if number != text else 1.0)
+        except ValueError:
+            self.fail(f"{text!r} is not a percentage; write it as 3%", param, ctx)
+        if not 0.0 < share <= LARGEST_MARGIN:
+            self.fail(f"{text!r} is not above 0% and up to {LARGEST_MARGIN:.0%}", param, ctx)
+        return share
+
+
+@click.command(epilog=EPILOG)
+@click.argument("paths", metavar="BASE NEW [NEW2]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--html", metavar="FILE", help="Write the report as one HTML file.")
+@click.option("--json", metavar="FILE", help="Write the whole result as JSON; - is stdout.")
+@click.option("--format", "format_name", metavar="NAME", help="Print this format: json, html …")
+@click.option("--strict", is_flag=True, help="Exit with 3 where the verdict is inconclusive.")
+@click.option(
+    "--allow",
+    "allowed",
+    metavar="PATH",
+    multiple=True,
+    help="A host.json field that is known to differ: cpu.microcode.",
+)
+@click.option(
+    "--margin",
+    type=_Percentage(),
+    default="3%",
+    show_default=True,
+    help="Sides that differ by less count as equal.",
+)
+def command(
+    paths: tuple[Path, ...],
+    *,
+    html: str | None,
+    json: str | None,
+    format_name: str | None,
+    strict: bool,
+    allowed: tuple[str, ...],
+    margin: float,
+) -> int:
+    """Compare bundles: did anything change, how sure is that, and why.
+
+    BASE is compared with each NEW. Exit status: 0 no regression, 1 regression,
+    2 usage or input error, 3 inconclusive (with --strict), 4 not comparable.
+    """
+    # Imported here so that --help of all commands stays fast.
+    from schedperf.bundle import open_bundle  # noqa: PLC0415
+    from schedperf.commands._outputs import open_output, write_output  # noqa: PLC0415
+    from schedperf.compare import CompareOptions, compare  # noqa: PLC0415
+    from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
+
+    if len(paths) < FEWEST_BUNDLES:
+        raise click.UsageError(f"{len(paths)} bundles given; name a base and a new one")
+    asked = {"html": html, "json": json}
+    printed = _choose_format(format_name, asked)
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context(open_output(Path(file), paths))
+            for name, file in asked.items()
+            if file is not None and file != STDOUT
+        }
+        bundles = [open_bundle(path) for path in paths]
+        comparison = compare(bundles, CompareOptions(margin=margin, allowed=allowed))
+        for name, file in files.items():
+            write_output(file, _render(comparison, name))
+    click.echo(_render(comparison, printed), nl=False)
+    overall = comparison.overall
+    is_undecided = strict and overall.verdict == "inconclusive"
+    return STRICT_INCONCLUSIVE_STATUS if is_undecided else overall.exit_status
+
+
+def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
+    """Return the one format that stdout gets."""
+    from schedperf_reports.formats import all_formats  # noqa: PLC0415 # as above
+
+    chosen = {option for option, file in asked.items() if file == STDOUT}
+    if name is not None:
+        chosen.add(name)
+    if len(chosen) > 1:
+        raise click.UsageError(f"stdout can hold one format, not {' and '.join(sorted(chosen))}")
+    printed = next(iter(chosen), DEFAULT_FORMAT)
+    known = all_formats()
+    if printed not in known:
+        raise click.UsageError(f"no format {printed!r}; there is {', '.join(known)}")
+    return printed
+
+
+def _render(comparison: "Comparison", name: str) -> str:
+    from schedperf.text import make_console  # noqa: PLC0415 # as above
+    from schedperf_reports.formats import Options, all_formats  # noqa: PLC0415
+
+    console = make_console()
+    has_colour = console.color_system is not None and not console.no_color
+    options = Options(width=console.width, colour=has_colour)
+    return all_formats()[name].render(comparison, options)

@@ -1,0 +1,22 @@
+"""``schedperf pack``: the recorder as one file for a machine that has only Python."""
+
+from pathlib import Path
+
+import click
+
+EPILOG = """\b
+Examples:
+  schedperf pack collect.pyz
+  scp collect.pyz target: && ssh target sudo ./collect.pyz record -o base.tar -- hackbench
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+def command(path: Path) -> None:
+    """Write a program that records on a machine with Python 3.9 or newer and nothing else."""
+    # Imported here so that --help of all commands stays fast.
+    from schedperf.commands._zipapp import write_zipapp  # noqa: PLC0415
+
+    size = write_zipapp(path)
+    click.echo(f"{path}: {size / 1e3:.0f} kB, runs with Python 3.9 or newer", err=True)

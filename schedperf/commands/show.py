@@ -1,0 +1,76 @@
+"""``schedperf show``: what is in one bundle, and what is not and why."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from schedperf.bundle import Bundle
+
+EPILOG = """\b
+Examples:
+  schedperf show base.tar
+  schedperf show --runs base.tar.xz
+  schedperf show --cat boots/0/runs/000/stdout base.tar
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
+@click.option("--runs", "list_runs", is_flag=True, help="List every run.")
+@click.option("--verify", is_flag=True, help="Read every member against its checksum.")
+@click.option("--json", "as_json", is_flag=True, help="Write the same as JSON, every run included.")
+@click.option("--cat", "member", metavar="MEMBER", help="Write one member's bytes and stop.")
+def command(
+    path: Path, *, list_runs: bool, verify: bool, as_json: bool, member: str | None
+) -> None:
+    """Print what is inside one bundle, and what was skipped or failed and why.
+
+    A damaged bundle is read as far as possible; the exit status is then 2.
+    """
+    # Imported here so that --help of all commands stays fast.
+    from schedperf.bundle import open_bundle  # noqa: PLC0415
+    from schedperf.commands._summary import summarise  # noqa: PLC0415
+
+    bundle = open_bundle(path, salvage=True)
+    if member is not None:
+        _write_member(bundle, member)
+        return
+    summary = summarise(bundle, verify=verify)
+    if as_json:
+        click.echo(json.dumps(asdict(summary), indent=1))
+    else:
+        from schedperf.commands._show_text import format_summary  # noqa: PLC0415
+
+        click.echo(format_summary(summary, list_runs=list_runs), nl=False)
+    _complain(bundle, summary.verification.broken if summary.verification else ())
+
+
+def _write_member(bundle: "Bundle", member: str) -> None:
+    """Write a member as it is; a terminal gets no control characters."""
+    from schedperf.text import clean  # noqa: PLC0415 # as above
+
+    if sys.stdout.isatty():
+        click.echo(clean(bundle.read_text(member)), nl=False)
+    else:
+        sys.stdout.buffer.write(bundle.read(member))
+
+
+def _complain(bundle: "Bundle", broken: tuple[str, ...]) -> None:
+    """Refuse a damaged bundle after all; one that is still being written is no surprise.
+
+    :param broken: members that do not match their checksum
+    """
+    from schedperf.errors import BundleError  # noqa: PLC0415 # as above
+
+    problems = [
+        str(caveat.numbers["problem"]) for caveat in bundle.caveats if caveat.code == "damaged"
+    ]
+    problems += [f"{name} does not match its checksum" for name in broken]
+    if problems and not bundle.path.name.endswith(".partial"):
+        more = f" and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+        raise BundleError(f"{bundle.path}: {problems[0]}{more}; copy it again")

@@ -1,0 +1,295 @@
+"""The comparability gate: may the numbers of two sides be compared at all?
+
+``comparability.toml`` lists every field of host.json as treatment, blocking,
+noted or ignored, with its reason. What a bundle declares as its treatment, and
+what the user allows, is exempt.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+from typing import cast
+
+from schedperf.bundle import Bundle
+from schedperf.model import Comparability, Difference, Severity
+from schedperf.sides import Side
+
+TABLE = "comparability.toml"
+CMDLINE = "kernel.cmdline"
+
+# A difference is for people to read; the whole value is in the bundle.
+LONGEST_VALUE = 200
+
+# 'isolcpus=1-3', 'quiet' and 'dyndbg="file a.c +p"' are one parameter each.
+PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+WORD = re.compile(r"[\w.+-]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FieldRule:
+    """How a field counts, as one entry of the table says.
+
+    :param path: dotted path in host.json; ``*`` matches any text
+    :param tolerance: largest relative difference of two numbers that counts as none
+    :param ignores_digits: texts that differ only in their digits are equal
+    """
+
+    path: str
+    severity: Severity
+    reason: str
+    tolerance: float
+    ignores_digits: bool
+
+
+@cache
+def field_rules() -> tuple[FieldRule, ...]:
+    """Return the table; the first entry that matches a path decides."""
+    table = tomllib.loads(files("schedperf").joinpath(TABLE).read_text(encoding="utf-8"))
+    return tuple(
+        FieldRule(
+            path=entry["path"],
+            severity=entry["severity"],
+            reason=entry["reason"],
+            tolerance=entry.get("tolerance", 0.0),
+            ignores_digits=entry.get("normalise") == "digits",
+        )
+        for entry in table["field"]
+    )
+
+
+def find_rule(path: str) -> FieldRule:
+    """Return the entry that decides over a field; a field that the table does not know is noted."""
+    for rule in field_rules():
+        if fnmatchcase(path, rule.path):
+            return rule
+    return FieldRule(
+        path=path,
+        severity="noted",
+        reason="a field that this version does not know",
+        tolerance=0.0,
+        ignores_digits=False,
+    )
+
+
+def flatten_host(host: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of host.json by dotted path.
+
+    ``kernel.cmdline`` becomes one field a parameter and ``sched.features`` one
+    a feature, so that a difference names what differs. Lists stay whole.
+    """
+    fields = dict(_flatten("", {key: value for key, value in host.items() if key != "missing"}))
+    return {
+        new_path: new_value
+        for path, value in fields.items()
+        for new_path, new_value in _take_apart(path, value)
+    }
+
+
+def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comparability:
+    """Compare the first boots of base and of each other side, and the boots of one side.
+
+    :param allowed: paths that the user knows to differ, as a treatment
+    """
+    differences: list[Difference] = []
+    compared: set[str] = set()
+    base = sides[0]
+    for side in sides[1:]:
+        gate = _Gate(
+            side=side.name,
+            treatment=(*base.bundle.treatment, *side.bundle.treatment, *allowed),
+            workload=" ".join((*base.bundle.workload, *side.bundle.workload)),
+        )
+        differences += _workload_differences(base.bundle, side)
+        hosts = _first_host(base.bundle), _first_host(side.bundle)
+        if all(hosts):
+            compared |= {path for host in hosts for path in flatten_host(host)}
+            differences += gate.differences(*hosts)
+        else:
+            differences.append(_no_host(side.name, *hosts))
+    for side in sides:
+        differences += _boot_differences(side, (*side.bundle.treatment, *allowed))
+    return Comparability(
+        comparable=not any(difference.severity == "blocking" for difference in differences),
+        compared=sum(find_rule(path).severity != "ignored" for path in compared),
+        differences=tuple(differences),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Gate:
+    # One new side against base.
+    side: str
+    treatment: tuple[str, ...]
+    workload: str
+
+    def differences(
+        self, base: Mapping[str, object], new: Mapping[str, object]
+    ) -> Iterator[Difference]:
+        one, other = flatten_host(base), flatten_host(new)
+        for path in dict.fromkeys((*one, *other)):
+            rule = find_rule(path)
+            values = one.get(path), other.get(path)
+            if rule.severity == "ignored" or _are_equal(*values, rule):
+                continue
+            missing = self._missing(path, (base, new), (one, other))
+            severity, reason = self._judge(path, rule, missing)
+            yield Difference(
+                path=path,
+                side=self.side,
+                base=_shorten(values[0]),
+                new=_shorten(values[1]),
+                severity=severity,
+                reason=reason,
+            )
+
+    def _judge(self, path: str, rule: FieldRule, missing: str | None) -> tuple[Severity, str]:
+        if _is_exempt(path, self.treatment):
+            return "treatment", "declared as the treatment"
+        if rule.severity == "treatment":
+            return "treatment", rule.reason
+        if missing is not None:
+            return "noted", missing
+        if path.startswith("tools.") and path.removeprefix("tools.") in self._programs():
+            return "blocking", "another version of a program that the workload runs"
+        return rule.severity, rule.reason
+
+    def _missing(
+        self,
+        path: str,
+        hosts: tuple[Mapping[str, object], Mapping[str, object]],
+        fields: tuple[Mapping[str, object], Mapping[str, object]],
+    ) -> str | None:
+        # A value that one side could not see is no proof of a difference. A kernel parameter
+        # that is not there is: the kernel then has its default.
+        is_parameter = path.startswith(f"{CMDLINE}.")
+        for name, host, known in zip(("base", self.side), hosts, fields, strict=True):
+            if known.get(path) is None and not (is_parameter and CMDLINE not in known):
+                reasons = host.get("missing")
+                why = reasons.get(path) if isinstance(reasons, Mapping) else None
+                return f"not known in {name}: {why or 'not recorded'}"
+        return None
+
+    def _programs(self) -> set[str]:
+        return set(WORD.findall(self.workload))
+
+
+def _flatten(prefix: str, group: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for key, value in group.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _flatten(f"{path}.", value)
+        else:
+            yield path, value
+
+
+def _take_apart(path: str, value: object) -> Iterator[tuple[str, object]]:
+    if path == CMDLINE and isinstance(value, str):
+        parameters: dict[str, list[str]] = {}
+        for parameter in PARAMETER.findall(value):
+            name, _, setting = parameter.partition("=")
+            parameters.setdefault(name, []).append(setting)
+        for name, settings in parameters.items():
+            yield f"{path}.{name}", " ".join(settings)
+    elif path == "sched.features" and isinstance(value, str):
+        for feature in value.split():
+            yield f"{path}.{feature.removeprefix('NO_')}", not feature.startswith("NO_")
+    else:
+        yield path, value
+
+
+def _are_equal(base: object, new: object, rule: FieldRule) -> bool:
+    if _is_number(base) and _is_number(new):
+        one, other = float(cast("float", base)), float(cast("float", new))
+        return abs(one - other) <= rule.tolerance * max(abs(one), abs(other))
+    if rule.ignores_digits and isinstance(base, str) and isinstance(new, str):
+        return re.sub(r"\d+", "0", base) == re.sub(r"\d+", "0", new)
+    return base == new
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_exempt(path: str, exempt: Sequence[str]) -> bool:
+    return any(path == above or path.startswith(f"{above}.") for above in exempt)
+
+
+def _shorten(value: object) -> object:
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, Sequence):
+        text = json.dumps(value)
+    else:
+        return value
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+
+
+def _first_host(bundle: Bundle) -> Mapping[str, object]:
+    return bundle.boots[0].host if bundle.boots else {}
+
+
+def _no_host(side: str, base: Mapping[str, object], new: Mapping[str, object]) -> Difference:
+    missing = " and ".join(name for name, host in (("base", base), (side, new)) if not host)
+    return Difference(
+        path="host.json",
+        side=side,
+        base=None,
+        new=None,
+        severity="noted",
+        reason=f"no host.json in {missing}, so the machines could not be compared",
+    )
+
+
+def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
+    new = side.bundle
+    if set(base.workload) != set(new.workload):
+        is_disjoint = not set(base.workload) & set(new.workload)
+        yield Difference(
+            path="workload",
+            side=side.name,
+            base=_shorten(", ".join(base.workload)),
+            new=_shorten(", ".join(new.workload)),
+            severity="blocking" if is_disjoint else "noted",
+            reason="another workload" if is_disjoint else "only common workloads are compared",
+        )
+    rules = {rule.name: rule.regex for rule in base.metric_rules}
+    for rule in new.metric_rules:
+        if rules.get(rule.name, rule.regex) != rule.regex:
+            yield Difference(
+                path=f"metric.{rule.name}",
+                side=side.name,
+                base=_shorten(rules[rule.name]),
+                new=_shorten(rule.regex),
+                severity="blocking",
+                reason="the metric is read by another expression",
+            )
+
+
+def _boot_differences(side: Side, exempt: Sequence[str]) -> Iterator[Difference]:
+    # Boots of one side are meant to be equal; they must be of one kernel.
+    boots = [boot for boot in side.bundle.boots if boot.host]
+    if not boots:
+        return
+    first = flatten_host(boots[0].host)
+    for boot in boots[1:]:
+        fields = flatten_host(boot.host)
+        for path in dict.fromkeys((*first, *fields)):
+            rule = find_rule(path)
+            values = first.get(path), fields.get(path)
+            if rule.severity != "ignored" and not _are_equal(*values, rule):
+                yield Difference(
+                    path=path,
+                    side=side.name,
+                    base=_shorten(values[0]),
+                    new=_shorten(values[1]),
+                    severity="blocking"
+                    if rule.severity == "treatment" and not _is_exempt(path, exempt)
+                    else "noted",
+                    reason=f"differs between boots {boots[0].number} and {boot.number} "
+                    f"of {side.name}",
+                )

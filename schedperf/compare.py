@@ -1,0 +1,305 @@
+"""Two or more bundles become one :class:`~schedperf.model.Comparison`.
+
+The first bundle is base. Everything that limits the result travels in it as a
+caveat, a reason or a section's status.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from schedperf.benchmarks import all_parsers
+from schedperf.bundle import Bundle
+from schedperf.caveats import Caveat, caveat
+from schedperf.comparability import compare_hosts
+from schedperf.findings import find_all
+from schedperf.model import (
+    SCHEMA,
+    Comparability,
+    Comparison,
+    Difference,
+    Family,
+    FamilySummary,
+    Overall,
+    Row,
+    RunValue,
+    Section,
+    SideSummary,
+    Sweep,
+    Verdict,
+)
+from schedperf.runs import RunValues, df_run_values
+from schedperf.sections import Absent, SectionPlugin, all_sections
+from schedperf.sides import BASE, Side, name_sides
+from schedperf.stats import KEY, Result, compare_runs, records
+from schedperf.verdicts import MARGIN, decide_overall, describe_blocking
+from schedperf_collectors import __version__
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompareOptions:
+    """What the user can choose.
+
+    :param margin: half-width of the equivalence band, as a fraction of the value
+    :param allowed: host.json paths that are known to differ, beside the bundles' own treatment
+    """
+
+    margin: float = MARGIN
+    allowed: tuple[str, ...] = ()
+
+
+def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) -> Comparison:
+    """Compare every bundle with the first one.
+
+    :param bundles: base and at least one more
+    """
+    chosen = options or CompareOptions()
+    sides = name_sides(bundles)
+    facts = _Facts.of(sides, compare_hosts(sides, allowed=chosen.allowed))
+    values = df_run_values(sides)
+    clean = _df_clean(values.table, sides, facts)
+    result = compare_runs(
+        clean, base=BASE, new=[side.name for side in sides[1:]], margin=chosen.margin
+    )
+    found = [facts.overrule(row) for row in records(result.rows)]
+    rows = tuple(_rows(found, clean, chosen.margin))
+    sections = {name: analyse_sides(plugin, sides) for name, plugin in all_sections().items()}
+    return Comparison(
+        schema=SCHEMA,
+        tool_version=__version__,
+        sides=tuple(_summarise(side) for side in sides),
+        comparability=facts.comparability,
+        rows=rows,
+        sweeps=tuple(_sweeps(result)),
+        families=tuple(_families(rows)),
+        findings=find_all(sections),
+        sections=sections,
+        caveats=_unique(_caveats(sides, facts, values)),
+        overall=_decide(rows, sides, facts, values),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Facts:
+    # What stands above the numbers: equal data, emulation and the comparability gate.
+    comparability: Comparability
+    same_data: frozenset[str]
+    emulated: Mapping[str, str]
+
+    @classmethod
+    def of(cls, sides: Sequence[Side], comparability: Comparability) -> "_Facts":
+        base = sides[0].bundle
+        same = frozenset(side.name for side in sides[1:] if side.bundle.digest == base.digest)
+        found = {side.name: _emulation(side.bundle) for side in sides}
+        emulated = {name: how for name, how in found.items() if how is not None}
+        return cls(comparability=comparability, same_data=same, emulated=emulated)
+
+    def blocking(self, side: str) -> list[Difference]:
+        """Return what forbids to compare this side with base."""
+        if side in self.same_data:
+            return []
+        return [
+            difference
+            for difference in self.comparability.differences
+            if difference.severity == "blocking" and difference.side in (BASE, side)
+        ]
+
+    def emulation(self, side: str) -> str | None:
+        return None if side in self.same_data else self.emulated.get(BASE, self.emulated.get(side))
+
+    def overrule(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the row with the verdict that these facts leave it."""
+        side = row["side"]
+        how = self.emulation(side)
+        if side in self.same_data:
+            return {
+                **row,
+                **dict.fromkeys(("ratio", "ci_low", "ci_high"), row["ratio"] and 1.0),
+                **dict.fromkeys(("p", "q")),
+                "verdict": "no-change",
+                "method": "same data",
+                "reason": "same data",
+                "warnings": (),
+            }
+        if how is not None:
+            changed = {
+                **row,
+                "family": "diagnostic",
+                "warnings": (*row["warnings"], caveat("emulated", how=how)),
+            }
+            if row["verdict"] != "invalid":
+                reason = f"measured under emulation ({how}); {row['reason']}"
+                changed |= {"verdict": "inconclusive", "reason": reason}
+            return changed
+        if row["family"] != "diagnostic" and (blocking := self.blocking(side)):
+            return {**row, "verdict": "invalid", "reason": describe_blocking(blocking)}
+        return dict(row)
+
+
+def _emulation(bundle: Bundle) -> str | None:
+    # What says that a boot of this bundle was emulated; None where none was.
+    for boot in bundle.boots:
+        virtualisation = boot.host.get("virtualisation")
+        if isinstance(virtualisation, Mapping) and virtualisation.get("emulated") is True:
+            return str(virtualisation.get("grounds") or virtualisation.get("kind"))
+    return None
+
+
+def _df_clean(table: pd.DataFrame, sides: Sequence[Side], facts: _Facts) -> pd.DataFrame:
+    # Numbers that were measured under emulation are diagnostic before rows are corrected for
+    # each other: they must not weaken the verdict of real ones.
+    clean = table[table["kind"] == "clean"]
+    emulated = [side.name for side in sides[1:] if facts.emulation(side.name) is not None]
+    return clean.assign(family=clean["family"].mask(clean["side"].isin(emulated), "diagnostic"))
+
+
+def _rows(found: Sequence[Mapping[str, Any]], clean: pd.DataFrame, margin: float) -> Iterator[Row]:
+    values = {
+        key: tuple(
+            RunValue(
+                boot=run["boot"],
+                run=run["run"],
+                order=run["order"],
+                round=None if run["round"] is None else int(run["round"]),
+                value=run["value"],
+            )
+            for run in records(group)
+        )
+        for key, group in clean.groupby(["side", *KEY], sort=False)
+    }
+    for record in found:
+        key = tuple(record[name] for name in KEY)
+        yield Row(
+            **{name: value for name, value in record.items() if name != "warnings"},
+            margin=margin,
+            caveats=record["warnings"],
+            values_base=values.get((BASE, *key), ()),
+            values_new=values.get((record["side"], *key), ()),
+        )
+
+
+def _sweeps(result: Result) -> Iterator[Sweep]:
+    for record in records(result.sweeps):
+        yield Sweep(**record)
+
+
+def _families(rows: Sequence[Row]) -> Iterator[FamilySummary]:
+    counts: dict[tuple[Family, str], Counter[Verdict]] = {}
+    for row in rows:
+        counts.setdefault((row.family, row.side), Counter())[row.verdict] += 1
+    for (family, side), verdicts in counts.items():
+        yield FamilySummary(family=family, side=side, rows=verdicts.total(), verdicts=verdicts)
+
+
+def analyse_sides(plugin: SectionPlugin, sides: Sequence[Side]) -> Section:
+    """Run one analysis; whatever goes wrong in it costs its section only."""
+    try:
+        data = plugin.analyse(sides)
+        json.dumps(data, allow_nan=False)
+    except Absent as absent:
+        return Section(schema=plugin.schema_id, status="absent", reason=str(absent), data=None)
+    except Exception as error:  # noqa: BLE001 # one analysis must not cost the others
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return Section(schema=plugin.schema_id, status="failed", reason=reason, data=None)
+    return Section(schema=plugin.schema_id, status="ok", reason=None, data=data)
+
+
+def _summarise(side: Side) -> SideSummary:
+    bundle = side.bundle
+    runs = [run for run in bundle.runs if not run.warmup]
+    kinds = [run.kind for run in runs if run.succeeded]
+    return SideSummary(
+        name=side.name,
+        label=bundle.label,
+        path=str(bundle.path),
+        digest=bundle.digest,
+        created=bundle.created,
+        complete=bundle.complete,
+        boots=len(bundle.boots),
+        runs_clean=kinds.count("clean"),
+        runs_instrumented=kinds.count("instrumented"),
+        runs_failed=len(runs) - len(kinds),
+        host=bundle.boots[0].host if bundle.boots else {},
+    )
+
+
+def _caveats(sides: Sequence[Side], facts: _Facts, values: RunValues) -> Iterator[Caveat]:
+    for side in sides:
+        yield from side.bundle.caveats
+        if not side.bundle.complete:
+            reason = side.bundle.incomplete_reason or "no reason recorded"
+            yield caveat("incomplete", side=side.name, reason=reason)
+    yield from values.caveats
+    different = [side for side in sides[1:] if side.name not in facts.same_data]
+    if not different:
+        return
+    for side in (sides[0], *different):
+        boots = len({run.boot for run in side.bundle.runs if run.kind == "clean"})
+        if boots == 1:
+            yield caveat("one-boot", side=side.name)
+        elif boots > 1:
+            yield caveat("pooled-boots", side=side.name, boots=boots)
+        if side.name in facts.emulated:
+            yield caveat("emulated", how=facts.emulated[side.name])
+    if any(_are_blocks(sides[0].bundle, side.bundle) for side in different):
+        yield caveat("blocks")
+
+
+def _are_blocks(base: Bundle, new: Bundle) -> bool:
+    # One session interleaves its sides. Sessions of their own interleave when boots alternate:
+    # the first run of each side then begins before the last run of the other.
+    runs = [[run for run in bundle.runs if not run.warmup] for bundle in (base, new)]
+    sessions = [{run.session for run in side if run.session is not None} for side in runs]
+    starts = [[run.start for run in side if run.start is not None] for side in runs]
+    if sessions[0] & sessions[1]:
+        return False
+    if not all(starts):
+        return all(runs)
+    return max(starts[0]) < min(starts[1]) or max(starts[1]) < min(starts[0])
+
+
+def _decide(
+    rows: Sequence[Row], sides: Sequence[Side], facts: _Facts, values: RunValues
+) -> Overall:
+    blocking = _unique(difference for side in sides[1:] for difference in facts.blocking(side.name))
+    return decide_overall(rows, blocking=blocking, absence=_absence(rows, sides, facts, values))
+
+
+def _unique(items: Iterable[Item]) -> tuple[Item, ...]:
+    # Caveats and differences hold JSON values, which need not be hashable.
+    found: list[Item] = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return tuple(found)
+
+
+def _absence(
+    rows: Sequence[Row], sides: Sequence[Side], facts: _Facts, values: RunValues
+) -> tuple[Verdict, str]:
+    # Why there is no primary row: the runs, their text, or what they were measured on.
+    if rows:
+        how = next(iter(facts.emulated.values()), None)
+        why = f"measured under emulation ({how})" if how else "no metric of this workload decides"
+        return "inconclusive", f"no primary row: {why}"
+    same = all(side.name in facts.same_data for side in sides[1:])
+    verdict: Verdict = "inconclusive" if same else "invalid"
+    for side in sides:
+        runs = [run for run in side.bundle.runs if run.kind == "clean" and not run.warmup]
+        if not any(run.succeeded for run in runs):
+            failed = f"none of {len(runs)} clean runs succeeded" if runs else "no clean run"
+            return verdict, f"no results: {failed} in {side.name}"
+    for found in values.caveats:
+        if found.code == "bad-lines":
+            return verdict, f"no results: {found.text}"
+    known = ", ".join(all_parsers())
+    return "inconclusive", (
+        f"no results: this workload prints nothing that is known (known are {known}); "
+        "record it with --metric 'name[unit,higher]=REGEX'"
+    )

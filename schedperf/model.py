@@ -1,0 +1,214 @@
+"""The one record between analysis and reports: :class:`Comparison`.
+
+Everything a report shows is in here, and nothing else is: HTML, mail, terminal
+and JSON are four drawings of the same frozen values, so they cannot disagree.
+Missing is ``None``, never 0. Values are in base units (s, B, 1/s, count).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from schedperf.caveats import Caveat
+
+SCHEMA = "schedperf/compare/1"
+
+Better = Literal["higher", "lower"]
+Family = Literal["primary", "secondary", "diagnostic"]
+Verdict = Literal["regression", "improvement", "no-change", "inconclusive", "invalid"]
+Severity = Literal["treatment", "blocking", "noted", "ignored"]
+SectionStatus = Literal["ok", "absent", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideSummary:
+    """One bundle, as a reader must know it.
+
+    :param name: "base", "new", then "new2", "new3" …
+    :param label: what the bundle calls itself
+    :param path: the file's name as the user gave it
+    :param digest: SHA-256 over all captured members; equal digests are equal data
+    :param host: the first boot's host.json, without its raw dumps
+    """
+
+    name: str
+    label: str
+    path: str
+    digest: str
+    created: str | None
+    complete: bool
+    boots: int
+    runs_clean: int
+    runs_instrumented: int
+    runs_failed: int
+    host: Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """One field of host.json (or of the workload) that is not equal on two sides.
+
+    :param path: dotted path in host.json: ``cpu.microcode``
+    """
+
+    path: str
+    side: str
+    base: object
+    new: object
+    severity: Severity
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparability:
+    """What the comparability gate found.
+
+    :param compared: how many fields were looked at
+    """
+
+    comparable: bool
+    compared: int
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunValue:
+    """One run's value of one metric."""
+
+    boot: int
+    run: int
+    order: int
+    round: int | None
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One metric of one point, base against one new side.
+
+    :param base: geometric mean of the runs (arithmetic where a value is not positive), in ``unit``
+    :param ratio: new / base; None where it has no meaning
+    :param ci_low: lower end of the 95 % interval of ``ratio``
+    :param q: p after the correction for all rows of the family in this comparison
+    :param margin: half-width of the equivalence band as a fraction: 0.03
+    :param method: the test by name: "Welch t on logs"
+    :param reason: one sentence that says why this verdict, with its numbers
+    """
+
+    side: str
+    workload: str
+    point: str
+    metric: str
+    unit: str
+    better: Better
+    family: Family
+    n_base: int
+    n_new: int
+    base: float | None
+    new: float | None
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    q: float | None
+    margin: float
+    verdict: Verdict
+    reason: str
+    method: str
+    caveats: tuple[Caveat, ...]
+    values_base: tuple[RunValue, ...]
+    values_new: tuple[RunValue, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sweep:
+    """All points of one metric of one workload together.
+
+    :param geomean_ratio: geometric mean of the rows' ratios, with its 95 % interval
+    """
+
+    side: str
+    workload: str
+    metric: str
+    points: tuple[str, ...]
+    geomean_ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FamilySummary:
+    """How many rows of a family got which verdict."""
+
+    family: Family
+    side: str
+    rows: int
+    verdicts: Mapping[Verdict, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One explained fact.
+
+    :param evidence: what proves it: ``("layout#sd_llc_id",)``
+    :param value: size of the change in ``unit``; None where it is a yes-or-no fact
+    :param n: runs (or builds) on each side that it rests on
+    :param replication: "5+5 runs", "1 build a side"
+    :param attribution: how far it explains the verdict: "co-occurs", "could not see"
+    """
+
+    id: str
+    side: str
+    claim: str
+    metric: str
+    value: float | None
+    ci: tuple[float, float] | None
+    unit: str
+    better: Better | None
+    n: tuple[int, int]
+    evidence: tuple[str, ...]
+    replication: str
+    attribution: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """What one analysis found; ``data`` follows the analysis's own sub-schema.
+
+    :param schema: ``schedperf/section/layout/1``
+    :param reason: why it is absent or failed; None when ok
+    """
+
+    schema: str
+    status: SectionStatus
+    reason: str | None
+    data: Mapping[str, object] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overall:
+    """The verdict of the whole comparison.
+
+    :param exit_status: what ``schedperf compare`` exits with, before ``--strict``
+    """
+
+    verdict: Verdict
+    reason: str
+    exit_status: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Everything that was found out about two or more bundles."""
+
+    schema: str
+    tool_version: str
+    sides: tuple[SideSummary, ...]
+    comparability: Comparability
+    rows: tuple[Row, ...]
+    sweeps: tuple[Sweep, ...]
+    families: tuple[FamilySummary, ...]
+    findings: tuple[Finding, ...]
+    sections: Mapping[str, Section]
+    caveats: tuple[Caveat, ...]
+    overall: Overall

@@ -1,0 +1,148 @@
+"""From captured text to numbers: one row a run and metric.
+
+Every benchmark parser that claims a run's stdout or stderr reads it, and so do
+the user's ``--metric`` rules. A run is one observation: what a workload prints
+several times within a run is averaged, never counted as more runs.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import pandas as pd
+
+from schedperf.benchmarks import BadLine, Measurement, Metric, all_parsers
+from schedperf.benchmarks._rules import parse_rules
+from schedperf.bundle import Bundle, Run
+from schedperf.caveats import Caveat, caveat
+from schedperf.sides import Side
+
+COLUMNS = [
+    "side", "workload", "point", "metric", "unit", "better", "family", "value", "resolution",
+    "kind", "boot", "run", "order", "round", "status",
+]  # fmt: skip
+
+STREAMS = ("stdout", "stderr")
+# A benchmark prints kilobytes; all of it is held in memory while it is read.
+LARGEST_TEXT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunValues:
+    """What the runs of all sides printed.
+
+    :param table: as :func:`df_run_values` describes it
+    :param caveats: what could not be read, and runs that failed
+    """
+
+    table: pd.DataFrame
+    caveats: tuple[Caveat, ...]
+
+
+def df_run_values(sides: Sequence[Side]) -> RunValues:
+    """Read every finished run that is no warm-up.
+
+    The table has one row a run and metric, in the order of the recorded
+    workloads, points, boots and runs: ``side, workload, point, metric, unit,
+    better, family`` (text), ``value, resolution`` (float, in ``unit``; NaN is an
+    unknown resolution), ``kind`` ("clean" or "instrumented"), ``boot, run,
+    order, round`` (round is None outside ``schedperf ab``), ``status`` ("ok").
+    """
+    rows: list[dict[str, object]] = []
+    caveats: list[Caveat] = []
+    for side in sides:
+        bad: list[str] = []
+        unread: list[str] = []
+        for run in _runs_in_order(side.bundle):
+            found = list(_read_run(side.bundle, run))
+            bad += [item.problem for item in found if isinstance(item, BadLine)]
+            values = _values_of_run([item for item in found if isinstance(item, Measurement)])
+            rows += [_row(side, run, metric, *value) for metric, value in values.items()]
+            if not values:
+                unread.append(run.folder)
+        caveats += _caveats(side, bad, unread)
+    return RunValues(table=pd.DataFrame(rows, columns=COLUMNS), caveats=tuple(caveats))
+
+
+def _runs_in_order(bundle: Bundle) -> list[Run]:
+    workloads = {workload: place for place, workload in enumerate(bundle.workload)}
+    points = {point: place for place, point in enumerate(bundle.points)}
+
+    def place(run: Run) -> tuple[int, int, int, int]:
+        workload = workloads.get(run.workload, len(workloads))
+        return workload, points.get(run.point_key, len(points)), run.boot, run.run
+
+    return sorted((run for run in bundle.runs if not run.warmup and run.succeeded), key=place)
+
+
+def _read_run(bundle: Bundle, run: Run) -> Iterator[Measurement | BadLine]:
+    # Programs differ in where they print: stress-ng's table is on stderr in some versions.
+    # A rule has precedence over a parser's metric of the same name.
+    ruled = {rule.name for rule in run.metric_rules}
+    found_by_rules: set[str] = set()
+    for stream in STREAMS:
+        name = f"{run.folder}/{stream}"
+        size = bundle.size(name)
+        if size is None:
+            continue
+        if size > LARGEST_TEXT_BYTES:
+            yield BadLine(problem=f"{name}: has {size} bytes, which no benchmark prints")
+            continue
+        text = bundle.read_text(name)
+        for parser in all_parsers().values():
+            if parser.claims(text):
+                for item in parser.parse(text.splitlines(), name):
+                    if isinstance(item, BadLine) or item.metric.name not in ruled:
+                        yield item
+        rules = [rule for rule in run.metric_rules if rule.name not in found_by_rules]
+        for item in parse_rules(rules, text, name):
+            if isinstance(item, Measurement):
+                found_by_rules.add(item.metric.name)
+            yield item
+
+
+def _values_of_run(found: Sequence[Measurement]) -> dict[Metric, tuple[float, float | None]]:
+    # Mean and resolution of each metric, in the order in which they were printed.
+    by_metric: dict[Metric, list[Measurement]] = {}
+    for item in found:
+        by_metric.setdefault(item.metric, []).append(item)
+    return {
+        metric: (
+            fmean(item.value for item in items),
+            max((item.resolution for item in items if item.resolution is not None), default=None),
+        )
+        for metric, items in by_metric.items()
+    }
+
+
+def _row(
+    side: Side, run: Run, metric: Metric, value: float, resolution: float | None
+) -> dict[str, object]:
+    return {
+        "side": side.name,
+        "workload": run.workload,
+        "point": run.point_key,
+        "metric": metric.name,
+        "unit": metric.unit,
+        "better": metric.better,
+        "family": metric.family,
+        "value": value,
+        "resolution": resolution,
+        "kind": run.kind,
+        "boot": run.boot,
+        "run": run.run,
+        "order": run.order,
+        "round": run.round,
+        "status": "ok",
+    }
+
+
+def _caveats(side: Side, bad: Sequence[str], unread: Sequence[str]) -> Iterator[Caveat]:
+    runs = [run for run in side.bundle.runs if not run.warmup]
+    failed = sum(not run.succeeded for run in runs)
+    if failed:
+        yield caveat("failed-runs", failed=failed, total=len(runs), side=side.name)
+    if bad:
+        yield caveat("bad-lines", count=len(bad), label=side.name, problem=bad[0])
+    if unread:
+        yield caveat("no-number", count=len(unread), side=side.name, first=unread[0])

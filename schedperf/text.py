@@ -1,0 +1,62 @@
+"""Text of strangers, made safe to show, and the two consoles of the command.
+
+Everything captured is untrusted: a task may call itself ``"\\x1b]0;pwned\\x07"``
+and a host name may hold U+202E, which turns the rest of the line around::
+
+    >>> clean("ok\\x1b[31mred\\u202edesrever")
+    'ok[31mreddesrever'
+    >>> clean_line("two\\nlines")
+    'two lines'
+"""
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Piped output is as wide as a mail, whatever the terminal behind the pipe is.
+PIPED_COLUMNS = 78
+
+# C0, DEL and C1 controls drive a terminal (newline and tab are layout). Bidi controls (UAX #9),
+# invisible format characters and tags show one text and mean another. A lone surrogate cannot
+# be written at all.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+)
+
+
+def clean(text: str) -> str:
+    """Strip control, bidi and invisible characters; newlines and tabs stay."""
+    return _UNSAFE.sub("", text)
+
+
+def clean_line(text: str) -> str:
+    """Make one line of a text, without control, bidi and invisible characters."""
+    return clean(" ".join(text.split()))
+
+
+def make_console(*, stderr: bool = False) -> "Console":
+    """Return the console for results (stdout) or for messages (stderr).
+
+    It is as wide as the terminal, or 78 columns where there is none. ``--color`` is
+    obeyed before ``NO_COLOR``. Markup is off: captured text may hold ``[bold]``.
+    """
+    # Imported here: rich costs 30 ms that --help must not pay, and click is for the command only.
+    import click  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
+    context = click.get_current_context(silent=True)
+    colour = None if context is None else context.color
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(
+        stderr=stderr,
+        force_terminal=colour,
+        no_color=None if colour is None else not colour,
+        width=None if stream.isatty() else PIPED_COLUMNS,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )

@@ -1,0 +1,1 @@
+"""Jinja2 templates, style sheets and our own JavaScript, as package data."""

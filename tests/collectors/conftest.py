@@ -1,0 +1,261 @@
+"""Real recorders as real processes, and what they write."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import schedperf_collectors
+from schedperf_collectors._base import Capture
+from schedperf_collectors._system import System
+
+PACKAGE = Path(schedperf_collectors.__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """A bundle's members as they are, read with nothing but :mod:`tarfile`."""
+
+    members: dict[str, bytes]
+    infos: tuple[tarfile.TarInfo, ...]
+
+    def json(self, name: str) -> Any:
+        return json.loads(self.members[name])
+
+    @property
+    def manifest(self) -> Any:
+        return self.json("manifest.json")
+
+    @property
+    def runs(self) -> list[Any]:
+        names = sorted(name for name in self.members if name.endswith("/run.json"))
+        return [self.json(name) for name in names]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recorder:
+    """The recorder's command line; it works in, and writes below, one folder."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "schedperf_collectors", *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        with self.start(*arguments) as process:
+            out, err = process.communicate(timeout=60)
+        assert "Traceback" not in err
+        assert process.returncode is not None
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def temporary_files(self) -> list[Path]:
+        """Return what a recorder has left behind in TMPDIR."""
+        return list(Path(self.environment["TMPDIR"]).iterdir())
+
+
+def _recorder(folder: Path, path: Path) -> Recorder:
+    (folder / "tmp").mkdir()
+    environment = {
+        **os.environ,
+        "TMPDIR": str(folder / "tmp"),
+        "PYTHONPATH": str(path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return Recorder(folder=folder, environment=environment)
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    """The recorder as it is."""
+    return _recorder(tmp_path, PACKAGE.parent)
+
+
+@pytest.fixture
+def recorder_with(tmp_path: Path) -> Callable[[str], Recorder]:
+    """Make a recorder with one more module of collectors; of ours it has host and workload."""
+
+    def make(source: str) -> Recorder:
+        copy = tmp_path / "copy" / PACKAGE.name
+        copy.mkdir(parents=True)
+        for module in PACKAGE.glob("*.py"):
+            if module.name.startswith("_") or module.stem in {"host", "workload"}:
+                shutil.copy(module, copy)
+        header = (
+            "import os, signal, subprocess, sys, time\n"
+            "from schedperf_collectors._base import Skipped, collector\n"
+        )
+        (copy / "added.py").write_text(header + source)
+        return _recorder(tmp_path, copy.parent)
+
+    return make
+
+
+@pytest.fixture
+def read_bundle() -> Callable[[Path], Written]:
+    def read(path: Path) -> Written:
+        with tarfile.open(path) as tar:
+            infos = tuple(tar)
+            members = {}
+            for info in infos:
+                file = tar.extractfile(info)
+                assert file is not None, f"{info.name} is no regular file"
+                members[info.name] = file.read()
+        assert len(members) == len(infos), "a member is there twice"
+        return Written(members=members, infos=infos)
+
+    return read
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 6 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small file system")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(folder)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("cannot mount a small file system here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.fixture
+def is_running() -> Callable[[str], bool]:
+    """Tell whether a process has this text in its command line, and keeps on running."""
+
+    def look(text: str) -> bool:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if text.encode() in path.read_bytes():
+                    return True
+        return False
+
+    def keeps_running(text: str) -> bool:
+        # What was killed a moment ago takes a moment to go.
+        deadline = time.monotonic() + 5
+        while look(text):
+            if time.monotonic() > deadline:
+                return True
+            time.sleep(0.02)
+        return False
+
+    return keeps_running
+
+
+def _make_system(root: Path, files: Mapping[str, str | bytes], machine: str = "x86_64") -> System:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return System(root, machine)
+
+
+@pytest.fixture
+def make_system(tmp_path: Path) -> Callable[..., System]:
+    """Build another machine: ``make_system({"proc/cmdline": "quiet"}, machine="aarch64")``."""
+    return partial(_make_system, tmp_path / "root")
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Capture:
+    """Return what a collector gets, with an empty folder and no options."""
+    folder = tmp_path / "capture"
+    folder.mkdir()
+    return Capture(folder=folder, workload_pid=os.getpid(), options={})
+
+
+@pytest.fixture
+def needs_perf() -> None:
+    """Skip where perf may not watch all CPUs."""
+    tried = subprocess.run(["perf", "stat", "-a", "-e", "cpu-clock", "true"], capture_output=True)
+    if tried.returncode:
+        pytest.skip("perf stat -a does not work here")
+
+
+@pytest.fixture
+def old_perf(tmp_path: Path) -> Callable[[str], str]:
+    """Make a perf that lacks one option: ``old_perf("--control") -> path of the program``."""
+
+    def make(option: str) -> str:
+        program = tmp_path / "old-perf"
+        program.write_text(
+            "#!/bin/sh\n"
+            f'case " $* " in *" {option} "*)\n'
+            f'  echo "  Error: unknown option \\`{option.lstrip("-")}\'" >&2; exit 129;;\n'
+            'esac\nexec perf "$@"\n'
+        )
+        program.chmod(0o755)
+        return str(program)
+
+    return make
+
+
+@pytest.fixture
+def run_as_nobody() -> Iterator[Callable[[str], str]]:
+    """Run a generator collector to its end as a user without rights; returns what it prints.
+
+    What it raises is printed as its class and message.
+    """
+    paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
+    if os.geteuid() != 0 or not paranoid.exists() or int(paranoid.read_text()) < 1:
+        pytest.skip("needs root to become nobody, and perf closed to nobody")
+    if not Path("/usr/bin/python3").exists():
+        pytest.skip("needs a python3 that nobody may start")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copytree(PACKAGE, folder / PACKAGE.name)
+        (folder / "out").mkdir()
+        folder.chmod(0o755)
+        (folder / "out").chmod(0o777)
+
+        def run(collector: str) -> str:
+            source = (
+                "import os, pathlib\n"
+                "from schedperf_collectors._base import Capture\n"
+                f"from schedperf_collectors.{collector} import {collector}\n"
+                "capture = Capture(pathlib.Path('out'), os.getpid(), {})\n"
+                "try:\n    list(" + collector + "(capture))\n"
+                "except Exception as error:\n"
+                "    print(type(error).__name__, error, getattr(error, 'remedy', ''))\n"
+            )
+            done = subprocess.run(
+                ["/usr/bin/python3", "-B", "-c", source],
+                cwd=folder,
+                env={"PATH": os.environ["PATH"], "HOME": str(folder / "out")},
+                user=65534,
+                group=65534,
+                extra_groups=[],
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        yield run

@@ -1,0 +1,110 @@
+"""The recorder as one file."""
+
+import os
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import schedperf_collectors
+from schedperf.bundle import open_bundle
+from schedperf.cli import main
+
+EMPTY_ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/"}
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    path = tmp_path / "collect.pyz"
+    assert main(["pack", str(path)]) == 0
+    return path
+
+
+def python_of(version: str) -> str:
+    """Return an interpreter of this version, or skip."""
+    for folder in (Path.home() / ".pyenv/versions").glob(f"{version}.*"):
+        if (folder / "bin" / "python").exists():
+            return str(folder / "bin" / "python")
+    found = shutil.which(f"python{version}")
+    if found is None:
+        pytest.skip(f"no Python {version} here")
+    return found
+
+
+def test_it_is_executable_and_records_without_anything_else(packed: Path, tmp_path: Path) -> None:
+    command = [str(packed), "record", "-o", "b.tar", "-n", "1", "--with", "none", "--", "true"]
+    done = subprocess.run(command, cwd=tmp_path, env=EMPTY_ENVIRONMENT, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert len(open_bundle(tmp_path / "b.tar").runs) == 2
+
+
+def test_it_says_its_version_and_help(packed: Path) -> None:
+    def out(*arguments: str) -> str:
+        return subprocess.run(
+            [str(packed), *arguments],
+            env=EMPTY_ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    assert out("--version") == f"schedperf {schedperf_collectors.__version__}\n"
+    for name in ("record", "ab", "doctor"):
+        assert name in out("--help")
+        assert f"collect.pyz {name}" in out(name, "--help")
+
+
+def test_a_slip_is_one_clear_line(packed: Path) -> None:
+    for arguments in ([], ["reckord"], ["record"], ["record", "--no-such-option"]):
+        done = subprocess.run([str(packed), *arguments], capture_output=True, text=True)
+        assert done.returncode == 2
+        assert done.stderr.startswith("schedperf: error: ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_equal_sources_make_equal_files(packed: Path, tmp_path: Path) -> None:
+    assert main(["pack", str(tmp_path / "again.pyz")]) == 0
+    assert (tmp_path / "again.pyz").read_bytes() == packed.read_bytes()
+
+
+def test_it_holds_the_package_and_nothing_else(packed: Path) -> None:
+    package = Path(schedperf_collectors.__file__).parent
+    with zipfile.ZipFile(packed) as archive:
+        names = set(archive.namelist())
+    assert names == {
+        "__main__.py",
+        *(f"{package.name}/{module.name}" for module in package.glob("*.py")),
+    }
+
+
+@pytest.mark.parametrize("version", ["2.7", "3.6", "3.8"])
+def test_an_old_python_says_so_in_one_line(packed: Path, version: str) -> None:
+    command = [python_of(version), str(packed), "doctor"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"schedperf: error: this is Python {version}.")
+    assert done.stderr.endswith("; run it with Python 3.9 or newer\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_python_3_9_records(packed: Path, tmp_path: Path) -> None:
+    command = [
+        python_of("3.9"), str(packed), "ab", "-o", "s", "-n", "1", "--warmup", "0",
+        "--new-setup", "true", "--", "sleep", "0.05",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    bundle = open_bundle(tmp_path / "s-new.tar")
+    assert not [entry for entry in bundle.captures if entry.status == "failed"]
+
+
+def test_a_place_that_cannot_be_written_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pack", str(tmp_path / "no" / "collect.pyz")]) == 2
+    err: Any = capsys.readouterr().err
+    assert "no such file or directory" in err
+    assert err.count("\n") == 1

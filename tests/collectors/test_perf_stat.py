@@ -1,0 +1,93 @@
+"""perf stat counts a known workload, names what it cannot count, and stops with the run."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schedperf.captures.perf_stat import Counter, parse_perf_stat
+from schedperf_collectors._base import Capture
+from schedperf_collectors._system import System
+from schedperf_collectors.perf_stat import (
+    HARDWARE_EVENTS,
+    SOFTWARE_EVENTS,
+    TRACEPOINTS,
+    perf_stat,
+    unreadable_tracepoints,
+)
+
+# A prime number, so that no multiple of something else can be taken for it.
+FORKS = 97
+
+
+def count(capture: Capture) -> tuple[Any, list[Counter]]:
+    """Capture around a shell that forks ``FORKS`` times; return perf_stat.json and the counts."""
+    running = perf_stat(capture)
+    next(running)
+    loop = f"i=0; while [ $i -lt {FORKS} ]; do /bin/true; i=$((i+1)); done"
+    subprocess.run(["sh", "-c", loop], check=True)
+    assert list(running) == []
+    lines = (capture.folder / "perf_stat.csv").read_text().splitlines()
+    parsed = list(parse_perf_stat(lines, "perf_stat.csv"))
+    counters = [counter for counter in parsed if isinstance(counter, Counter)]
+    assert len(counters) == len(parsed), "a line of perf's own output is not understood"
+    return json.loads((capture.folder / "perf_stat.json").read_text()), counters
+
+
+@pytest.mark.usefixtures("needs_perf")
+def test_a_known_number_of_forks_is_counted(capture: Capture) -> None:
+    facts, counters = count(capture)
+    forks = [each.value or 0 for each in counters if each.event == "sched:sched_process_fork"]
+    if not forks:
+        pytest.skip(f"no tracepoints here: {facts['not_counted']}")
+    # Others may fork on this machine too, but not thousands of times in a second.
+    assert FORKS <= sum(forks) < FORKS + 5000
+
+
+@pytest.mark.usefixtures("needs_perf")
+def test_each_event_is_counted_or_has_a_reason(capture: Capture) -> None:
+    facts, counters = count(capture)
+    wanted = {*SOFTWARE_EVENTS, *TRACEPOINTS, *HARDWARE_EVENTS}
+    assert {*facts["events"], *facts["not_counted"]} == wanted
+    assert not {*facts["events"]} & {*facts["not_counted"]}
+    assert {counter.event for counter in counters} == {*facts["events"]}
+    assert all(counter.value is not None for counter in counters)
+    assert facts["started"] == "acknowledged"
+
+
+@pytest.mark.usefixtures("needs_perf")
+def test_events_are_counted_per_node(capture: Capture) -> None:
+    facts, counters = count(capture)
+    assert facts["per_node"]
+    assert all(counter.node is not None for counter in counters)
+
+
+@pytest.mark.usefixtures("needs_perf")
+def test_a_perf_that_knows_no_nodes_counts_the_whole_machine(
+    capture: Capture, old_perf: Callable[[str], str]
+) -> None:
+    facts, counters = count(replace(capture, options={"perf": old_perf("--per-node")}))
+    assert not facts["per_node"]
+    assert [counter.event for counter in counters if counter.node is None] == facts["events"]
+
+
+@pytest.mark.usefixtures("needs_perf")
+def test_a_user_without_rights_is_told_what_mends_it(run_as_nobody: Callable[[str], str]) -> None:
+    assert run_as_nobody("perf_stat") == (
+        "Skipped perf is not permitted to this user "
+        "run as root, or sysctl kernel.perf_event_paranoid=-1\n"
+    )
+
+
+def test_tracepoints_that_cannot_be_read_are_left_out(
+    make_system: Callable[..., System],
+) -> None:
+    older_place = "sys/kernel/debug/tracing/events/sched/sched_switch/id"
+    reasons = unreadable_tracepoints(make_system({older_place: "316\n"}))
+    assert {*TRACEPOINTS} - {*reasons} == {"sched:sched_switch"}
+    assert reasons["sched:sched_wakeup"] == (
+        "/sys/kernel/tracing/events/sched/sched_wakeup/id: no such file or directory"
+    )

@@ -1,0 +1,399 @@
+"""``record``: real runs of real commands, in bundles that hold what docs/bundle.md says."""
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle import open_bundle
+
+QUICK = ("-n", "2", "--warmup", "1", "--with", "none", "--seed", "7")
+RUN_KEYS = {
+    "boot", "run", "boot_id", "workload", "command", "label", "setup", "treatment", "tool_version",
+    "point", "point_key", "kind", "warmup", "block", "round", "side", "order", "session", "seed",
+    "start", "start_monotonic_s", "exit_status", "signal", "failure", "wall_s", "rusage", "cgroup",
+    "metric", "captures",
+}  # fmt: skip
+
+PROBE = '''
+@collector(scope="run", cost="nothing", intrusive=True)
+def probe(capture):
+    """Note the time before and after."""
+    (capture.folder / "before").write_text(str(time.monotonic()))
+    yield
+    (capture.folder / "after").write_text(str(time.monotonic()))
+
+
+@collector(scope="run", cost="nothing")
+def mild(capture):
+    """Note that it ran."""
+    (capture.folder / "ran").write_text("yes")
+    yield
+'''
+
+
+def test_a_bundle_holds_every_run_and_describes_it(recorder: Any, read_bundle: Any) -> None:
+    done = recorder("record", "-o", "b.tar", *QUICK, "--", "sh", "-c", "echo out; echo err >&2")
+    assert done.returncode == 0
+    assert done.stdout == ""
+    written = read_bundle(recorder.folder / "b.tar")
+    assert [run["warmup"] for run in written.runs] == [True, False, False]
+    assert [run["order"] for run in written.runs] == [0, 1, 2]
+    run = written.runs[1]
+    assert set(run) == RUN_KEYS
+    assert run["command"] == ["sh", "-c", "echo out; echo err >&2"]
+    assert run["workload"] == "sh -c 'echo out; echo err >&2'"
+    assert (run["exit_status"], run["signal"], run["failure"]) == (0, None, None)
+    assert (run["kind"], run["block"], run["side"], run["seed"]) == ("clean", 0, None, 7)
+    assert 0 < run["wall_s"] < 10
+    assert run["rusage"]["maxrss_bytes"] > 100_000
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", run["start"])
+    assert run["cgroup"] == Path("/proc/self/cgroup").read_text().splitlines()
+    assert written.members["boots/0/runs/001/stdout"] == b"out\n"
+    assert written.members["boots/0/runs/001/stderr"] == b"err\n"
+    assert recorder.temporary_files() == []
+    assert [item.name for item in recorder.folder.glob("b.*")] == ["b.tar"]
+
+
+def test_the_manifest_lists_every_member_with_its_checksum(recorder: Any, read_bundle: Any) -> None:
+    recorder("record", "-o", "b.tar", "--label", "today", *QUICK, "--", "true")
+    written = read_bundle(recorder.folder / "b.tar")
+    manifest = written.manifest
+    entries = {entry["path"]: entry for entry in manifest["captures"] if entry["status"] == "ok"}
+    assert entries.keys() == written.members.keys() - {"manifest.json"}
+    for path, entry in entries.items():
+        data = written.members[path]
+        assert (entry["sha256"], entry["bytes"]) == (hashlib.sha256(data).hexdigest(), len(data))
+    owners = {path.rpartition("/")[2]: entry["collector"] for path, entry in entries.items()}
+    assert owners == {
+        "run.json": "record",
+        "stdout": "workload",
+        "stderr": "workload",
+        "host.json": "host",
+    }
+    assert manifest["version"] == {"major": 1, "minor": 0}
+    assert (manifest["label"], manifest["workload"], manifest["points"]) == (
+        "today",
+        ["true"],
+        [""],
+    )
+    assert (manifest["complete"], manifest["incomplete_reason"]) == (True, None)
+    assert manifest["planned_runs"] == 2
+
+
+def test_the_reader_reads_it_without_a_caveat(recorder: Any) -> None:
+    recorder("record", "-o", "base.tar.xz", *QUICK, "--", "true")
+    bundle = open_bundle(recorder.folder / "base.tar.xz")
+    assert bundle.label == "base"
+    assert (len(bundle.runs), bundle.complete, bundle.caveats) == (3, True, ())
+    assert bundle.read("boots/0/runs/000/stdout") == b""
+
+
+def test_points_are_substituted_and_run_in_balanced_blocks(recorder: Any, read_bundle: Any) -> None:
+    points = ("--point", "groups=1,4", "--point", "fds=20,40")
+    recorder("record", "-o", "b.tar", *QUICK, *points, "--", "echo", "{groups} x {fds}")
+    written = read_bundle(recorder.folder / "b.tar")
+    keys = ["fds=20,groups=1", "fds=40,groups=1", "fds=20,groups=4", "fds=40,groups=4"]
+    assert written.manifest["points"] == keys
+    measured = [run for run in written.runs if not run["warmup"]]
+    assert Counter((run["block"], run["point_key"]) for run in measured) == Counter(
+        (block, key) for block in (0, 1) for key in keys
+    )
+    for run in written.runs:
+        name = f"boots/0/runs/{run['run']:03d}/stdout"
+        text = f"{run['point']['groups']} x {run['point']['fds']}\n"
+        assert written.members[name].decode() == text
+    assert written.manifest["workload"] == ["echo '{groups} x {fds}'"]
+
+
+def test_the_seed_repeats_the_order(recorder: Any, read_bundle: Any) -> None:
+    orders = []
+    for name in ("a.tar", "b.tar"):
+        arguments = ("-n", "4", "--warmup", "0", "--with", "none", "--seed", "11")
+        recorder("record", "-o", name, *arguments, "--point", "x=1,2,3", "--", "echo", "{x}")
+        orders.append([run["point_key"] for run in read_bundle(recorder.folder / name).runs])
+    assert orders[0] == orders[1]
+
+
+def test_intrusive_collectors_run_in_instrumented_runs_only(
+    recorder_with: Callable[[str], Any], read_bundle: Any
+) -> None:
+    recorder = recorder_with(PROBE)
+    recorder("record", "-o", "b.tar", "-n", "2", "--instrumented", "3", "--", "sleep", "0.05")
+    written = read_bundle(recorder.folder / "b.tar")
+    measured = [run for run in written.runs if not run["warmup"]]
+    assert Counter(run["kind"] for run in measured) == {"clean": 2, "instrumented": 3}
+    for run in written.runs:
+        folder = f"boots/0/runs/{run['run']:03d}"
+        assert f"{folder}/mild/ran" in written.members
+        if run["kind"] == "clean":
+            assert f"{folder}/probe/before" not in written.members
+        else:
+            before, after = (
+                float(written.members[f"{folder}/probe/{name}"]) for name in ("before", "after")
+            )
+            assert before < run["start_monotonic_s"]
+            assert run["start_monotonic_s"] + run["wall_s"] < after
+        paths = {entry["path"] for entry in run["captures"]}
+        present = {name for name in written.members if name.startswith(f"{folder}/")}
+        assert paths == present - {f"{folder}/run.json"}
+
+
+def test_a_collector_that_cannot_run_is_noted_once_and_its_runs_are_not_made(
+    recorder_with: Callable[[str], Any], read_bundle: Any
+) -> None:
+    recorder = recorder_with(
+        '''
+@collector(scope="run", cost="nothing", intrusive=True)
+def blind(capture):
+    """See nothing."""
+    raise Skipped("nothing to see here", "open your eyes")
+    yield
+'''
+    )
+    done = recorder("record", "-o", "b.tar", "-n", "2", "--", "true")
+    assert "blind skipped: nothing to see here; open your eyes" in done.stderr
+    assert "no instrumented runs: no intrusive collector can run here" in done.stderr
+    written = read_bundle(recorder.folder / "b.tar")
+    assert {run["kind"] for run in written.runs} == {"clean"}
+    assert written.manifest["planned_runs"] == 2
+    skipped = [entry for entry in written.manifest["captures"] if entry["status"] != "ok"]
+    assert len(skipped) == 1
+    assert skipped[0]["path"] == "boots/0/blind"
+    assert skipped[0]["reason"] == "nothing to see here; open your eyes"
+
+
+def test_a_collector_that_fails_costs_its_own_capture_only(
+    recorder_with: Callable[[str], Any], read_bundle: Any
+) -> None:
+    recorder = recorder_with(
+        PROBE
+        + '''
+@collector(scope="run", cost="nothing", intrusive=True)
+def broken(capture):
+    """Fail in the end."""
+    (capture.folder / "half").write_text("half")
+    yield
+    raise OSError("the probe fell off")
+
+
+@collector(scope="boot", cost="nothing")
+def crashing(capture):
+    """Crash."""
+    os.abort()
+
+
+@collector(scope="boot", cost="nothing")
+def empty(capture):
+    """Write nothing, or nothing that may enter a bundle."""
+    (capture.folder / "link").symlink_to("/etc/passwd")
+    os.mkfifo(capture.folder / "fifo")
+'''
+    )
+    done = recorder("record", "-o", "b.tar", "-n", "1", "--", "true")
+    assert done.returncode == 0
+    written = read_bundle(recorder.folder / "b.tar")
+    bad = {
+        entry["path"]: entry for entry in written.manifest["captures"] if entry["status"] != "ok"
+    }
+    assert bad.keys() == {"boots/0/crashing", "boots/0/empty", "boots/0/runs/002/broken"} or (
+        bad.keys() == {"boots/0/crashing", "boots/0/empty", "boots/0/runs/001/broken"}
+    )
+    assert bad["boots/0/crashing"]["reason"].startswith("crashed: killed by SIGABRT")
+    assert bad["boots/0/empty"]["reason"] == "wrote no file"
+    broken = next(entry for entry in bad.values() if entry["collector"] == "broken")
+    assert broken["reason"] == "OSError: the probe fell off"
+    assert "Traceback" in broken["detail"]
+    assert not any("half" in name for name in written.members)
+    assert any(name.endswith("probe/after") for name in written.members)
+
+
+def test_a_run_that_fails_is_kept_and_the_others_go_on(recorder: Any, read_bundle: Any) -> None:
+    script = "test {x} = 1 || exit 7"
+    arguments = (*QUICK, "--point", "x=1,2", "--", "sh", "-c", script)
+    done = recorder("record", "-o", "b.tar", *arguments)
+    assert done.returncode == 0
+    assert "2 of them failed" in done.stderr
+    assert "failed: exit status 7" in done.stderr
+    written = read_bundle(recorder.folder / "b.tar")
+    assert written.manifest["complete"] is True
+    assert {run["exit_status"] for run in written.runs if run["point"]["x"] == "2"} == {7}
+
+
+def test_a_workload_that_never_succeeds_ends_the_recording(recorder: Any, read_bundle: Any) -> None:
+    done = recorder(
+        "record",
+        "-o",
+        "b.tar",
+        "-n",
+        "9",
+        "--with",
+        "none",
+        "--",
+        "sh",
+        "-c",
+        "echo no >&2; exit 3",
+    )
+    assert done.returncode == 2
+    assert "the workload never succeeded: failed: exit status 3: no" in done.stderr
+    manifest = read_bundle(recorder.folder / "b.tar").manifest
+    assert manifest["complete"] is False
+    assert manifest["incomplete_reason"].startswith("stopped after 1 of 9 runs: the workload never")
+
+
+def test_a_run_is_killed_when_its_time_is_over(
+    recorder: Any, read_bundle: Any, is_running: Callable[[str], bool]
+) -> None:
+    script = "sleep 31.4159 & test {x} = 1 || wait"
+    limits = ("-n", "1", "--warmup", "0", "--with", "none", "--timeout", "2")
+    arguments = (*limits, "--point", "x=1,2", "--", "sh", "-c", script)
+    recorder("record", "-o", "b.tar", *arguments)
+    runs = read_bundle(recorder.folder / "b.tar").runs
+    late = [run for run in runs if run["point"]["x"] == "2"]
+    assert {(run["exit_status"], run["signal"]) for run in late} == {(None, 9)}
+    assert all(
+        re.match(r"killed after [2-9]\.\d s, its time limit", run["failure"]) for run in late
+    )
+    assert all(run["exit_status"] == 0 for run in runs if run["point"]["x"] == "1")
+    # Neither those that were killed nor those that ended leave anyone behind.
+    assert not is_running("31.4159")
+
+
+def test_the_workload_has_no_terminal_and_no_input(recorder: Any, read_bundle: Any) -> None:
+    script = "import os; print(os.read(0, 1), os.getsid(0) == os.getpid() == os.getpgid(0))"
+    recorder("record", "-o", "b.tar", *QUICK, "--", "python3", "-c", script)
+    written = read_bundle(recorder.folder / "b.tar")
+    assert written.members["boots/0/runs/000/stdout"] == b"b'' True\n"
+
+
+def test_rusage_is_that_of_the_workload_alone(recorder: Any, read_bundle: Any) -> None:
+    busy = "import time\nwhile time.process_time() < 0.2: pass"
+    recorder("record", "-o", "b.tar", *QUICK, "--", "python3", "-c", busy)
+    recorder("record", "-o", "idle.tar", *QUICK, "--", "sleep", "0.2")
+    run = read_bundle(recorder.folder / "b.tar").runs[0]
+    assert 0.15 < run["rusage"]["utime_s"] + run["rusage"]["stime_s"] < 5
+    idle = read_bundle(recorder.folder / "idle.tar").runs[0]
+    assert idle["rusage"]["utime_s"] + idle["rusage"]["stime_s"] < 0.1
+    assert idle["wall_s"] >= 0.2
+
+
+def test_rules_and_settings_of_the_user_are_kept(recorder: Any, read_bundle: Any) -> None:
+    rule = "rate[1/s,higher]=rate: ([0-9.]+)"
+    recorder("record", "-o", "b.tar", *QUICK, "--metric", rule, "--vary", "cpu.smt", "--", "true")
+    written = read_bundle(recorder.folder / "b.tar")
+    expected = {"name": "rate", "unit": "1/s", "better": "higher", "regex": "rate: ([0-9.]+)"}
+    assert written.manifest["metric"] == [expected]
+    assert written.runs[0]["metric"] == [expected]
+    assert written.manifest["treatment"] == ["cpu.smt"]
+
+
+def test_settings_reach_their_collector(
+    recorder_with: Callable[[str], Any], read_bundle: Any
+) -> None:
+    recorder = recorder_with(
+        '''
+@collector(scope="boot", cost="nothing")
+def told(capture):
+    """Keep what one is told."""
+    import json
+    (capture.folder / "told").write_text(json.dumps(dict(capture.options)))
+'''
+    )
+    recorder("record", "-o", "b.tar", "-n", "1", "--set", "told.a=b=c", "--", "true")
+    assert read_bundle(recorder.folder / "b.tar").json("boots/0/told/told") == {"a": "b=c"}
+
+
+def test_plain_lines_say_how_far_it_is(recorder: Any) -> None:
+    done = recorder(
+        "record", "-o", "b.tar", *QUICK, "--point", "groups=4", "--", "echo", "{groups}"
+    )
+    lines = done.stderr.splitlines()
+    assert re.fullmatch(r"run 2/3 groups=4 clean \d+\.\d\d s, about \d+ s left", lines[2])
+    assert re.fullmatch(r"run 3/3 groups=4 clean \d+\.\d\d s", lines[3])
+    assert re.fullmatch(r"b\.tar: 2 runs \(2 clean, 0 instrumented\), \d+\.\d kB", lines[4])
+
+
+def test_quiet_says_nothing_when_all_is_well(recorder: Any) -> None:
+    done = recorder("record", "-o", "b.tar", "-q", *QUICK, "--", "true")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_events_are_json_lines(recorder: Any) -> None:
+    told, tell = os.pipe()
+    with recorder.start(
+        "record", "-o", "b.tar", "--events", str(tell), *QUICK, "--", "true", pass_fds=(tell,)
+    ) as process:
+        os.close(tell)
+        with os.fdopen(told) as file:
+            events = [json.loads(line) for line in file]
+        assert process.communicate(timeout=30) == ("", "")
+    kinds = [event["event"] for event in events]
+    assert kinds[1:] == ["plan", *["begin", "run"] * 3, "saved"]
+    assert events[-2]["done"] == events[-2]["total"] == 3
+
+
+def test_a_listener_that_leaves_does_not_end_the_recording(recorder: Any, read_bundle: Any) -> None:
+    told, tell = os.pipe()
+    os.close(told)
+    with recorder.start(
+        "record", "-o", "b.tar", "--events", str(tell), *QUICK, "--", "true", pass_fds=(tell,)
+    ) as process:
+        os.close(tell)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert read_bundle(recorder.folder / "b.tar").manifest["complete"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("-o", "b.tar"), "there is no command; put it at the end, after --"),
+        (("-o", "b.tar", "hackbench"), "hackbench: no such option; put the command at the end"),
+        (("--", "true"), "one of the arguments -o/--output --append is required"),
+        (("-o", "b.zip", "--", "true"), "name it .tar, .tar.gz or .tar.xz"),
+        (("-o", "no/b.tar", "--", "true"), "no such folder; make it first"),
+        (("-o", "b.tar", "--", "no-such-program"), "no-such-program: no such program"),
+        (("-o", "b.tar", "--", "echo", "{x}"), "{x} has no values; add --point x=1,2"),
+        (("-o", "b.tar", "--point", "x=1", "--", "true"), "the command has no {x}"),
+        (("-o", "b.tar", "--point", "x", "--", "true"), "write NAME=VALUE,VALUE"),
+        (("-o", "b.tar", "-n", "0", "--", "true"), "write 1 or more"),
+        (("-o", "b.tar", "-n", "two", "--", "true"), "is not a whole number"),
+        (("-o", "b.tar", "--timeout", "-1", "--", "true"), "'-1' is no time"),
+        (("-o", "b.tar", "--timeout", "nan", "--", "true"), "is no time"),
+        (("-o", "b.tar", "--with", "nothing", "--", "true"), "no collector 'nothing'; choose"),
+        (("-o", "b.tar", "--with", "none,host", "--", "true"), "none goes with no other name"),
+        (("-o", "b.tar", "--set", "x.y=1", "--", "true"), "--set: there is no collector 'x'"),
+        (("-o", "b.tar", "--set", "x", "--", "true"), "write COLLECTOR.NAME=VALUE"),
+        (("-o", "b.tar", "--metric", "rate=1", "--", "true"), "write NAME[UNIT,higher]=REGEX"),
+        (("-o", "b.tar", "--metric", "r[s,lower]=(", "--", "true"), "is no regex"),
+        (("-o", "b.tar", "--metric", "r[s,lower]=x", "--", "true"), "put the number into paren"),
+        (("-o", "b.tar", "--vary", "../x", "--", "true"), "write one such as sched.autogroup"),
+        (("-o", "b.tar", "--label", "", "--", "true"), "is empty or not printable"),
+    ],
+)
+def test_a_slip_is_one_clear_line(
+    recorder: Any, arguments: tuple[str, ...], complaint: str
+) -> None:
+    done = recorder("record", *arguments)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert done.stderr.startswith("schedperf: error: ")
+    assert done.stderr.count("\n") == 1
+    assert [item.name for item in recorder.folder.iterdir()] == ["tmp"]
+
+
+def test_a_file_that_exists_is_replaced_with_force_only(recorder: Any, read_bundle: Any) -> None:
+    (recorder.folder / "b.tar").write_text("precious")
+    done = recorder("record", "-o", "b.tar", *QUICK, "--", "true")
+    assert done.returncode == 2
+    assert "exists; add --force to replace it or --append to add to it" in done.stderr
+    assert (recorder.folder / "b.tar").read_text() == "precious"
+    (recorder.folder / "b.tar.partial").write_text("what a killed recorder left")
+    assert recorder("record", "-o", "b.tar", "--force", *QUICK, "--", "true").returncode == 0
+    assert len(read_bundle(recorder.folder / "b.tar").runs) == 3

@@ -1,0 +1,178 @@
+"""What ends a recording early costs the run that it hits, and no other."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle import open_bundle
+
+ENDLESS = ("-n", "50", "--warmup", "0", "--with", "none")
+
+
+def wait_for_run(process: "subprocess.Popen[str]", number: int) -> None:
+    """Read the plain lines until this many runs are done."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(f"run {number}/"):
+            return
+    pytest.fail("the recorder ended before that")
+
+
+@pytest.mark.parametrize(
+    ("signum", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+)
+@pytest.mark.parametrize("name", ["b.tar", "b.tar.gz"])
+def test_a_signal_keeps_every_finished_run(
+    recorder: Any, is_running: Callable[[str], bool], signum: int, status: int, name: str
+) -> None:
+    script = "test -e ../started && sleep 27.1828; true"
+    arguments = ("record", "-o", name, *ENDLESS, "--", "sh", "-c", script)
+    (recorder.folder / "work").mkdir()
+    with recorder.start(*arguments, preexec_fn=lambda: os.chdir("work")) as process:
+        wait_for_run(process, 3)
+        (recorder.folder / "started").touch()
+        time.sleep(0.3)
+        process.send_signal(signum)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert "Traceback" not in err
+    last = err.splitlines()[-1]
+    path = recorder.folder / "work" / name
+    bundle = open_bundle(path)
+    made = len(bundle.runs)
+    assert made >= 3
+    assert bundle.complete is False
+    assert bundle.incomplete_reason == f"interrupted after {made} of 50 runs"
+    assert last == f"schedperf: {bundle.incomplete_reason}; what was finished is in {name}"
+    assert bundle.caveats == () or all(item.code == "incomplete" for item in bundle.caveats)
+    assert [item.name for item in path.parent.iterdir()] == [name]
+    assert recorder.temporary_files() == []
+    assert not is_running("27.1828")
+
+
+def test_an_interrupt_in_the_first_run_leaves_a_bundle_too(recorder: Any, read_bundle: Any) -> None:
+    with recorder.start("record", "-o", "b.tar", *ENDLESS, "--", "sleep", "60") as process:
+        # Its workload runs when the bundle has begun and a child of the recorder sleeps.
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        deadline = time.monotonic() + 20
+        while not any(
+            b"sleep\x0060" in Path(f"/proc/{child}/cmdline").read_bytes()
+            for child in children.read_text().split()
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+    manifest = read_bundle(recorder.folder / "b.tar").manifest
+    assert manifest["incomplete_reason"] == "interrupted after 0 of 50 runs"
+
+
+def test_an_interrupt_stops_the_collectors(
+    recorder_with: Callable[[str], Any], is_running: Callable[[str], bool]
+) -> None:
+    recorder = recorder_with(
+        '''
+@collector(scope="run", cost="nothing", intrusive=True)
+def sleeper(capture):
+    """Start a tool that sleeps and does not want to be told."""
+    tool = subprocess.Popen(["sh", "-c", "trap '' TERM INT; sleep 16.1803; sleep 16.1803"])
+    (capture.folder / "pid").write_text(str(tool.pid))
+    yield
+    tool.kill()
+'''
+    )
+    command = ("record", "-o", "b.tar", "-n", "50", "--warmup", "0", "--", "sleep", "0.3")
+    with recorder.start(*command) as process:
+        wait_for_run(process, 2)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert not is_running("16.1803")
+    assert open_bundle(recorder.folder / "b.tar").complete is False
+
+
+def test_a_recorder_that_is_killed_leaves_what_was_finished(
+    recorder: Any, read_bundle: Any
+) -> None:
+    with recorder.start("record", "-o", "b.tar", *ENDLESS, "--", "sleep", "0.1") as process:
+        wait_for_run(process, 2)
+        process.kill()
+        process.communicate(timeout=30)
+    written = read_bundle(recorder.folder / "b.tar.partial")
+    assert len(written.runs) >= 2
+    done = recorder("record", "-o", "b.tar", *ENDLESS, "--", "true")
+    assert "another recording writes it or was killed" in done.stderr
+
+
+def test_a_full_disk_keeps_every_finished_run(
+    recorder: Any, small_disk: Path, read_bundle: Any
+) -> None:
+    script = "head -c 700000 /dev/urandom"
+    path = small_disk / "b.tar"
+    done = recorder("record", "-o", str(path), *ENDLESS, "--", "sh", "-c", script)
+    assert done.returncode == 2
+    made = len(read_bundle(path).runs)
+    assert 3 <= made <= 8
+    reason = f"no space left on device after {made} of 50 runs"
+    expected = f"schedperf: error: {reason}; what was finished is in {path}"
+    assert done.stderr.splitlines()[-1] == expected
+    bundle = open_bundle(path)
+    assert (bundle.complete, bundle.incomplete_reason) == (False, reason)
+    for run in bundle.runs:
+        assert len(bundle.read(f"{run.folder}/stdout")) == 700_000
+    assert [item.name for item in small_disk.iterdir()] == ["b.tar"]
+
+
+def test_a_full_temporary_folder_keeps_every_finished_run(
+    recorder: Any, small_disk: Path, read_bundle: Any
+) -> None:
+    recorder.environment["TMPDIR"] = str(small_disk)
+    script = "test $(ls .. | wc -l) -gt 9 && exec head -c 9000000 /dev/zero; mktemp -p ..; true"
+    (recorder.folder / "work").mkdir()
+    with recorder.start(
+        "record", "-o", "b.tar", *ENDLESS, "--", "sh", "-c", script,
+        preexec_fn=lambda: os.chdir("work"),
+    ) as process:  # fmt: skip
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "no space left on device after" in err
+    manifest = read_bundle(recorder.folder / "work" / "b.tar").manifest
+    assert manifest["complete"] is False
+    assert manifest["incomplete_reason"].startswith("no space left on device after ")
+    assert list(small_disk.iterdir()) == []
+
+
+def test_a_full_disk_while_it_grows_keeps_the_old_runs(recorder: Any, small_disk: Path) -> None:
+    path = str(small_disk / "b.tar")
+    recorder("record", "-o", path, "-n", "2", "--warmup", "0", "--with", "none", "--", "true")
+    before = len(open_bundle(Path(path)).runs)
+    script = "head -c 900000 /dev/urandom"
+    done = recorder("record", "--append", path, *ENDLESS, "--", "sh", "-c", script)
+    assert done.returncode == 2
+    bundle = open_bundle(Path(path))
+    assert before == 2
+    assert len(bundle.runs) > 2
+    assert bundle.complete is False
+    assert bundle.planned_runs == 52
+
+
+def test_sighup_is_ignored_under_nohup(recorder: Any, read_bundle: Any) -> None:
+    def ignore() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    command = ("record", "-o", "b.tar", "-n", "4", "--with", "none", "--", "sleep", "0.1")
+    with recorder.start(*command, preexec_fn=ignore) as process:
+        wait_for_run(process, 2)
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert read_bundle(recorder.folder / "b.tar").manifest["complete"] is True

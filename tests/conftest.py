@@ -1,0 +1,386 @@
+"""Shared by all tests: a generator of bundles, and golden files.
+
+The generator writes what docs/bundle.md says and nothing else, with :mod:`tarfile`, so
+that it shares no code with the recorder or with the reader::
+
+    path = make_bundle(tmp_path / "base.tar", runs=[{"time_s": 0.61}, {"time_s": 0.64}])
+    path = make_bundle(
+        tmp_path / "new.tar.xz",
+        label="new",
+        host={"kernel": {"release": "6.12.0-new"}},
+        runs=[
+            {"time_s": 0.61, "point": {"groups": "1"}},
+            {"stdout": "nonsense", "point": {"groups": "4"}, "exit_status": 1},
+            {"kind": "instrumented", "files": {"perf_profile/perf.data": b"..."}},
+        ],
+        files={"boots/0/layout/System.map": "..."},
+        captures=[{"collector": "schedstat", "path": "boots/0/runs/000/schedstat",
+                   "status": "skipped", "reason": "no /proc/schedstat"}],
+    )
+"""
+
+import difflib
+import hashlib
+import io
+import json
+import os
+import tarfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+# A deadline would time the machine, and the machine is noisy.
+settings.register_profile("schedperf", deadline=None)
+settings.load_profile("schedperf")
+
+Json = dict[str, Any]
+
+HACKBENCH_TEXT = (
+    "Running in process mode with {groups} groups using 40 file descriptors each "
+    "(== {tasks} tasks)\n"
+    "Each sender will pass 100 messages of 100 bytes\n"
+    "Time: {time_s:.3f}\n"
+)
+
+# A machine that exists only here: every group of host.json, every kind of value.
+HOST: Json = {
+    "kernel": {
+        "release": "6.12.0-base",
+        "version": "#1 SMP PREEMPT_DYNAMIC Sat Nov 21 00:00:00 UTC 2026",
+        "machine": "x86_64",
+        "build_id": "3f1c5a",
+        "config_sha256": "c0" * 32,
+        "cmdline": "root=/dev/vda ro",
+        "taint": 0,
+        "lockdown": "none",
+        "compiler": "gcc (Debian 12.2.0-14) 12.2.0",
+    },
+    "cpu": {
+        "model": "Example CPU 9000 @ 2.10GHz",
+        "vendor": "GenuineIntel",
+        "family_model_stepping": "6-85-7",
+        "microcode": "0x5003801",
+        "count_online": 4,
+        "smt": "off",
+        "flags_sha256": "f1" * 32,
+        "mitigations": {"spectre_v2": "Mitigation: Retpolines"},
+        "l1_line_bytes": 64,
+    },
+    "topology": {
+        "cpus": [
+            {
+                "cpu": cpu,
+                "core": cpu,
+                "cluster": None,
+                "llc": cpu // 2,
+                "socket": 0,
+                "node": cpu // 2,
+            }
+            for cpu in range(4)
+        ],
+        "nodes": {"0": "0-1", "1": "2-3"},
+        "distances": [[10, 20], [20, 10]],
+    },
+    "cpufreq": {
+        "driver": "intel_pstate",
+        "governor": "performance",
+        "epp": "performance",
+        "boost": True,
+        "min_khz": 800000,
+        "max_khz": 2100000,
+    },
+    "cpuidle": {
+        "driver": "intel_idle",
+        "governor": "menu",
+        "states": [{"name": "C1", "latency_us": 2, "disabled": False}],
+    },
+    "sched": {
+        "autogroup": 0,
+        "features": "PLACE_LAG RUN_TO_PARITY",
+        "base_slice_ns": 3000000,
+        "min_granularity_ns": None,
+        "latency_ns": None,
+        "wakeup_granularity_ns": None,
+        "migration_cost_ns": 500000,
+        "preempt": "voluntary",
+        "hz": 250,
+        "sched_ext": "disabled",
+        "schedstats": 0,
+        "numa_balancing": 1,
+        "rt_runtime_us": 950000,
+        "cfs_bandwidth_slice_us": 5000,
+    },
+    "cgroup": {"version": 2, "path": "/", "depth": 0, "cpu_max": None, "cpus_allowed": "0-3"},
+    "memory": {
+        "total_bytes": 8 << 30,
+        "page_bytes": 4096,
+        "thp": "madvise",
+        "swap_bytes": 0,
+        "hugepages": 0,
+    },
+    "virtualisation": {
+        "kind": "none",
+        "emulated": False,
+        "grounds": "no hypervisor flag",
+        "dmi": None,
+    },
+    "clock": {"source": "tsc", "available": "tsc hpet acpi_pm"},
+    "system": {
+        "hostname": "bench01",
+        "distro": "Debian GNU/Linux 12 (bookworm)",
+        "libc": "glibc 2.36",
+        "boot_id": "00000000-0000-4000-8000-000000000000",
+        "machine_id_sha256": "a1" * 32,
+    },
+    "tools": {"perf": "perf version 6.12.0", "hackbench": "hackbench 2.40"},
+    "state": {
+        "loadavg": [0.0, 0.01, 0.05],
+        "throttle_counts": {"cpu0": 0},
+        "uptime_s": 3600.0,
+        "memory_available_bytes": 7 << 30,
+        "thermal": None,
+        "processes": 120,
+    },
+    "missing": {
+        "sched.min_granularity_ns": "not in this kernel",
+        "sched.latency_ns": "not in this kernel",
+        "sched.wakeup_granularity_ns": "not in this kernel",
+        "cgroup.cpu_max": "no limit file in the root group",
+        "virtualisation.dmi": "not readable",
+        "state.thermal": "no thermal zones",
+    },
+}
+
+
+def merge(into: Json, changes: Mapping[str, Any]) -> Json:
+    """Return a copy of a JSON object with changes laid over it, group by group."""
+    merged = deepcopy(into)
+    for key, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def to_json(value: object) -> bytes:
+    return json.dumps(value, indent=1).encode()
+
+
+def to_bytes(content: bytes | str) -> bytes:
+    return content.encode() if isinstance(content, str) else content
+
+
+def capture_entry(collector: str, path: str, content: bytes) -> Json:
+    return {
+        "collector": collector,
+        "path": path,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+        "seconds": 0.01,
+        "status": "ok",
+        "reason": None,
+    }
+
+
+def owner(path: str) -> str:
+    """Say which collector writes a member: the folder it lies in, else by its name."""
+    parts = path.split("/")
+    below = parts[4:] if "runs" in parts else parts[2:]
+    plain = {"run.json": "record", "host.json": "host"}
+    return below[0] if len(below) > 1 else plain.get(below[0], "workload")
+
+
+def point_key(point: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={point[name]}" for name in sorted(point))
+
+
+def hackbench_text(point: Mapping[str, str], time_s: float) -> str:
+    """Write what hackbench prints when it took ``time_s`` seconds."""
+    groups = int(point.get("groups", "4"))
+    return HACKBENCH_TEXT.format(groups=groups, tasks=groups * 40, time_s=time_s)
+
+
+def run_record(order: int, chosen: Mapping[str, Any], common: Json) -> Json:
+    """Return one run.json without its captures; every key can be chosen."""
+    time_s = chosen.get("time_s", 0.6)
+    point = chosen.get("point", {})
+    record: Json = {
+        "boot": 0,
+        "run": order,
+        "boot_id": "00000000-0000-4000-8000-000000000000",
+        **common,
+        "command": common["workload"].format(**point).split(),
+        "point": point,
+        "point_key": point_key(point),
+        "kind": "clean",
+        "warmup": False,
+        "block": order,
+        "round": None,
+        "side": None,
+        "order": order,
+        "session": "session-of-tests",
+        "start": f"2026-11-21T01:{order // 60 % 60:02d}:{order % 60:02d}.000000Z",
+        "start_monotonic_s": 1000.0 + order,
+        "exit_status": 0,
+        "signal": None,
+        "failure": None,
+        "wall_s": time_s + 0.01,
+        "rusage": {
+            "utime_s": time_s / 10,
+            "stime_s": time_s,
+            "maxrss_bytes": 4 << 20,
+            "minflt": 1000,
+            "majflt": 0,
+            "nvcsw": 50000,
+            "nivcsw": 4000,
+        },
+        "cgroup": ["0::/"],
+    }
+    keys = {key: value for key, value in chosen.items() if key in record or key == "workload"}
+    return {**record, **keys}
+
+
+def run_members(
+    order: int, chosen: Mapping[str, Any], common: Json
+) -> tuple[dict[str, bytes], Json]:
+    """Return one run's members by name, and its run.json."""
+    record = run_record(order, chosen, common)
+    folder = f"boots/{record['boot']}/runs/{record['run']:03d}"
+    text = chosen.get("stdout", hackbench_text(record["point"], chosen.get("time_s", 0.6)))
+    files = {"stdout": text, "stderr": chosen.get("stderr", ""), **chosen.get("files", {})}
+    members = {f"{folder}/{name}": to_bytes(content) for name, content in files.items()}
+    record["captures"] = [capture_entry(owner(name), name, members[name]) for name in members]
+    return {**members, f"{folder}/run.json": to_json(record)}, record
+
+
+def write_tar(path: Path, members: Iterable[tuple[str, bytes]]) -> Path:
+    """Write members, in this order, compressed as the suffix says."""
+    suffix = path.suffix.removeprefix(".")
+    mode = f"w:{suffix}" if suffix in {"gz", "xz"} else "w"
+    with tarfile.open(path, mode, format=tarfile.USTAR_FORMAT) as archive:  # type: ignore[call-overload] # the mode is not literal
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def bundle_members(
+    *,
+    runs: Sequence[Mapping[str, Any]] | int = 5,
+    host: Mapping[str, Any] | None = {},  # None means no host.json
+    hosts: Mapping[int, Mapping[str, Any]] = {},
+    files: Mapping[str, bytes | str] = {},
+    captures: Sequence[Mapping[str, Any]] = (),
+    label: str = "base",
+    workload: str = "hackbench -l 100 -g {groups}",
+    treatment: Sequence[str] = (),
+    setup: str | None = None,
+    metric: Sequence[Mapping[str, str]] = (),
+    manifest: Mapping[str, Any] | None = {},  # None means no manifest
+) -> dict[str, bytes]:
+    """Return the members of a bundle by name, the manifest last.
+
+    :param runs: what is chosen of each run: any key of run.json, ``time_s`` (hackbench prints it),
+        ``stdout``, ``stderr``, ``files`` below the run's folder; a run without a point has the
+        first point that another one has. A number makes that many runs of about 0.6 s
+    :param host: changes to ``HOST``, for every boot; None leaves host.json out
+    :param hosts: further changes, by boot
+    :param files: more members, by full name
+    :param captures: more entries of the manifest: captures that were skipped or failed
+    :param manifest: changes to the manifest; None leaves it out
+    """
+    chosen: Sequence[Mapping[str, Any]] = (
+        [{"time_s": 0.6 + 0.01 * (i % 3)} for i in range(runs)] if isinstance(runs, int) else runs
+    )
+    point: Mapping[str, str] = next((run["point"] for run in chosen if run.get("point")), {})
+    common: Json = {
+        "workload": workload if point else workload.replace("{groups}", "4"),
+        "label": label,
+        "setup": setup,
+        "treatment": list(treatment),
+        "tool_version": "0.1.0",
+        "metric": [dict(rule) for rule in metric],
+    }
+    made = [run_members(order, {"point": point, **run}, common) for order, run in enumerate(chosen)]
+    records = [record for _, record in made]
+    members: dict[str, bytes] = {}
+    for boot in sorted({record["boot"] for record in records} | {0}):
+        if host is not None:
+            members[f"boots/{boot}/host.json"] = to_json(
+                merge(merge(HOST, host), hosts.get(boot, {}))
+            )
+    members.update({name: to_bytes(content) for name, content in files.items()})
+    for run, _ in made:
+        members.update(run)
+    if manifest is not None:
+        entries = [capture_entry(owner(name), name, members[name]) for name in members]
+        skipped = [{"sha256": None, "bytes": None, "seconds": None, **entry} for entry in captures]
+        whole = make_manifest(records, common, [*entries, *skipped])
+        members["manifest.json"] = to_json({**whole, **manifest})
+    return members
+
+
+def make_manifest(records: Sequence[Json], common: Json, captures: Sequence[Json]) -> Json:
+    workloads = dict.fromkeys(record["workload"] for record in records)
+    points = dict.fromkeys(record["point_key"] for record in records)
+    return {
+        **common,
+        "format": "schedperf-bundle",
+        "version": {"major": 1, "minor": 0},
+        "created": "2026-11-21T01:00:00.000000Z",
+        "workload": list(workloads) or [common["workload"]],
+        "points": list(points) or [""],
+        "complete": True,
+        "incomplete_reason": None,
+        "planned_runs": sum(not record["warmup"] for record in records),
+        "captures": list(captures),
+    }
+
+
+def _make_bundle(path: Path, **chosen: Any) -> Path:
+    return write_tar(path, bundle_members(**chosen).items())
+
+
+@pytest.fixture(scope="session")
+def make_bundle() -> Callable[..., Path]:
+    """Write a bundle: ``make_bundle(path, **what_bundle_members_takes) -> path``."""
+    return _make_bundle
+
+
+@pytest.fixture(scope="session")
+def make_members() -> Callable[..., dict[str, bytes]]:
+    """Return a bundle's members by name, for tests that damage them before ``make_tar``."""
+    return bundle_members
+
+
+@pytest.fixture(scope="session")
+def make_tar() -> Callable[[Path, Iterable[tuple[str, bytes]]], Path]:
+    """Write (name, content) pairs as a tar, as they are: ``make_tar(path, pairs) -> path``."""
+    return write_tar
+
+
+def _check_golden(kind: str, case: str, text: str) -> None:
+    path = Path(__file__).parent / "data" / kind / f"{case}.expected"
+    if os.environ.get("SCHEDPERF_BLESS") == "1":
+        if os.environ.get("CI"):
+            pytest.fail("SCHEDPERF_BLESS is set in CI, where expectations must not be rewritten")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    if not path.exists():
+        pytest.fail(f"{path} does not exist; SCHEDPERF_BLESS=1 writes it, then read it")
+    expected = path.read_text(encoding="utf-8")
+    if text != expected:
+        difference = difflib.unified_diff(
+            expected.splitlines(), text.splitlines(), "expected", "found", lineterm=""
+        )
+        pytest.fail("\n".join([f"{path} differs:", *difference]))
+
+
+@pytest.fixture(scope="session")
+def golden() -> Callable[[str, str, str], None]:
+    """Compare text with ``tests/data/KIND/CASE.expected``: ``golden(kind, case, text)``."""
+    return _check_golden

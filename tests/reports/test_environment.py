@@ -1,0 +1,92 @@
+from collections.abc import Callable
+
+from schedperf.caveats import caveat
+from schedperf.model import Comparison, Row, SideSummary
+from schedperf_reports.blocks import Items, Table, Text
+from schedperf_reports.sections.caveats import caveats
+from schedperf_reports.sections.environment import environment
+from schedperf_reports.sections.findings import findings
+
+Make = Callable[..., Comparison]
+
+
+def rows_of(comparison: Comparison) -> dict[str, list[str]]:
+    (table,) = environment(comparison)
+    assert isinstance(table, Table)
+    assert table.limit == 0
+    return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+
+
+def test_every_field_of_both_sides_is_there_with_its_mark(make_comparison: Make) -> None:
+    rows = rows_of(make_comparison())
+    assert rows["kernel.release"] == ["6.12.0-base", "6.12.0-new", "treatment"]
+    assert rows["system.hostname"] == ["bench01", "bench02", "noted"]
+    assert rows["sched.autogroup"] == ["0", "0", ""]
+    assert rows["topology.distances"] == ["[[10, 20], [20, 10]]", "[[10, 20], [20, 10]]", ""]
+    assert not any(path.startswith("missing") for path in rows)
+
+
+def test_a_missing_value_says_why(make_comparison: Make) -> None:
+    reason = "no cpufreq on this machine"
+    assert rows_of(make_comparison())["cpufreq.driver"] == [reason, reason, ""]
+
+
+def test_a_field_that_one_side_lacks_is_a_dash_there(
+    make_comparison: Make, make_side: Callable[..., SideSummary]
+) -> None:
+    sides = (make_side(host={"a": {"b.c": 1}}), make_side("new", host={"a": {"d": {}}}))
+    rows = rows_of(make_comparison(sides=sides))
+    assert rows == {"a.b.c": ["1", "-", ""], "a.d": ["-", "{}", ""]}
+
+
+def test_sides_without_host_json_say_so(
+    make_comparison: Make, make_side: Callable[..., SideSummary]
+) -> None:
+    sides = (make_side(host={}), make_side("new", host={}))
+    (text,) = environment(make_comparison(sides=sides))
+    assert text == Text(text="no side says on what machine it was recorded", tone="warning")
+
+
+def test_a_caveat_of_many_rows_is_said_once_and_the_comparisons_own_not_again(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    general, special = caveat("one-boot", side="base"), caveat("blocks")
+    rows = (
+        make_row(caveats=(general, special)),
+        make_row(point="groups=8", caveats=(general, special)),
+        make_row(point="groups=9", caveats=(caveat("one-boot", side="new"),)),
+    )
+    items = next(
+        block
+        for block in caveats(make_comparison(rows=rows, caveats=(general,)))
+        if isinstance(block, Items)
+    )
+    assert [item.text for item in items.items] == [
+        general.text,
+        f"2 results: {special.text}",
+        f"hackbench time at groups=9: {caveat('one-boot', side='new').text}",
+    ]
+
+
+def test_a_result_without_weakness_says_so_and_names_its_methods(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    blocks = list(caveats(make_comparison(rows=(make_row(caveats=()),), caveats=())))
+    assert blocks[0] == Text(text="nothing is known that weakens this result")
+    assert isinstance(blocks[1], Text)
+    assert "test: Welch t on logs; no-change means inside the margin of ±3 %" in blocks[1].text
+
+
+def test_findings_name_their_evidence_and_attribution(make_comparison: Make) -> None:
+    (items,) = findings(make_comparison())
+    assert isinstance(items, Items)
+    first = items.items[0]
+    assert first.text.startswith("root_cpuacct_cpuusage and sd_llc_id were on one 64-byte line")
+    assert first.detail == "1 build a side; co-occurs; not shown to cause the change"
+    assert first.evidence == ("layout#root_cpuacct_cpuusage+sd_llc_id",)
+
+
+def test_without_findings_the_section_says_so(make_comparison: Make) -> None:
+    (text,) = findings(make_comparison(findings=()))
+    assert isinstance(text, Text)
+    assert "no rule found" in text.text

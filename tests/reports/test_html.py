@@ -1,0 +1,260 @@
+import base64
+import gzip
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable
+from html.parser import HTMLParser
+from urllib.parse import unquote
+
+import pytest
+
+from schedperf.model import Comparison, Row
+from schedperf_reports._page import Described, anchor_id, make_safe, render_page
+from schedperf_reports.blocks import (
+    Block,
+    Cell,
+    Column,
+    Drawing,
+    DrawingLine,
+    Figure,
+    Item,
+    Items,
+    Table,
+    Text,
+)
+from schedperf_reports.formats import Options
+from schedperf_reports.formats.html import html
+
+Make = Callable[..., Comparison]
+
+LARGEST_REPORT_BYTES = 3_000_000
+# The requirement is a second on an idle machine; tests share theirs.
+SLOWEST_RENDER_SECONDS = 3.0
+
+
+class Page(HTMLParser):
+    """A page as (tag, attributes) pairs and the text of each element kind."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self._open = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._open = tag
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self._open, data))
+
+    def attributes(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    def ids(self) -> list[str]:
+        return [attributes["id"] for _, attributes in self.tags if "id" in attributes]
+
+
+def draw(comparison: Comparison) -> str:
+    return html(comparison, Options(width=78, colour=False))
+
+
+@pytest.fixture(scope="module")
+def report(make_comparison: Make) -> str:
+    return draw(make_comparison())
+
+
+@pytest.fixture(scope="module")
+def page(report: str) -> Page:
+    return Page(report)
+
+
+def draw_blocks(comparison: Comparison, *blocks: Block, name: str = "layout") -> Page:
+    described = Described(name=name, title="Per-CPU layout", blocks=blocks)
+    return Page(render_page(comparison, [described]))
+
+
+def test_everything_is_said_without_scripting(report: str) -> None:
+    for said in ("37.2 % slower", "+35.0..+39.5", "treatment", "6.12.0-new", "no cpufreq on this"):
+        assert said in report
+
+
+def test_the_page_asks_nothing_of_the_network(page: Page) -> None:
+    linked = [
+        attributes[name]
+        for _, attributes in page.tags
+        for name in ("src", "href", "action")
+        if name in attributes
+    ]
+    assert linked
+    assert all(address.startswith("#") for address in linked)
+
+
+def test_the_policy_allows_the_two_scripts_and_no_other(report: str, page: Page) -> None:
+    policy = next(
+        attributes["content"]
+        for attributes in page.attributes("meta")
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+    assert "http" not in policy
+    for ending in ("base-uri 'none'", "form-action 'none'"):
+        assert ending in policy
+    script = report.rpartition("<script>")[2].partition("</script>")[0]
+    island = report.partition('id="plotly">')[2].partition("</script>")[0]
+    library = gzip.decompress(base64.b64decode(island)).decode()
+    assert "Plotly" in library
+    hashes = {
+        base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        for source in (script, library)
+    }
+    assert set(re.findall(r"'sha256-([^']+)'", policy)) == hashes
+
+
+def test_the_library_is_embedded_once_and_the_page_stays_small(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    rows = tuple(make_row(point=f"groups={number}") for number in range(60))
+    comparison = make_comparison(rows=rows)
+    draw(comparison)
+    start = time.perf_counter()
+    text = draw(comparison)
+    assert time.perf_counter() - start < SLOWEST_RENDER_SECONDS
+    assert text.count('id="plotly"') == 1
+    assert len(text.encode()) < LARGEST_REPORT_BYTES
+
+
+def test_a_page_without_charts_carries_no_library(make_comparison: Make) -> None:
+    text = draw(make_comparison(rows=(), sweeps=()))
+    assert 'id="plotly"' not in text
+    assert len(text) < LARGEST_REPORT_BYTES / 20
+
+
+def test_each_table_has_a_caption_and_scoped_headers(page: Page) -> None:
+    assert len(page.attributes("table")) == len(page.attributes("caption")) + len(
+        page.attributes("summary")
+    )
+    headers = page.attributes("th")
+    assert headers
+    assert {header.get("scope") for header in headers} == {"col", "row", "rowgroup"}
+
+
+def test_numbers_are_right_aligned(page: Page) -> None:
+    numbers = [cell for cell in page.attributes("td") if "number" in cell["class"].split()]
+    assert len(numbers) > 10
+
+
+def test_each_id_is_used_once_and_each_link_has_a_target(page: Page) -> None:
+    ids = page.ids()
+    assert len(ids) == len(set(ids))
+    targets = [unquote(link["href"].removeprefix("#")) for link in page.attributes("a")]
+    assert targets
+    assert set(targets) <= set(ids)
+
+
+def test_sides_are_a_blue_square_and_an_orange_circle_with_letters(report: str) -> None:
+    assert '<b class="badge base">A</b>' in report
+    assert '<b class="badge new">B</b>' in report
+
+
+PAIR = "root_cpuacct_cpuusage+sd_llc_id"
+
+
+def make_table(*anchors: str) -> Table:
+    return Table(
+        caption="pairs",
+        columns=(Column(title="pair"),),
+        rows=tuple((Cell(text=anchor),) for anchor in anchors),
+        anchors=anchors,
+    )
+
+
+def test_evidence_links_to_its_row_else_to_its_section(make_comparison: Make) -> None:
+    items = Items(items=(Item(text="a", evidence=(f"layout#{PAIR}", "layout#other", "nowhere#x")),))
+    page = draw_blocks(make_comparison(), items, make_table(PAIR))
+    links = [link["href"] for link in page.attributes("a") if link.get("class") == "evidence"]
+    assert links == ["#layout-root_cpuacct_cpuusage%2Bsd_llc_id", "#layout"]
+    assert f"layout-{PAIR}" in page.ids()
+
+
+def test_a_row_that_stands_twice_has_its_id_once(make_comparison: Make) -> None:
+    page = draw_blocks(make_comparison(), make_table(PAIR), make_table(PAIR))
+    assert page.ids().count(f"layout-{PAIR}") == 1
+
+
+def test_anchors_of_odd_texts_differ_and_are_short() -> None:
+    odd = ["a b", "a-b", "a\tb", "a<b", "x" * 500, "x" * 501, "\ud800"]
+    ids = [anchor_id("layout", text) for text in odd]
+    assert len(set(ids)) == len(odd)
+    assert max(map(len, ids)) < 150
+    assert not any(re.search(r"[\s<>\"'&]", one) for one in ids)
+
+
+def test_rules_of_a_drawing_are_ruled_lines(make_comparison: Make) -> None:
+    drawing = Drawing(
+        caption="c",
+        titles=("base: tip", "new: cluster"),
+        left=(DrawingLine(text="20238 D sd_llc_id"),),
+        right=(DrawingLine(text="------- 64 B cacheline boundary", tone="muted"),),
+    )
+    page = draw_blocks(make_comparison(), drawing)
+    assert ("i", "64 B cacheline boundary") in page.texts
+    assert ("span", "20238 D sd_llc_id") in page.texts
+
+
+def test_a_reference_table_is_folded(make_comparison: Make) -> None:
+    table = Table(
+        caption="109 fields", columns=(Column(title="a"),), rows=((Cell(text="b"),),), limit=0
+    )
+    page = draw_blocks(make_comparison(), table)
+    assert ("summary", "109 fields") in page.texts
+    assert "open" not in page.attributes("details")[0]
+
+
+def test_a_long_cell_has_its_full_text_as_title(make_comparison: Make) -> None:
+    name = "a_symbol_of_" + "n" * 200
+    table = Table(caption="c", columns=(Column(title="a"),), rows=((Cell(text=name),),))
+    page = draw_blocks(make_comparison(), table)
+    assert name in [header.get("title") for header in page.attributes("th")]
+
+
+def test_a_figure_says_that_its_numbers_stand_in_a_table(make_comparison: Make) -> None:
+    figure = Figure(caption="a finding", figure={"data": [], "layout": {}}, height=120)
+    page = draw_blocks(make_comparison(), figure)
+    assert ("figcaption", "a finding") in page.texts
+    assert any("numbers are in the tables" in text for tag, text in page.texts if tag == "p")
+    plot = next(one for one in page.attributes("div") if one.get("class") == "plot")
+    assert plot["aria-labelledby"] in page.ids()
+
+
+def test_figures_are_json_without_markup_and_without_nan() -> None:
+    found = make_safe(
+        {"x": [1, float("nan"), float("inf")], "text": ("a<b>\u202ec\x1b",), "n": None}
+    )
+    assert found == {"x": [1, None, None], "text": ["a&lt;b>c"], "n": None}
+
+
+def test_an_island_cannot_end_its_script(make_comparison: Make) -> None:
+    figure = Figure(
+        caption="c", figure={"data": [], "layout": {"title": "</script><b>&"}}, height=9
+    )
+    page = draw_blocks(make_comparison(), Text(text="t"), figure)
+    (island,) = [text for tag, text in page.texts if tag == "script" and "title" in text[:40]]
+    assert json.loads(island)["layout"]["title"] == "&lt;/script>&lt;b>&"
+    assert len(page.attributes("b")) == len(make_comparison().sides)
+
+
+def test_a_section_without_blocks_says_so(make_comparison: Make) -> None:
+    assert ("p", "nothing to show") in draw_blocks(make_comparison()).texts
+
+
+def test_several_new_sides_have_their_letters(
+    make_comparison: Make, make_side: Callable[..., object]
+) -> None:
+    sides = tuple(make_side(name) for name in ("base", "new", "new2"))
+    text = draw(make_comparison(sides=sides))
+    assert [badge in text for badge in (">A</b>", ">B</b>", ">C</b>")] == [True] * 3

@@ -1,0 +1,245 @@
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from schedperf.model import Comparison, Overall
+from schedperf_reports._terminal import choose_columns, draw_section, write_text
+from schedperf_reports.blocks import (
+    REFERENCE_PRIORITY,
+    Block,
+    Cell,
+    Column,
+    Drawing,
+    DrawingLine,
+    Figure,
+    Item,
+    Items,
+    Table,
+    Text,
+)
+from schedperf_reports.formats import Options
+from schedperf_reports.formats.terminal import terminal
+
+Make = Callable[..., Comparison]
+
+COLOUR_CODES = re.compile(r"\x1b\[[0-9;]*m")
+BOX_DRAWING = re.compile("[\u2500-\u257f]")
+
+
+def draw(comparison: Comparison, width: int = 78, *, colour: bool = False) -> str:
+    return terminal(comparison, Options(width=width, colour=colour))
+
+
+def draw_blocks(*blocks: Block, width: int = 78) -> list[str]:
+    return write_text(draw_section(blocks, None, width), width, colour=False).splitlines()
+
+
+def test_piped_report_is_as_blessed(
+    make_comparison: Make, golden: Callable[[str, str, str], None]
+) -> None:
+    golden("terminal", "regression", draw(make_comparison()))
+
+
+def test_narrow_report_is_as_blessed(
+    make_comparison: Make, golden: Callable[[str, str, str], None]
+) -> None:
+    golden("terminal", "regression-60-columns", draw(make_comparison(), 60))
+
+
+def test_the_verdict_is_the_first_line_and_the_exit_status_the_last(make_comparison: Make) -> None:
+    lines = draw(make_comparison()).splitlines()
+    assert lines[0].startswith("regression: hackbench time at groups=4 is 37.2 % slower (95 %")
+    assert lines[-1] == "overall: regression, exit status 1"
+
+
+def test_an_inconclusive_report_names_the_strict_exit_status(make_comparison: Make) -> None:
+    overall = Overall(verdict="inconclusive", reason="no results", exit_status=0)
+    lines = draw(make_comparison(overall=overall, rows=(), sweeps=())).splitlines()
+    assert lines[0] == "inconclusive: no results"
+    assert lines[-1] == "overall: inconclusive, exit status 0 (3 with --strict)"
+
+
+@pytest.mark.parametrize("width", [40, 60, 70, 78, 100, 200])
+def test_no_line_is_wider_than_the_terminal(make_comparison: Make, width: int) -> None:
+    assert max(map(cell_len, draw(make_comparison(), width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [60, 78, 200])
+def test_hostile_texts_change_no_width_and_drive_no_terminal(
+    make_comparison: Make, replace_texts: Callable[[Comparison, str], Comparison], width: int
+) -> None:
+    hostile = "\x1b]0;pwned\x07\u202e[red]x[/red]\r\n" + "a b " * 2500 + "c" * 5000
+    text = draw(replace_texts(make_comparison(), hostile), width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert not set(text) & set("\x1b\x07\r\u202e")
+    assert "[red]x[/red]" in text
+
+
+def test_colour_adds_codes_and_changes_no_text(make_comparison: Make) -> None:
+    plain, coloured = (draw(make_comparison(), colour=colour) for colour in (False, True))
+    assert "\x1b" not in plain
+    assert "\x1b" in coloured
+    stripped = [line.rstrip() for line in COLOUR_CODES.sub("", coloured).splitlines()]
+    assert stripped == plain.splitlines()
+
+
+def test_piped_output_has_no_box_drawing(make_comparison: Make) -> None:
+    assert not BOX_DRAWING.search(draw(make_comparison()))
+
+
+def test_undecided_rows_say_why(make_comparison: Make) -> None:
+    text = " ".join(draw(make_comparison()).split())
+    assert "hackbench time at groups=16: inconclusive: +4.6 % (95 % interval" in text
+
+
+def test_a_cut_table_says_how_many_rows_are_missing() -> None:
+    rows = tuple((Cell(text=f"symbol_{number}"),) for number in range(15))
+    table = Table(caption="symbols", columns=(Column(title="symbol"),), rows=rows, limit=3)
+    assert draw_blocks(table) == [
+        "  symbols",
+        "  symbol",
+        "  symbol_0",
+        "  symbol_1",
+        "  symbol_2",
+        "  … 12 more, see --html or --json",
+    ]
+
+
+def test_a_reference_table_is_one_line() -> None:
+    table = Table(
+        caption="109 fields", columns=(Column(title="a"),), rows=((Cell(text="b"),),), limit=0
+    )
+    assert draw_blocks(table) == ["  109 fields (see --html or --json)"]
+
+
+def test_columns_of_the_highest_priority_number_go_first() -> None:
+    columns = [
+        Column(title="symbol"),
+        Column(title="share", align="right", priority=1),
+        Column(title="note", priority=2),
+    ]
+    rows = [[Cell(text="update_cfs_group"), Cell(text="12.68"), Cell(text="x" * 20)]]
+    assert list(choose_columns(columns, rows, 60)) == [0, 1, 2]
+    assert list(choose_columns(columns, rows, 30)) == [0, 1]
+    assert list(choose_columns(columns, rows, 20)) == [0]
+
+
+def test_columns_that_were_left_out_are_named() -> None:
+    table = Table(
+        caption="symbols",
+        columns=(
+            Column(title="symbol"),
+            Column(title="share", align="right", priority=1),
+            Column(title="q", align="right", priority=REFERENCE_PRIORITY),
+        ),
+        rows=((Cell(text="update_cfs_group"), Cell(text="1" * 20), Cell(text="2" * 20)),),
+    )
+    assert draw_blocks(table, width=38)[-1] == "  left out at this width: share"
+    assert not any("left out" in line for line in draw_blocks(table, width=64))
+
+
+def test_numbers_are_never_cut() -> None:
+    columns = [Column(title="command"), Column(title="value", align="right")]
+    rows = [[Cell(text="a long command " * 9), Cell(text="123456.789")]]
+    assert choose_columns(columns, rows, 40) == {0: 28, 1: 10}
+
+
+def test_a_heading_row_may_be_wider_than_its_column() -> None:
+    table = Table(
+        caption="results",
+        columns=(Column(title="point"), Column(title="change", align="right")),
+        rows=(
+            (Cell(text="perf bench sched messaging"), Cell(text="")),
+            (Cell(text="  groups=1"), Cell(text="+1.0 %")),
+        ),
+    )
+    assert draw_blocks(table)[2:] == ["  perf bench sched messaging", "    groups=1  +1.0 %"]
+
+
+DRAWING = Drawing(
+    caption="per-CPU section",
+    titles=("base: tip", "new: cluster"),
+    left=(
+        DrawingLine(text="20230 D sd_llc_shared"),
+        DrawingLine(text=""),
+        DrawingLine(text="20238 D sd_llc_id"),
+    ),
+    right=(
+        DrawingLine(text="20230 D sd_llc_shared"),
+        DrawingLine(text="------------- 64 B cacheline boundary", tone="muted"),
+        DrawingLine(text="20244 D sd_llc_id  <- moved", tone="warning"),
+    ),
+)
+
+
+def test_a_drawing_stands_side_by_side() -> None:
+    assert draw_blocks(DRAWING) == [
+        "  per-CPU section",
+        "  base: tip                              new: cluster",
+        "  20230 D sd_llc_shared                  20230 D sd_llc_shared",
+        "                                         ------------- 64 B cacheline boundary",
+        "  20238 D sd_llc_id                      20244 D sd_llc_id  <- moved",
+    ]
+
+
+def test_a_drawing_is_stacked_where_halves_have_no_room() -> None:
+    assert draw_blocks(DRAWING, width=60) == [
+        "  per-CPU section",
+        "  base: tip",
+        "  20230 D sd_llc_shared",
+        "  20238 D sd_llc_id",
+        "  new: cluster",
+        "  20230 D sd_llc_shared",
+        "  " + "-" * 34 + " 64 B cacheline boundary",
+        "  20244 D sd_llc_id  <- moved",
+    ]
+
+
+def test_a_name_too_long_for_its_half_ends_visibly() -> None:
+    drawing = Drawing(
+        caption="c",
+        titles=("base", "new"),
+        left=(DrawingLine(text="20238 D " + "x" * 90),),
+        right=(DrawingLine(text="20238 D y"),),
+    )
+    assert draw_blocks(drawing)[2] == f"  20238 D {'x' * 28}…  20238 D y"
+
+
+def test_items_are_numbered_and_name_their_evidence() -> None:
+    items = Items(
+        items=(
+            Item(text="first", detail="5+5 runs", evidence=("layout#a+b", "layout#a+c")),
+            Item(text="second"),
+            Item(text="third"),
+        ),
+        ordered=True,
+        limit=2,
+    )
+    assert draw_blocks(items) == [
+        "  1. first",
+        "     5+5 runs; see layout",
+        "  2. second",
+        "  … 1 more, see --html or --json",
+    ]
+
+
+def test_a_figure_leaves_no_gap() -> None:
+    figure = Figure(caption="intervals", figure={"data": [], "layout": {}}, height=100)
+    assert draw_blocks(Text(text="one"), figure, Text(text="two")) == ["  one", "  two"]
+
+
+def test_the_environment_has_no_second_opinion_on_colour(
+    make_comparison: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted: dict[bool, Any] = {
+        colour: draw(make_comparison(), colour=colour) for colour in (False, True)
+    }
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "33")
+    assert draw(make_comparison()) == wanted[False]
+    monkeypatch.delenv("FORCE_COLOR")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert draw(make_comparison(), colour=True) == wanted[True]

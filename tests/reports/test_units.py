@@ -1,0 +1,85 @@
+import pytest
+
+from schedperf_reports._clean import clean
+from schedperf_reports._units import (
+    MISSING,
+    format_change,
+    format_interval,
+    format_number,
+    format_size_interval,
+    scale_for,
+)
+
+
+@pytest.mark.parametrize(
+    ("unit", "values", "expected"),
+    [
+        ("s", (0.000612, 0.00084), ["612", "840", "us"]),
+        ("s", (0.9996, 1.2), ["0.9996", "1.2", "s"]),
+        ("s", (7.21e-9,), ["7.21", "ns"]),
+        ("s", (3e-12,), ["0.003", "ns"]),
+        ("s", (0.0,), ["0", "s"]),
+        ("s", (None, 0.5), [MISSING, "500", "ms"]),
+        ("B", (3 * 2**20,), ["3", "MiB"]),
+        ("1/s", (138700.0,), ["138.7", "k/s"]),
+        ("count", (12.0,), ["12", ""]),
+        ("frobs", (61240.4,), ["61240", "frobs"]),
+        ("s", (), ["s"]),
+    ],
+)
+def test_values_of_a_row_share_the_unit_of_the_largest(
+    unit: str, values: tuple[float | None, ...], expected: list[str]
+) -> None:
+    scale = scale_for(unit, *values)
+    assert [*map(scale.format, values), scale.unit] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (612.34, "612.3"),
+        (999.96, "1000"),
+        (1234567.0, "1234567"),
+        (-0.00012345, "-0.0001234"),
+        (1e300, "1e+300"),
+        (float("nan"), "nan"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_numbers_have_four_digits(value: float, text: str) -> None:
+    assert format_number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (1.3724, "+37.2 %"),
+        (0.862, "-13.8 %"),
+        (1.0, "+0.0 %"),
+        (31.0, "+3000 %"),
+        (1e9, "+1e+11 %"),
+        (None, MISSING),
+    ],
+)
+def test_changes_have_a_sign(ratio: float | None, text: str) -> None:
+    assert format_change(ratio) == text
+
+
+def test_narrow_intervals_have_a_second_digit() -> None:
+    assert format_interval(1.35, 1.395) == "+35.0..+39.5"
+    assert format_interval(1.0004, 1.0012) == "+0.04..+0.12"
+    assert format_interval(None, 1.2) == MISSING
+
+
+def test_intervals_in_sentences_have_signs_only_where_they_hold_no_change() -> None:
+    assert format_size_interval(1.35, 1.395) == "35.0 % .. 39.5 %"
+    assert format_size_interval(0.846, 0.879) == "12.1 % .. 15.4 %"
+    assert format_size_interval(0.99, 1.098) == "-1.0 % .. +9.8 %"
+
+
+def test_texts_are_cut_visibly_and_keep_their_blanks() -> None:
+    assert clean("  20238 D  x\n", limit=80) == "  20238 D  x "
+    assert clean("abcdefgh", limit=4) == "abc…"
+    assert clean("\x00" * 9 + "ab", limit=4) == "…"
+    assert clean("abcd", limit=4) == "abcd"

@@ -1,0 +1,165 @@
+"""Benchmark parsers: the real programs' text, and the smallest inputs, bad ones included."""
+
+import doctest
+import importlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+import pytest
+
+from schedperf.benchmarks import BadLine, Measurement, all_parsers
+
+HACKBENCH = "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\n"
+MESSAGING = "# Running 'sched/messaging' benchmark:\n"
+PIPE = "# Running 'sched/pipe' benchmark:\n"
+STRESS_NG = (
+    "stress-ng: info:  [7] stressor       bogo ops real time  usr time  sys time"
+    "   bogo ops/s     bogo ops/s\n"
+    "stress-ng: info:  [7]                           (secs)    (secs)    (secs)"
+    "   (real time) (usr+sys time)\n"
+)
+ROW = "stress-ng: info:  [7] pipe   1000      2.00      0.31      1.57    500.00      531.91\n"
+
+
+def parse_all(text: str) -> dict[str, list[Measurement | BadLine]]:
+    """Return what each parser that claims the text finds in it."""
+    return {
+        parser.name: list(parser.parse(text.splitlines(), "stdout"))
+        for parser in all_parsers().values()
+        if parser.claims(text)
+    }
+
+
+def values(text: str) -> dict[str, float]:
+    found = [item for items in parse_all(text).values() for item in items]
+    assert not [item for item in found if isinstance(item, BadLine)]
+    return {item.metric.name: item.value for item in found if isinstance(item, Measurement)}
+
+
+def run(command: Sequence[str]) -> str:
+    """Run the real program, and return all that it printed."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=True,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["hackbench", "perf_bench_messaging", "perf_bench_pipe", "stress_ng", "_rules"]
+)
+def test_the_sample_in_the_docstring_is_true(name: str) -> None:
+    module = importlib.import_module(f"schedperf.benchmarks.{name}")
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+class TestRealPrograms:
+    def test_hackbench(self) -> None:
+        text = run(["hackbench", "-l", "20", "-g", "1"])
+        [name, value] = next(iter(values(text).items()))
+        assert name == "hackbench time"
+        assert f"Time: {value:.3f}" in text
+
+    def test_hackbench_with_threads(self) -> None:
+        assert list(values(run(["hackbench", "-T", "-l", "20", "-g", "1"]))) == ["hackbench time"]
+
+    def test_perf_bench_messaging(self) -> None:
+        found = values(run(["perf", "bench", "sched", "messaging", "-l", "20", "-g", "1"]))
+        assert list(found) == ["sched/messaging time"]
+
+    def test_perf_bench_pipe(self) -> None:
+        found = values(run(["perf", "bench", "sched", "pipe", "-l", "2000"]))
+        assert list(found) == ["sched/pipe time per operation", "sched/pipe operations"]
+        seconds, rate = found.values()
+        assert seconds * rate == pytest.approx(1.0, rel=0.01)
+
+    @pytest.mark.parametrize("option", ["--metrics", "--metrics-brief"])
+    def test_stress_ng(self, option: str) -> None:
+        stressors = ["--pipe", "1", "--switch", "1"]
+        found = values(run(["stress-ng", *stressors, "--timeout", "1", option]))
+        for stressor in ("pipe", "switch"):
+            assert found[f"stress-ng {stressor} bogo ops per real time"] > 0.0
+        assert len(found) == 6
+
+
+class TestTexts:
+    def test_perf_bench_all_prints_both_parts_in_another_form(self) -> None:
+        text = (
+            "# Running sched/messaging benchmark...\n     Total time: 0.762 [sec]\n\n"
+            "# Running sched/pipe benchmark...\n     Total time: 5.317 [sec]\n\n"
+            "       5.317539 usecs/op\n         188056 ops/sec\n"
+        )
+        assert values(text) == {
+            "sched/messaging time": 0.762,
+            "sched/pipe time per operation": pytest.approx(5.317539e-6),
+            "sched/pipe operations": 188056.0,
+        }
+
+    def test_each_parser_reads_its_own_part(self) -> None:
+        text = f"{HACKBENCH}Time: 0.5\n{MESSAGING}     Total time: 0.25 [sec]\n{STRESS_NG}{ROW}"
+        assert values(text) == {
+            "hackbench time": 0.5,
+            "sched/messaging time": 0.25,
+            "stress-ng pipe real time": 2.0,
+            "stress-ng pipe bogo ops per real time": 500.0,
+            "stress-ng pipe bogo ops per CPU time": 531.91,
+        }
+
+    def test_repeated_programs_give_one_measurement_each(self) -> None:
+        found = parse_all(f"{HACKBENCH}Time: 0.5\n{HACKBENCH}Time: 0.7\n")["hackbench"]
+        assert [item.value for item in found if isinstance(item, Measurement)] == [0.5, 0.7]
+
+    @pytest.mark.parametrize(
+        "text",
+        ["", "Time: 0.5\n", "Total time: 0.5 [sec]\n", "0.040\n", "stress-ng: info: [1] hello\n"],
+    )
+    def test_what_no_program_prints_is_claimed_by_none(self, text: str) -> None:
+        assert parse_all(text) == {}
+
+    @pytest.mark.parametrize("text", [HACKBENCH, MESSAGING, PIPE, STRESS_NG])
+    def test_output_that_ends_early_has_no_measurement(self, text: str) -> None:
+        assert list(parse_all(text).values()) == [[]]
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            (f"{HACKBENCH}Time: x\n", "stdout:2: hackbench time is not a number: 'x'"),
+            (f"{HACKBENCH}Time: nan\n", "stdout:2: hackbench time is not a number: 'nan'"),
+            (f"{HACKBENCH}Time: 1_0\n", "stdout:2: hackbench time is not a number: '1_0'"),
+            (f"{HACKBENCH}Time: 1e999\n", "stdout:2: hackbench time is not a number: '1e999'"),
+            (f"{HACKBENCH}Time:\n", "stdout:2: hackbench time is not a number: ''"),
+            (
+                f"{MESSAGING}  Total time: \x1b[31m [sec]\n",
+                "stdout:2: sched/messaging time is not a number: '\\x1b[31m'",
+            ),
+            (f"{PIPE}  - ops/sec\n", "stdout:2: sched/pipe operations is not a number: '-'"),
+        ],
+    )
+    def test_a_bad_number_is_a_value_that_says_where(self, text: str, problem: str) -> None:
+        [[found]] = parse_all(text).values()
+        assert found == BadLine(problem=problem)
+
+    def test_a_bad_column_of_stress_ng_costs_only_itself(self) -> None:
+        found = parse_all(STRESS_NG + ROW.replace("500.00", "inf"))["stress-ng"]
+        assert [type(item) for item in found] == [Measurement, BadLine, Measurement]
+
+    def test_an_endless_number_is_cut_in_the_message(self) -> None:
+        [[found]] = parse_all(f"{HACKBENCH}Time: {'9' * 100_000}\n").values()
+        assert isinstance(found, BadLine)
+        assert len(found.problem) < 200
+
+    def test_the_step_of_the_printed_number_is_known(self) -> None:
+        found = [item for items in parse_all(f"{PIPE} 5.31 usecs/op\n").values() for item in items]
+        [item] = [item for item in found if isinstance(item, Measurement)]
+        assert item.resolution == pytest.approx(1e-8)

@@ -1,0 +1,146 @@
+"""``schedperf record``, ``ab`` and ``doctor``: the recorder runs as a program of its own."""
+
+import contextlib
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from schedperf.bundle import open_bundle
+from schedperf.cli import cli, main
+from schedperf_collectors._base import all_collectors
+from schedperf_collectors._options import COMMANDS, make_parser
+
+QUICK = ("-n", "2", "--with", "none")
+
+
+def start(folder: Path, *arguments: str, stderr: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "schedperf", *arguments],
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder), "TERM": "xterm", "COLUMNS": "100"},
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+    )
+
+
+def read_terminal(side: int) -> str:
+    """Read all that was drawn, on a terminal (its end is an error) or a pipe."""
+    drawn = b""
+    with contextlib.suppress(OSError):
+        while data := os.read(side, 65536):
+            drawn += data
+    return drawn.decode()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_every_option_of_the_recorder_and_has_examples(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--help"]) == 0
+    text = capsys.readouterr().out
+    for action in make_parser(name, "schedperf").options():
+        for option in action.option_strings:
+            assert (option in text) == (option != "--events")
+    assert f"    schedperf {name}" in text
+
+
+def test_options_complete() -> None:
+    context = click.Context(cli)
+    command = cli.get_command(context, "record")
+    assert command is not None
+    completed = command.shell_complete(click.Context(command, parent=context), "--w")
+    assert [item.value for item in completed] == ["--warmup", "--with"]
+
+
+def test_plain_lines_when_stderr_is_no_terminal(tmp_path: Path) -> None:
+    with start(
+        tmp_path, "record", "-o", "b.tar", *QUICK, "--", "echo", "--quiet", stderr=subprocess.PIPE
+    ) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b"")
+    assert re.search(rb"\nrun 3/3 clean \d\.\d\d s\n", err)
+    assert b"\x1b" not in err
+    assert open_bundle(tmp_path / "b.tar").read("boots/0/runs/000/stdout") == b"--quiet\n"
+    # Neither the program nor what it staged is left.
+    assert [item.name for item in tmp_path.iterdir()] == ["b.tar"]
+
+
+def test_a_terminal_shows_a_bar_that_goes_and_lines_that_stay(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    script = "sleep 0.2; test {x} = 1"
+    arguments = (*QUICK, "--point", "x=1,2", "--", "sh", "-c", script)
+    with start(tmp_path, "record", "-o", "b.tar", *arguments, stderr=theirs) as process:
+        os.close(theirs)
+        drawn = read_terminal(ours)
+        process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 0
+    assert "/6" in drawn
+    assert "x=1 clean" in drawn
+    assert " left" in drawn
+    assert "failed: exit status 1" in drawn
+    assert "b.tar: 4 runs (4 clean, 0 instrumented), 2 of them failed" in drawn
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_an_interrupt_is_passed_on_and_the_bundle_is_finished(
+    tmp_path: Path,
+    terminal: bool,  # noqa: FBT001 # a parameter of the test
+) -> None:
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    script = "touch started; sleep 60"
+    with start(
+        tmp_path, "record", "-o", "b.tar", *QUICK, "--", "sh", "-c", script, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "started").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        said = read_terminal(ours)
+        process.communicate(timeout=30)
+    os.close(ours)
+    assert process.returncode == 130
+    assert "interrupted after 0 of 2 runs" in said
+    assert "Traceback" not in said
+    assert open_bundle(tmp_path / "b.tar").complete is False
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["b.tar", "started"]
+
+
+def test_a_slip_is_one_clear_line(capfd: pytest.CaptureFixture[str]) -> None:
+    for arguments in (
+        ["record", "--no-such-option"],
+        ["record", "-o", "x.tar", "hackbench", "-g"],
+        ["record", "-o", "x.tar"],
+        ["ab", "-o", "x", "-n", "none", "--", "true"],
+    ):
+        assert main(arguments) == 2
+        err = capfd.readouterr().err
+        assert err.startswith("schedperf: error: ")
+        assert err.count("\n") == 1
+
+
+def test_doctor_draws_what_the_recorder_found(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    text = capfd.readouterr().out
+    assert max(map(len, text.splitlines())) <= 78
+    assert "\x1b" not in text
+    rows = {line.split()[0]: line.split()[1] for line in text.splitlines() if line[0] != " "}
+    statuses = [rows[name] for name in all_collectors()]
+    assert set(statuses) <= {"ok", "skipped"}
+    can = statuses.count("ok")
+    assert f"{can} of {len(statuses)} collectors can run here" in text
+
+
+def test_doctor_passes_json_on(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json", "--set", "nobody.x=1"]) == 2
+    assert capfd.readouterr().err.startswith("schedperf: error: --set: there is no collector")

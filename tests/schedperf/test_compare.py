@@ -1,0 +1,277 @@
+"""schedperf.compare: from bundles to the record, whatever state they are in."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle import open_bundle
+from schedperf.caveats import caveat
+from schedperf.compare import CompareOptions, analyse_sides, compare
+from schedperf.model import SCHEMA, Comparison, Section
+from schedperf.sections import Data, SectionPlugin
+from schedperf.sides import Side
+
+MakeBundle = Callable[..., Path]
+Facts = dict[str, Any]
+Compare = Callable[..., Comparison]
+
+TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
+EMULATED = {"virtualisation": {"emulated": True, "kind": "qemu", "grounds": "TCG"}}
+
+
+def runs(*times: float, **common: Any) -> list[Facts]:
+    return [{"time_s": time, **common} for time in times]
+
+
+def slower(factor: float = 1.3) -> list[Facts]:
+    return runs(*(factor * time for time in TIMES))
+
+
+@pytest.fixture
+def compared(make_bundle: MakeBundle, tmp_path: Path) -> Compare:
+    """Compare bundles that are made of the given facts."""
+
+    def compared(*sides: Facts, **options: Any) -> Comparison:
+        paths = [make_bundle(tmp_path / f"{index}.tar", **side) for index, side in enumerate(sides)]
+        return compare([open_bundle(path) for path in paths], CompareOptions(**options))
+
+    return compared
+
+
+def outcome(comparison: Comparison) -> tuple[str, int]:
+    return comparison.overall.verdict, comparison.overall.exit_status
+
+
+def codes(comparison: Comparison) -> list[str]:
+    return [found.code for found in comparison.caveats]
+
+
+class TestVerdicts:
+    def test_a_slower_side_is_a_regression(self, compared: Compare) -> None:
+        found = compared({"runs": runs(*TIMES)}, {"runs": slower(), "label": "new"})
+        assert outcome(found) == ("regression", 1)
+        [row] = found.rows
+        assert (row.verdict, row.family, row.n_base, row.n_new) == ("regression", "primary", 5, 5)
+        assert row.ratio == pytest.approx(1.3, rel=0.01)
+        assert [value.value for value in row.values_base] == list(TIMES)
+        assert found.schema == SCHEMA
+        assert found.families[0].verdicts == {"regression": 1}
+
+    def test_the_other_way_round_is_an_improvement(self, compared: Compare) -> None:
+        found = compared({"runs": slower()}, {"runs": runs(*TIMES)})
+        assert outcome(found) == ("improvement", 0)
+
+    def test_noise_is_inconclusive(self, compared: Compare) -> None:
+        found = compared({"runs": runs(0.5, 0.7, 0.6)}, {"runs": runs(0.6, 0.8, 0.5)})
+        assert outcome(found) == ("inconclusive", 0)
+
+    def test_the_margin_can_be_chosen(self, compared: Compare) -> None:
+        sides = ({"runs": runs(*TIMES)}, {"runs": runs(*reversed(TIMES), 0.601)})
+        assert outcome(compared(*sides)) == ("no-change", 0)
+        assert outcome(compared(*sides, margin=0.001)) == ("inconclusive", 0)
+
+    def test_instrumented_and_warm_up_runs_have_no_say(self, compared: Compare) -> None:
+        noise = runs(9.0, 9.5, kind="instrumented") + runs(50.0, warmup=True)
+        found = compared({"runs": runs(*TIMES)}, {"runs": runs(*TIMES, 0.604) + noise})
+        assert found.rows[0].n_new == 6
+        assert outcome(found) == ("no-change", 0)
+
+    def test_several_new_sides_are_told_apart(self, compared: Compare) -> None:
+        found = compared({"runs": runs(*TIMES)}, {"runs": runs(*TIMES, 0.604)}, {"runs": slower()})
+        assert [(row.side, row.verdict) for row in found.rows] == [
+            ("new", "no-change"),
+            ("new2", "regression"),
+        ]
+        assert found.overall.reason.startswith("hackbench time of new2: worse: +30")
+
+    def test_points_make_a_sweep(self, compared: Compare) -> None:
+        points = [
+            {"time_s": time * groups, "point": {"groups": str(groups)}}
+            for groups in (1, 4)
+            for time in TIMES
+        ]
+        found = compared({"runs": points}, {"runs": points, "label": "same runs, other label"})
+        assert [row.point for row in found.rows] == ["groups=1", "groups=4"]
+        assert found.sweeps[0].points == ("groups=1", "groups=4")
+
+
+class TestEqualData:
+    def test_is_no_change(self, compared: Compare) -> None:
+        found = compared({}, {})
+        [row] = found.rows
+        assert outcome(found) == ("no-change", 0)
+        assert (row.method, row.reason, row.ratio) == ("same data", "same data", 1.0)
+
+    @pytest.mark.parametrize(
+        "side", [{"runs": runs(0.6)}, {"host": EMULATED}, {"runs": runs(0.6), "host": EMULATED}]
+    )
+    def test_even_of_one_run_or_emulated(self, compared: Compare, side: Facts) -> None:
+        found = compared(side, side)
+        assert outcome(found) == ("no-change", 0)
+        assert {"one-boot", "blocks", "emulated"}.isdisjoint(codes(found))
+
+    def test_beside_a_side_that_changed(self, compared: Compare) -> None:
+        base = {"runs": runs(*TIMES)}
+        found = compared(base, base, {"runs": slower()})
+        assert [row.verdict for row in found.rows] == ["no-change", "regression"]
+
+    @pytest.mark.parametrize(
+        "side", [{"runs": 0}, {"runs": runs(0.6, exit_status=1)}, {"runs": [{"stdout": "?"}]}]
+    )
+    def test_without_results_is_inconclusive(self, compared: Compare, side: Facts) -> None:
+        found = compared(side, side)
+        assert outcome(found) == ("inconclusive", 0)
+        assert found.overall.reason.startswith("no results: ")
+
+
+class TestNotComparable:
+    def test_a_blocking_difference_makes_every_row_invalid(self, compared: Compare) -> None:
+        other = {"runs": slower(), "host": {"cpu": {"microcode": "0x1"}}}
+        found = compared({"runs": runs(*TIMES)}, other)
+        assert outcome(found) == ("invalid", 4)
+        assert "cpu.microcode differs: '0x5003801' in base, '0x1' in new" in found.overall.reason
+        assert found.rows[0].verdict == "invalid"
+        assert found.rows[0].ratio == pytest.approx(1.3, rel=0.01)
+
+    def test_unless_the_user_allows_it(self, compared: Compare) -> None:
+        other = {"runs": slower(), "host": {"cpu": {"microcode": "0x1"}}}
+        found = compared({"runs": runs(*TIMES)}, other, allowed=("cpu.microcode",))
+        assert outcome(found) == ("regression", 1)
+
+    def test_different_workloads_are_both_named(self, compared: Compare) -> None:
+        found = compared({"workload": "hackbench -g 4"}, {"workload": "perf bench sched pipe"})
+        assert outcome(found) == ("invalid", 4)
+        assert "'hackbench -g 4' in base" in found.overall.reason
+        assert "'perf bench sched pipe' in new" in found.overall.reason
+
+    def test_a_point_on_one_side_only_is_invalid(self, compared: Compare) -> None:
+        common = runs(*TIMES, point={"groups": "1"})
+        more = common + runs(*TIMES, point={"groups": "4"})
+        found = compared({"runs": more}, {"runs": common})
+        assert outcome(found) == ("invalid", 4)
+        assert [row.verdict for row in found.rows] == ["no-change", "invalid"]
+
+    def test_failed_runs_on_one_side_are_missing_data(self, compared: Compare) -> None:
+        found = compared({}, {"runs": runs(*TIMES, exit_status=1)})
+        assert outcome(found) == ("invalid", 4)
+        assert "failed-runs" in codes(found)
+
+    def test_text_instead_of_numbers_is_missing_data(self, compared: Compare) -> None:
+        text = "Running in process mode with 1 groups using 40 file descriptors\nTime: soon\n"
+        found = compared({"runs": [{"stdout": text}]}, {"runs": [{"stdout": text}] * 2})
+        assert outcome(found) == ("invalid", 4)
+        assert found.overall.reason == (
+            "no results: 1 lines of base could not be read; the first: "
+            "boots/0/runs/000/stdout:2: hackbench time is not a number: 'soon'"
+        )
+
+    def test_an_unknown_benchmark_is_inconclusive_and_says_what_to_do(
+        self, compared: Compare
+    ) -> None:
+        found = compared({"runs": [{"stdout": "42"}]}, {"runs": [{"stdout": "43"}] * 2})
+        assert outcome(found) == ("inconclusive", 0)
+        for name in ("hackbench", "stress-ng", "perf bench sched pipe", "--metric"):
+            assert name in found.overall.reason
+
+
+class TestEmulation:
+    def test_rows_keep_their_numbers_and_decide_nothing(self, compared: Compare) -> None:
+        found = compared(
+            {"runs": runs(*TIMES), "host": EMULATED}, {"runs": slower(), "host": EMULATED}
+        )
+        assert outcome(found) == ("inconclusive", 0)
+        assert found.overall.reason == "no primary row: measured under emulation (TCG)"
+        [row] = found.rows
+        assert (row.family, row.verdict) == ("diagnostic", "inconclusive")
+        assert row.ci_low is not None
+        assert row.ci_low > 1.2
+        assert [found.code for found in row.caveats] == ["emulated"]
+        assert "emulated" in codes(found)
+
+    def test_emulated_against_real_is_not_comparable(self, compared: Compare) -> None:
+        found = compared({"runs": runs(*TIMES)}, {"runs": slower(), "host": EMULATED})
+        assert outcome(found) == ("invalid", 4)
+        assert "virtualisation.kind differs (and 1 more)" in found.overall.reason
+
+
+class TestCaveats:
+    def test_one_boot_a_side(self, compared: Compare) -> None:
+        found = compared({"runs": runs(*TIMES)}, {"runs": slower()})
+        assert [c.numbers for c in found.caveats if c.code == "one-boot"] == [
+            {"side": "base"},
+            {"side": "new"},
+        ]
+
+    def test_several_boots_are_pooled(self, compared: Compare) -> None:
+        boots = [
+            {"boot": boot, "run": run, "time_s": time}
+            for boot in (0, 1)
+            for run, time in enumerate(TIMES)
+        ]
+        found = compared({"runs": boots}, {"runs": boots, "files": {"boots/0/x/y": "other"}})
+        assert caveat("pooled-boots", side="base", boots=2) in found.caveats
+
+    def test_sessions_one_after_the_other_are_blocks(self, compared: Compare) -> None:
+        later = [
+            {**run, "start": f"2026-11-21T02:00:0{index}.000000Z"}
+            for index, run in enumerate(slower())
+        ]
+        sides = [{"runs": [{**run, "session": name} for run in side]} for name, side in
+                 (("a", runs(*TIMES)), ("b", later))]  # fmt: skip
+        assert "blocks" in codes(compared(*sides))
+
+    def test_boots_that_alternate_are_no_blocks(self, compared: Compare) -> None:
+        def side(name: str, minutes: Sequence[int]) -> Facts:
+            return {
+                "runs": [
+                    {"time_s": time, "session": f"{name}{minute}",
+                     "start": f"2026-11-21T02:{minute:02d}:00.000000Z"}
+                    for minute, time in zip(minutes, TIMES, strict=False)
+                ]
+            }  # fmt: skip
+
+        assert "blocks" not in codes(compared(side("a", (0, 3)), side("b", (1, 2))))
+
+    def test_one_session_is_no_block(self, compared: Compare) -> None:
+        assert "blocks" not in codes(compared({"runs": runs(*TIMES)}, {"runs": slower()}))
+
+    def test_an_unfinished_recording(self, compared: Compare) -> None:
+        cut = {"complete": False, "incomplete_reason": "interrupted after 5 of 20 runs"}
+        found = compared({"runs": runs(*TIMES)}, {"runs": slower(), "manifest": cut})
+        assert caveat("incomplete", side="new", reason=cut["incomplete_reason"]) in found.caveats
+
+
+class TestSections:
+    @staticmethod
+    def analyse_with(analyse: Callable[[Sequence[Side]], Data]) -> Section:
+        plugin = SectionPlugin(name="x", schema_id="x/1", schema={}, analyse=analyse)
+        return analyse_sides(plugin, ())
+
+    def test_a_crash_costs_the_section_only(self) -> None:
+        def crash(_sides: Sequence[Side]) -> Data:
+            raise KeyError("no\nsuch thing")
+
+        found = self.analyse_with(crash)
+        assert (found.status, found.data) == ("failed", None)
+        assert found.reason == r"KeyError: 'no\nsuch thing'"
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), b"bytes", {1, 2}])
+    def test_data_that_json_cannot_hold_is_a_crash(self, value: object) -> None:
+        found = self.analyse_with(lambda _sides: {"value": value})
+        assert (found.status, found.data) == ("failed", None)
+
+    def test_an_absent_one_says_why(self, compared: Compare) -> None:
+        found = compared({}, {"runs": slower()})
+        assert found.sections["probe_effect"].status == "absent"
+        assert found.sections["probe_effect"].reason
+
+    def test_probe_effect_compares_the_kinds_of_runs_of_one_side(self, compared: Compare) -> None:
+        times = runs(*TIMES) + runs(*(1.1 * time for time in TIMES), kind="instrumented")
+        found = compared({"runs": times}, {"runs": runs(*TIMES)})
+        data: Any = found.sections["probe_effect"].data
+        [row] = data["rows"]
+        assert (row["side"], row["n_clean"], row["n_instrumented"]) == ("base", 5, 5)
+        assert row["ratio"] == pytest.approx(1.1, rel=0.01)
+        assert row["ci_low"] > 1.05

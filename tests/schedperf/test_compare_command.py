@@ -1,0 +1,164 @@
+"""``schedperf compare``: what it prints, where, and with which exit status."""
+
+import json
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from schedperf.cli import main
+
+MakeBundle = Callable[..., Path]
+TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
+
+
+@pytest.fixture
+def base(make_bundle: MakeBundle, tmp_path: Path) -> str:
+    """Write the base bundle."""
+    return str(make_bundle(tmp_path / "base.tar", runs=[{"time_s": time} for time in TIMES]))
+
+
+@pytest.fixture
+def slower(make_bundle: MakeBundle, tmp_path: Path) -> str:
+    """Write a bundle that is 30 % slower."""
+    runs = [{"time_s": 1.3 * time} for time in TIMES]
+    return str(make_bundle(tmp_path / "new.tar", runs=runs, label="new"))
+
+
+@pytest.fixture
+def noisy(make_bundle: MakeBundle, tmp_path: Path) -> str:
+    """Write a bundle that decides nothing."""
+    runs = [{"time_s": time} for time in (0.5, 0.7, 0.65)]
+    return str(make_bundle(tmp_path / "noisy.tar", runs=runs))
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_json_alone_is_on_stdout(base: str, slower: str, capsys: Capture) -> None:
+    assert main(["compare", base, slower, "--json", "-"]) == 1
+    record = json.loads(capsys.readouterr().out)
+    assert record["schema"] == "schedperf/compare/1"
+    assert record["overall"]["verdict"] == "regression"
+    assert [side["path"] for side in record["sides"]] == [base, slower]
+
+
+def test_the_format_json_is_the_same(base: str, slower: str, capsys: Capture) -> None:
+    main(["compare", base, slower, "--json", "-"])
+    by_option = capsys.readouterr().out
+    main(["compare", base, slower, "--format", "json"])
+    assert capsys.readouterr().out == by_option
+
+
+def test_files_are_written_beside_the_table(
+    base: str, slower: str, tmp_path: Path, capsys: Capture
+) -> None:
+    page, record = tmp_path / "report.html", tmp_path / "out.json"
+    record.write_text("what was there before, and is longer " * 1000)
+    arguments = ["compare", base, slower, "--html", str(page), "--json", str(record)]
+    assert main(arguments) == 1
+    assert "regression" in capsys.readouterr().out
+    assert json.loads(record.read_text())["overall"]["exit_status"] == 1
+    assert page.read_text().lstrip().lower().startswith("<!doctype html>")
+
+
+def test_equal_bundles_are_the_same_data(base: str, capsys: Capture) -> None:
+    assert main(["compare", base, base, "--json", "-"]) == 0
+    assert "same data" in json.loads(capsys.readouterr().out)["overall"]["reason"]
+
+
+@pytest.mark.parametrize(("options", "status"), [([], 0), (["--strict"], 3)])
+def test_strict_turns_inconclusive_into_3(
+    base: str, noisy: str, options: list[str], status: int, capsys: Capture
+) -> None:
+    assert main(["compare", base, noisy, "--json", "-", *options]) == status
+    assert json.loads(capsys.readouterr().out)["overall"]["verdict"] == "inconclusive"
+
+
+def test_a_difference_can_be_allowed(
+    base: str, make_bundle: MakeBundle, tmp_path: Path, capsys: Capture
+) -> None:
+    other = str(make_bundle(tmp_path / "x.tar", host={"cpu": {"smt": "on", "microcode": "1"}}))
+    assert main(["compare", base, other, "--json", "-", "--allow", "cpu.smt"]) == 4
+    assert "cpu.microcode differs:" in json.loads(capsys.readouterr().out)["overall"]["reason"]
+    allowed = ["--allow", "cpu.smt", "--allow", "cpu.microcode"]
+    assert main(["compare", base, other, "--json", "-", *allowed]) == 0
+
+
+@pytest.mark.parametrize(("text", "margin"), [("5%", 0.05), ("0.02", 0.02), ("1.5 %", 0.015)])
+def test_the_margin_is_a_percentage_or_a_fraction(
+    base: str, slower: str, text: str, margin: float, capsys: Capture
+) -> None:
+    main(["compare", base, slower, "--json", "-", "--margin", text])
+    [row] = json.loads(capsys.readouterr().out)["rows"]
+    assert row["margin"] == pytest.approx(margin)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "0 bundles given"),
+        (["base.tar"], "1 bundles given"),
+        (["a.tar", "b.tar", "--format", "pdf"], "no format 'pdf'; there is"),
+        (["a.tar", "b.tar", "--json", "-", "--html", "-"], "stdout can hold one format"),
+        (["a.tar", "b.tar", "--margin", "much"], "'much' is not a percentage"),
+        (["a.tar", "b.tar", "--margin", "nan"], "'nan' is not above 0%"),
+        (["a.tar", "b.tar", "--margin", "0"], "'0' is not above 0%"),
+        (["a.tar", "b.tar", "--margin", "80%"], "'80%' is not above 0%"),
+        (["a.tar", "b.tar"], "a.tar"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(
+    arguments: list[str], message: str, capsys: Capture
+) -> None:
+    assert main(["compare", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_an_output_that_cannot_be_written_is_found_before_the_work(
+    base: str, tmp_path: Path, capsys: Capture
+) -> None:
+    target = str(tmp_path / "no" / "such" / "out.json")
+    assert main(["compare", base, "absent.tar", "--json", target]) == 2
+    assert f"{target}: cannot be written: no such file or directory" in capsys.readouterr().err
+
+
+def test_an_input_is_never_overwritten(base: str, slower: str, capsys: Capture) -> None:
+    before = Path(slower).read_bytes()
+    assert main(["compare", base, slower, "--json", slower]) == 2
+    assert "is one of the inputs" in capsys.readouterr().err
+    assert Path(slower).read_bytes() == before
+
+
+def test_a_failed_comparison_leaves_no_file_and_no_change(
+    base: str, tmp_path: Path, capsys: Capture
+) -> None:
+    new, old = tmp_path / "new.json", tmp_path / "old.html"
+    old.write_text("as it was")
+    assert main(["compare", base, "absent.tar", "--json", str(new), "--html", str(old)]) == 2
+    assert "absent.tar" in capsys.readouterr().err
+    assert not new.exists()
+    assert old.read_text() == "as it was"
+
+
+def test_a_device_can_be_written_to_and_stays_a_device(base: str, slower: str) -> None:
+    assert main(["compare", base, slower, "--format", "json", "--json", "/dev/null"]) == 1
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_the_real_command_exits_with_the_verdict(base: str, slower: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "schedperf", "compare", base, slower],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert done.stderr == ""
+    assert "regression" in done.stdout

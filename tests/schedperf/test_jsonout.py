@@ -1,0 +1,112 @@
+"""The record as JSON, and the published schema that describes it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from schedperf.bundle import open_bundle
+from schedperf.compare import compare
+from schedperf.jsonout import json_schema, to_json, to_plain
+from schedperf.model import Comparison
+from schedperf.sections import all_sections
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "compare-1.schema.json"
+
+MakeBundle = Callable[..., Path]
+
+
+def comparison_of(make_bundle: MakeBundle, folder: Path, *sides: dict[str, Any]) -> Comparison:
+    paths = [make_bundle(folder / f"{index}.tar", **side) for index, side in enumerate(sides)]
+    return compare([open_bundle(path) for path in paths])
+
+
+@pytest.fixture(scope="module")
+def validator() -> jsonschema.Draft202012Validator:
+    """Validate against the published schema."""
+    return jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text()))
+
+
+def test_the_published_schema_is_the_records() -> None:
+    found = json.loads(PUBLISHED.read_text())
+    assert found == json_schema(), (
+        f"{PUBLISHED.name} is out of date; write it with: "
+        f"python -m schedperf.jsonout > docs/schema/{PUBLISHED.name}"
+    )
+
+
+def test_the_schema_is_itself_valid_with_those_of_all_sections() -> None:
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+    for plugin in all_sections().values():
+        jsonschema.Draft202012Validator.check_schema(plugin.schema)
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        [{}, {}],
+        [{}, {"runs": 4, "host": {"kernel": {"release": "6.13"}}}],
+        [{}, {"runs": [{"kind": "instrumented"}, {}]}, {"host": {"cpu": {"smt": "on"}}}],
+        [{"runs": 0}, {"host": None}],
+        [{"runs": [{"stdout": "\x1b[31m\u202e"}]}, {"label": "<script>\x00"}],
+    ],
+)
+def test_every_output_validates(
+    make_bundle: MakeBundle,
+    tmp_path: Path,
+    validator: jsonschema.Draft202012Validator,
+    sides: list[dict[str, Any]],
+) -> None:
+    comparison = comparison_of(make_bundle, tmp_path, *sides)
+    text = to_json(comparison)
+    assert text.isascii()
+    validator.validate(json.loads(text))
+    assert json.loads(text) == to_plain(comparison)
+
+
+def test_the_schema_refuses_a_record_that_lost_something(
+    make_bundle: MakeBundle, tmp_path: Path, validator: jsonschema.Draft202012Validator
+) -> None:
+    record: Any = to_plain(comparison_of(make_bundle, tmp_path, {}, {"runs": 4}))
+    record["rows"][0]["verdict"] = "maybe"
+    del record["overall"]["reason"]
+    problems = sorted(error.message for error in validator.iter_errors(record))
+    assert problems == [
+        (
+            "'maybe' is not one of "
+            "['regression', 'improvement', 'no-change', 'inconclusive', 'invalid']"
+        ),
+        "'reason' is a required property",
+    ]
+
+
+def test_the_schema_lets_new_fields_and_sections_through(
+    make_bundle: MakeBundle, tmp_path: Path, validator: jsonschema.Draft202012Validator
+) -> None:
+    record: Any = to_plain(comparison_of(make_bundle, tmp_path, {}, {}))
+    record["tomorrow"] = record["rows"][0]["tomorrow"] = 1
+    record["sections"]["tomorrow"] = {
+        "schema": "x/1", "status": "ok", "reason": None, "data": {},
+    }  # fmt: skip
+    validator.validate(record)
+
+
+def test_the_schema_holds_a_section_to_its_own(
+    make_bundle: MakeBundle, tmp_path: Path, validator: jsonschema.Draft202012Validator
+) -> None:
+    record: Any = to_plain(comparison_of(make_bundle, tmp_path, {}, {}))
+    probe = record["sections"]["probe_effect"]
+    probe |= {"status": "ok", "data": {"rows": [{"side": "base"}]}}
+    assert not validator.is_valid(record)
+
+
+def test_a_caveat_says_itself(make_bundle: MakeBundle, tmp_path: Path) -> None:
+    record: Any = to_plain(comparison_of(make_bundle, tmp_path, {}, {"runs": 4}))
+    assert record["caveats"][0] == {
+        "code": "one-boot",
+        "numbers": {"side": "base"},
+        "text": "this boot only: base has one boot, so boot-to-boot variance cannot be seen",
+    }

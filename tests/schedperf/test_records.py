@@ -1,0 +1,161 @@
+"""What manifest.json, run.json and host.json may hold: anything else is refused with its key."""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedperf.bundle import open_bundle
+from schedperf.errors import BundleError
+
+MakeBundle = Callable[..., Path]
+MakeMembers = Callable[..., dict[str, bytes]]
+MakeTar = Callable[[Path, Iterable[tuple[str, bytes]]], Path]
+
+RUN = "boots/0/runs/000/run.json"
+HOST = "boots/0/host.json"
+MANIFEST = "manifest.json"
+
+
+def changed(content: bytes, **changes: object) -> bytes:
+    return json.dumps({**json.loads(content), **changes}).encode()
+
+
+def without(content: bytes, key: str) -> bytes:
+    values = json.loads(content)
+    del values[key]
+    return json.dumps(values).encode()
+
+
+DEEP = b'{"format": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+NUMBER = b'{"format": 1' + b"0" * 5000 + b"}"
+BAD_JSON = {
+    "depth beyond the parser's own limit": (DEEP, "nested deeper than 32 levels"),
+    "depth beyond ours": (b"[" * 33 + b"]" * 33, "nested deeper than 32 levels"),
+    "an integer of 5000 digits": (NUMBER, "not usable as JSON"),
+    "an integer beyond 64 bits": (b'{"format": 9223372036854775808}', "a number is too large"),
+    "a float beyond 1e308": (b'{"format": 1e999}', "a number is too large"),
+    "NaN": (b'{"format": NaN}', "naN is not a JSON number"),
+    "Infinity": (b'{"format": -Infinity}', "-Infinity is not a JSON number"),
+    "half an object": (b'{"format": ', "not usable as JSON"),
+    "nothing": (b"", "not usable as JSON"),
+    "bytes that are no text": (b'{"format": "\xff"}', "not UTF-8"),
+    "a list": (b"[]", "holds no JSON object"),
+}
+
+
+@pytest.mark.parametrize("name", [MANIFEST, RUN, HOST])
+@pytest.mark.parametrize("case", BAD_JSON)
+def test_json_that_cannot_be_used_is_refused_and_salvaged_around(
+    case: str, name: str, tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar
+) -> None:
+    content, problem = BAD_JSON[case]
+    members = make_members(manifest=None)
+    members[name] = content
+    path = make_tar(tmp_path / "b.tar", members.items())
+    with pytest.raises(BundleError, match=problem) as caught:
+        open_bundle(path)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+    salvaged = open_bundle(path, salvage=True)
+    assert [caveat.code for caveat in salvaged.caveats].count("damaged") == 1
+    assert len(salvaged.runs) == 5 - (name == RUN)
+
+
+WRONG_KEYS: list[tuple[str, dict[str, Any], str]] = [
+    (MANIFEST, {"label": 7}, "label is 7; it must be a string"),
+    (MANIFEST, {"version": "1.0"}, 'version is "1.0"; it must be an object'),
+    (MANIFEST, {"version": {"major": True, "minor": 0}}, "major is true; it must be an integer"),
+    (MANIFEST, {"complete": 1}, "complete is 1; it must be true or false"),
+    (MANIFEST, {"planned_runs": -1}, "planned_runs is -1; it must be an integer that is not neg"),
+    (MANIFEST, {"points": "groups=1"}, 'points is "groups=1"; it must be a list of strings'),
+    (MANIFEST, {"captures": {}}, "captures is {}; it must be a list of objects"),
+    (MANIFEST, {"captures": [{"status": "odd"}]}, "status is .odd.; it must be ok or skipped or"),
+    (MANIFEST, {"captures": [{"status": "ok"}]}, "captures.0.: collector is missing"),
+    (MANIFEST, {"metric": [{"name": "x", "unit": "s", "better": "x"}]}, "must be higher or lower"),
+    (RUN, {"kind": "dirty"}, "kind is .dirty.; it must be clean or instrumented"),
+    (RUN, {"command": ["a", 1]}, "it must be a list of strings"),
+    (RUN, {"wall_s": "1 s"}, "wall_s is .1 s.; it must be a number"),
+    (RUN, {"wall_s": -0.5}, "wall_s is -0.5; it must be a number that is not negative"),
+    (RUN, {"point": {"groups": 4}}, "groups is 4; it must be a string"),
+    (RUN, {"point_key": "groups=9"}, "point_key is .groups=9.; it must be"),
+    (RUN, {"exit_status": 1.5}, "exit_status is 1.5; it must be an integer"),
+    (RUN, {"rusage": {"utime_s": None}}, "rusage: utime_s is null"),
+    (RUN, {"run": 3}, "says that it is boots/0/runs/003"),
+    (HOST, {"kernel": "6.12"}, "kernel is .6.12.; it must be an object"),
+]
+
+
+@pytest.mark.parametrize("case", WRONG_KEYS, ids=lambda case: case[2])
+def test_a_value_of_a_wrong_type_is_refused_with_its_key(
+    case: tuple[str, dict[str, Any], str],
+    tmp_path: Path,
+    make_members: MakeMembers,
+    make_tar: MakeTar,
+) -> None:
+    name, changes, problem = case
+    members = make_members(manifest={} if name == MANIFEST else None)
+    members[name] = changed(members[name], **changes)
+    path = make_tar(tmp_path / "b.tar", members.items())
+    with pytest.raises(BundleError, match=problem) as caught:
+        open_bundle(path)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "key", ["boot", "workload", "point", "kind", "warmup", "order", "captures"]
+)
+def test_a_run_json_without_a_key_that_it_needs_is_refused(
+    key: str, tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar
+) -> None:
+    members = make_members(manifest=None)
+    members[RUN] = without(members[RUN], key)
+    with pytest.raises(BundleError, match=f"{key} is missing"):
+        open_bundle(make_tar(tmp_path / "b.tar", members.items()))
+
+
+def test_lone_surrogates_become_replacement_characters(
+    tmp_path: Path, make_bundle: MakeBundle
+) -> None:
+    bundle = open_bundle(make_bundle(tmp_path / "b.tar", label="a\udcffb"))
+    assert bundle.label == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_record_of_more_bytes_than_its_limit_is_refused(
+    tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar
+) -> None:
+    members = make_members()
+    members[HOST] = b'{"cpu": {}}'.ljust((8 << 20) + 1)
+    del members[MANIFEST]
+    with pytest.raises(BundleError, match="host.json has 8388609 bytes; at most 8388608 are read"):
+        open_bundle(make_tar(tmp_path / "b.tar", members.items()))
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.mark.property
+@settings(max_examples=150)
+@given(data=st.data())
+def test_any_value_of_any_key_is_read_or_refused(
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
+    make_members: MakeMembers,
+    make_tar: MakeTar,
+) -> None:
+    name = data.draw(st.sampled_from([MANIFEST, RUN, HOST]))
+    members = make_members(runs=1, manifest={} if name == MANIFEST else None)
+    key = data.draw(st.sampled_from(sorted(json.loads(members[name]))))
+    members[name] = changed(members[name], **{key: data.draw(JSON_VALUES)})
+    path = make_tar(tmp_path_factory.getbasetemp() / "any.tar", members.items())
+    with contextlib.suppress(BundleError):
+        open_bundle(path)

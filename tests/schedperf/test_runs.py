@@ -1,0 +1,119 @@
+"""schedperf.runs: one observation a run and metric, whatever the workload printed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle import open_bundle
+from schedperf.runs import COLUMNS, RunValues, df_run_values
+from schedperf.sides import name_sides
+from schedperf.stats import records
+
+HEADER = "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\n"
+
+MakeBundle = Callable[..., Path]
+
+
+@pytest.fixture
+def read(make_bundle: MakeBundle, tmp_path: Path) -> Callable[..., RunValues]:
+    """Read the runs of one bundle that is made of the given facts."""
+
+    def read(**chosen: Any) -> RunValues:
+        bundle = open_bundle(make_bundle(tmp_path / "base.tar", **chosen))
+        return df_run_values(name_sides([bundle]))
+
+    return read
+
+
+Read = Callable[..., RunValues]
+
+
+def test_columns_and_types_are_the_documented_ones(read: Read) -> None:
+    table = read(runs=[{"time_s": 0.612, "point": {"groups": "4"}, "round": 2}]).table
+    assert list(table) == COLUMNS
+    assert records(table) == [
+        {
+            "side": "base",
+            "workload": "hackbench -l 100 -g {groups}",
+            "point": "groups=4",
+            "metric": "hackbench time",
+            "unit": "s",
+            "better": "lower",
+            "family": "primary",
+            "value": 0.612,
+            "resolution": 0.001,
+            "kind": "clean",
+            "boot": 0,
+            "run": 0,
+            "order": 0,
+            "round": 2,
+            "status": "ok",
+        }
+    ]
+
+
+def test_warm_up_and_failed_runs_have_no_row_and_failures_are_counted(read: Read) -> None:
+    found = read(runs=[{"warmup": True}, {"exit_status": 1}, {"time_s": 0.5}])
+    assert list(found.table["value"]) == [0.5]
+    assert [caveat.text for caveat in found.caveats] == [
+        "1 of 2 runs of base failed and are left out"
+    ]
+
+
+def test_a_program_that_runs_twice_in_one_run_is_one_observation(read: Read) -> None:
+    found = read(runs=[{"stdout": f"{HEADER}Time: 0.500\n{HEADER}Time: 0.700\n"}])
+    assert list(found.table["value"]) == [pytest.approx(0.6)]
+
+
+def test_points_stand_in_the_order_of_the_manifest_not_of_the_recording(read: Read) -> None:
+    order = ["16", "1", "4", "1", "16", "4"]
+    found = read(
+        runs=[{"point": {"groups": groups}} for groups in order],
+        manifest={"points": ["groups=1", "groups=4", "groups=16"]},
+    )
+    assert list(found.table["point"].drop_duplicates()) == ["groups=1", "groups=4", "groups=16"]
+
+
+def test_output_on_stderr_counts_too(read: Read) -> None:
+    found = read(runs=[{"stdout": "", "stderr": f"{HEADER}Time: 0.500\n"}])
+    assert list(found.table["value"]) == [0.5]
+
+
+def test_a_rule_reads_stdout_before_stderr(read: Read) -> None:
+    rule = {"name": "rate", "unit": "1/s", "better": "higher", "regex": r"rate (\d+)"}
+    found = read(runs=[{"stdout": "rate 7", "stderr": "rate 9"}], metric=[rule])
+    assert list(found.table["value"]) == [7.0]
+
+
+def test_a_rule_takes_the_place_of_a_parsers_metric(read: Read) -> None:
+    rule = {"name": "hackbench time", "unit": "ms", "better": "lower", "regex": r"Time: (\S+)"}
+    found = read(runs=[{"time_s": 0.5}], metric=[rule])
+    assert list(found.table["value"]) == [pytest.approx(0.0005)]
+
+
+def test_what_cannot_be_read_is_counted_with_the_first_example(read: Read) -> None:
+    found = read(runs=[{"time_s": 0.5}, {"stdout": f"{HEADER}Time: soon\n"}, {"stdout": "?"}])
+    assert [caveat.text for caveat in found.caveats] == [
+        (
+            "1 lines of base could not be read; the first: "
+            "boots/0/runs/001/stdout:2: hackbench time is not a number: 'soon'"
+        ),
+        (
+            "2 runs of base printed no number that a benchmark parser or a --metric rule reads; "
+            "the first: boots/0/runs/001"
+        ),
+    ]
+
+
+def test_bytes_that_are_no_text_do_no_harm(read: Read) -> None:
+    noise = bytes(range(256)) * 100
+    found = read(runs=[{"stdout": noise + f"\n{HEADER}Time: 0.500\n".encode()}])
+    assert list(found.table["value"]) == [0.5]
+
+
+def test_a_bundle_without_runs_gives_an_empty_table(read: Read) -> None:
+    found = read(runs=0)
+    assert len(found.table) == 0
+    assert list(found.table) == COLUMNS

@@ -1,0 +1,262 @@
+"""``schedperf show``: what is inside a bundle, and what is missing and why."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedperf.bundle import open_bundle
+from schedperf.commands._show_text import format_summary
+from schedperf.commands._summary import summarise
+from schedperf.errors import BundleError
+
+MakeBundle = Callable[..., Path]
+MakeMembers = Callable[..., dict[str, bytes]]
+MakeTar = Callable[[Path, Iterable[tuple[str, bytes]]], Path]
+
+HOSTILE = "a\x1b]0;title\x07b\u202ec"
+
+
+def show(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run the real command where the bundles are, so that the paths it prints are short."""
+    environment = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
+    return subprocess.run(
+        [sys.executable, "-m", "schedperf", "show", *args],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        timeout=60,
+    )
+
+
+def sweep(count: int) -> list[dict[str, object]]:
+    """Return clean and instrumented runs of two points, and a failed one at the end."""
+    runs: list[dict[str, object]] = [
+        {
+            "time_s": 0.5 + number / 100,
+            "point": {"groups": ("1", "16")[number % 2]},
+            "kind": "instrumented" if number % 4 > 1 else "clean",
+            "files": {"schedstat/before": "version 17\n", "schedstat/after": "version 17\n"},
+        }
+        for number in range(count)
+    ]
+    return [*runs, {"exit_status": 1, "point": {"groups": "16"}}]
+
+
+SKIPPED = [
+    {
+        "collector": "perf_stat",
+        "path": f"boots/0/runs/{run:03d}/perf_stat",
+        "status": "skipped",
+        "reason": "perf is not installed; apt-get install linux-perf",
+    }
+    for run in range(4)
+]
+FAILED = {
+    "collector": "layout",
+    "path": "boots/0/layout",
+    "status": "failed",
+    "reason": "PermissionError: /proc/kallsyms",
+}
+
+
+def test_an_interrupted_sweep_looks_like_this(
+    tmp_path: Path, make_bundle: MakeBundle, golden: Callable[[str, str, str], None]
+) -> None:
+    make_bundle(
+        tmp_path / "base.tar.xz",
+        runs=sweep(6),
+        captures=[*SKIPPED, FAILED],
+        treatment=["sched.autogroup"],
+        setup="sysctl -w kernel.sched_autogroup_enabled=0",
+        metric=[{"name": "rate", "unit": "1/s", "better": "higher", "regex": "rate: (.*)"}],
+        manifest={
+            "complete": False,
+            "incomplete_reason": "interrupted after 7 of 20 runs",
+            "planned_runs": 20,
+        },
+    )
+    done = show(tmp_path, "--runs", "base.tar.xz")
+    assert (done.returncode, done.stderr) == (0, "")
+    golden("show", "interrupted-sweep", done.stdout)
+
+
+def test_two_boots_and_two_workloads_look_like_this(
+    tmp_path: Path, make_bundle: MakeBundle, golden: Callable[[str, str, str], None]
+) -> None:
+    pipe = {"workload": "perf bench sched pipe", "command": ["perf", "bench", "sched", "pipe"]}
+    second = "11111111-0000-4000-8000-000000000000"
+    runs = [
+        {},
+        {**pipe, "stdout": "Total time: 0.271 [sec]\n"},
+        {"boot": 1, "run": 0, "boot_id": second},
+        {"boot": 1, "run": 1, "boot_id": second, **pipe, "exit_status": None, "signal": 9},
+        {"boot": 1, "run": 2, "boot_id": second, "warmup": True},
+    ]
+    make_bundle(
+        tmp_path / "new.tar",
+        label="cluster",
+        runs=runs,
+        host={"virtualisation": {"kind": "qemu", "emulated": True}},
+    )
+    done = show(tmp_path, "--verify", "--runs", "new.tar")
+    assert (done.returncode, done.stderr) == (0, "")
+    golden("show", "two-boots", done.stdout)
+
+
+def test_piped_output_has_78_columns_and_no_trailing_blanks(
+    tmp_path: Path, make_bundle: MakeBundle
+) -> None:
+    reason = "a reason that is much longer than a line may be " * 5
+    make_bundle(
+        tmp_path / "base.tar",
+        runs=sweep(12),
+        captures=[{**FAILED, "reason": reason}],
+        workload="hackbench " + "-x" * 100 + " -g {groups}",
+    )
+    lines = show(tmp_path, "--runs", "base.tar").stdout.split("\n")
+    assert max(map(len, lines)) <= 78
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert reason.replace(" ", "") in "".join(lines).replace(" ", "")
+
+
+def test_json_is_the_same_and_holds_every_run(tmp_path: Path, make_bundle: MakeBundle) -> None:
+    make_bundle(tmp_path / "base.tar", runs=sweep(6), captures=SKIPPED)
+    done = show(tmp_path, "--json", "--verify", "base.tar")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["schema"] == "schedperf/show/1"
+    assert [run["outcome"] for run in found["runs"]] == ["ok"] * 6 + ["exit status 1"]
+    assert found["machine"]["cpus"] == 4
+    assert found["points"][1] == {
+        "workload": "hackbench -l 100 -g {groups}",
+        "point": "groups=16",
+        "clean": 2,
+        "instrumented": 1,
+        "warmup": 0,
+        "failed": 1,
+        "wall_min_s": 0.52,
+        "wall_max_s": 0.56,
+    }
+    (perf_stat,) = [item for item in found["captures"] if item["collector"] == "perf_stat"]
+    assert perf_stat["reasons"] == [
+        {"status": "skipped", "reason": SKIPPED[0]["reason"], "count": 4}
+    ]
+    assert found["verification"]["broken"] == []
+    assert len(found["verification"]["digest"]) == 64
+
+
+def test_captured_text_cannot_drive_the_terminal(tmp_path: Path, make_bundle: MakeBundle) -> None:
+    make_bundle(
+        tmp_path / "base.tar",
+        runs=[{"point": {HOSTILE: HOSTILE}, "exit_status": None, "failure": HOSTILE}],
+        label=HOSTILE,
+        workload="hackbench",
+        setup=HOSTILE,
+        treatment=[HOSTILE],
+        host={"cpu": {"model": HOSTILE}, "system": {"hostname": "[red]host[/red]"}},
+        captures=[{**FAILED, "collector": HOSTILE, "reason": HOSTILE}],
+        manifest={"complete": False, "incomplete_reason": HOSTILE, "created": HOSTILE},
+    )
+    for arguments in (["--runs"], ["--json"]):
+        done = show(tmp_path, *arguments, "base.tar")
+        assert done.returncode == 0
+        for character in "\x1b\x07\u202e":
+            assert character not in done.stdout
+        assert "[red]host[/red]" in done.stdout
+
+
+def test_cat_writes_the_bytes_of_a_member_as_they_are(
+    tmp_path: Path, make_bundle: MakeBundle
+) -> None:
+    content = bytes(range(256))
+    path = make_bundle(tmp_path / "base.tar", runs=[{"files": {"perf_profile/perf.data": content}}])
+    member = "boots/0/runs/000/perf_profile/perf.data"
+    done = subprocess.run(
+        [sys.executable, "-m", "schedperf", "show", "--cat", member, path], capture_output=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, content, b"")
+
+
+def test_cat_of_no_member_is_one_line(tmp_path: Path, make_bundle: MakeBundle) -> None:
+    make_bundle(tmp_path / "base.tar")
+    done = show(tmp_path, "--cat", "perf.data", "base.tar")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("schedperf: error: base.tar: holds no perf.data;")
+
+
+def test_a_truncated_bundle_shows_what_is_left_and_fails(
+    tmp_path: Path, make_bundle: MakeBundle
+) -> None:
+    path = make_bundle(tmp_path / "base.tar", runs=20)
+    path.write_bytes(path.read_bytes()[:40_000])
+    done = show(tmp_path, "base.tar")
+    assert done.returncode == 2
+    assert "incomplete" in done.stdout
+    assert "runs: 10" in done.stdout
+    assert "truncated at byte 40000" in " ".join(done.stdout.split())
+    assert done.stderr.startswith("schedperf: error: base.tar: truncated at byte 40000, after")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_recording_that_still_runs_is_shown_without_an_error(
+    tmp_path: Path, make_bundle: MakeBundle
+) -> None:
+    path = make_bundle(tmp_path / "base.tar", runs=20)
+    (tmp_path / "base.tar.partial").write_bytes(path.read_bytes()[:40_000])
+    done = show(tmp_path, "base.tar.partial")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "runs: 10" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["--verify"]])
+def test_only_verify_reads_every_member(
+    arguments: list[str], tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar
+) -> None:
+    members = make_members(files={"boots/0/layout/kallsyms": "original"})
+    members["boots/0/layout/kallsyms"] = b"tampered"
+    make_tar(tmp_path / "base.tar", members.items())
+    done = show(tmp_path, *arguments, "base.tar")
+    assert done.returncode == (2 if arguments else 0)
+    assert ("kallsyms does not match its checksum" in done.stderr) == bool(arguments)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.mark.property
+@settings(max_examples=100)
+@given(data=st.data())
+def test_whatever_a_key_holds_it_is_shown_or_refused(
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
+    make_members: MakeMembers,
+    make_tar: MakeTar,
+) -> None:
+    members = make_members(runs=1, manifest=None)
+    name = data.draw(st.sampled_from(["boots/0/host.json", "boots/0/runs/000/run.json"]))
+    values = json.loads(members[name])
+    key = data.draw(st.sampled_from(sorted(values)))
+    if isinstance(values[key], dict) and values[key]:
+        values[key][data.draw(st.sampled_from(sorted(values[key])))] = data.draw(JSON_VALUES)
+    else:
+        values[key] = data.draw(JSON_VALUES)
+    members[name] = json.dumps(values).encode()
+    path = make_tar(tmp_path_factory.getbasetemp() / "shown.tar", members.items())
+    try:
+        bundle = open_bundle(path)
+    except BundleError:
+        return
+    summary = summarise(bundle, verify=True)
+    assert "runs: 1\n" in format_summary(summary, list_runs=True)

@@ -1,0 +1,165 @@
+"""The per-CPU section of System.map, nm and kallsyms."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedperf.captures.system_map import PercpuSymbol, parse_percpu_symbols
+from schedperf.errors import InputError
+
+ZERO_BASED = b"""\
+0000000000000000 D __per_cpu_start
+0000000000000000 D fixed_percpu_data
+00000000000001ea A kexec_control_code_size
+0000000000020208 d root_cpuacct_cpuusage
+0000000000020238 D sd_llc_id
+0000000000034000 D __per_cpu_end
+ffffffff81000000 T _text
+ffffffff83447000 D __per_cpu_load
+"""
+RELATIVE = b"""\
+ffff800009000000 T _text
+ffff80000965c000 D __per_cpu_load
+ffff80000965c000 D __per_cpu_hot_start
+ffff80000965c000 D __per_cpu_start
+ffff80000965c000 D this_cpu_vector
+ffff80000965c03b D __per_cpu_hot_pad
+ffff80000967c208 d root_cpuacct_cpuusage
+ffff80000967c238 D sd_llc_id
+ffff800009690000 D __per_cpu_end
+ffff800009690000 d not_per_cpu
+ffff800009691000 D __kvm_nvhe___per_cpu_start
+ffff800009691010 d __kvm_nvhe_arm64_ssbd
+ffff800009692ee0 D __kvm_nvhe___per_cpu_end
+"""
+
+
+def offsets(text: bytes) -> dict[str, int]:
+    return {symbol.name: symbol.offset for symbol in parse_percpu_symbols(text, "map").symbols}
+
+
+def test_both_eras_give_offsets_from_the_start_of_the_section() -> None:
+    zero_based, relative = offsets(ZERO_BASED), offsets(RELATIVE)
+    assert zero_based == {
+        "fixed_percpu_data": 0,
+        "root_cpuacct_cpuusage": 0x20208,
+        "sd_llc_id": 0x20238,
+    }
+    assert relative == {
+        "this_cpu_vector": 0,
+        "root_cpuacct_cpuusage": 0x20208,
+        "sd_llc_id": 0x20238,
+    }
+    assert parse_percpu_symbols(RELATIVE, "map").size == 0x34000
+
+
+def test_the_type_letter_is_kept() -> None:
+    symbols = parse_percpu_symbols(ZERO_BASED, "map").symbols
+    assert symbols[1] == PercpuSymbol(offset=0x20208, letter="d", name="root_cpuacct_cpuusage")
+
+
+def test_lines_may_come_in_any_order() -> None:
+    backwards = b"".join(reversed(RELATIVE.splitlines(keepends=True)))
+    assert offsets(backwards) == offsets(RELATIVE)
+
+
+def test_kallsyms_of_a_section_at_zero_marks_the_variables_absolute() -> None:
+    kallsyms = (
+        b"0000000000000000 A fixed_percpu_data\n0000000000000000 A __per_cpu_start\n"
+        b"0000000000020238 A sd_llc_id\n0000000000034000 A __per_cpu_end\n"
+        b"ffffffff81000000 T _text\nffffffffc0201000 t crc32c_intel_digest\t[crc32c_intel]\n"
+    )
+    assert offsets(kallsyms) == {"fixed_percpu_data": 0, "sd_llc_id": 0x20238}
+
+
+def test_symbols_of_modules_do_not_belong_to_the_section() -> None:
+    text = ZERO_BASED + b"0000000000020300 d module_variable\t[module]\n"
+    assert offsets(text) == offsets(ZERO_BASED)
+
+
+def test_32_bit_addresses_are_read() -> None:
+    text = b"c1000000 T _text\nc1a00000 D __per_cpu_start\nc1a00040 d x\nc1a01000 D __per_cpu_end\n"
+    assert offsets(text) == {"x": 0x40}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"", "no per-CPU symbols"),
+        (b"\xff\x00" * 500, "no per-CPU symbols"),
+        (b"ffffffff81000000 T _text\n", "CONFIG_KALLSYMS_ALL"),
+        (ZERO_BASED[:120], "no __per_cpu_end; use the whole file"),
+        (ZERO_BASED.replace(b"__per_cpu_start", b"x"), "no __per_cpu_start; use the whole file"),
+        (
+            b"0000000000000000 A __per_cpu_start\n0000000000000000 A __per_cpu_end\n",
+            "kptr_restrict",
+        ),
+        (
+            b"ffffffff816e6000 D __per_cpu_end\nffffffff816e6000 D __per_cpu_start\n",
+            "the kernel is not SMP",
+        ),
+        (
+            b"0000000000000040 D __per_cpu_start\n0000000000000000 D __per_cpu_end\n",
+            "__per_cpu_start is 0000000000000040",
+        ),
+        (
+            b"00000000 D __per_cpu_start\n0000000000000040 D __per_cpu_end\n",
+            "use an undamaged file",
+        ),
+        (ZERO_BASED + b"0000000000000100 sd_llc\n", "not a symbol line: '0000000000000100 sd_llc'"),
+        (ZERO_BASED + b"0000000000000100 D " + b"x" * 10_000 + b"\n", "not a symbol line"),
+        (
+            ZERO_BASED + b"".join(b"%016x d v%d\n" % (i, i) for i in range(1, 50_001)),
+            "more than 50000",
+        ),
+    ],
+)
+def test_what_holds_no_section_gets_one_clear_line(text: bytes, problem: str) -> None:
+    with pytest.raises(InputError, match=problem) as caught:
+        parse_percpu_symbols(text, "System.map of base")
+    assert str(caught.value).startswith("System.map of base: ")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.property
+@given(cut=st.integers(0, len(RELATIVE)), flip=st.integers(0, len(RELATIVE) * 8 - 1))
+def test_damaged_text_is_refused_or_stays_inside_its_section(cut: int, flip: int) -> None:
+    damaged = bytearray(RELATIVE)
+    damaged[flip // 8] ^= 1 << flip % 8
+    try:
+        section = parse_percpu_symbols(bytes(damaged[:cut]), "map")
+    except InputError:
+        return
+    assert all(0 <= symbol.offset < section.size for symbol in section.symbols)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "variables", "size", "llc_id"),
+    [
+        ("tip", 357, 0x34000, 0x20238),
+        ("cluster", 359, 0x34000, 0x20244),
+        ("arm64-pseudo-nmi", 291, 0x14F68, 0x29CC),
+    ],
+)
+def test_real_system_maps_are_read(
+    real_kernel: Callable[[str], Path], kernel: str, variables: int, size: int, llc_id: int
+) -> None:
+    text = (real_kernel(kernel) / "System.map").read_bytes()
+    section = parse_percpu_symbols(text, kernel)
+    assert (len(section.symbols), section.size) == (variables, size)
+    assert offsets(text)["sd_llc_id"] == llc_id
+
+
+def test_system_maps_of_other_times_are_read_or_refused() -> None:
+    folder = Path(__file__).resolve().parents[3] / "shared" / "data" / "sysmap"
+    if not folder.exists():
+        pytest.skip(f"no real System.maps: {folder} does not exist")
+    for name, variables in (("x86_64-4.2-loki", 267), ("arm64-4.14-nabu", 199)):
+        text = (folder / f"System.map-{name}").read_bytes()
+        assert len(parse_percpu_symbols(text, name).symbols) == variables
+    with pytest.raises(InputError, match="the kernel is not SMP"):
+        offsets((folder / "System.map-x86_64-up-stali").read_bytes())

@@ -1,0 +1,39 @@
+"""Text of strangers, made safe to show."""
+
+import pytest
+
+from schedperf.text import clean, clean_line
+
+
+@pytest.mark.parametrize(
+    "unsafe",
+    [
+        "\x1b",
+        "\x00",
+        "\x07",
+        "\r",
+        "\x7f",
+        "\x9b",
+        "\u061c",
+        "\u200b",
+        "\u200f",
+        "\u202e",
+        "\u2066",
+        "\ufeff",
+        "\U000e0041",
+        "\udcff",
+    ],
+    ids=ascii,
+)
+def test_characters_that_drive_a_terminal_or_deceive_are_stripped(unsafe: str) -> None:
+    assert clean(f"a{unsafe}b") == "ab"
+    assert unsafe not in clean_line(f"a{unsafe}b")
+
+
+def test_letters_of_all_scripts_tabs_and_newlines_stay() -> None:
+    text = "ümlaut עברית 漢字 → 12.68 %\tx\n"
+    assert clean(text) == text
+
+
+def test_a_line_has_no_breaks() -> None:
+    assert clean_line("  a\n\tb\u2028c\x85d ") == "a b c d"

@@ -1,0 +1,141 @@
+"""schedperf.verdicts: rules on numbers that fit on paper."""
+
+import math
+from typing import Any
+
+import pytest
+
+from schedperf.model import Difference, Family, Row, Verdict
+from schedperf.verdicts import (
+    MARGIN,
+    SMALLEST_EFFECT,
+    Evidence,
+    decide,
+    decide_overall,
+    percent,
+    signed,
+)
+
+ABSENCE: tuple[Verdict, str] = ("inconclusive", "no results")
+
+
+def evidence(**changes: Any) -> Evidence:
+    facts: dict[str, Any] = {
+        "better": "lower",
+        "n_base": 5,
+        "n_new": 5,
+        "is_log": True,
+        "effect": math.log(1.05),
+        "ci": (math.log(1.04), math.log(1.06)),
+        "equivalence_ci": (math.log(1.045), math.log(1.055)),
+        "q": 0.001,
+        "steps": None,
+    }
+    return Evidence(**{**facts, **changes})
+
+
+def verdict_of(**changes: Any) -> Verdict:
+    return decide(evidence(**changes), side="new", margin=MARGIN)[0]
+
+
+def row(verdict: Verdict, family: Family = "primary", ratio: float | None = 1.05) -> Row:
+    return Row(
+        side="new", workload="w", point="groups=4", metric="time", unit="s", better="lower",
+        family=family, n_base=5, n_new=5, base=1.0, new=1.05, ratio=ratio, ci_low=None,
+        ci_high=None, p=None, q=None, margin=MARGIN, verdict=verdict, reason=f"because {ratio}",
+        method="m", caveats=(), values_base=(), values_new=(),
+    )  # fmt: skip
+
+
+BLOCKING = Difference(
+    path="cpu.microcode", side="new", base="0x1", new="0x2", severity="blocking", reason="other CPU"
+)
+
+
+class TestDecide:
+    def test_the_effect_must_reach_its_threshold(self) -> None:
+        just = math.log1p(SMALLEST_EFFECT)
+        wide = (-1.0, 1.0)
+        assert verdict_of(effect=just, equivalence_ci=wide) == "regression"
+        assert verdict_of(effect=just * 0.999, equivalence_ci=wide) == "inconclusive"
+
+    @pytest.mark.parametrize(("q", "verdict"), [(0.0499, "regression"), (0.05, "inconclusive")])
+    def test_q_must_be_below_its_threshold(self, q: float, verdict: Verdict) -> None:
+        assert verdict_of(q=q) == verdict
+
+    def test_the_band_is_as_far_from_1_on_both_ends(self) -> None:
+        end = math.log1p(MARGIN)
+        inside = {"effect": 0.0, "q": 0.9, "equivalence_ci": (-end * 0.999, end * 0.999)}
+        assert verdict_of(**inside) == "no-change"
+        assert verdict_of(**{**inside, "equivalence_ci": (-end, 0.0)}) == "inconclusive"
+        assert verdict_of(**{**inside, "equivalence_ci": (0.0, end)}) == "inconclusive"
+
+    def test_the_reason_has_the_numbers(self) -> None:
+        reason = decide(evidence(), side="new", margin=MARGIN)[1]
+        assert reason == "worse: +5 % (95 % interval +4 % to +6 %, q = 0.001, n = 5 + 5)"
+
+    def test_the_side_without_values_is_named(self) -> None:
+        found = decide(evidence(n_new=0), side="new3", margin=MARGIN)
+        assert found == ("invalid", "no value in new3, so there is nothing to compare")
+
+    def test_an_enormous_interval_is_still_a_text(self) -> None:
+        found = decide(evidence(ci=(-1e9, 1e9), q=0.5), side="new", margin=MARGIN)
+        assert found[0] == "inconclusive"
+
+
+class TestOverall:
+    def test_a_regression_outranks_everything(self) -> None:
+        rows = [row("invalid"), row("regression"), row("improvement")]
+        found = decide_overall(rows, blocking=(BLOCKING,), absence=ABSENCE)
+        assert (found.verdict, found.exit_status) == ("regression", 1)
+
+    def test_the_largest_change_speaks(self) -> None:
+        rows = [row("regression", ratio=1.02), row("regression", ratio=1.4), row("no-change")]
+        found = decide_overall(rows, blocking=(), absence=ABSENCE)
+        assert found.reason == "time at groups=4: because 1.4; 2 of 3 primary rows alike"
+
+    def test_invalid_outranks_what_was_decided(self) -> None:
+        found = decide_overall([row("invalid"), row("improvement")], blocking=(), absence=ABSENCE)
+        assert (found.verdict, found.exit_status) == ("invalid", 4)
+
+    def test_a_blocking_difference_is_named_and_counted(self) -> None:
+        found = decide_overall([], blocking=(BLOCKING, BLOCKING), absence=ABSENCE)
+        assert (found.verdict, found.exit_status) == ("invalid", 4)
+        assert found.reason == (
+            "cpu.microcode differs (and 1 more): '0x1' in base, '0x2' in new; other CPU"
+        )
+
+    @pytest.mark.parametrize(
+        ("verdicts", "overall"),
+        [
+            (["no-change", "no-change"], "no-change"),
+            (["no-change", "improvement"], "improvement"),
+            (["improvement", "inconclusive"], "inconclusive"),
+        ],
+    )
+    def test_all_primary_rows_must_be_decided(
+        self, verdicts: list[Verdict], overall: Verdict
+    ) -> None:
+        rows = [row(verdict) for verdict in verdicts]
+        found = decide_overall(rows, blocking=(), absence=ABSENCE)
+        assert (found.verdict, found.exit_status) == (overall, 0)
+
+    def test_other_families_have_no_say(self) -> None:
+        rows = [row("no-change"), row("regression", "secondary"), row("invalid", "diagnostic")]
+        assert decide_overall(rows, blocking=(), absence=ABSENCE).verdict == "no-change"
+        assert decide_overall(rows[1:], blocking=(), absence=ABSENCE).reason == "no results"
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [
+        (0.0, "+0 %"),
+        (0.372, "+37.2 %"),
+        (-0.03, "-3 %"),
+        (0.0004, "+0.04 %"),
+        (1e9, "+1e+11 %"),
+    ],
+)
+def test_percentages_are_short(fraction: float, text: str) -> None:
+    assert signed(fraction) == text
+    assert percent(abs(fraction)) == text.lstrip("+-")

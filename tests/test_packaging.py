@@ -1,0 +1,54 @@
+"""What is installed is what stands in the tree."""
+
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """Build the wheel that a user would install."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=REPOSITORY,
+        check=True,
+        capture_output=True,
+    )
+    (built,) = folder.glob("*.whl")
+    return zipfile.ZipFile(built)
+
+
+def test_the_wheel_brings_four_uniquely_named_packages(wheel: zipfile.ZipFile) -> None:
+    top = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info" not in name}
+    assert top == {"schedperf", "schedperf_collectors", "schedperf_reports", "schedperf_templates"}
+
+
+@pytest.mark.parametrize("root", ["schedperf", "collectors", "reports", "templates"])
+def test_the_wheel_holds_every_source_and_data_file(wheel: zipfile.ZipFile, root: str) -> None:
+    start = REPOSITORY if root == "schedperf" else REPOSITORY / root
+    package = "schedperf" if root == "schedperf" else f"schedperf_{root}"
+    wanted = {
+        str(path.relative_to(start))
+        for path in (start / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert wanted <= set(wheel.namelist())
+
+
+def test_pinned_requirements_cover_every_dependency() -> None:
+    pins = {
+        line.partition("==")[0].lower()
+        for line in (REPOSITORY / "requirements/requirements.txt").read_text().splitlines()
+        if "==" in line
+    }
+    declared = requires("schedperf") or []
+    names = {line.split(">")[0].strip().lower() for line in declared}
+    assert names
+    assert names <= pins
