@@ -46,7 +46,7 @@ class Contents:
         """
         member = self._archive.members.get(name)
         if member is None:
-            raise BundleError(f"{self.path}: holds no {name}; `schedperf show` lists what it holds")
+            raise BundleError(f"{self.path}: holds no {name}; `tar tf` lists what it holds")
         if limit is not None and member.bytes > limit:
             raise BundleError(
                 f"{self.path}: {name} has {member.bytes} bytes; at most {limit} are read"

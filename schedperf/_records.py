@@ -12,6 +12,16 @@ from schedperf._json import JsonObject, parse_object
 from schedperf.errors import BundleError
 from schedperf_collectors import BUNDLE_FORMAT, BUNDLE_VERSION, point_key, run_folder
 
+# `record` makes no more runs than these, and each may be a point of its own.
+MOST_POINTS = 100_000
+# The longest lists that a person gives: paths that are meant to differ, rules of metrics.
+MOST_PATHS = 1_000
+MOST_RULES = 100
+# host.json has some 200 values; each becomes a row where two machines differ.
+MOST_HOST_VALUES = 10_000
+# The values of host.json that are objects, by group.
+_OBJECTS_OF_HOST = {"cpu": ("mitigations",), "topology": ("nodes",)}
+
 Status = Literal["ok", "skipped", "failed"]
 Kind = Literal["clean", "instrumented"]
 Direction = Literal["higher", "lower"]
@@ -155,6 +165,8 @@ def _metric_rule(values: JsonObject) -> MetricRule:
 
 def _metric_rules(values: JsonObject) -> tuple[MetricRule, ...]:
     rules = values.optional(values.children, "metric") or ()
+    if len(rules) > MOST_RULES:
+        raise values.wrong("metric", f"at most {MOST_RULES} rules")
     return tuple(_metric_rule(rule) for rule in rules)
 
 
@@ -170,6 +182,13 @@ def _capture_entry(values: JsonObject) -> CaptureEntry:
         status=status,
         reason=values.optional(values.text, "reason"),
     )
+
+
+def _texts(values: JsonObject, key: str, most: int) -> tuple[str, ...]:
+    texts = values.texts(key)
+    if len(texts) > most:
+        raise values.wrong(key, f"at most {most} strings")
+    return texts
 
 
 def _captures(values: JsonObject) -> tuple[CaptureEntry, ...]:
@@ -201,9 +220,9 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
         complete=values.flag("complete"),
         incomplete_reason=values.optional(values.text, "incomplete_reason"),
         planned_runs=values.optional(values.count, "planned_runs"),
-        workload=values.texts("workload"),
-        points=values.texts("points"),
-        treatment=values.texts("treatment"),
+        workload=_texts(values, "workload", MOST_POINTS),
+        points=_texts(values, "points", MOST_POINTS),
+        treatment=_texts(values, "treatment", MOST_PATHS),
         setup=values.optional(values.text, "setup"),
         metric_rules=_metric_rules(values),
         captures=_captures(values),
@@ -218,7 +237,7 @@ def parse_run(content: bytes, where: str) -> RunFile:
         captures=_captures(values),
         label=values.text("label"),
         tool_version=values.optional(values.text, "tool_version"),
-        treatment=values.optional(values.texts, "treatment") or (),
+        treatment=values.optional(lambda key: _texts(values, key, MOST_PATHS), "treatment") or (),
         setup=values.optional(values.text, "setup"),
     )
 
@@ -263,9 +282,24 @@ def _run(values: JsonObject) -> Run:
 
 
 def parse_host(content: bytes, where: str) -> Mapping[str, object]:
-    """Read a host.json: groups of values, which are for their readers to check."""
+    """Read a host.json: groups of values, of which only the objects are checked here."""
     values = parse_object(content, where)
-    return {name: values.child(name).values for name in values.values}
+    groups = {name: values.child(name).values for name in values.values}
+    for name in groups:
+        group = values.child(name)
+        for key in _OBJECTS_OF_HOST.get(name, ()):
+            group.optional(group.child, key)
+    count = _count_values(groups)
+    if count > MOST_HOST_VALUES:
+        raise BundleError(f"{where}: {count} values, more than {MOST_HOST_VALUES}; record it again")
+    return groups
+
+
+def _count_values(value: object) -> int:
+    # A list is one value, as it is where two machines are compared.
+    if isinstance(value, Mapping):
+        return sum(_count_values(child) for child in value.values())
+    return 1
 
 
 def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[CaptureEntry]) -> Manifest:

@@ -104,16 +104,17 @@ class Bundle:
         """Return a member's size in bytes; None where there is no such member."""
         return self._contents.bytes_of(name)
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         """Return a member's bytes.
 
-        :raises BundleError: there is no such member, or it does not match its checksum
+        :param limit: refuse a member that has more bytes
+        :raises BundleError: it does, there is no such member, or it does not match its checksum
         """
-        return self._contents.read(name)
+        return self._contents.read(name, limit)
 
-    def read_text(self, name: str) -> str:
+    def read_text(self, name: str, limit: int | None = None) -> str:
         """Return a member as text; bytes that are not UTF-8 become U+FFFD."""
-        return self.read(name).decode(errors="replace")
+        return self.read(name, limit).decode(errors="replace")
 
     def broken_members(self) -> tuple[str, ...]:
         """Read every member and return the names of those that do not match their checksum."""
@@ -220,11 +221,14 @@ class _Opening:
 
     def _read_boots(self, runs: Sequence[Run]) -> tuple[Boot, ...]:
         numbers = sorted({int(found[1]) for found in self._matches(_IN_BOOT)})
+        by_boot: dict[int, list[Run]] = {number: [] for number in numbers}
+        for run in runs:
+            by_boot[run.boot].append(run)
         return tuple(
             Boot(
                 number=number,
                 host=self._read_host(number),
-                runs=tuple(run for run in runs if run.boot == number),
+                runs=tuple(by_boot[number]),
                 folder=boot_folder(number),
             )
             for number in numbers

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 # One sentence each, lower case, no full stop; {names} are the caveat's numbers.
 TEXTS: Mapping[str, str] = {
-    "one-boot": "this boot only: {side} has one boot, so boot-to-boot variance cannot be seen",
+    "one-boot": "this boot only: one boot in {side}, so boot-to-boot variance cannot be seen",
     "few-runs": "{side} has {n} runs; at least {needed} are needed for an interval",
     "failed-runs": "{failed} of {total} runs of {side} failed and are left out",
     "incomplete": "recording of {side} did not finish: {reason}",
@@ -25,10 +25,11 @@ TEXTS: Mapping[str, str] = {
     "unfinished-runs": "{count} runs of {bundle} have no run.json and are left out; "
     "the first is {first}",
     "no-host": "{bundle} has no host.json for boot {boot}: nothing is known of its machine",
+    "failed-finding": "the finding rule {rule} failed, so what it would say is missing: {problem}",
     "bad-lines": "{count} lines of {label} could not be read; the first: {problem}",
     "no-number": "{count} runs of {side} printed no number that a benchmark parser or a --metric "
     "rule reads; the first: {first}",
-    "pooled-boots": "the runs of {boots} boots of {side} are pooled as if they were independent; "
+    "pooled-boots": "boots are pooled as if all runs were independent ({boots} boots in {side}); "
     "where boots differ the interval is too narrow",
 }
 

@@ -8,7 +8,7 @@ what the user allows, is exempt.
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -24,6 +24,9 @@ CMDLINE = "kernel.cmdline"
 
 # A difference is for people to read; the whole value is in the bundle.
 LONGEST_VALUE = 200
+# COMMAND_LINE_SIZE is 4096 at most, and the features have 800 characters; what is longer is no
+# list of parameters and stays one value.
+LONGEST_LIST = 8192
 
 # 'isolcpus=1-3', 'quiet' and 'dyndbg="file a.c +p"' are one parameter each.
 PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
@@ -99,10 +102,11 @@ def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comp
     compared: set[str] = set()
     base = sides[0]
     for side in sides[1:]:
+        workload = " ".join((*base.bundle.workload, *side.bundle.workload))
         gate = _Gate(
             side=side.name,
             treatment=(*base.bundle.treatment, *side.bundle.treatment, *allowed),
-            workload=" ".join((*base.bundle.workload, *side.bundle.workload)),
+            programs=frozenset(WORD.findall(workload)),
         )
         differences += _workload_differences(base.bundle, side)
         hosts = _first_host(base.bundle), _first_host(side.bundle)
@@ -120,12 +124,18 @@ def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comp
     )
 
 
+def unknown_fields(bundles: Iterable[Bundle], paths: Sequence[str]) -> list[str]:
+    """Return those of the paths that name no field of any bundle."""
+    known = {field for bundle in bundles for field in flatten_host(_first_host(bundle))}
+    return [path for path in paths if not any(_is_exempt(field, (path,)) for field in known)]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Gate:
-    # One new side against base.
+    # One new side against base; programs are the words of both workloads.
     side: str
     treatment: tuple[str, ...]
-    workload: str
+    programs: frozenset[str]
 
     def differences(
         self, base: Mapping[str, object], new: Mapping[str, object]
@@ -154,7 +164,7 @@ class _Gate:
             return "treatment", rule.reason
         if missing is not None:
             return "noted", missing
-        if path.startswith("tools.") and path.removeprefix("tools.") in self._programs():
+        if path.startswith("tools.") and path.removeprefix("tools.") in self.programs:
             return "blocking", "another version of a program that the workload runs"
         return rule.severity, rule.reason
 
@@ -174,9 +184,6 @@ class _Gate:
                 return f"not known in {name}: {why or 'not recorded'}"
         return None
 
-    def _programs(self) -> set[str]:
-        return set(WORD.findall(self.workload))
-
 
 def _flatten(prefix: str, group: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     for key, value in group.items():
@@ -188,14 +195,16 @@ def _flatten(prefix: str, group: Mapping[str, object]) -> Iterator[tuple[str, ob
 
 
 def _take_apart(path: str, value: object) -> Iterator[tuple[str, object]]:
-    if path == CMDLINE and isinstance(value, str):
+    if not isinstance(value, str) or len(value) > LONGEST_LIST:
+        yield path, value
+    elif path == CMDLINE:
         parameters: dict[str, list[str]] = {}
         for parameter in PARAMETER.findall(value):
             name, _, setting = parameter.partition("=")
             parameters.setdefault(name, []).append(setting)
         for name, settings in parameters.items():
             yield f"{path}.{name}", " ".join(settings)
-    elif path == "sched.features" and isinstance(value, str):
+    elif path == "sched.features":
         for feature in value.split():
             yield f"{path}.{feature.removeprefix('NO_')}", not feature.startswith("NO_")
     else:

@@ -16,7 +16,8 @@ from schedperf.benchmarks import all_parsers
 from schedperf.bundle import Bundle
 from schedperf.caveats import Caveat, caveat
 from schedperf.comparability import compare_hosts
-from schedperf.findings import find_all
+from schedperf.errors import describe
+from schedperf.findings import all_rules, find_all
 from schedperf.model import (
     SCHEMA,
     Comparability,
@@ -70,6 +71,7 @@ def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) ->
     found = [facts.overrule(row) for row in records(result.rows)]
     rows = tuple(_rows(found, clean, chosen.margin))
     sections = {name: analyse_sides(plugin, sides) for name, plugin in all_sections().items()}
+    findings, failed_rules = find_all(all_rules().values(), sections)
     return Comparison(
         schema=SCHEMA,
         tool_version=__version__,
@@ -78,9 +80,9 @@ def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) ->
         rows=rows,
         sweeps=tuple(_sweeps(result)),
         families=tuple(_families(rows)),
-        findings=find_all(sections),
+        findings=findings,
         sections=sections,
-        caveats=_unique(_caveats(sides, facts, values)),
+        caveats=_unique((*_caveats(sides, facts, values), *failed_rules)),
         overall=_decide(rows, sides, facts, values),
     )
 
@@ -205,8 +207,7 @@ def analyse_sides(plugin: SectionPlugin, sides: Sequence[Side]) -> Section:
     except Absent as absent:
         return Section(schema=plugin.schema_id, status="absent", reason=str(absent), data=None)
     except Exception as error:  # noqa: BLE001 # one analysis must not cost the others
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return Section(schema=plugin.schema_id, status="failed", reason=reason, data=None)
+        return Section(schema=plugin.schema_id, status="failed", reason=describe(error), data=None)
     return Section(schema=plugin.schema_id, status="ok", reason=None, data=data)
 
 
@@ -272,12 +273,9 @@ def _decide(
 
 
 def _unique(items: Iterable[Item]) -> tuple[Item, ...]:
-    # Caveats and differences hold JSON values, which need not be hashable.
-    found: list[Item] = []
-    for item in items:
-        if item not in found:
-            found.append(item)
-    return tuple(found)
+    # Caveats and differences hold JSON values, which need not be hashable, and a hostile bundle
+    # can make a hundred thousand of them.
+    return tuple({repr(item): item for item in items}.values())
 
 
 def _absence(

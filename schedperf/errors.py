@@ -7,8 +7,11 @@
     │   └── BundleError       a bundle that cannot be read
     └── NotComparable         the bundles are fine, but comparing them means nothing; exit status 4
 
-A message says where, what was found and what to do: lower case, no full stop.
+A bad line is no error but a value, :class:`BadLine`. A message says where, what was
+found and what to do: lower case, no full stop.
 """
+
+from dataclasses import dataclass
 
 
 class SchedperfError(Exception):
@@ -29,3 +32,18 @@ class NotComparable(SchedperfError):
     """Two bundles cannot be compared at all."""
 
     exit_status = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BadLine:
+    """A line of a capture that should have held a number and did not.
+
+    :param problem: where, what was found: "hackbench:3: time is not a number: 'x'"
+    """
+
+    problem: str
+
+
+def describe(error: Exception) -> str:
+    """Say on one line what a plugin that is isolated died of."""
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -154,7 +154,7 @@ class Finding:
     :param value: size of the change in ``unit``; None where it is a yes-or-no fact
     :param n: runs (or builds) on each side that it rests on
     :param replication: "5+5 runs", "1 build a side"
-    :param attribution: how far it explains the verdict: "co-occurs", "could not see"
+    :param attribution: how far it explains the verdict: "co-occurs; not shown to cause the change"
     """
 
     id: str

@@ -12,7 +12,7 @@ from statistics import fmean
 import pandas as pd
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, all_parsers
-from schedperf.benchmarks._rules import parse_rules
+from schedperf.benchmarks._rules import Allowance, parse_rules
 from schedperf.bundle import Bundle, Run
 from schedperf.caveats import Caveat, caveat
 from schedperf.sides import Side
@@ -24,7 +24,9 @@ COLUMNS = [
 
 STREAMS = ("stdout", "stderr")
 # A benchmark prints kilobytes; all of it is held in memory while it is read.
-LARGEST_TEXT_BYTES = 64 << 20
+LARGEST_TEXT_BYTES = 16 << 20
+# stress-ng has 350 stressors with three numbers each; every metric is a row of the comparison.
+MOST_METRICS = 2_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,10 +55,14 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
     for side in sides:
         bad: list[str] = []
         unread: list[str] = []
+        allowance = Allowance()
         for run in _runs_in_order(side.bundle):
-            found = list(_read_run(side.bundle, run))
+            found = list(_read_run(side.bundle, run, allowance))
             bad += [item.problem for item in found if isinstance(item, BadLine)]
             values = _values_of_run([item for item in found if isinstance(item, Measurement)])
+            if len(values) > MOST_METRICS:
+                bad.append(f"{run.folder}: {len(values)} metrics, more than {MOST_METRICS}")
+                values = {}
             rows += [_row(side, run, metric, *value) for metric, value in values.items()]
             if not values:
                 unread.append(run.folder)
@@ -75,7 +81,7 @@ def _runs_in_order(bundle: Bundle) -> list[Run]:
     return sorted((run for run in bundle.runs if not run.warmup and run.succeeded), key=place)
 
 
-def _read_run(bundle: Bundle, run: Run) -> Iterator[Measurement | BadLine]:
+def _read_run(bundle: Bundle, run: Run, allowance: Allowance) -> Iterator[Measurement | BadLine]:
     # Programs differ in where they print: stress-ng's table is on stderr in some versions.
     # A rule has precedence over a parser's metric of the same name.
     ruled = {rule.name for rule in run.metric_rules}
@@ -95,7 +101,7 @@ def _read_run(bundle: Bundle, run: Run) -> Iterator[Measurement | BadLine]:
                     if isinstance(item, BadLine) or item.metric.name not in ruled:
                         yield item
         rules = [rule for rule in run.metric_rules if rule.name not in found_by_rules]
-        for item in parse_rules(rules, text, name):
+        for item in parse_rules(rules, text, name, allowance):
             if isinstance(item, Measurement):
                 found_by_rules.add(item.metric.name)
             yield item

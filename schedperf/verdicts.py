@@ -99,7 +99,7 @@ def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, st
         return "no-change", f"{numbers}; {interval} inside the margin of ±{percent(margin)}"
     return (
         "inconclusive",
-        f"{numbers}: neither a change nor inside the margin of ±{percent(margin)}",
+        f"{numbers}: no significant change, and not shown equal within ±{percent(margin)}",
     )
 
 
@@ -154,7 +154,7 @@ def _numbers(evidence: Evidence) -> str:
     effect = signed(_fraction(evidence.effect, evidence))
     certainty = "exact" if evidence.q is None else f"q = {evidence.q:.2g}"
     interval = f"95 % interval {signed(low)} to {signed(high)}"
-    return f"{effect} ({interval}, {certainty}, n = {evidence.n_base} + {evidence.n_new})"
+    return f"{effect} ({interval}, {certainty}, {evidence.n_base}+{evidence.n_new} runs)"
 
 
 def decide_overall(

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, cast
 
 from schedperf_collectors._base import BootFunction, Capture, Collector, RunFunction, Skipped
 from schedperf_collectors._errors import OUT_OF_SPACE
-from schedperf_collectors._process import has_ended, kill_group, last_line, say_status
+from schedperf_collectors._process import has_ended, kill_group, last_words, say_status
 from schedperf_collectors._signals import default_signals, signals
 
 # perf starts in 0.1 s; loading and verifying a BPF program on a busy machine takes seconds.
@@ -181,7 +181,7 @@ class Isolated:
         assert status is not None
         code = status.si_status
         raw = code << 8 if status.si_code == os.CLD_EXITED else code
-        return f"crashed: {say_status(raw)}{last_line(self._log)}"
+        return f"crashed: {say_status(raw)}{last_words(self._log)}"
 
     def _end(self, result: Result) -> None:
         self.kill()

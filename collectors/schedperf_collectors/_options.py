@@ -22,19 +22,19 @@ _SETTING = re.compile(r"(?P<collector>\w+)\.(?P<name>\w+)=(?P<value>.*)\Z", re.D
 _HOST_PATH = re.compile(r"[a-z_]\w*(\.[\w.-]+)?\Z")
 
 RECORD_EXAMPLES = """\
-examples:
-  %(prog)s -o base.tar -- hackbench -l 1000 -g 4
-  %(prog)s -o base.tar.xz -n 10 --point groups=1,4,16 -- hackbench -l 1000 -g {groups}
-  %(prog)s --append base.tar -n 5 -- hackbench -l 1000 -g 4
+Examples:
+  %(prog)s -o base.tar -- hackbench -l 500 -g 2
+  %(prog)s -o sweep.tar.xz -n 3 --point groups=1,2,4 -- hackbench -l 200 -g {groups}
+  %(prog)s --append base.tar -n 3 -- hackbench -l 500 -g 2
   %(prog)s -o b.tar --metric 'rate[1/s,higher]=rate: ([0-9.]+)' -- ./my-benchmark
 """
 
 AB_EXAMPLES = """\
-examples:
+Examples:
   %(prog)s -o autogroup --base-setup 'echo 0 > /proc/sys/kernel/sched_autogroup_enabled' \\
      --new-setup 'echo 1 > /proc/sys/kernel/sched_autogroup_enabled' \\
-     -- hackbench -l 1000 -g 4
-  %(prog)s --base one.tar --new two.tar --new-setup 'taskset -p 1 $$' -n 8 -- hackbench -g 1
+     -n 3 -- hackbench -l 500 -g 2
+  %(prog)s --base all.tar --new one.tar --new-setup 'taskset -p 1 $$' -n 3 -- hackbench -l 200 -g 1
 
 A setup is a shell script that runs in the process that then becomes the workload: the
 control group, CPU mask, limits and environment that it gives itself end with the workload.
@@ -42,7 +42,7 @@ Values below /proc/sys/kernel and /proc/sys/vm, and control groups that it makes
 """
 
 DOCTOR_EXAMPLES = """\
-examples:
+Examples:
   %(prog)s
   %(prog)s --json
 """
@@ -279,12 +279,12 @@ COMMANDS: Mapping[str, Command] = {
         "Record runs of a command into a bundle.", RECORD_EXAMPLES, _add_record_options
     ),
     "ab": Command(
-        "Record two settings of this machine, interleaved, into two bundles.",
+        "Record two settings of this machine in turns, into two bundles.",
         AB_EXAMPLES,
         _add_ab_options,
     ),
     "doctor": Command(
-        "Try every collector; say what cannot be captured here, why and what mends it.",
+        "Try every collector; say what fails here, why, and what mends it.",
         DOCTOR_EXAMPLES,
         _add_doctor_options,
         takes_command=False,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from schedperf_collectors._base import Skipped
-from schedperf_collectors._system import c_locale, last_line
+from schedperf_collectors._system import Unavailable, c_locale, execute, last_line
 
 # Opening an event on each of 512 CPUs and reading all of /proc takes seconds, more under emulation.
 READY_TIMEOUT_S = 60.0
@@ -82,17 +82,9 @@ def perf_output(command: Sequence[str]) -> str:
     :raises PerfFailed: perf ended with an error or not at all
     """
     try:
-        done = subprocess.run(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=c_locale(),
-            timeout=READY_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise PerfFailed(f"{' '.join(command[:2])}: no answer in {READY_TIMEOUT_S:g} s") from None
+        done = execute(command, READY_TIMEOUT_S, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    except Unavailable as error:
+        raise PerfFailed(error.reason) from error
     stderr = done.stderr.decode("utf-8", "replace")
     if done.returncode != 0:
         raise failure(stderr, done.returncode)

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Callable
 
 from schedperf_collectors._errors import Interrupted, RecordError
 from schedperf_collectors._signals import signals
+from schedperf_collectors._system import last_line
 
 # A setup writes to /sys and /proc; one that takes longer waits for something that will not come.
 SETUP_LIMIT_S = 60.0
@@ -129,7 +130,7 @@ def _start_after(
             return running
     status = reap(running).status
     signals.check()
-    raise SetupFailed(problem or say_status(status) + last_line(Path(err.name)))
+    raise SetupFailed(problem or say_status(status) + last_words(Path(err.name)))
 
 
 def _await_setup(process: subprocess.Popen[bytes], ours: socket.socket) -> str | None:
@@ -214,7 +215,7 @@ def run_shell(script: str, limit_s: float) -> str | None:
     except subprocess.TimeoutExpired:
         return f"did not end within {limit_s:.0f} s"
     except subprocess.CalledProcessError as error:
-        last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        last = last_line(error.stderr.decode(errors="replace"))
         return f"exit status {error.returncode}" + (f": {last}" if last else "")
     return None
 
@@ -237,7 +238,7 @@ def signal_name(signum: int) -> str:
         return f"signal {signum}"
 
 
-def last_line(path: Path) -> str:
+def last_words(path: Path) -> str:
     """Return ``: TEXT`` with the last line of a file, for messages; "" where there is none."""
     # The last words of a program are in its last 4 KiB.
     with path.open("rb") as file:

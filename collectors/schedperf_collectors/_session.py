@@ -43,7 +43,7 @@ from schedperf_collectors._plan import (
     fill,
     format_template,
 )
-from schedperf_collectors._process import SetupFailed, last_line
+from schedperf_collectors._process import SetupFailed, last_words
 from schedperf_collectors._progress import Progress, format_size, say_outcome
 from schedperf_collectors._signals import signals
 from schedperf_collectors.workload import Outcome, run_workload, utc_now
@@ -228,7 +228,7 @@ class Session:
                 self._succeeded |= outcome.succeeded
                 self.progress.end(order, outcome)
                 if not self._succeeded and order + 1 >= first:
-                    said = say_outcome(outcome) + last_line(staging.path / "stderr")
+                    said = say_outcome(outcome) + last_words(staging.path / "stderr")
                     raise RecordError(f"the workload never succeeded: {said}")
 
     def _make(self, order: int, planned: PlannedRun, staging: Staging) -> Outcome:

@@ -196,15 +196,13 @@ def bracketed(text: str, brackets: str = "[]") -> str:
 def parse_cpu_list(text: str) -> list[int]:
     """Parse a CPU list as the kernel prints it: ``0-2,8``.
 
-    :raises Unavailable: it is none
+    :raises Unavailable: it is none, or longer than any kernel's
     """
     cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
-        if not found:
-            raise Unavailable(f"not a list of cpus: {text[:40]!r}")
-        first, last = int(found.group(1)), int(found.group(2) or found.group(1))
-        if max(first, last) >= CPUS_LIMIT:
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
+        if not first <= last < CPUS_LIMIT or len(cpus) > CPUS_LIMIT:
             raise Unavailable(f"not a list of cpus: {text[:40]!r}")
         cpus.extend(range(first, last + 1))
     return cpus
@@ -247,12 +245,27 @@ def run(command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> str:
 
     :raises Unavailable: it is not there, does not end in time, or fails
     """
+    done = execute(command, timeout_s, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    output = done.stdout.decode("utf-8", "replace").strip()
+    if done.returncode != 0:
+        raise Unavailable(f"{command[0]}: exit status {done.returncode}: {last_line(output)}")
+    return output
+
+
+def execute(
+    command: Sequence[str], timeout_s: float, *, stdout: int, stderr: int
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a program to its end, whatever its exit status, in the C locale and without input.
+
+    :param stdout: where it goes, as :mod:`subprocess` says
+    :raises Unavailable: it is not there, or does not end in time
+    """
     try:
-        done = subprocess.run(
+        return subprocess.run(
             list(command),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stdout=stdout,
+            stderr=stderr,
             env=c_locale(),
             timeout=timeout_s,
             check=False,
@@ -263,10 +276,6 @@ def run(command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> str:
         raise unavailable(command[0], error) from error
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{command[0]}: no answer in {timeout_s:g} s") from None
-    output = done.stdout.decode("utf-8", "replace").strip()
-    if done.returncode != 0:
-        raise Unavailable(f"{command[0]}: exit status {done.returncode}: {last_line(output)}")
-    return output
 
 
 def getconf(name: str) -> int:

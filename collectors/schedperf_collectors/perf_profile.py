@@ -20,14 +20,14 @@ from pathlib import Path
 
 from schedperf_collectors._base import Capture, collector
 from schedperf_collectors._perf import perf_running
-from schedperf_collectors._perf_attr import (
+from schedperf_collectors._perf_data import (
     TYPE_BREAKPOINT,
     TYPE_SOFTWARE,
     TYPE_TRACEPOINT,
-    Attr,
     BadPerfData,
-    PerfData,
-    read_perf_data,
+    Event,
+    Summary,
+    summarise_perf_data,
 )
 from schedperf_collectors._system import X86_MACHINES, System, Unavailable, or_none, run
 
@@ -61,7 +61,7 @@ def perf_profile(capture: Capture) -> Iterator[None]:
     command = record_command(program, path, capture.options)
     with perf_running(command) as recording:
         yield
-    profile = read_perf_data(path)
+    profile = summarise_perf_data(path)
     facts = {
         "requested": capture.options.get("event", DEFAULT_EVENT),
         **describe_profile(profile, system),
@@ -81,58 +81,54 @@ def record_command(program: str, path: Path, options: Mapping[str, str]) -> list
     return [program, "record", "-a", "-g", "-N", "-F", frequency, *event, "-o", str(path)]
 
 
-def describe_profile(profile: PerfData, system: System) -> dict[str, object]:
+def describe_profile(profile: Summary, system: System) -> dict[str, object]:
     """Return what the samples of a profile rest on, as in perf_profile.json.
 
     :raises BadPerfData: no event in it takes samples
     """
     # perf adds a dummy event that only carries the records of mmap and comm.
-    sampling = [attr for attr in profile.attrs if attr.event != "dummy"]
+    sampling = [event for event in profile.events if event.plain_name != "dummy"]
     if not sampling:
-        raise BadPerfData("perf.data: no event takes samples")
-    attr = sampling[0]
-    nmi, blind, reason = blindness(attr, system)
+        raise BadPerfData("perf.data: no event takes samples; name another with --set")
+    event = sampling[0]
+    nmi, blind, reason = blindness(event, system)
     return {
-        "event": attr.event,
-        "name": attr.name or None,
-        "type": attr.type,
-        "config": attr.config,
-        "precise_ip": attr.precise_ip,
-        "frequency": attr.frequency,
-        "period": attr.period,
-        "clock": _clock(attr),
-        "timestamps": "perf clock" if attr.clockid is None else f"clockid {attr.clockid}",
+        "event": event.plain_name,
+        "name": event.name,
+        "type": event.type,
+        "config": event.config,
+        "precise_ip": event.precise_ip,
+        "frequency": event.rate if event.by_frequency else None,
+        "period": None if event.by_frequency else event.rate,
+        "clock": _clock(event),
+        "timestamps": "perf clock" if event.clockid is None else f"clockid {event.clockid}",
         "nmi": nmi,
         "blind": blind,
         "blind_reason": reason,
         "samples": profile.samples,
         "lost": profile.lost,
-        "per_cpu": attr.opened,
-        "events": [each.event for each in sampling],
+        "per_cpu": len(event.ids),
+        "events": [each.plain_name for each in sampling],
     }
 
 
-def _clock(attr: Attr) -> str | None:
+def _clock(event: Event) -> str | None:
     # What makes a sample due.
-    if attr.event in TIMER_EVENTS:
+    if event.plain_name in TIMER_EVENTS:
         return "hrtimer"
-    return None if attr.type in (TYPE_SOFTWARE, TYPE_TRACEPOINT, TYPE_BREAKPOINT) else "pmu"
+    return None if event.type in (TYPE_SOFTWARE, TYPE_TRACEPOINT, TYPE_BREAKPOINT) else "pmu"
 
 
-def blindness(attr: Attr, system: System) -> tuple[bool | None, bool | None, str]:
+def blindness(event: Event, system: System) -> tuple[bool | None, bool | None, str]:
     """Say whether an event can sample code that runs with interrupts off.
 
     :return: whether it interrupts by NMI, whether it is blind, and why; None: not known
     """
-    clock = _clock(attr)
+    clock = _clock(event)
     if clock == "hrtimer":
-        return (
-            False,
-            True,
-            f"{attr.event} is driven by an hrtimer: {CHARGED_ELSEWHERE}",
-        )
+        return False, True, f"{event.plain_name} is driven by an hrtimer: {CHARGED_ELSEWHERE}"
     if clock is None:
-        return None, None, f"{attr.event} samples occurrences of an event, not time"
+        return None, None, f"{event.plain_name} samples occurrences of an event, not time"
     if system.machine in X86_MACHINES:
         return True, False, "the PMU interrupts by NMI on x86"
     if system.machine == "aarch64":

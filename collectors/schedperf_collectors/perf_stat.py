@@ -41,9 +41,9 @@ TRACEPOINTS = (
     "sched:sched_stick_numa",
 )
 TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
-# Long enough for each event to be on once on each CPU.
 # A line of CSV is value,unit,event,…
 NOT_SUPPORTED = re.compile(r"^<not supported>,[^,\n]*,([^,\n]+)", re.MULTILINE)
+# Long enough for each event to be on once on each CPU.
 TRIAL = ("sleep", "0.01")
 
 

@@ -6,6 +6,7 @@ The text is the same with and without colour, so that a pipe loses nothing.
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
@@ -60,10 +61,10 @@ NARROWEST_HALF = 34
 def draw_block(block: Block, width: int) -> RenderableType | None:
     """Return what stands for a block on so many columns; None where a terminal shows nothing."""
     match block:
+        case Text() | Table(limit=0):
+            return _indent(_paragraph(block))
         case Headline():
             return _draw_headline(block)
-        case Text():
-            return _indent(_styled(block.text, block.tone))
         case Items():
             return _draw_items(block)
         case Table():
@@ -103,18 +104,16 @@ def _draw_items(block: Items) -> RenderableType:
 
 
 def _draw_item(item: Item) -> RenderableType:
-    sections = dict.fromkeys(one.partition("#")[0] for one in item.evidence)
-    notes = [item.detail] if item.detail else []
-    notes += [f"see {', '.join(sections)}"] if sections else []
-    lines = [_styled(item.text, item.tone)]
-    lines += [_styled("; ".join(notes), "muted")] if notes else []
-    return Group(*lines)
+    see = f"see {', '.join(dict.fromkeys(item.evidence))}" if item.evidence else ""
+    text = _styled(item.text, item.tone)
+    if not item.detail:
+        return text.append_text(_styled(f" [{see}]", "muted")) if see else text
+    notes = "; ".join(filter(None, (item.detail, see)))
+    return Group(text, _styled(notes, "muted"))
 
 
 def _draw_table(block: Table, width: int) -> RenderableType:
     hidden = len(block.rows) - len(block.rows[: block.limit])
-    if block.limit == 0:
-        return _indent(_styled(f"{block.caption} (see --html or --json)", "muted"))
     clean_rows = [[_clean_cell(cell) for cell in row] for row in block.rows[: block.limit]]
     columns = [replace(one, title=clean(one.title, limit=LONGEST_CELL)) for one in block.columns]
     plain_rows = [row for row in clean_rows if not is_heading(row)]
@@ -248,19 +247,35 @@ def _fit(line: DrawingLine, columns: int) -> Styled:
 def draw_section(
     blocks: Iterable[Block], title: str | None, width: int
 ) -> Iterator[RenderableType]:
-    """Yield a section's drawings: its title, then the blocks, paragraphs close together."""
+    """Yield a section's drawings: its title, then the blocks, paragraphs close together.
+
+    A section of one paragraph is one line with its title.
+    """
+    shown = [(block, drawn) for block in blocks if (drawn := draw_block(block, width)) is not None]
     if title is not None:
-        yield Styled(clean(title, limit=LONGEST_CELL), style=STYLES["strong"])
+        heading = Styled(clean(title, limit=LONGEST_CELL), style=STYLES["strong"])
+        if len(shown) == 1 and _is_paragraph(only := shown[0][0]):
+            yield Styled.assemble(heading, ": ", _paragraph(only))
+            return
+        yield heading
     previous: Block | None = None
-    for block in blocks:
-        drawn = draw_block(block, width)
-        if drawn is None:
-            continue
-        is_paragraph = isinstance(block, Text) and isinstance(previous, Text)
-        if previous is not None and not is_paragraph:
+    for block, drawn in shown:
+        are_close = previous is not None and _is_paragraph(previous) and _is_paragraph(block)
+        if previous is not None and not are_close:
             yield ""
         yield drawn
         previous = block
+
+
+def _is_paragraph(block: Block) -> TypeGuard[Text | Table]:
+    # Of a reference table, only the caption is shown.
+    return isinstance(block, Text) or (isinstance(block, Table) and block.limit == 0)
+
+
+def _paragraph(block: Text | Table) -> Styled:
+    if isinstance(block, Text):
+        return _styled(block.text, block.tone)
+    return _styled(f"{block.caption} (see --html or --json)", "muted")
 
 
 def write_text(drawn: Iterable[RenderableType], width: int, *, colour: bool) -> str:

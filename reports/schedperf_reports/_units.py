@@ -100,12 +100,12 @@ def format_size(ratio: float) -> str:
 def format_size_interval(low: float, high: float) -> str:
     """Write an interval of new / base for a sentence that says the direction in words.
 
-    Where the interval holds 1 the signs stay: ``-1.0 % .. +9.8 %``.
+    Where the interval holds 1 the signs stay: ``-1.0 % to +9.8 %``.
     """
     ends = format_interval(low, high).split("..")
     if (low - 1.0) * (high - 1.0) > 0.0:
         ends = sorted((end.lstrip("+-") for end in ends), key=float)
-    return " .. ".join(f"{end} %" for end in ends)
+    return " to ".join(f"{end} %" for end in ends)
 
 
 def _percent(ratio: float) -> float:

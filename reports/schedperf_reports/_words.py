@@ -1,10 +1,11 @@
 """Rows and verdicts in words that know which direction is worse."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 
-from schedperf.model import Comparison, Family, Row, Severity, Verdict
+from schedperf.model import Better, Comparison, Family, Row, Severity, Verdict
 from schedperf_reports._units import format_size, format_size_interval, scale_for
 from schedperf_reports.blocks import Tone
 
@@ -25,14 +26,40 @@ SEVERITY_TONES: Mapping[Severity, Tone] = {
 SIDE_LETTERS = {"base": "A", "new": "B"}
 SIDE_NUMBERS = {str(number) for number in range(2, len(ascii_uppercase))}
 
-# What a direction is called: mark, and what it means.
-DIRECTIONS = {"higher": "^", "lower": "v"}
-DIRECTION_LEGEND = "^ higher is better, v lower is better"
+# base.tar and /tmp/new/x are names of something else.
+SIDE_NAME = re.compile(r"(?<![\w./-])(?:base|new\d*)(?![\w./-])")
+
+# What marks a direction in tables.
+DIRECTIONS: Mapping[Better, str] = {"higher": "^", "lower": "v"}
 
 
 def count_of(number: int, noun: str) -> str:
     """Write a number with its noun: ``1 run``, ``5 runs``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def merge_sides(notes: Sequence[str]) -> list[str]:
+    """Say once what was said of several sides in the same words.
+
+    >>> merge_sides(["kallsyms of base: empty", "kallsyms of new: empty"])
+    ['kallsyms of base and new: empty']
+    """
+    named: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        found = SIDE_NAME.search(note)
+        start, end = found.span() if found else (len(note), len(note))
+        told = named.setdefault((note[:start], note[end:]), [])
+        if note[start:end] not in told:
+            told.append(note[start:end])
+    return [f"{before}{' and '.join(told)}{after}" for (before, after), told in named.items()]
+
+
+def legend_of(rows: Sequence[Row]) -> str:
+    """Explain the marks of the directions that occur: ``v lower is better``."""
+    occurring = {row.better for row in rows}
+    return ", ".join(
+        f"{mark} {better} is better" for better, mark in DIRECTIONS.items() if better in occurring
+    )
 
 
 def side_letter(name: str) -> str:
@@ -57,8 +84,8 @@ def name_rows(rows: Sequence[Row]) -> dict[int, str]:
 
 
 def describe_change(row: Row) -> str:
-    """Say how far a row moved: ``37.2 % slower (95 % interval 35.0 % .. 39.5 %, n = 5 + 5)``."""
-    runs = f"n = {row.n_base} + {row.n_new}"
+    """Say how far a row moved: ``37.2 % slower (95 % interval 35.0 % to 39.5 %, 5+5 runs)``."""
+    runs = f"{row.n_base}+{row.n_new} runs"
     if row.ratio is None:
         scale = scale_for(row.unit, row.base, row.new)
         values = (
@@ -94,8 +121,10 @@ def describe_verdict(comparison: Comparison) -> str:
     if overall.verdict in ("regression", "improvement") and moved:
         return _describe_moved(comparison, deciding, moved)
     if overall.verdict == "no-change" and has_same_data(comparison):
-        equal = count_of(len(comparison.rows), "result")
-        return f"the bundles hold the same captures; {equal} compared with themselves"
+        number = len(comparison.rows)
+        itself = "itself" if number == 1 else "themselves"
+        compared = f"{count_of(number, 'result')} compared with {itself}"
+        return f"the bundles hold the same captures; {compared}"
     return overall.reason
 
 

@@ -16,8 +16,11 @@ direction is better; nothing is guessed from a name.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from schedperf.errors import BadLine
 from schedperf.model import Better, Family
 from schedperf_collectors._registry import Registry
+
+__all__ = ["BadLine", "BenchmarkParser", "Measurement", "Metric", "all_parsers", "parser"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,16 +50,6 @@ class Measurement:
     resolution: float | None
     line_number: int
     line: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BadLine:
-    """A line that should have held a number and did not.
-
-    :param problem: where, what was found: "hackbench:3: time is not a number: 'x'"
-    """
-
-    problem: str
 
 
 Claims = Callable[[str], bool]

@@ -7,15 +7,18 @@ progress first and the result at the end.
 >>> from schedperf.bundle import MetricRule
 >>> rule = MetricRule(name="rate", unit="1/s", better="higher", regex=r"^total: (\S+) events/s")
 >>> text = "progress: 10 %\ntotal: 1234.5 events/s\n"
->>> [found] = parse_rules([rule], text, "stdout")
+>>> [found] = parse_rules([rule], text, "stdout", Allowance())
 >>> found.metric.name, found.value, found.metric.unit, found.resolution, found.line_number
 ('rate', 1234.5, '1/s', 0.1, 2)
 
-Expressions come from strangers' bundles, so each has a time limit.
+Expressions come from strangers' bundles, so each has a time limit, and so have all of a
+bundle together.
 """
 
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import regex
 
@@ -25,6 +28,9 @@ from schedperf.bundle import MetricRule
 
 # An honest expression needs milliseconds for the output of a benchmark.
 TIME_LIMIT_S = 1.0
+# All expressions of a bundle may take this long, and so much more for each text that they read.
+ALLOWANCE_S = 5.0
+ALLOWANCE_PER_TEXT_S = 0.02
 LONGEST_REGEX = 1000
 
 # Compiling unrolls counted repeats, so nested ones, (a{1000}){1000}, would fill the memory. This
@@ -36,13 +42,24 @@ LARGEST_COUNT_DIGITS = 4
 BASE_UNITS = {"ms": ("s", 1e-3), "us": ("s", 1e-6), "usec": ("s", 1e-6), "ns": ("s", 1e-9)}
 
 
+@dataclass(slots=True)
+class Allowance:
+    """How long the expressions of one bundle may still take together, in s."""
+
+    left_s: float = ALLOWANCE_S
+
+
 def parse_rules(
-    rules: Sequence[MetricRule], text: str, label: str
+    rules: Sequence[MetricRule], text: str, label: str, allowance: Allowance
 ) -> Iterator[Measurement | BadLine]:
-    """Apply each rule to the whole text; a rule that matches nothing yields nothing."""
+    """Apply each rule to the whole text; a rule that matches nothing yields nothing.
+
+    :param allowance: of the bundle that the rules come from; what they take is taken from it
+    """
+    allowance.left_s += ALLOWANCE_PER_TEXT_S
     for rule in rules:
         try:
-            match = _last_match(rule, text)
+            match = _last_match(rule, text, allowance)
         except (regex.error, TimeoutError, OverflowError, RecursionError) as error:
             yield BadLine(problem=f"{label}: rule {rule.name!r}: {_describe(error)}")
             continue
@@ -54,13 +71,20 @@ def parse_rules(
         yield _measure(rule, match, text, label)
 
 
-def _last_match(rule: MetricRule, text: str) -> regex.Match[str] | None:
+def _last_match(rule: MetricRule, text: str, allowance: Allowance) -> regex.Match[str] | None:
     if len(rule.regex) > LONGEST_REGEX:
         raise regex.error(f"longer than {LONGEST_REGEX} characters")
     if _repeats(rule.regex) > MOST_REPEATS:
         raise regex.error(f"counted repeats multiply to more than {MOST_REPEATS}")
     pattern = regex.compile(rule.regex, regex.MULTILINE)
-    matches = deque(pattern.finditer(text, timeout=TIME_LIMIT_S), maxlen=1)
+    limit_s = min(TIME_LIMIT_S, allowance.left_s)
+    if limit_s <= 0.0:
+        raise TimeoutError
+    began_s = time.monotonic()
+    try:
+        matches = deque(pattern.finditer(text, timeout=limit_s), maxlen=1)
+    finally:
+        allowance.left_s -= time.monotonic() - began_s
     return matches[0] if matches else None
 
 
@@ -74,8 +98,8 @@ def _repeats(expression: str) -> int:
 
 def _describe(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer within {TIME_LIMIT_S:g} s"
-    return f"not a regular expression: {' '.join(str(error).split())}"
+        return f"no answer within {TIME_LIMIT_S:g} s; write a simpler expression"
+    return f"not a regular expression: {' '.join(str(error).split())}; mend the rule"
 
 
 def _measure(

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from schedperf.captures._perf_data_header import Event
+from schedperf_collectors._perf_data import RECORD_HEADER_BYTES, Event
 
 # Fields of a sample that the recording did not ask for.
 ANY_TASK = -1
@@ -22,8 +22,6 @@ _FORMATS = {_IP: "Q", _TID: "I4x", _CPU: "I4x", _PERIOD: "Q"}
 # PERF_FORMAT_*: what the READ field holds; LOST is the newest.
 _FORMAT_GROUP = 1 << 3
 _FORMAT_EXTRAS = (1 << 0, 1 << 1, 1 << 2, 1 << 4)
-
-RECORD_HEADER_BYTES = 8
 
 # Address, process, CPU, period, length of the call chain.
 Fields = tuple[int, int, int, int, int]
@@ -54,7 +52,7 @@ class Layout:
             present.append(_CALLCHAIN)
         layout = struct.Struct(text)
         self.size = layout.size
-        self.take = _take(layout, present, event.sample_period)
+        self.take = _take(layout, present, event.rate)
 
 
 def _read_bytes(event: Event) -> int:
@@ -65,10 +63,10 @@ def _read_bytes(event: Event) -> int:
 
 
 def _take(
-    layout: struct.Struct, present: Sequence[int], sample_period: int
+    layout: struct.Struct, present: Sequence[int], rate: int
 ) -> Callable[[bytes, int], Fields]:
     # A missing period is the one that was asked for, as in perf report.
-    defaults = {_IP: 0, _TID: ANY_TASK, _CPU: NO_CPU, _PERIOD: sample_period, _CALLCHAIN: 0}
+    defaults = {_IP: 0, _TID: ANY_TASK, _CPU: NO_CPU, _PERIOD: rate, _CALLCHAIN: 0}
     unpack = layout.unpack_from
     if len(present) == len(defaults):
         return unpack

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from schedperf.captures.system_map import LONGEST_NAME
+from schedperf.captures._symbol_table import LONGEST_NAME
 from schedperf.errors import InputError
 
 PERCPU_SECTION = ".data..percpu"

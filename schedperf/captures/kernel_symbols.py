@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
+from schedperf.captures._symbol_table import LONGEST_NAME, split_lines
 from schedperf.errors import InputError
 
 # Text and data, as perf reads them (symbol_type__filter of tools/perf/util/symbol.c): data too,
@@ -24,8 +25,6 @@ _LETTERS = frozenset("TtWwDdBb")
 _MAPPING_SYMBOL = "$"
 _EARLY_PREFIX = "__pi_"
 _PAGE_BYTES = 4096
-# KSYM_NAME_LEN of include/linux/kallsyms.h.
-_LONGEST_NAME = 512
 _ADDRESS_END = 1 << 64
 
 # Address, type letter, name, module; the module is "" for the kernel itself.
@@ -96,7 +95,7 @@ def parse_kernel_symbols(text: str, label: str, *, slide: int = 0) -> KernelSymb
     :raises InputError: it is none, or has no usable addresses
     """
     entries = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(split_lines(text, "\n", label), start=1):
         entry = _parse_line(line, slide)
         if entry is None:
             raise InputError(
@@ -122,7 +121,7 @@ def address_of(text: str, name: str) -> int | None:
 
 def _parse_line(line: str, slide: int) -> _Entry | None:
     fields = line.split()
-    if not 3 <= len(fields) <= 4 or len(fields[2]) > _LONGEST_NAME:  # noqa: PLR2004
+    if not 3 <= len(fields) <= 4 or len(fields[2]) > LONGEST_NAME:  # noqa: PLR2004
         return None
     address = _parse_address(fields[0])
     if address is None:

@@ -5,10 +5,8 @@ and a call chain stays the bytes that it is on disk, so 100 MB take about as lon
 as ``perf report -g none``. Files of ``perf record -o FILE`` from Linux 2.6.39 on
 are read, of both byte orders; what a newer perf adds is skipped and counted::
 
-    >>> read_perf_data(b"PERF", "perf.data")
-    Traceback (most recent call last):
-    ...
-    schedperf.errors.InputError: perf.data: not a perf.data file: it starts with b'PERF'
+    recording = read_perf_data(path.read_bytes(), "perf.data")
+    recording.events[0].stacks
 """
 
 import struct
@@ -16,17 +14,30 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.captures._perf_data_features import Cursor, Features, text_until_nul
-from schedperf.captures._perf_data_header import PERF_TYPE_SOFTWARE, Event, Header, read_header
-from schedperf.captures._perf_data_maps import KERNEL_PID, Mappings
-from schedperf.captures._perf_data_samples import (
-    ANY_TASK,
-    NO_CPU,
-    RECORD_HEADER_BYTES,
-    Fields,
-    Layout,
+from schedperf.captures._perf_data_features import (
+    COMPRESSED,
+    DIR_FORMAT,
+    Features,
+    read_features,
 )
+from schedperf.captures._perf_data_maps import KERNEL_PID, Mappings
+from schedperf.captures._perf_data_samples import ANY_TASK, NO_CPU, Fields, Layout
 from schedperf.errors import InputError
+from schedperf_collectors._perf_data import (
+    RECORD_HEADER_BYTES,
+    RECORD_LOST,
+    RECORD_LOST_SAMPLES,
+    RECORD_SAMPLE,
+    TYPE_SOFTWARE,
+    BadPerfData,
+    Cursor,
+    Event,
+    Header,
+    lost_records,
+    payload_bytes,
+    read_header,
+    text_until_nul,
+)
 
 __all__ = [
     "ANY_TASK",
@@ -37,7 +48,7 @@ __all__ = [
     "MODE_KERNEL",
     "MODE_USER",
     "NO_CPU",
-    "PERF_TYPE_SOFTWARE",
+    "TYPE_SOFTWARE",
     "Event",
     "EventSamples",
     "Features",
@@ -53,8 +64,7 @@ MODE_KERNEL, MODE_USER, MODE_HYPERVISOR, MODE_GUEST_KERNEL, MODE_GUEST_USER = ra
 _MODE_MASK = 7
 
 # PERF_RECORD_* of include/uapi/linux/perf_event.h and of tools/lib/perf/include/perf/event.h.
-_MMAP, _LOST, _THROTTLE, _FORK, _SAMPLE, _MMAP2, _LOST_SAMPLES = 1, 2, 5, 7, 9, 10, 13
-_TRACING_DATA, _AUXTRACE, _COMPRESSED = 66, 71, 81
+_MMAP, _THROTTLE, _FORK, _MMAP2, _COMPRESSED = 1, 5, 7, 10, 81
 _KNOWN = frozenset(range(1, 22)) | frozenset(range(64, 83))
 
 # Offset of the file's name in a record.
@@ -125,10 +135,21 @@ def read_perf_data(data: bytes, label: str) -> PerfData:
     :param label: names the file in messages
     :raises InputError: not a perf.data file, of a kind that is not read, or damaged
     """
-    header = read_header(data, label)
-    reader = _Reader(data, header, label)
-    reader.read_records()
+    try:
+        header = read_header(data, label)
+        _refuse_unread_kinds(header, label)
+        reader = _Reader(data, header, label)
+        reader.read_records()
+    except BadPerfData as error:
+        raise InputError(str(error)) from None
     return reader.result()
+
+
+def _refuse_unread_kinds(header: Header, label: str) -> None:
+    if COMPRESSED in header.features:
+        raise InputError(f"{label}: the records are compressed; record it without -z")
+    if DIR_FORMAT in header.features:
+        raise InputError(f"{label}: one file of a perf.data folder; record it without --threads")
 
 
 class _Reader:
@@ -146,7 +167,8 @@ class _Reader:
         self.throttled = 0
         self.lost = 0
         self.unknown_ids = 0
-        self.notes = list(header.notes)
+        self.features, notes = read_features(data, header, label)
+        self.notes = [*header.notes, *notes]
 
     def read_records(self) -> None:
         """Walk over all records."""
@@ -159,10 +181,10 @@ class _Reader:
             stop = offset + size
             if size < RECORD_HEADER_BYTES or stop > end:
                 break
-            if kind == _SAMPLE:
+            if kind == RECORD_SAMPLE:
                 count_sample(offset, misc, stop)
             else:
-                stop = self.read_other(kind, offset, stop)
+                stop = self.read_other(kind, misc, offset, stop)
                 if stop > end:
                     break
             offset = stop
@@ -253,7 +275,7 @@ class _Reader:
             "record it again"
         )
 
-    def read_other(self, kind: int, offset: int, stop: int) -> int:
+    def read_other(self, kind: int, misc: int, offset: int, stop: int) -> int:
         """Read or skip a record that is no sample, and return where the next one starts."""
         body = Cursor(self.data, self.header.order, offset + RECORD_HEADER_BYTES, stop, self.label)
         if kind in _NAME_OFFSETS:
@@ -261,23 +283,15 @@ class _Reader:
         elif kind == _FORK:
             child = body.u32()
             self.mappings.fork(parent=body.u32(), child=child)
-        elif kind == _LOST:
-            body.skip(8)  # The event's id.
-            self.lost += body.u64()
-        elif kind == _LOST_SAMPLES:
-            self.lost += body.u64()
+        elif kind in {RECORD_LOST, RECORD_LOST_SAMPLES}:
+            self.lost += lost_records(kind, misc, body)
         elif kind == _THROTTLE:
             self.throttled += 1
         elif kind == _COMPRESSED:
             raise InputError(f"{self.label}: the records are compressed; record it without -z")
         elif kind not in _KNOWN:
             self.skipped[kind] += 1
-        payload = 0
-        if kind == _TRACING_DATA:
-            payload = body.u32()
-        elif kind == _AUXTRACE:
-            payload = body.u64()
-        return stop + payload
+        return stop + payload_bytes(kind, body)
 
     def read_mapping(self, body: Cursor, name_start: int) -> None:
         """Note which file is where; the kernel's own text says where the kernel is."""
@@ -314,7 +328,7 @@ class _Reader:
         return PerfData(
             byte_order=self.header.order,
             events=tuple(events),
-            features=self.header.features,
+            features=self.features,
             kernel=self.kernel,
             mappings=self.mappings,
             lost=self.lost,

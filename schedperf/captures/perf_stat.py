@@ -21,6 +21,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from schedperf.errors import BadLine
+
 # perf's unit, the base unit and the factor between them; an event without a unit is a count.
 UNITS = {"": ("count", 1.0), "msec": ("s", 1e-3), "ns": ("s", 1e-9), "Joules": ("J", 1.0)}
 # perf scales what it could not count all the time; from here on a count is an estimate.
@@ -48,16 +50,6 @@ class Counter:
     unit: str
     value: float | None
     scaled: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BadLine:
-    """A line that should have held a count and did not.
-
-    :param problem: where, what was found
-    """
-
-    problem: str
 
 
 def parse_perf_stat(lines: Iterable[str], label: str) -> Iterator[Counter | BadLine]:

@@ -14,10 +14,9 @@ an offset here is the one that BTF gives.
 import re
 from dataclasses import dataclass
 
+from schedperf.captures._symbol_table import LONGEST_NAME, split_lines
 from schedperf.errors import InputError
 
-# KSYM_NAME_LEN of include/linux/kallsyms.h: no kernel prints a longer name.
-LONGEST_NAME = 512
 # Real kernels have 200 to 700 variables, and up to some 8,000 with allocation tags.
 MOST_SYMBOLS = 50_000
 
@@ -63,7 +62,7 @@ def parse_percpu_symbols(text: bytes, label: str) -> PercpuSymbols:
     low, high = _section_bounds(text, label)
     # Addresses of one width order like text, which spares 130,000 conversions.
     width = len(low)
-    lines = [line for line in text.splitlines() if low <= line[:width] < high]
+    lines = [line for line in split_lines(text, b"\n", label) if low <= line[:width] < high]
     if len(lines) > MOST_SYMBOLS:
         raise InputError(
             f"{label}: {len(lines)} per-CPU symbols, more than {MOST_SYMBOLS}; "

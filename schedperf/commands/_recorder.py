@@ -41,7 +41,7 @@ class RecorderCommand(click.Command):
         super().__init__(
             name,
             help=parser.description,
-            epilog="\b\n" + (parser.epilog or "") % {"prog": parser.prog},
+            epilog="\b\n" + _sentence((parser.epilog or "") % {"prog": parser.prog}),
             params=list(_parameters(parser.options(), takes_command=COMMANDS[name].takes_command)),
             callback=lambda **_: invoke(self._arguments),
         )
@@ -58,13 +58,22 @@ def run_recorder(arguments: Sequence[str]) -> int:
         if not sys.stderr.isatty():
             return _wait([*program, *arguments])
         told, tell = os.pipe()
-        with os.fdopen(told, encoding="utf-8") as events:
+        with (
+            os.fdopen(told, encoding="utf-8") as events,
+            tempfile.TemporaryFile("w+", encoding="utf-8", errors="backslashreplace") as last,
+        ):
             # Imported here: rich costs 30 ms that --help must not pay.
             from schedperf.commands._live import draw  # noqa: PLC0415
 
             name, *rest = arguments
             command = [*program, name, "--events", str(tell), *rest]
-            return _wait(command, tell=tell, while_running=lambda: draw(events))
+            status = _wait(
+                command, stderr=last.fileno(), tell=tell, while_running=lambda: draw(events)
+            )
+            # What it says itself is its last line; the bar that it would run into is gone by now.
+            last.seek(0)
+            click.echo(last.read(), err=True, nl=False)
+            return status
 
 
 def read_recorder(arguments: Sequence[str]) -> tuple[int, str]:
@@ -102,6 +111,7 @@ def _wait(
     command: Sequence[str],
     *,
     stdout: int | None = None,
+    stderr: int | None = None,
     tell: int | None = None,
     while_running: Callable[[], None] = lambda: None,
 ) -> int:
@@ -119,7 +129,7 @@ def _wait(
         signal.signal(one, pass_on)
     try:
         passed = () if tell is None else (tell,)
-        running.append(subprocess.Popen(command, stdout=stdout, pass_fds=passed))
+        running.append(subprocess.Popen(command, stdout=stdout, stderr=stderr, pass_fds=passed))
         if tell is not None:
             os.close(tell)
         while_running()
@@ -130,13 +140,18 @@ def _wait(
     return status if status >= 0 else 128 - status
 
 
+def _sentence(text: str) -> str:
+    # The recorder writes its help as Python's argparse does, we write ours as click does.
+    return text[:1].upper() + text[1:]
+
+
 def _parameters(
     actions: Sequence[argparse.Action], *, takes_command: bool
 ) -> Iterator[click.Parameter]:
     for action in actions:
         yield click.Option(
             [*action.option_strings, f"_{action.dest}"],
-            help=action.help,
+            help=_sentence(action.help or ""),
             hidden=action.help == argparse.SUPPRESS,
             is_flag=action.nargs == 0,
             multiple=isinstance(action.default, list),

@@ -1,6 +1,6 @@
 """``schedperf compare``: did anything change between two or more bundles, and why."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from schedperf.bundle import Bundle
     from schedperf.model import Comparison
 
 EPILOG = """\b
@@ -47,14 +48,19 @@ class _Percentage(click.ParamType["float"]):
 @click.argument("paths", metavar="BASE NEW [NEW2]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--html", metavar="FILE", help="Write the report as one HTML file.")
 @click.option("--json", metavar="FILE", help="Write the whole result as JSON; - is stdout.")
-@click.option("--format", "format_name", metavar="NAME", help="Print this format: json, html …")
+@click.option(
+    "--format",
+    "format_name",
+    metavar="NAME",
+    help="Print this instead of the terminal report: json, html …",
+)
 @click.option("--strict", is_flag=True, help="Exit with 3 where the verdict is inconclusive.")
 @click.option(
     "--allow",
     "allowed",
     metavar="PATH",
     multiple=True,
-    help="A host.json field that is known to differ: cpu.microcode.",
+    help="A field of host.json that may differ: cpu.microcode.",
 )
 @click.option(
     "--margin",
@@ -85,7 +91,7 @@ def command(
     from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
 
     if len(paths) < FEWEST_BUNDLES:
-        raise click.UsageError(f"{len(paths)} bundles given; name a base and a new one")
+        raise click.UsageError(f"got {len(paths)} of the two bundles; name a base and a new one")
     asked = {"html": html, "json": json}
     printed = _choose_format(format_name, asked)
     with ExitStack() as stack:
@@ -95,6 +101,7 @@ def command(
             if file is not None and file != STDOUT
         }
         bundles = [open_bundle(path) for path in paths]
+        _warn_of_unknown(bundles, allowed)
         comparison = compare(bundles, CompareOptions(margin=margin, allowed=allowed))
         for name, file in files.items():
             write_output(file, _render(comparison, name))
@@ -102,6 +109,19 @@ def command(
     overall = comparison.overall
     is_undecided = strict and overall.verdict == "inconclusive"
     return STRICT_INCONCLUSIVE_STATUS if is_undecided else overall.exit_status
+
+
+def _warn_of_unknown(bundles: "Sequence[Bundle]", allowed: Sequence[str]) -> None:
+    # A slip of the pen must not pass for a permission; a script for many kernels may go on.
+    from schedperf.comparability import unknown_fields  # noqa: PLC0415 # as above
+    from schedperf.text import clean_line  # noqa: PLC0415
+
+    for path in unknown_fields(bundles, allowed):
+        click.echo(
+            f"schedperf: warning: --allow {clean_line(path)}: no bundle has such a field; "
+            "`schedperf show --cat boots/0/host.json` prints them",
+            err=True,
+        )
 
 
 def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:

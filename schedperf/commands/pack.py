@@ -14,7 +14,10 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def command(path: Path) -> None:
-    """Write a program that records on a machine with Python 3.9 or newer and nothing else."""
+    """Write the recorder as one file, for a machine with only Python.
+
+    It needs Python 3.9 or newer and nothing else.
+    """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._zipapp import write_zipapp  # noqa: PLC0415
 

@@ -28,7 +28,7 @@ Examples:
 def command(
     path: Path, *, list_runs: bool, verify: bool, as_json: bool, member: str | None
 ) -> None:
-    """Print what is inside one bundle, and what was skipped or failed and why.
+    """Print what is in one bundle, and what is missing and why.
 
     A damaged bundle is read as far as possible; the exit status is then 2.
     """

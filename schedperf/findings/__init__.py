@@ -6,12 +6,16 @@
     def separated_pairs(sections: Mapping[str, Section]) -> Iterator[Finding]:
         ...
 
-A rule is called only when every section that it needs is ok.
+A rule is called only when every section that it needs is ok. Whatever goes wrong
+in it costs its own findings only.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from schedperf.caveats import Caveat, caveat
+from schedperf.errors import describe
 from schedperf.model import Finding, Section
 from schedperf_collectors._registry import Registry
 
@@ -40,11 +44,28 @@ def finding(name: str, *, needs: tuple[str, ...]) -> Callable[[Rule], Rule]:
     return register
 
 
-def find_all(sections: Mapping[str, Section]) -> tuple[Finding, ...]:
-    """Apply every rule whose sections are all there."""
-    return tuple(
-        found
-        for rule in registry.all().values()
-        if all(name in sections and sections[name].status == "ok" for name in rule.needs)
-        for found in rule.find(sections)
-    )
+def all_rules() -> Mapping[str, FindingPlugin]:
+    """Return every finding rule, by name."""
+    return registry.all()
+
+
+def find_all(
+    rules: Iterable[FindingPlugin], sections: Mapping[str, Section]
+) -> tuple[tuple[Finding, ...], tuple[Caveat, ...]]:
+    """Apply every rule whose sections are all there.
+
+    :return: what the rules found, and a caveat for each rule that failed
+    """
+    findings: list[Finding] = []
+    caveats: list[Caveat] = []
+    for rule in rules:
+        if not all(name in sections and sections[name].status == "ok" for name in rule.needs):
+            continue
+        try:
+            found = list(rule.find(sections))
+            json.dumps([(one.value, one.ci) for one in found], allow_nan=False)
+        except Exception as error:  # noqa: BLE001 # one rule must not cost the others
+            caveats.append(caveat("failed-finding", rule=rule.name, problem=describe(error)))
+        else:
+            findings += found
+    return tuple(findings), tuple(caveats)

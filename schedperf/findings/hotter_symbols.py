@@ -37,10 +37,10 @@ def _changed(side: str, event: Mapping[str, Any], point: Mapping[str, Any]) -> I
             id=f"hotter_symbols#{row['row']}",
             side=side,
             claim=(
-                f"{row['symbol']} takes {abs(row['change_pp']):.2f} pp {direction} of all CPUs"
-                f"{at}: {row['base']:.2f} % before, {row['new']:.2f} % after "
-                f"(95 % interval of the change {row['ci_low']:+.2f}..{row['ci_high']:+.2f} pp)"
-                f"{_over_nodes(row)}"
+                f"{row['symbol']} takes {row['new']:.2f} % of all CPUs{at}, "
+                f"{abs(row['change_pp']):.2f} pp {direction} than before "
+                f"(95 % interval {row['ci_low']:+.2f}..{row['ci_high']:+.2f} pp)"
+                f"{_by_node(row)}"
             ),
             metric=f"share of {event['event']} samples",
             value=row["change_pp"],
@@ -50,17 +50,17 @@ def _changed(side: str, event: Mapping[str, Any], point: Mapping[str, Any]) -> I
             n=(point["runs"]["base"], point["runs"]["new"]),
             evidence=(f"profile#{row['row']}",),
             replication=f"{point['runs']['base']}+{point['runs']['new']} runs",
-            attribution="co-occurs",
+            attribution="co-occurs; not shown to cause the change",
         )
 
 
-def _over_nodes(row: Mapping[str, Any]) -> str:
+def _by_node(row: Mapping[str, Any]) -> str:
     if len(row["base_nodes"]) < 2 or len(row["new_nodes"]) < 2:  # noqa: PLR2004
         return ""
     base, new = (
         f"{low:.2f} % - {high:.2f} %" for low, high in (row["base_range"], row["new_range"])
     )
-    return f"; over the nodes without idle {base} before, {new} after"
+    return f"; by node, without idle, {new} instead of {base}"
 
 
 def _blind(side: str, event: Mapping[str, Any], blind: Sequence[str]) -> Finding:
@@ -69,7 +69,10 @@ def _blind(side: str, event: Mapping[str, Any], blind: Sequence[str]) -> Finding
     return Finding(
         id=f"hotter_symbols#blind:{event['event']}",
         side=side,
-        claim=(f"{where} cannot see the scheduler's own cost: {event['blind_reason'][blind[0]]}"),
+        claim=(
+            f"{where} cannot see the scheduler's own cost: {event['event']} is blind to code that "
+            "runs with interrupts off"
+        ),
         metric=f"share of {event['event']} samples",
         value=None,
         ci=None,
@@ -78,5 +81,5 @@ def _blind(side: str, event: Mapping[str, Any], blind: Sequence[str]) -> Finding
         n=(runs[0], runs[1]),
         evidence=("profile",),
         replication=f"{runs[0]}+{runs[1]} runs",
-        attribution="could not see",
+        attribution="neither shows nor rules out a cause in the scheduler",
     )

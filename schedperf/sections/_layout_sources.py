@@ -12,9 +12,17 @@ from schedperf.errors import InputError
 from schedperf.percpu import PercpuMap, map_from_btf, map_from_symbols
 from schedperf.sections import Absent
 from schedperf.sides import Side
+from schedperf_collectors._kernel_files import SYMBOLS_LIMIT_BYTES
+from schedperf_collectors.layout import BTF_LIMIT_BYTES
 
 # Symbol tables, best first: kallsyms only helps where it lists data, and gives no letters on x86.
 SYMBOL_TABLES = ("System.map", "kallsyms")
+LIMITS_BYTES = {
+    "System.map": SYMBOLS_LIMIT_BYTES,
+    "kallsyms": SYMBOLS_LIMIT_BYTES,
+    "btf": BTF_LIMIT_BYTES,
+    "layout.json": 1 << 20,
+}
 # Line sizes that exist: 16 bytes (early Arm) to 4096 (X86_INTERNODE_CACHE_SHIFT=12 of vSMP).
 SMALLEST_LINE_BYTES = 16
 LARGEST_LINE_BYTES = 4096
@@ -56,6 +64,8 @@ def load_layout(side: Side) -> SideLayout:
         found: list[str] = []
         percpu = _load_map(side, boot, found)
         if percpu is not None:
+            # Another source did it, so nobody has to mend these.
+            found = [problem.rpartition("; ")[0] or problem for problem in found]
             line_bytes = _load_line_bytes(side, boot, found)
             others = [other for other in side.bundle.boots if other.number > boot.number]
             return SideLayout(
@@ -84,7 +94,7 @@ def _read(
     if side.bundle.size(path) is None:
         return None
     try:
-        return parse(side.bundle.read(path), f"{name} of {side.name}")
+        return parse(side.bundle.read(path, LIMITS_BYTES[name]), f"{name} of {side.name}")
     except InputError as error:
         problems.append(str(error))
         return None

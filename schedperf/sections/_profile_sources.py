@@ -1,16 +1,15 @@
 """From a bundle to profiles: each instrumented run's perf.data, given the names of its kernel."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from schedperf._json import JsonObject, parse_object
 from schedperf.bundle import Run
-from schedperf.captures.perf_data import PERF_TYPE_SOFTWARE, Event, read_perf_data
+from schedperf.captures.perf_data import TYPE_SOFTWARE, Event, read_perf_data
 from schedperf.errors import InputError
 from schedperf.profile import Profile, fold_parts, profile_event
 from schedperf.sections import Absent
-from schedperf.sections._profile_symbols import BootSymbols, read_member
+from schedperf.sections._profile_symbols import BootSymbols
 from schedperf.sides import Side
 
 FOLDER = "perf_profile"
@@ -18,8 +17,6 @@ FOLDER = "perf_profile"
 LARGEST_PERF_DATA_BYTES = 2 << 30
 LARGEST_JSON_BYTES = 1 << 20
 
-# Modifiers behind an event's name, as in `cycles:ppp`; tracepoints have a colon of their own.
-_MODIFIERS = re.compile(r":[ukhIGHpPSDWeb]+$")
 # PERF_COUNT_SW_CPU_CLOCK and PERF_COUNT_SW_TASK_CLOCK.
 _TIMER_CONFIGS = (0, 1)
 
@@ -106,7 +103,7 @@ class _Loader:
         name = f"{run.folder}/{FOLDER}/perf.data"
         if self.bundle.size(name) is None:
             return
-        data = read_member(self.bundle, name, LARGEST_PERF_DATA_BYTES)
+        data = self.bundle.read(name, LARGEST_PERF_DATA_BYTES)
         recording = read_perf_data(data, name)
         facts = self.read_facts(run)
         for note in recording.notes:
@@ -129,7 +126,7 @@ class _Loader:
         name = f"{run.folder}/{FOLDER}/perf_profile.json"
         if self.bundle.size(name) is None:
             return JsonObject({}, name)
-        return parse_object(read_member(self.bundle, name, LARGEST_JSON_BYTES), name)
+        return parse_object(self.bundle.read(name, LARGEST_JSON_BYTES), name)
 
     def note(self, text: str) -> None:
         """Keep one sentence about what could not be read."""
@@ -147,8 +144,8 @@ class _Loader:
 
 def _facts_of(event: Event, facts: JsonObject) -> EventFacts:
     # What the event is comes from perf.data alone; perf_profile.json adds how the PMU interrupts.
-    name = _MODIFIERS.sub("", event.name)
-    if event.type == PERF_TYPE_SOFTWARE:
+    name = event.plain_name
+    if event.type == TYPE_SOFTWARE:
         is_timer = event.config in _TIMER_CONFIGS
         return EventFacts(
             event=name,

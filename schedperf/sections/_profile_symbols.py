@@ -5,23 +5,11 @@ from collections.abc import Callable, Iterator
 from schedperf.bundle import Boot, Bundle
 from schedperf.captures.kernel_symbols import KernelSymbols, address_of, parse_kernel_symbols
 from schedperf.captures.perf_data import KernelText, PerfData
-from schedperf.errors import BundleError, InputError
+from schedperf.errors import InputError
+from schedperf_collectors._kernel_files import SYMBOLS_LIMIT_BYTES
 
-# kallsyms of a distribution's kernel with all modules that run has 10 to 20 MB.
-LARGEST_SYMBOLS_BYTES = 256 << 20
 # Best first: kallsyms has the modules and the addresses at run time.
 SOURCES = ("kallsyms", "System.map")
-
-
-def read_member(bundle: Bundle, name: str, most_bytes: int) -> bytes:
-    """Read a member that is not unreasonably large.
-
-    :raises BundleError: it is, or it is damaged
-    """
-    size = bundle.size(name)
-    if size is not None and size > most_bytes:
-        raise BundleError(f"{name}: {size} bytes; at most {most_bytes} are read")
-    return bundle.read(name)
 
 
 class BootSymbols:
@@ -53,8 +41,7 @@ class BootSymbols:
             if self._bundle.size(name) is None:
                 continue
             try:
-                data = read_member(self._bundle, name, LARGEST_SYMBOLS_BYTES)
-                text = data.decode("utf-8", "replace")
+                text = self._bundle.read_text(name, SYMBOLS_LIMIT_BYTES)
                 slide = self._slide(text, name, kernel)
                 yield parse_kernel_symbols(text, name, slide=slide)
             except InputError as error:

@@ -12,70 +12,49 @@ from statistics import fmean
 
 from schedperf._json import parse_object
 from schedperf.bundle import Bundle, Run
-from schedperf.captures.perf_stat import BadLine, Counter, parse_perf_stat
-from schedperf.errors import BundleError
+from schedperf.captures.perf_stat import Counter, parse_perf_stat
+from schedperf.errors import BadLine, BundleError
 from schedperf.sections import Absent, Data, section
+from schedperf.sections._schema import COUNT, FLAG, NUMBER_OR_NULL, TEXT, TEXTS, array, record
 from schedperf.sides import Side
 from schedperf.stats import welch_difference
 
 FOLDER = "perf_stat"
 # perf stat writes a hundred bytes an event and node; 64 nodes and 100 events make 0.6 MB.
-LARGEST_CSV_BYTES = 16 << 20
+LARGEST_CSV_BYTES = 4 << 20
 LARGEST_JSON_BYTES = 1 << 20
 
-_NUMBER_OR_NULL = {"type": ["number", "null"]}
 _CHANGE = {
-    "type": "object",
+    **record(
+        base=NUMBER_OR_NULL,
+        new=NUMBER_OR_NULL,
+        difference=NUMBER_OR_NULL,
+        ci_low=NUMBER_OR_NULL,
+        ci_high=NUMBER_OR_NULL,
+        p=NUMBER_OR_NULL,
+        ratio=NUMBER_OR_NULL,
+    ),
     "description": "arithmetic means over runs, new - base with its 95 % interval and p (Welch), "
     "new / base",
-    "required": ["base", "new", "difference", "ci_low", "ci_high", "p", "ratio"],
-    "additionalProperties": False,
-    "properties": dict.fromkeys(
-        ("base", "new", "difference", "ci_low", "ci_high", "p", "ratio"), _NUMBER_OR_NULL
-    ),
 }
-_ROW = {
-    "side": {"type": "string"},
-    "workload": {"type": "string"},
-    "point": {"type": "string"},
-    "event": {"type": "string"},
-    "node": {"type": ["integer", "null"], "description": "null: all nodes together"},
-    "unit": {"type": "string"},
-    "n_base": {"type": "integer", "minimum": 0},
-    "n_new": {"type": "integer", "minimum": 0},
-    "scaled": {"type": "boolean", "description": "perf extrapolated some of the counts"},
-    "total": {**_CHANGE, "description": "in unit, a run"},
-    "per_second": {**_CHANGE, "description": "in unit, a second of the workload's wall time"},
-}
-_NOT_COUNTED = {
-    "side": {"type": "string"},
-    "event": {"type": "string"},
-    "reason": {"type": "string"},
-}
-
-
-def _array_of(properties: Mapping[str, object]) -> dict[str, object]:
-    return {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "required": list(properties),
-            "additionalProperties": False,
-            "properties": properties,
-        },
-    }
-
-
-SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "required": ["rows", "not_counted", "notes"],
-    "additionalProperties": False,
-    "properties": {
-        "rows": _array_of(_ROW),
-        "not_counted": _array_of(_NOT_COUNTED),
-        "notes": {"type": "array", "items": {"type": "string"}},
-    },
-}
+_ROW = record(
+    side=TEXT,
+    workload=TEXT,
+    point=TEXT,
+    event=TEXT,
+    node={"type": ["integer", "null"], "description": "null: all nodes together"},
+    unit=TEXT,
+    n_base=COUNT,
+    n_new=COUNT,
+    scaled={**FLAG, "description": "perf extrapolated some of the counts"},
+    total={**_CHANGE, "description": "in unit, a run"},
+    per_second={**_CHANGE, "description": "in unit, a second of the workload's wall time"},
+)
+SCHEMA = record(
+    rows=array(_ROW),
+    not_counted=array(record(side=TEXT, event=TEXT, reason=TEXT)),
+    notes=TEXTS,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,27 +139,30 @@ def _read_side(side: Side) -> _SideCounts:
         except BundleError as error:
             notes.append(f"{side.name}: {error}")
             continue
-        notes += [found.problem for found in read if isinstance(found, BadLine)]
+        notes += _describe_bad([found.problem for found in read if isinstance(found, BadLine)])
         _add(counts, run, [found for found in read if isinstance(found, Counter)])
     return _SideCounts(counts=dict(counts), not_counted=not_counted, notes=tuple(notes))
 
 
+def _describe_bad(problems: Sequence[str]) -> Iterator[str]:
+    # The first one tells what is wrong; a damaged file has as many as it has lines.
+    if problems:
+        more = f" (and {len(problems) - 1} more lines)" if len(problems) > 1 else ""
+        yield f"{problems[0]}{more}"
+
+
 def _read_run(side: Side, run: Run) -> Iterator[Counter | BadLine]:
     name = f"{run.folder}/{FOLDER}/perf_stat.csv"
-    size = side.bundle.size(name)
-    if size is None:
-        return
-    if size > LARGEST_CSV_BYTES:
-        raise BundleError(f"{name}: {size} bytes; at most {LARGEST_CSV_BYTES} are read")
-    yield from parse_perf_stat(side.bundle.read_text(name).splitlines(), f"{side.name}: {name}")
+    if side.bundle.size(name) is not None:
+        text = side.bundle.read_text(name, LARGEST_CSV_BYTES)
+        yield from parse_perf_stat(text.splitlines(), f"{side.name}: {name}")
 
 
 def _not_counted(bundle: Bundle, run: Run) -> dict[str, str]:
     name = f"{run.folder}/{FOLDER}/perf_stat.json"
-    size = bundle.size(name)
-    if size is None or size > LARGEST_JSON_BYTES:
+    if bundle.size(name) is None:
         return {}
-    reasons = parse_object(bundle.read(name), name).child("not_counted")
+    reasons = parse_object(bundle.read(name, LARGEST_JSON_BYTES), name).child("not_counted")
     return {event: reasons.text(event) for event in reasons.values}
 
 

@@ -19,6 +19,7 @@ from schedperf.percpu import (
 from schedperf.sections import Absent, Data, section
 from schedperf.sections._layout_sources import SideLayout, load_layout
 from schedperf.sections._layout_windows import draw_windows
+from schedperf.sections._schema import COUNT, FLAG, TEXT, TEXTS, array, both, record
 from schedperf.sides import FIRST_NEW, Side
 
 # How many of each list the data holds; two unrelated kernels differ in thousands of pairs, and
@@ -29,92 +30,74 @@ MOST_MATES = 16
 # x86-64, most of arm64 and riscv: what is assumed when no capture says.
 USUAL_LINE_BYTES = 64
 
-_COUNT = {"type": "integer", "minimum": 0}
-_OFFSET = {**_COUNT, "description": "bytes from the start of the per-CPU section"}
-_NAME = {"type": "string"}
-_NAMES = {"type": "array", "items": _NAME}
+_OFFSET = {**COUNT, "description": "bytes from the start of the per-CPU section"}
 _SIZE = {"type": ["integer", "null"], "description": "bytes; null where unknown"}
-
-
-def _object(**properties: object) -> dict[str, object]:
-    return {
-        "type": "object",
-        "required": list(properties),
-        "properties": properties,
-        "additionalProperties": False,
-    }
-
-
-def _array(items: object) -> dict[str, object]:
-    return {"type": "array", "items": items}
-
-
-_PAIR = _object(
-    row={**_NAME, "description": "id of the pair, for evidence: layout#ROW"},
-    a=_NAME,
-    b=_NAME,
+_PAIR = record(
+    row={**TEXT, "description": "id of the pair, for evidence: layout#ROW"},
+    a=TEXT,
+    b=TEXT,
     a_base_offset=_OFFSET,
     b_base_offset=_OFFSET,
     a_new_offset=_OFFSET,
     b_new_offset=_OFFSET,
-    scheduler={"type": "boolean", "description": "the scheduler's own paths touch both"},
-    functions={**_NAMES, "description": "who touches them, a's first; empty where not known"},
+    scheduler={**FLAG, "description": "the scheduler's own paths touch both"},
+    functions={**TEXTS, "description": "who touches them, a's first; empty where not known"},
 )
-_MOVE = _object(
-    name=_NAME,
+_MOVE = record(
+    name=TEXT,
     base_offset=_OFFSET,
     new_offset=_OFFSET,
-    lost=_NAMES,
-    gained=_NAMES,
-    scheduler={"type": "boolean"},
+    lost=TEXTS,
+    gained=TEXTS,
+    scheduler=FLAG,
 )
-_TENANT = _object(name=_NAME, offset=_OFFSET, size=_SIZE, scheduler={"type": "boolean"})
-_ENTRY = _object(
+_TENANT = record(name=TEXT, offset=_OFFSET, size=_SIZE, scheduler=FLAG)
+_ENTRY = record(
     kind={
         "enum": ["variable", "boundary", "gap"],
         "description": "gap: variables between that are not shown, counted in its name",
     },
     address=_OFFSET,
-    type={"type": "string", "description": "nm's letter: D global, d static; A where unknown"},
-    name=_NAME,
+    type={**TEXT, "description": "nm's letter: D global, d static; A where unknown"},
+    name=TEXT,
     size=_SIZE,
     mark={"enum": ["", "moved", "added", "removed"]},
 )
-_LINE_BYTES = _object(compile_time=_SIZE, hardware=_SIZE)
-_SOURCES = {**_NAMES, "description": "where names come from, then where sizes come from"}
-_COUNTS = _object(
-    variables_base=_COUNT,
-    variables_new=_COUNT,
-    common=_COUNT,
-    lines_base=_COUNT,
-    lines_new=_COUNT,
-    moved=_COUNT,
-    separated=_COUNT,
-    joined=_COUNT,
-    added=_COUNT,
-    removed=_COUNT,
-    mates_changed=_COUNT,
+_LINE_BYTES = record(compile_time=_SIZE, hardware=_SIZE)
+_SOURCES = {**TEXTS, "description": "where names come from, then where sizes come from"}
+_COUNTS = record(
+    variables_base=COUNT,
+    variables_new=COUNT,
+    common=COUNT,
+    lines_base=COUNT,
+    lines_new=COUNT,
+    moved=COUNT,
+    separated=COUNT,
+    joined=COUNT,
+    added=COUNT,
+    removed=COUNT,
+    mates_changed=COUNT,
 )
-_COMPARISON = _object(
-    side=_NAME,
-    line_bytes=_object(
+_COMPARISON = record(
+    side=TEXT,
+    line_bytes=record(
         used={"type": "integer", "minimum": 1},
-        assumed={"type": "boolean"},
+        assumed=FLAG,
         base=_LINE_BYTES,
         new=_LINE_BYTES,
     ),
-    sources=_object(base=_SOURCES, new=_SOURCES),
+    sources=both(_SOURCES),
     counts=_COUNTS,
-    moved=_array(_MOVE),
-    separated=_array(_PAIR),
-    joined=_array(_PAIR),
-    added=_array(_TENANT),
-    removed=_array(_TENANT),
-    slid_lines={**_COUNT, "description": "base's lines that moved with all their tenants"},
-    windows=_array(_object(base=_array(_ENTRY), new=_array(_ENTRY), inserted=_NAMES)),
-    notes={**_NAMES, "description": "what weakens this comparison, one sentence each"},
+    moved=array(_MOVE),
+    separated=array(_PAIR),
+    joined=array(_PAIR),
+    added=array(_TENANT),
+    removed=array(_TENANT),
+    slid_lines={**COUNT, "description": "base's lines that moved with all their tenants"},
+    windows=array(record(base=array(_ENTRY), new=array(_ENTRY), inserted=TEXTS)),
+    notes={**TEXTS, "description": "what weakens this comparison, one sentence each"},
 )
-SCHEMA = _object(comparisons=_array(_COMPARISON), missing=_array(_object(side=_NAME, reason=_NAME)))
+SCHEMA = record(comparisons=array(_COMPARISON), missing=array(record(side=TEXT, reason=TEXT)))
 
 
 @section("layout", version=1, schema=SCHEMA)

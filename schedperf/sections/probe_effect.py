@@ -10,10 +10,10 @@ import pandas as pd
 
 from schedperf.runs import df_run_values
 from schedperf.sections import Absent, Data, section
+from schedperf.sections._schema import NUMBER_OR_NULL
 from schedperf.sides import Side
 from schedperf.stats import KEY, compare_runs, records
 
-NUMBER_OR_NULL = {"type": ["number", "null"]}
 SCHEMA: Mapping[str, object] = {
     "type": "object",
     "required": ["rows"],

@@ -21,6 +21,16 @@ from scipy import stats
 from schedperf.profile import KERNEL, Place, is_idle_routine, is_scheduler_function, shares
 from schedperf.sections import Absent, Data, section
 from schedperf.sections._profile_sources import RunProfile, SideProfiles, load_profiles
+from schedperf.sections._schema import (
+    COUNT,
+    FLAG,
+    NUMBER_OR_NULL,
+    TEXT,
+    TEXTS,
+    array,
+    both,
+    record,
+)
 from schedperf.sides import FIRST_NEW, Side
 from schedperf.stats import welch_difference
 
@@ -34,28 +44,9 @@ SMALLEST_CHANGE_PP = 0.1
 FALSE_DISCOVERY_RATE = 0.05
 
 
-def _object(**properties: object) -> dict[str, object]:
-    return {
-        "type": "object",
-        "required": list(properties),
-        "properties": properties,
-        "additionalProperties": False,
-    }
-
-
-def _array(items: object) -> dict[str, object]:
-    return {"type": "array", "items": items}
-
-
-def _both(schema: object) -> dict[str, object]:
-    return _object(base=schema, new=schema)
-
-
-_TEXT = {"type": "string"}
-_COUNT = {"type": "integer", "minimum": 0}
 _SHARE = {"type": "number", "minimum": 0, "description": "per cent"}
 _POINTS = {
-    "type": ["number", "null"],
+    **NUMBER_OR_NULL,
     "description": "percentage points; null without 2 runs a side",
 }
 _NODES = {
@@ -70,25 +61,25 @@ _RANGE = {
     "maxItems": 2,
     "description": "least and largest share of a node; null where the nodes are not known",
 }
-_ROW = _object(
-    row={**_TEXT, "description": "id of the row, for evidence: profile#ROW"},
-    symbol=_TEXT,
-    dso={**_TEXT, "description": "[kernel], a module in brackets, or a file"},
-    scheduler={"type": "boolean", "description": "a function of kernel/sched"},
-    idle={"type": "boolean", "description": "process 0 waits for work in it"},
+_ROW = record(
+    row={**TEXT, "description": "id of the row, for evidence: profile#ROW"},
+    symbol=TEXT,
+    dso={**TEXT, "description": "[kernel], a module in brackets, or a file"},
+    scheduler={**FLAG, "description": "a function of kernel/sched"},
+    idle={**FLAG, "description": "process 0 waits for work in it"},
     base={**_SHARE, "description": "per cent of all CPUs, idle time included"},
     new={**_SHARE, "description": "per cent of all CPUs, idle time included"},
     change_pp={"type": "number", "description": "new - base in percentage points"},
     ci_low={**_POINTS, "description": "lower end of the 95 % interval of change_pp"},
     ci_high={**_POINTS, "description": "upper end of the 95 % interval of change_pp"},
-    p={"type": ["number", "null"]},
+    p=NUMBER_OR_NULL,
     q={
-        "type": ["number", "null"],
+        **NUMBER_OR_NULL,
         "description": "p after Benjamini and Hochberg's correction over the scheduler's functions "
         "of the point; null for other rows",
     },
     changed={
-        "type": "boolean",
+        **FLAG,
         "description": "a function of kernel/sched whose share changed beyond chance",
     },
     base_nodes=_NODES,
@@ -96,32 +87,32 @@ _ROW = _object(
     base_range=_RANGE,
     new_range=_RANGE,
 )
-_POINT = _object(
-    workload=_TEXT,
-    point=_TEXT,
-    runs=_both({**_COUNT, "minimum": 1}),
-    samples=_both({**_COUNT, "description": "of all runs together"}),
-    lost=_both({**_COUNT, "description": "records that the kernel could not deliver"}),
-    idle=_both({**_SHARE, "description": "idle time, per cent of all CPUs"}),
-    rows=_array(_ROW),
-    symbols={**_COUNT, "description": "how many symbols were sampled on either side"},
+_POINT = record(
+    workload=TEXT,
+    point=TEXT,
+    runs=both({**COUNT, "minimum": 1}),
+    samples=both({**COUNT, "description": "of all runs together"}),
+    lost=both({**COUNT, "description": "records that the kernel could not deliver"}),
+    idle=both({**_SHARE, "description": "idle time, per cent of all CPUs"}),
+    rows=array(_ROW),
+    symbols={**COUNT, "description": "how many symbols were sampled on either side"},
 )
-_EVENT = _object(
-    event=_TEXT,
-    clock=_both({"type": ["string", "null"], "description": "what makes a sample due"}),
-    blind=_both(
+_EVENT = record(
+    event=TEXT,
+    clock=both({"type": ["string", "null"], "description": "what makes a sample due"}),
+    blind=both(
         {
             "type": ["boolean", "null"],
             "description": "code that runs with interrupts off cannot be sampled; null: not known",
         }
     ),
-    blind_reason=_both(_TEXT),
-    points=_array(_POINT),
+    blind_reason=both(TEXT),
+    points=array(_POINT),
 )
-SCHEMA = _object(
-    comparisons=_array(_object(side=_TEXT, events=_array(_EVENT), notes=_array(_TEXT))),
-    missing=_array(
-        _object(side=_TEXT, reason={**_TEXT, "description": "why, with the side's name in front"})
+SCHEMA = record(
+    comparisons=array(record(side=TEXT, events=array(_EVENT), notes=TEXTS)),
+    missing=array(
+        record(side=TEXT, reason={**TEXT, "description": "why, with the side's name in front"})
     ),
 )
 

@@ -13,7 +13,7 @@ import pytest
 
 from schedperf_collectors._base import Capture
 from schedperf_collectors._perf import PerfFailed
-from schedperf_collectors._perf_attr import TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT, Attr
+from schedperf_collectors._perf_data import TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT, Event
 from schedperf_collectors._system import System
 from schedperf_collectors.perf_profile import blindness, perf_profile
 
@@ -33,10 +33,10 @@ def profile(capture: Capture, seconds: float = 0.3) -> Any:
     return json.loads((capture.folder / "perf_profile.json").read_text())
 
 
-def attr(kind: int, config: int) -> Attr:
-    return Attr(
-        type=kind, config=config, name="", period=None, frequency=999, precise_ip=0, clockid=None,
-        opened=2,
+def event(kind: int) -> Event:
+    return Event(
+        name="e", type=kind, config=0, rate=999, by_frequency=True, sample_type=0,
+        read_format=0, precise_ip=0, clockid=None, ids=(1, 2),
     )  # fmt: skip
 
 
@@ -150,6 +150,6 @@ def test_blindness_follows_from_how_the_event_interrupts(
     kind: int,
     expected: tuple[bool | None, bool | None],
 ) -> None:
-    nmi, blind, reason = blindness(attr(kind, 0), make_system(files, machine))
+    nmi, blind, reason = blindness(event(kind), make_system(files, machine))
     assert (nmi, blind) == expected
     assert reason

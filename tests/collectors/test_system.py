@@ -74,7 +74,9 @@ def test_cpu_lists_are_parsed(text: str, cpus: list[int]) -> None:
     assert parse_cpu_list(text) == cpus
 
 
-@pytest.mark.parametrize("text", ["x", "-1", "0-", "0-99999999", "1;2", "0-999999"])
+@pytest.mark.parametrize(
+    "text", ["x", "-1", "0-", "3-1", "0-99999999", "1;2", "0-999999", "0-65535," * 3]
+)
 def test_what_is_no_cpu_list_is_refused(text: str) -> None:
     with pytest.raises(Unavailable, match="not a list of cpus"):
         parse_cpu_list(text)

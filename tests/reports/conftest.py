@@ -91,7 +91,7 @@ def _make_row(**changes: Any) -> Row:
         "q": 3.6e-7,
         "margin": 0.03,
         "verdict": "regression",
-        "reason": "worse: +37.2 % (95 % interval +35 % to +39.5 %, q = 3.6e-07, n = 5 + 5)",
+        "reason": "worse: +37.2 % (95 % interval +35 % to +39.5 %, q = 3.6e-07, 5+5 runs)",
         "method": "Welch t on logs",
         "caveats": (caveat("one-boot", side="base"),),
     } | changes
@@ -118,8 +118,8 @@ def _make_rows() -> tuple[Row, ...]:
         _make_row(
             point="groups=16", base=2.417, ratio=1.046, verdict="inconclusive", q=0.084,
             ci_low=0.990, ci_high=1.105,
-            reason="+4.6 % (95 % interval -1 % to +10.5 %, q = 0.084, n = 5 + 5): "
-            "neither a change nor inside the margin of ±3 %",
+            reason="+4.6 % (95 % interval -1 % to +10.5 %, q = 0.084, 5+5 runs): "
+            "no significant change, and not shown equal within ±3 %",
         ),
         _make_row(
             **pipe, metric="sched/pipe time per operation", base=7.21e-6, ratio=0.962,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison, Row, SideSummary
+from schedperf.model import Comparison, Overall, Row, SideSummary
 from schedperf_reports._interval_plot import MOST_LINES, choose_ticks
 from schedperf_reports.blocks import Block, Figure, Items, Table, Text
 from schedperf_reports.sections.benchmarks import benchmarks
@@ -24,8 +24,8 @@ def texts(table: Table) -> list[list[str]]:
 def test_each_family_has_its_table(make_comparison: Make) -> None:
     captions = [table.caption for table in of_kind(make_comparison(), Table)]
     assert captions == [
-        "primary results",
-        "secondary results, which decide nothing",
+        "primary results; v lower is better",
+        "secondary results, which decide nothing; ^ higher is better",
         "each run's value, 5 results",
     ]
 
@@ -82,7 +82,10 @@ def test_each_new_side_has_its_table(
         rows=(make_row(side="new"), make_row(side="new2")),
     )
     captions = [table.caption for table in of_kind(comparison, Table)][:2]
-    assert captions == ["new: primary results", "new2: primary results"]
+    assert captions == [
+        "new: primary results; v lower is better",
+        "new2: primary results; v lower is better",
+    ]
 
 
 def test_commands_tell_equal_metrics_apart(make_comparison: Make, make_row: MakeRow) -> None:
@@ -95,19 +98,30 @@ def test_commands_tell_equal_metrics_apart(make_comparison: Make, make_row: Make
     assert names[::3] == ["hackbench time (hackbench -p)", "hackbench time (hackbench -T)"]
 
 
+def test_a_reason_that_is_the_headline_is_not_said_again(
+    make_comparison: Make, make_row: MakeRow
+) -> None:
+    row = make_row(verdict="inconclusive", reason="too noisy")
+    overall = Overall(verdict="inconclusive", reason=f"{row.metric}: too noisy", exit_status=0)
+    assert not of_kind(make_comparison(rows=(row,), overall=overall), Items)
+    other = make_row(verdict="inconclusive", reason="too few runs")
+    [items] = of_kind(make_comparison(rows=(row, other), overall=overall), Items)
+    assert len(items.items) == 2
+
+
 def test_figures_say_which_way_is_worse(make_comparison: Make) -> None:
     captions = [figure.caption for figure in of_kind(make_comparison(), Figure)]
     assert captions == [
         (
-            "4 primary results: 1 regression, 1 improvement, 1 no-change, 1 inconclusive. "
-            "Bars are 95 % intervals, right is worse, the shaded band is no change"
+            "4 primary results: 1 regression, 1 improvement, 1 no-change, 1 inconclusive; "
+            "bars are 95 % intervals, right is worse, the shaded band is no change"
         ),
-        "Each run against the mean of base, right is worse",
+        "each run against the mean of base, right is worse",
         (
-            "1 secondary result: 1 improvement. "
-            "Bars are 95 % intervals, left is worse, the shaded band is no change"
+            "1 secondary result: 1 improvement; "
+            "bars are 95 % intervals, left is worse, the shaded band is no change"
         ),
-        "Each run against the mean of base, left is worse",
+        "each run against the mean of base, left is worse",
     ]
 
 

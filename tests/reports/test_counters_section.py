@@ -78,10 +78,10 @@ def test_each_workload_point_and_side_has_its_table(describe: Describe) -> None:
     rows = [row(), row(point="groups=16"), row(side="new2"), row(workload="sleep 1", point="")]
     captions = [block.caption for block in describe(*rows) if isinstance(block, Table)]
     assert captions == [
-        "Events counted in a run of hackbench -g {groups} at groups=4, base against new",
-        "Events counted in a run of hackbench -g {groups} at groups=16, base against new",
-        "Events counted in a run of hackbench -g {groups} at groups=4, base against new2",
-        "Events counted in a run of sleep 1, base against new",
+        "hackbench -g {groups} at groups=4: events in a run, base against new",
+        "hackbench -g {groups} at groups=16: events in a run, base against new",
+        "hackbench -g {groups} at groups=4: events in a run, base against new2",
+        "sleep 1: events in a run, base against new",
     ]
 
 
@@ -101,7 +101,7 @@ def test_events_that_could_not_be_counted_share_one_sentence_a_reason(describe: 
         for event in ("cycles", "instructions")
     ]
     said = [block.text for block in describe(row(), not_counted=entries) if isinstance(block, Text)]
-    assert "Not counted in base (perf says: not supported): cycles, instructions." in said
+    assert "not counted in base (perf says: not supported): cycles, instructions" in said
 
 
 def test_notes_are_warnings_and_few(describe: Describe) -> None:
@@ -114,10 +114,10 @@ def test_notes_are_warnings_and_few(describe: Describe) -> None:
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ({}, "Counters: not analysed."),
+        ({}, "not analysed"),
         (
             {"counters": Section(schema="s", status="absent", reason="no perf_stat", data=None)},
-            "Counters: no perf_stat.",
+            "no perf_stat",
         ),
     ],
 )

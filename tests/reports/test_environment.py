@@ -74,7 +74,26 @@ def test_a_result_without_weakness_says_so_and_names_its_methods(
     blocks = list(caveats(make_comparison(rows=(make_row(caveats=()),), caveats=())))
     assert blocks[0] == Text(text="nothing is known that weakens this result")
     assert isinstance(blocks[1], Text)
-    assert "test: Welch t on logs; no-change means inside the margin of ±3 %" in blocks[1].text
+    assert "test: Welch t on logs; no-change: the 90 % interval lies within ±3 %" in blocks[1].text
+
+
+def test_what_weakens_both_sides_is_one_caveat(make_comparison: Make) -> None:
+    both = tuple(caveat("one-boot", side=side) for side in ("base", "new"))
+    [items] = [
+        block
+        for block in caveats(make_comparison(rows=(), caveats=both))
+        if isinstance(block, Items)
+    ]
+    assert [item.text for item in items.items] == [caveat("one-boot", side="base and new").text]
+
+
+def test_what_all_findings_rest_on_is_said_once(make_comparison: Make) -> None:
+    first, *_ = make_comparison().findings
+    items, shared = findings(make_comparison(findings=(first, first)))
+    assert isinstance(items, Items)
+    assert [item.detail for item in items.items] == ["", ""]
+    assert isinstance(shared, Text)
+    assert shared.text == ("each of them: 1 build a side; co-occurs; not shown to cause the change")
 
 
 def test_findings_name_their_evidence_and_attribution(make_comparison: Make) -> None:

@@ -118,12 +118,13 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes(describe: Describe) -
             "update_cfs_group",
             "8.50",
             "16.25",
-            "+7.75 [+7.00..+8.50]",
+            "+7.75",
+            "+7.00..+8.50",
             "7.73 % - 13.15 %",
             "12.68 % - 20.22 %",
             "[kernel]",
         ],
-        ["default_idle (idle)", "8.50", "16.25", "+7.75", "0.00 %", "-", "[kernel]"],
+        ["default_idle (idle)", "8.50", "16.25", "+7.75", "-", "0.00 %", "-", "[kernel]"],
     ]
     assert table.anchors == ("update_cfs_group", "default_idle")
     assert table.caption == (
@@ -147,11 +148,33 @@ def test_without_a_change_or_with_one_node_there_is_no_second_table(describe: De
     assert len(tables(describe(data))) == 1
 
 
+def test_one_node_has_no_ranges(describe: Describe) -> None:
+    data = changed()
+    for row in data["comparisons"][0]["events"][0]["points"][0]["rows"]:
+        for side in ("base", "new"):
+            row[f"{side}_nodes"], row[f"{side}_range"] = {"0": 12.0}, [12.0, 12.0]
+    blocks = describe(data)
+    [table] = tables(blocks)
+    assert [column.title for column in table.columns][-3:] == [
+        "change, pp",
+        "95 % interval",
+        "object",
+    ]
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert not any(text.startswith("by node: ") for text in texts(blocks))
+
+
+def test_what_both_sides_note_is_said_once(describe: Describe) -> None:
+    data = changed()
+    data["comparisons"][0]["notes"] = ["base: the copy is partial", "new: the copy is partial"]
+    assert texts(describe(data))[-1] == "base and new: the copy is partial"
+
+
 def test_denominators_and_notes_are_stated(describe: Describe) -> None:
     blocks = describe(DATA)
-    denominators, note = [block for block in blocks if isinstance(block, Text)][-2:]
-    assert "idle time included, as in perf report --no-children" in denominators.text
-    assert "that node's own samples without idle time" in denominators.text
+    denominators, nodes, note = [block for block in blocks if isinstance(block, Text)][-3:]
+    assert "idle included, as in perf report --no-children" in denominators.text
+    assert "that node's own samples without idle" in nodes.text
     assert (denominators.tone, note.tone) == ("muted", "muted")
     assert note.text == "base: the copy is partial"
 
@@ -166,17 +189,15 @@ def test_a_blind_event_is_a_warning_in_front_of_everything(describe: Describe) -
     first = describe(data)[0]
     assert isinstance(first, Text)
     assert first.tone == "warning"
-    assert first.text.startswith(
-        "recorded with cpu-clock, which is blind to most of the scheduler: "
-    )
-    assert f": {reason}. That update_cfs_group, " in first.text
-    assert first.text.endswith("are not in the table proves nothing")
+    assert first.text.startswith("recorded with cpu-clock, blind to most of the scheduler: ")
+    assert f": {reason}; that update_cfs_group, " in first.text
+    assert first.text.endswith("are missing below proves nothing")
 
 
 @pytest.mark.parametrize(
     ("blind", "start"),
     [
-        ({"base": False, "new": True}, "new was recorded with cycles, which is blind to most of"),
+        ({"base": False, "new": True}, "new was recorded with cycles, blind to most of"),
         ({"base": None, "new": False}, "base was recorded with cycles, and whether that sees"),
         ({"base": None, "new": None}, "recorded with cycles, and whether that sees"),
     ],
@@ -221,10 +242,10 @@ def test_missing_sides_are_named_and_so_are_several(
 @pytest.mark.parametrize(
     ("section", "text"),
     [
-        (None, "no hot symbols: they were not analysed"),
+        (None, "not analysed"),
         (
             Section(schema="", status="absent", reason="no perf", data=None),
-            "no hot symbols: no perf",
+            "no perf",
         ),
     ],
 )

@@ -211,8 +211,8 @@ def test_a_name_too_long_for_its_half_ends_visibly() -> None:
 def test_items_are_numbered_and_name_their_evidence() -> None:
     items = Items(
         items=(
-            Item(text="first", detail="5+5 runs", evidence=("layout#a+b", "layout#a+c")),
-            Item(text="second"),
+            Item(text="first", detail="5+5 runs", evidence=("Counters", "Counters")),
+            Item(text="second", evidence=("Benchmarks",)),
             Item(text="third"),
         ),
         ordered=True,
@@ -220,10 +220,23 @@ def test_items_are_numbered_and_name_their_evidence() -> None:
     )
     assert draw_blocks(items) == [
         "  1. first",
-        "     5+5 runs; see layout",
-        "  2. second",
+        "     5+5 runs; see Counters",
+        "  2. second [see Benchmarks]",
         "  … 1 more, see --html or --json",
     ]
+
+
+def test_evidence_is_named_as_its_section_is_headed(make_comparison: Make) -> None:
+    lines = " ".join(draw(make_comparison()).split())
+    assert "not shown to cause the change; see Per-CPU layout 2. hackbench" in lines
+
+
+def test_a_section_of_one_paragraph_is_one_line() -> None:
+    one = write_text(draw_section([Text(text="not analysed")], "Counters", 78), 78, colour=False)
+    assert one == "Counters: not analysed\n"
+    blocks = [Text(text="one"), Text(text="two")]
+    two = write_text(draw_section(blocks, "Counters", 78), 78, colour=False)
+    assert two == "Counters\n  one\n  two\n"
 
 
 def test_a_figure_leaves_no_gap() -> None:

@@ -73,9 +73,9 @@ def test_narrow_intervals_have_a_second_digit() -> None:
 
 
 def test_intervals_in_sentences_have_signs_only_where_they_hold_no_change() -> None:
-    assert format_size_interval(1.35, 1.395) == "35.0 % .. 39.5 %"
-    assert format_size_interval(0.846, 0.879) == "12.1 % .. 15.4 %"
-    assert format_size_interval(0.99, 1.098) == "-1.0 % .. +9.8 %"
+    assert format_size_interval(1.35, 1.395) == "35.0 % to 39.5 %"
+    assert format_size_interval(0.846, 0.879) == "12.1 % to 15.4 %"
+    assert format_size_interval(0.99, 1.098) == "-1.0 % to +9.8 %"
 
 
 def test_texts_are_cut_visibly_and_keep_their_blanks() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from schedperf.model import Comparability, Comparison, Difference, Overall, Row, SideSummary
-from schedperf_reports._words import describe_change, side_letter
+from schedperf_reports._words import describe_change, merge_sides, side_letter
 from schedperf_reports.blocks import Block, Headline, Table, Text
 from schedperf_reports.sections.verdict import verdict
 
@@ -34,7 +34,7 @@ def test_a_regression_is_one_sentence_with_number_interval_and_n(make_comparison
     assert headline(make_comparison()) == Headline(
         word="regression",
         text="hackbench time at groups=4 is 37.2 % slower "
-        "(95 % interval 35.0 % .. 39.5 %, n = 5 + 5)",
+        "(95 % interval 35.0 % to 39.5 %, 5+5 runs)",
         tone="bad",
     )
 
@@ -75,9 +75,9 @@ def test_equal_bundles_are_called_the_same_data(
         ({"ratio": 0.8, "unit": "1/s", "better": "higher"}, "20.0 % lower, which is worse"),
         ({"ratio": 1.2, "unit": "1/s", "better": "higher"}, "20.0 % higher, which is better"),
         ({"ratio": 1.2, "unit": "B", "better": "lower"}, "20.0 % higher, which is worse"),
-        ({"ratio": 1.2, "ci_low": None}, "20.0 % slower (n = 5 + 5)"),
-        ({"ratio": None, "base": 0.0, "new": 0.004}, "0 before and 4 ms after (n = 5 + 5)"),
-        ({"ratio": None, "base": None, "new": 4.0}, "- before and 4 s after (n = 5 + 5)"),
+        ({"ratio": 1.2, "ci_low": None}, "20.0 % slower (5+5 runs)"),
+        ({"ratio": None, "base": 0.0, "new": 0.004}, "0 before and 4 ms after (5+5 runs)"),
+        ({"ratio": None, "base": None, "new": 4.0}, "- before and 4 s after (5+5 runs)"),
     ],
 )
 def test_words_know_the_direction(make_row: MakeRow, changes: dict[str, Any], words: str) -> None:
@@ -112,6 +112,43 @@ def test_the_sides_are_listed_with_what_a_reader_must_know(
     assert ["machine", "Example CPU 9000, 4 CPUs, 2 nodes", "CPU not known"] in listed
     runs = "5 clean + 5 instrumented + 2 failed, 2 boots; recording did not finish"
     assert ["runs", "5 clean + 5 instrumented, 1 boot", runs] in listed
+
+
+def test_what_is_equal_is_not_said_twice(make_comparison: Make) -> None:
+    listed = tables(list(verdict(make_comparison())))[0]
+    assert ["machine", "Example CPU 9000, 4 CPUs, 2 nodes", "same"] in listed
+    assert "label" not in [row[0] for row in listed]
+
+
+def test_one_result_is_counted_by_the_headline_alone(
+    make_comparison: Make, make_row: MakeRow
+) -> None:
+    def counts(*rows: Row) -> list[str]:
+        blocks = verdict(make_comparison(rows=rows))
+        found = [block.text for block in blocks if isinstance(block, Text)]
+        return [text for text in found if "primary result" in text]
+
+    assert counts(make_row()) == []
+    assert counts(make_row(), make_row()) == ["2 primary results: 2 regression"]
+
+
+@pytest.mark.parametrize(
+    ("notes", "merged"),
+    [
+        (["x of base: y", "x of new: y", "x of new2: z"], ["x of base and new: y", "x of new2: z"]),
+        (
+            ["base.tar is damaged", "new.tar is damaged"],
+            ["base.tar is damaged", "new.tar is damaged"],
+        ),
+        (["/a/base/x fails", "/a/new/x fails"], ["/a/base/x fails", "/a/new/x fails"]),
+        (["nothing", "nothing"], ["nothing"]),
+        ([], []),
+    ],
+)
+def test_notes_that_differ_in_the_side_alone_are_merged(
+    notes: list[str], merged: list[str]
+) -> None:
+    assert merge_sides(notes) == merged
 
 
 def make_difference(severity: Any, path: str, base: object = 1, new: object = 2) -> Difference:

@@ -1,6 +1,6 @@
 """schedperf.compare: from bundles to the record, whatever state they are in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,8 @@ import pytest
 from schedperf.bundle import open_bundle
 from schedperf.caveats import caveat
 from schedperf.compare import CompareOptions, analyse_sides, compare
-from schedperf.model import SCHEMA, Comparison, Section
+from schedperf.findings import FindingPlugin, Rule, all_rules, find_all
+from schedperf.model import SCHEMA, Comparison, Finding, Section
 from schedperf.sections import Data, SectionPlugin
 from schedperf.sides import Side
 
@@ -241,6 +242,45 @@ class TestCaveats:
         cut = {"complete": False, "incomplete_reason": "interrupted after 5 of 20 runs"}
         found = compared({"runs": runs(*TIMES)}, {"runs": slower(), "manifest": cut})
         assert caveat("incomplete", side="new", reason=cut["incomplete_reason"]) in found.caveats
+
+
+class TestFindings:
+    @staticmethod
+    def rule(find: Rule, *, needs: tuple[str, ...] = ()) -> FindingPlugin:
+        return FindingPlugin(name="broken", needs=needs, find=find)
+
+    @staticmethod
+    def found(value: float) -> Finding:
+        return Finding(
+            id="x#1", side="new", claim="so it is", metric="m", value=value, ci=None, unit="s",
+            better=None, n=(1, 1), evidence=("x",), replication="1+1 runs", attribution="co-occurs",
+        )  # fmt: skip
+
+    def test_a_rule_that_crashes_costs_its_own_findings_only(self) -> None:
+        def crash(_sections: Mapping[str, Section]) -> Iterator[Finding]:
+            yield self.found(1.0)
+            raise KeyError("changed")
+
+        good = self.rule(lambda _: iter([self.found(2.0)]))
+        findings, caveats = find_all([self.rule(crash), good], {})
+        assert [one.value for one in findings] == [2.0]
+        assert [one.text for one in caveats] == [
+            "the finding rule broken failed, so what it would say is missing: KeyError: 'changed'"
+        ]
+
+    def test_a_number_that_json_cannot_hold_is_a_crash(self) -> None:
+        rule = self.rule(lambda _: iter([self.found(float("nan"))]))
+        findings, caveats = find_all([rule], {})
+        assert (findings, len(caveats)) == ((), 1)
+
+    def test_a_rule_without_its_section_is_not_asked(self) -> None:
+        rule = self.rule(lambda _: iter([self.found(1.0)]), needs=("layout",))
+        absent = Section(schema="x/1", status="absent", reason="none", data=None)
+        assert find_all([rule], {"layout": absent}) == ((), ())
+
+    def test_every_rule_of_the_package_is_applied(self, compared: Compare) -> None:
+        assert {"hotter_symbols", "separated_pairs"} <= all_rules().keys()
+        assert "failed-finding" not in codes(compared({"runs": runs(*TIMES)}, {"runs": slower()}))
 
 
 class TestSections:

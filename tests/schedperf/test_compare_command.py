@@ -88,6 +88,16 @@ def test_a_difference_can_be_allowed(
     assert main(["compare", base, other, "--json", "-", *allowed]) == 0
 
 
+def test_an_allowed_field_that_no_bundle_has_is_a_warning(
+    base: str, slower: str, capsys: Capture
+) -> None:
+    allowed = ["--allow", "cpu.microcod", "--allow", "cpu", "--allow", "cpu.microcode"]
+    assert main(["compare", base, slower, *allowed]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("schedperf: warning: --allow cpu.microcod: no bundle has such a field")
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize(("text", "margin"), [("5%", 0.05), ("0.02", 0.02), ("1.5 %", 0.015)])
 def test_the_margin_is_a_percentage_or_a_fraction(
     base: str, slower: str, text: str, margin: float, capsys: Capture
@@ -100,8 +110,8 @@ def test_the_margin_is_a_percentage_or_a_fraction(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "0 bundles given"),
-        (["base.tar"], "1 bundles given"),
+        ([], "got 0 of the two bundles"),
+        (["base.tar"], "got 1 of the two bundles"),
         (["a.tar", "b.tar", "--format", "pdf"], "no format 'pdf'; there is"),
         (["a.tar", "b.tar", "--json", "-", "--html", "-"], "stdout can hold one format"),
         (["a.tar", "b.tar", "--margin", "much"], "'much' is not a percentage"),

@@ -108,5 +108,5 @@ def test_a_caveat_says_itself(make_bundle: MakeBundle, tmp_path: Path) -> None:
     assert record["caveats"][0] == {
         "code": "one-boot",
         "numbers": {"side": "base"},
-        "text": "this boot only: base has one boot, so boot-to-boot variance cannot be seen",
+        "text": "this boot only: one boot in base, so boot-to-boot variance cannot be seen",
     }

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedperf.captures._symbol_table import MOST_LINES
 from schedperf.captures.kernel_symbols import address_of, parse_kernel_symbols
 from schedperf.errors import InputError
 
@@ -122,3 +123,8 @@ class TestOrder:
         address = data.draw(st.sampled_from([int(line[:16], 16) for line in lines]))
         offset = data.draw(st.integers(-16, 0x3000))
         assert symbols.find(address + offset) == plain.find(address + offset)
+
+
+def test_a_table_of_more_lines_than_any_kernel_has_is_refused() -> None:
+    with pytest.raises(InputError, match=f"^kallsyms: [0-9]+ lines, more than {MOST_LINES}"):
+        parse_kernel_symbols(KALLSYMS + "\n" * MOST_LINES, "kallsyms")

@@ -1,6 +1,5 @@
 import gzip
 import os
-import platform
 import re
 import struct
 import subprocess
@@ -262,12 +261,13 @@ def test_a_partial_copy_is_read_to_its_end_with_a_note(make_perf_data: MakePerfD
 
 
 def test_a_damaged_feature_section_costs_a_note(make_perf_data: MakePerfData) -> None:
-    data = make_perf_data([{"ip": IP}], features={3: struct.pack("<I", 99), 14: b""})
+    data = make_perf_data([{"ip": IP}], features={2: b"\0" * 9, 12: b"", 14: b""})
     recording = read_perf_data(data, "perf.data")
-    assert recording.features.hostname is None
-    assert [note[:29] for note in recording.notes] == [
-        "header section 3 is damaged: ",
-        "header section 14 is damaged:",
+    assert recording.features.kernel_build_id is None
+    assert recording.events[0].event.name == "cycles"
+    assert [note.partition(" is damaged: ")[0] for note in recording.notes] == [
+        "header section 12",
+        "header section 14",
     ]
 
 
@@ -275,7 +275,13 @@ def test_a_damaged_feature_section_costs_a_note(make_perf_data: MakePerfData) ->
 def test_impossible_lists_of_cpus_cost_a_note(make_perf_data: MakePerfData, cpus: str) -> None:
     recording = read_perf_data(make_perf_data([{"ip": IP}], nodes={0: cpus}), "perf.data")
     assert recording.features.node_of_cpu == {}
-    assert "not a list of CPUs" in recording.notes[0] or "invalid literal" in recording.notes[0]
+    assert "not a list of cpus" in recording.notes[0]
+
+
+def test_an_absurd_number_of_nodes_costs_a_note(make_perf_data: MakePerfData) -> None:
+    nodes = struct.pack("<I", 1 << 31)
+    recording = read_perf_data(make_perf_data([{"ip": IP}], features={14: nodes}), "perf.data")
+    assert recording.notes[0].endswith(f"{1 << 31} nodes; record it again")
 
 
 def test_nodes_that_share_cpus_cost_a_note(make_perf_data: MakePerfData) -> None:
@@ -347,18 +353,7 @@ def test_a_real_recording_has_the_samples_that_perf_script_prints(recorded: Any)
 def test_a_real_recording_knows_its_machine(recorded: Any) -> None:
     recording = read_perf_data(recorded.path.read_bytes(), "perf.data")
     features = recording.features
-    assert (features.hostname, features.os_release, features.arch) == (
-        platform.node(),
-        platform.release(),
-        platform.machine(),
-    )
-    assert features.cpus_online == os.sysconf("SC_NPROCESSORS_ONLN")
-    assert features.cpus_available is not None
-    assert features.cpus_available >= features.cpus_online
-    assert features.command[-5:] == ("hackbench", "-l", "200", "-g", "1")
-    assert features.line_bytes in {32, 64, 128, 256}
-    assert len(features.node_of_cpu) == features.cpus_online
-    assert features.perf_version is not None
+    assert len(features.node_of_cpu) == os.sysconf("SC_NPROCESSORS_ONLN")
     assert re.fullmatch("[0-9a-f]{40}", features.kernel_build_id or "")
     assert recording.kernel is not None
     assert f"{recording.kernel.address:x} T {recording.kernel.symbol}" in recorded.kallsyms

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schedperf._records import parse_host, parse_manifest
 from schedperf.bundle import open_bundle
 from schedperf.errors import BundleError
 
@@ -134,6 +135,45 @@ def test_a_record_of_more_bytes_than_its_limit_is_refused(
     del members[MANIFEST]
     with pytest.raises(BundleError, match="host.json has 8388609 bytes; at most 8388608 are read"):
         open_bundle(make_tar(tmp_path / "b.tar", members.items()))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "most"),
+    [
+        ("points", [""] * 1_000_000, "100000 strings"),
+        ("treatment", ["sched.hz"] * 1001, "1000 strings"),
+        (
+            "metric",
+            [{"name": "n", "unit": "s", "better": "lower", "regex": "x"}] * 101,
+            "100 rules",
+        ),
+    ],
+)
+def test_lists_that_nobody_gave_are_refused(
+    key: str, value: object, most: str, make_members: MakeMembers
+) -> None:
+    content = changed(make_members(manifest={})[MANIFEST], **{key: value})
+    with pytest.raises(BundleError, match=f"^m: {key} is .*; it must be at most {most}$"):
+        parse_manifest(content, "m")
+
+
+def test_a_host_json_of_more_values_than_any_machine_has_is_refused(
+    tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar
+) -> None:
+    members = make_members(manifest=None)
+    members[HOST] = json.dumps({"cpu": {str(key): key for key in range(10_001)}}).encode()
+    with pytest.raises(BundleError, match="10001 values, more than 10000; record it again"):
+        open_bundle(make_tar(tmp_path / "b.tar", members.items()))
+
+
+@pytest.mark.parametrize(
+    ("group", "key", "value"), [("topology", "nodes", 7), ("cpu", "mitigations", "off")]
+)
+def test_a_host_json_of_another_shape_is_refused(group: str, key: str, value: object) -> None:
+    content = json.dumps({group: {key: value}}).encode()
+    with pytest.raises(BundleError, match=f"^h: {group}: {key} is .*; it must be an object$"):
+        parse_host(content, "h")
+    parse_host(json.dumps({group: {key: None}}).encode(), "h")
 
 
 JSON_VALUES = st.recursive(

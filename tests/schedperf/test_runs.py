@@ -107,6 +107,15 @@ def test_what_cannot_be_read_is_counted_with_the_first_example(read: Read) -> No
     ]
 
 
+def test_a_run_of_more_metrics_than_any_benchmark_has_is_no_result(read: Read) -> None:
+    table = "stress-ng: info:  [1] stressor  bogo ops real time  usr time  sys time\n" + "".join(
+        f"stress-ng: info:  [1] s{number} 1 1.0 1.0 1.0 1.0 1.0\n" for number in range(700)
+    )
+    found = read(runs=[{"stdout": table}])
+    assert len(found.table) == 0
+    assert "2100 metrics, more than 2000" in found.caveats[0].text
+
+
 def test_bytes_that_are_no_text_do_no_harm(read: Read) -> None:
     noise = bytes(range(256)) * 100
     found = read(runs=[{"stdout": noise + f"\n{HEADER}Time: 0.500\n".encode()}])

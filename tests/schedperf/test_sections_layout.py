@@ -206,6 +206,17 @@ def test_the_line_size_comes_from_the_capture_or_is_assumed_aloud(
     assert (found["notes"] == []) if note is None else any(note in text for text in found["notes"])
 
 
+def test_a_source_that_another_one_replaces_asks_for_no_remedy(
+    compare: Compare, make_btf: Callable[..., bytes]
+) -> None:
+    btf = make_btf([("sd_llc_id", 0x40, 4, 1), ("root_cpuacct_cpuusage", 0x08, 8, 0)])
+    side = {"kallsyms": "0000000000000000 T _text\n", "btf": btf, "layout.json": LINE_64}
+    (found,) = compare(side, side)["comparisons"]
+    assert found["sources"]["base"] == ["BTF"]
+    assert [note for note in found["notes"] if note.startswith("kallsyms of base: ")]
+    assert not [note for note in found["notes"] if "; use" in note]
+
+
 def test_boots_that_disagree_are_named_and_the_first_is_shown(compare: Compare) -> None:
     two_boots = {
         **maps(BASE),

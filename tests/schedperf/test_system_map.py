@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedperf.captures._symbol_table import MOST_LINES
 from schedperf.captures.system_map import PercpuSymbol, parse_percpu_symbols
 from schedperf.errors import InputError
 
@@ -163,3 +164,8 @@ def test_system_maps_of_other_times_are_read_or_refused() -> None:
         assert len(parse_percpu_symbols(text, name).symbols) == variables
     with pytest.raises(InputError, match="the kernel is not SMP"):
         offsets((folder / "System.map-x86_64-up-stali").read_bytes())
+
+
+def test_a_table_of_more_lines_than_any_kernel_has_is_refused() -> None:
+    with pytest.raises(InputError, match=f"^map: [0-9]+ lines, more than {MOST_LINES}"):
+        parse_percpu_symbols(ZERO_BASED + b"\n" * MOST_LINES, "map")

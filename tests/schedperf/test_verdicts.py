@@ -72,7 +72,7 @@ class TestDecide:
 
     def test_the_reason_has_the_numbers(self) -> None:
         reason = decide(evidence(), side="new", margin=MARGIN)[1]
-        assert reason == "worse: +5 % (95 % interval +4 % to +6 %, q = 0.001, n = 5 + 5)"
+        assert reason == "worse: +5 % (95 % interval +4 % to +6 %, q = 0.001, 5+5 runs)"
 
     def test_the_side_without_values_is_named(self) -> None:
         found = decide(evidence(n_new=0), side="new3", margin=MARGIN)

@@ -13,11 +13,12 @@ from schedperf_reports._units import (
     scale_for,
 )
 from schedperf_reports._words import (
-    DIRECTION_LEGEND,
     DIRECTIONS,
     VERDICT_TONES,
     count_of,
     count_verdicts,
+    describe_verdict,
+    legend_of,
     name_rows,
 )
 from schedperf_reports.blocks import (
@@ -73,23 +74,23 @@ def benchmarks(comparison: Comparison) -> Iterator[Block]:
             ]
             if lines:
                 title = f"{side}: {words}" if several else words
-                yield from _describe_family(lines, title, comparison.sweeps)
-    yield Text(text=DIRECTION_LEGEND, tone="muted")
+                yield _results_table(lines, title, comparison.sweeps)
+                yield from _undecided(lines, describe_verdict(comparison))
+                for better in ("lower", "higher"):
+                    yield from _draw([line for line in lines if line[1].better == better])
     yield _runs_table(list(zip(names.values(), comparison.rows, strict=True)))
 
 
-def _describe_family(lines: Sequence[Line], title: str, sweeps: Sequence[Sweep]) -> Iterator[Block]:
-    yield _results_table(lines, title, sweeps)
+def _undecided(lines: Sequence[Line], headline: str) -> Iterator[Block]:
     undecided = [line for line in lines if line[1].verdict in ("inconclusive", "invalid")]
-    if undecided:
+    is_told = len(undecided) == 1 and undecided[0][1].reason in headline
+    if undecided and not is_told:
         yield Items(
             items=tuple(
                 Item(text=f"{name}: {row.verdict}: {row.reason}") for name, row in undecided
             ),
             limit=MOST_REASONS,
         )
-    for better in ("lower", "higher"):
-        yield from _draw([line for line in lines if line[1].better == better])
 
 
 def _results_table(lines: Sequence[Line], title: str, sweeps: Sequence[Sweep]) -> Table:
@@ -103,7 +104,8 @@ def _results_table(lines: Sequence[Line], title: str, sweeps: Sequence[Sweep]) -
         swept = [one for one in sweeps if (one.side, one.workload, one.metric) == key]
         heading = f"{metric} ({workload})" if many[metric] > 1 else metric
         rows += _group_rows(heading, members, swept)
-    return Table(caption=title, columns=COLUMNS, rows=tuple(rows), limit=MOST_ROWS)
+    legend = legend_of([row for _, row in lines])
+    return Table(caption=f"{title}; {legend}", columns=COLUMNS, rows=tuple(rows), limit=MOST_ROWS)
 
 
 def _group_rows(
@@ -161,11 +163,11 @@ def _draw(lines: Sequence[Line]) -> Iterator[Block]:
     worse = "right" if rows[0].better == "lower" else "left"
     counts = count_verdicts(rows, rows[0].family)
     yield draw_intervals(
-        drawn, f"{counts}. Bars are 95 % intervals, {worse} is worse, the shaded band is no change"
+        drawn, f"{counts}; bars are 95 % intervals, {worse} is worse, the shaded band is no change"
     )
     with_runs = [(name, row) for name, row in drawn if row.values_base and row.values_new]
     if with_runs:
-        yield draw_runs(with_runs, f"Each run against the mean of base, {worse} is worse")
+        yield draw_runs(with_runs, f"each run against the mean of base, {worse} is worse")
 
 
 def _runs_table(lines: Sequence[Line]) -> Table:

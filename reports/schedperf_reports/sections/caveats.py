@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from schedperf.model import Comparison
-from schedperf_reports._words import count_of, name_rows
+from schedperf_reports._words import count_of, merge_sides, name_rows
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section
 
@@ -15,7 +15,8 @@ MOST_CAVEATS = 10
 @report_section("caveats", title="Caveats and methods", order=95)
 def caveats(comparison: Comparison) -> Iterator[Block]:
     """Yield the comparison's caveats, then the rows', then the methods."""
-    items = [Item(text=one.text, tone="warning") for one in comparison.caveats]
+    general = merge_sides([one.text for one in comparison.caveats])
+    items = [Item(text=text, tone="warning") for text in general]
     items += _row_caveats(comparison)
     if items:
         yield Items(items=tuple(items), limit=MOST_CAVEATS)
@@ -49,6 +50,5 @@ def _methods(comparison: Comparison) -> str:
     runs = sum(side.runs_clean for side in comparison.sides)
     return (
         f"one run is one value ({count_of(runs, 'clean run')} in all); "
-        f"test: {methods or 'none'}; no-change means inside the margin of {margin} for sure; "
-        "intervals are 95 %"
+        f"test: {methods or 'none'}; no-change: the 90 % interval lies within {margin}"
     )

@@ -5,24 +5,25 @@ from typing import Any, cast
 
 from schedperf.model import Comparison
 from schedperf_reports._units import MISSING, format_change, format_interval, scale_for
-from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports._words import merge_sides
+from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Text
 from schedperf_reports.sections import report_section
 
 Row = Mapping[str, Any]
 
 # A terminal shows the events that changed, and some others to judge them by.
-MOST_ROWS = 8
+MOST_ROWS = 6
 # More notes than these repeat each other.
 MOST_NOTES = 5
 
 COLUMNS = (
-    Column(title="event"),
+    Column(title="event", code=True),
     Column(title="base", align="right"),
     Column(title="new", align="right"),
     Column(title="change", align="right"),
-    Column(title="95 % interval, %", align="right", priority=1),
-    Column(title="change a second", align="right", priority=2),
-    Column(title="runs", align="right", priority=3),
+    Column(title="95 % interval", align="right", priority=1),
+    Column(title="change a second", align="right", priority=REFERENCE_PRIORITY),
+    Column(title="runs", align="right", priority=REFERENCE_PRIORITY),
 )
 
 
@@ -31,8 +32,8 @@ def counters(comparison: Comparison) -> Iterator[Block]:
     """Show the counts of each workload and point, and what could not be counted."""
     section = comparison.sections.get("counters")
     if section is None or section.data is None:
-        reason = "not analysed" if section is None else section.reason or section.status
-        yield Text(text=f"Counters: {reason}.", tone="muted")
+        reason = None if section is None else section.reason
+        yield Text(text=reason or "not analysed", tone="muted")
         return
     rows = cast("Sequence[Row]", section.data["rows"])
     for group in dict.fromkeys((row["side"], row["workload"], row["point"]) for row in rows):
@@ -40,18 +41,17 @@ def counters(comparison: Comparison) -> Iterator[Block]:
         found = [row for row in rows if (row["side"], row["workload"], row["point"]) == group]
         yield _table(side, f"{workload} at {point}" if point else workload, found)
     yield Text(
-        text="Counts of the whole machine in an instrumented run, means over the runs; the "
-        "interval is Welch's, of the difference as a part of base. More is neither better nor "
-        "worse here.",
+        text="counts of the whole machine, means over the instrumented runs; more is neither "
+        "better nor worse",
         tone="muted",
     )
     yield from _not_counted(cast("Sequence[Mapping[str, str]]", section.data["not_counted"]))
-    yield from _notes(cast("Sequence[str]", section.data["notes"]))
+    yield from _notes(merge_sides(cast("Sequence[str]", section.data["notes"])))
 
 
 def _table(side: str, what: str, rows: Sequence[Row]) -> Table:
     return Table(
-        caption=f"Events counted in a run of {what}, base against {side}",
+        caption=f"{what}: events in a run, base against {side}",
         columns=COLUMNS,
         rows=tuple(_cells(row) for row in sorted(rows, key=_interest)),
         limit=MOST_ROWS,
@@ -99,7 +99,7 @@ def _not_counted(entries: Sequence[Mapping[str, str]]) -> Iterator[Block]:
     for (event, reason), where in sides.items():
         events.setdefault((" and ".join(dict.fromkeys(where)), reason), []).append(event)
     for (place, reason), names in events.items():
-        yield Text(text=f"Not counted in {place} ({reason}): {', '.join(names)}.", tone="muted")
+        yield Text(text=f"not counted in {place} ({reason}): {', '.join(names)}", tone="muted")
 
 
 def _notes(notes: Sequence[str]) -> Iterator[Block]:

@@ -17,16 +17,23 @@ def findings(comparison: Comparison) -> Iterator[Block]:
         yield Text(text="no rule found a fact that could explain the result", tone="muted")
         return
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
+    details = {_detail(found) for found in comparison.findings}
+    is_shared = len(comparison.findings) > len(details) == 1
     yield Items(
-        items=tuple(_describe(found, with_side=several) for found in comparison.findings),
+        items=tuple(
+            Item(
+                text=f"{found.side}: {found.claim}" if several else found.claim,
+                detail="" if is_shared else _detail(found),
+                evidence=found.evidence,
+            )
+            for found in comparison.findings
+        ),
         ordered=True,
         limit=MOST_FINDINGS,
     )
+    if is_shared:
+        yield Text(text=f"each of them: {details.pop()}", tone="muted")
 
 
-def _describe(found: Finding, *, with_side: bool) -> Item:
-    return Item(
-        text=f"{found.side}: {found.claim}" if with_side else found.claim,
-        detail="; ".join(part for part in (found.replication, found.attribution) if part),
-        evidence=found.evidence,
-    )
+def _detail(found: Finding) -> str:
+    return "; ".join(part for part in (found.replication, found.attribution) if part)

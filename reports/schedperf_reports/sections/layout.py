@@ -17,6 +17,7 @@ from itertools import zip_longest
 from typing import Any
 
 from schedperf.model import Comparison
+from schedperf_reports._words import merge_sides
 from schedperf_reports.blocks import Block, Cell, Column, Drawing, DrawingLine, Table, Text, Tone
 from schedperf_reports.sections import report_section
 
@@ -30,11 +31,11 @@ MOST_ROWS = 12
 MOST_NAMES = 4
 
 _COLUMNS = (
-    Column(title="pair"),
+    Column(title="pair", code=True),
     Column(title="common line"),
-    Column(title="base offsets", priority=1),
-    Column(title="new offsets", priority=1),
-    Column(title="touched by", priority=2),
+    Column(title="base offsets", priority=1, code=True),
+    Column(title="new offsets", priority=1, code=True),
+    Column(title="touched by", priority=2, code=True),
 )
 _NOTHING = DrawingLine(text="")
 
@@ -47,7 +48,7 @@ def layout(comparison: Comparison) -> Iterator[Block]:
     section = comparison.sections.get("layout")
     if section is None or section.status != "ok":
         reason = None if section is None else section.reason
-        yield Text(text=f"no per-CPU layout: {reason or 'it was not analysed'}", tone="muted")
+        yield Text(text=reason or "not analysed", tone="muted")
         return
     # The section's own JSON Schema vouches for the shape.
     data: Any = section.data
@@ -80,7 +81,7 @@ def _describe(compared: Entry, titles: tuple[str, str]) -> Iterator[Block]:
             f"lines that slid to another place with all their variables: {compared['slid_lines']}"
         )
         yield Text(text=slid, tone="muted")
-    for note in compared["notes"]:
+    for note in merge_sides(compared["notes"]):
         yield Text(text=note, tone="muted")
 
 
@@ -94,8 +95,8 @@ def _verdict(compared: Entry) -> str:
         text = f"{first['a']} and {first['b']} now share a {line_bytes}-byte line"
     else:
         return (
-            f"no per-CPU variable changed its line mates ({counts['common']} variables, "
-            f"{counts['lines_base']} lines compared, {_sources(compared)})"
+            f"no two per-CPU variables lost or gained a common {line_bytes}-byte line "
+            f"({counts['common']} variables compared, {_sources(compared)})"
         )
     more = f", {too} {others} more" if others else ""
     return f"{text}{more} ({_sources(compared)})"

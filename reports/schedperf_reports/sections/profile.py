@@ -5,8 +5,8 @@ from typing import Any
 
 from schedperf.model import Comparison
 from schedperf_reports._units import MISSING
-from schedperf_reports._words import count_of
-from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports._words import count_of, merge_sides
+from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Text
 from schedperf_reports.sections import report_section
 
 # With base and one new side, a sentence need not say which new side it means.
@@ -15,12 +15,18 @@ MOST_UNNAMED_SIDES = 2
 MOST_ROWS = 10
 
 _DENOMINATORS = (
-    "base and new: per cent of all samples of all CPUs, idle time included, as in perf report "
-    "--no-children, averaged over runs; nodes: least and largest share of a NUMA node, each in "
-    "per cent of that node's own samples without idle time; change in percentage points with "
-    "its 95 % interval"
+    "base %, new %: of all samples of all CPUs, idle included, as in perf report --no-children, "
+    "mean of the runs; change and interval in percentage points"
+)
+_BY_NODE = (
+    "by node: least and largest share of a NUMA node, each of that node's own samples without idle"
 )
 _SIDES = ("base", "new")
+
+_NODE_COLUMNS = (
+    Column(title="base by node", align="right", priority=REFERENCE_PRIORITY),
+    Column(title="new by node", align="right", priority=REFERENCE_PRIORITY),
+)
 
 Entry = Mapping[str, Any]
 
@@ -31,7 +37,7 @@ def profile(comparison: Comparison) -> Iterator[Block]:
     section = comparison.sections.get("profile")
     if section is None or section.status != "ok":
         reason = None if section is None else section.reason
-        yield Text(text=f"no hot symbols: {reason or 'they were not analysed'}", tone="muted")
+        yield Text(text=reason or "not analysed", tone="muted")
         return
     # The section's own JSON Schema vouches for the shape.
     data: Any = section.data
@@ -42,7 +48,9 @@ def profile(comparison: Comparison) -> Iterator[Block]:
             yield from _describe_event(event)
         if compared["events"]:
             yield Text(text=_DENOMINATORS, tone="muted")
-        for note in compared["notes"]:
+        if any(_has_nodes(point) for event in compared["events"] for point in event["points"]):
+            yield Text(text=_BY_NODE, tone="muted")
+        for note in merge_sides(compared["notes"]):
             yield Text(text=note, tone="muted")
     for missing in data["missing"]:
         yield Text(text=missing["reason"], tone="muted")
@@ -55,9 +63,9 @@ def _describe_event(event: Entry) -> Iterator[Block]:
     if blind:
         yield Text(
             text=(
-                f"{_where(blind)}recorded with {event['event']}, which is blind to most of the "
-                f"scheduler: {event['blind_reason'][blind[0]]}. That update_cfs_group, "
-                "update_load_avg or enqueue_task_fair are not in the table proves nothing"
+                f"{_where(blind)}recorded with {event['event']}, blind to most of the scheduler: "
+                f"{event['blind_reason'][blind[0]]}; that update_cfs_group, update_load_avg or "
+                "enqueue_task_fair are missing below proves nothing"
             ),
             tone="warning",
         )
@@ -103,15 +111,15 @@ def _table(event: str, point: Entry) -> Table:
             f"idle {idle['base']:.1f} % in base and {idle['new']:.1f} % in new{more}"
         ),
         columns=(
-            Column(title="symbol"),
+            Column(title="symbol", code=True),
             Column(title="base %", align="right"),
             Column(title="new %", align="right"),
             Column(title="change, pp", align="right"),
-            Column(title="base, over nodes", align="right", priority=1),
-            Column(title="new, over nodes", align="right", priority=1),
-            Column(title="in", priority=2),
+            Column(title="95 % interval", align="right", priority=1),
+            *(_NODE_COLUMNS if _has_nodes(point) else ()),
+            Column(title="object", priority=REFERENCE_PRIORITY, code=True),
         ),
-        rows=tuple(_cells(row) for row in point["rows"]),
+        rows=tuple(_cells(row, with_nodes=_has_nodes(point)) for row in point["rows"]),
         limit=MOST_ROWS,
         anchors=tuple(row["row"] for row in point["rows"]),
     )
@@ -125,16 +133,15 @@ def _nodes_table(rows: Sequence[Entry]) -> Table:
             "least and largest share of a node:"
         ),
         columns=(
-            Column(title="symbol"),
-            Column(title="base, over nodes", align="right"),
-            Column(title="new, over nodes", align="right"),
+            Column(title="symbol", code=True),
+            Column(title="base by node", align="right"),
+            Column(title="new by node", align="right"),
             Column(title="q", align="right", priority=1),
         ),
         rows=tuple(
             (
                 Cell(text=row["symbol"], tone="strong"),
-                Cell(text=_over_nodes(row["base_range"], len(row["base_nodes"]))),
-                Cell(text=_over_nodes(row["new_range"], len(row["new_nodes"]))),
+                *_node_cells(row),
                 Cell(text=f"{row['q']:.2g}"),
             )
             for row in rows
@@ -143,24 +150,34 @@ def _nodes_table(rows: Sequence[Entry]) -> Table:
     )
 
 
-def _cells(row: Entry) -> tuple[Cell, ...]:
+def _cells(row: Entry, *, with_nodes: bool) -> tuple[Cell, ...]:
     name = f"{row['symbol']} (idle)" if row["idle"] else row["symbol"]
     return (
         Cell(text=name, tone="strong" if row["scheduler"] else "plain"),
         Cell(text=f"{row['base']:.2f}"),
         Cell(text=f"{row['new']:.2f}"),
-        Cell(text=_change(row), tone="strong" if row["changed"] else "plain"),
-        Cell(text=_over_nodes(row["base_range"], len(row["base_nodes"]))),
-        Cell(text=_over_nodes(row["new_range"], len(row["new_nodes"]))),
+        Cell(text=f"{row['change_pp']:+.2f}", tone="strong" if row["changed"] else "plain"),
+        Cell(text=_interval(row)),
+        *(_node_cells(row) if with_nodes else ()),
         Cell(text=row["dso"], tone="muted"),
     )
 
 
-def _change(row: Entry) -> str:
-    change = f"{row['change_pp']:+.2f}"
+def _has_nodes(point: Entry) -> bool:
+    # On one node the range is a single share.
+    return any(len(row[f"{side}_nodes"]) > 1 for row in point["rows"] for side in _SIDES)
+
+
+def _node_cells(row: Entry) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(text=_over_nodes(row[f"{side}_range"], len(row[f"{side}_nodes"]))) for side in _SIDES
+    )
+
+
+def _interval(row: Entry) -> str:
     if row["ci_low"] is None:
-        return change
-    return f"{change} [{row['ci_low']:+.2f}..{row['ci_high']:+.2f}]"
+        return MISSING
+    return f"{row['ci_low']:+.2f}..{row['ci_high']:+.2f}"
 
 
 def _over_nodes(ends: tuple[float, float] | None, nodes: int) -> str:

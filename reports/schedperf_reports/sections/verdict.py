@@ -1,6 +1,6 @@
 """The verdict: one sentence, who was compared, and whether that is fair."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from schedperf.model import Comparability, Comparison, Difference, SideSummary
 from schedperf_reports._host import format_pair, text_at
@@ -18,6 +18,8 @@ from schedperf_reports.sections import report_section
 
 # What a reader acts on comes first.
 SEVERITY_ORDER = ("blocking", "treatment", "noted")
+# Differences that a terminal lists before the results.
+MOST_DIFFERENCES = 12
 
 
 @report_section("verdict", title="Verdict", order=10)
@@ -30,7 +32,8 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
         text=describe_verdict(comparison),
         tone=VERDICT_TONES[overall.verdict],
     )
-    if any(row.family == "primary" for row in comparison.rows):
+    # One result is the headline already.
+    if sum(row.family == "primary" for row in comparison.rows) > 1:
         yield Text(text=count_verdicts(comparison.rows, "primary"))
     yield _sides_table(comparison)
     yield from _describe_comparability(comparison.comparability, len(comparison.sides))
@@ -38,9 +41,10 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
 
 def _sides_table(comparison: Comparison) -> Table:
     sides = comparison.sides
+    labels = [side.label for side in sides]
     facts = {
         "bundle": [side.path for side in sides],
-        "label": [side.label for side in sides],
+        **({} if labels == [side.name for side in sides] else {"label": labels}),
         "kernel": [text_at(side.host, "kernel.release") or "not known" for side in sides],
         "machine": [_machine(side) for side in sides],
         "runs": [_runs(side) for side in sides],
@@ -52,10 +56,16 @@ def _sides_table(comparison: Comparison) -> Table:
             *(Column(title=f"{side_letter(side.name)} {side.name}", code=True) for side in sides),
         ),
         rows=tuple(
-            (Cell(text=name, tone="muted"), *(Cell(text=text) for text in texts))
+            (Cell(text=name, tone="muted"), Cell(text=texts[0]), *_against(texts[0], texts[1:]))
             for name, texts in facts.items()
         ),
     )
+
+
+def _against(base: str, others: Sequence[str]) -> Iterator[Cell]:
+    # What is not said twice is seen to be equal at a glance.
+    for text in others:
+        yield Cell(text="same", tone="muted") if text == base else Cell(text=text)
 
 
 def _machine(side: SideSummary) -> str:
@@ -87,7 +97,7 @@ def _describe_comparability(found: Comparability, sides: int) -> Iterator[Block]
     )
     answer = "yes" if found.comparable else "NO"
     yield Text(
-        text=f"comparable: {answer} ({found.compared} fields compared; "
+        text=f"comparable: {answer} ({count_of(found.compared, 'field')} compared; "
         f"differences: {counts or 'none'})",
         tone="plain" if found.comparable else "bad",
     )
@@ -97,21 +107,27 @@ def _describe_comparability(found: Comparability, sides: int) -> Iterator[Block]
 
 def _differences_table(differences: list[Difference], sides: int) -> Table:
     new = [Column(title="side")] if sides > 2 else []  # noqa: PLR2004 # base and one new
+    # Why a treatment differs is said by the caption.
+    has_why = any(one.severity != "treatment" for one in differences)
+    why = [Column(title="why", priority=4)] if has_why else []
     return Table(
-        caption="every difference between the sides; treatment is what was meant to differ",
+        caption="what differs between the sides; treatment is what was meant to differ",
         columns=(
             Column(title="counts as"),
             *new,
             Column(title="field", code=True),
             Column(title="base", code=True),
             Column(title="new", code=True),
-            Column(title="why", priority=4),
+            *why,
         ),
-        rows=tuple(_difference_row(one, with_side=bool(new)) for one in differences),
+        rows=tuple(
+            _difference_row(one, with_side=bool(new), with_why=has_why) for one in differences
+        ),
+        limit=MOST_DIFFERENCES,
     )
 
 
-def _difference_row(one: Difference, *, with_side: bool) -> tuple[Cell, ...]:
+def _difference_row(one: Difference, *, with_side: bool, with_why: bool) -> tuple[Cell, ...]:
     base, new = format_pair(one.base, one.new)
     return (
         Cell(text=one.severity, tone=SEVERITY_TONES[one.severity]),
@@ -119,5 +135,5 @@ def _difference_row(one: Difference, *, with_side: bool) -> tuple[Cell, ...]:
         Cell(text=one.path),
         Cell(text=base),
         Cell(text=new),
-        Cell(text=one.reason, tone="muted"),
+        *((Cell(text=one.reason, tone="muted"),) if with_why else ()),
     )

@@ -5,13 +5,13 @@ import time
 import pytest
 
 from schedperf.benchmarks import BadLine, Measurement
-from schedperf.benchmarks._rules import LONGEST_REGEX, TIME_LIMIT_S, parse_rules
+from schedperf.benchmarks._rules import LONGEST_REGEX, TIME_LIMIT_S, Allowance, parse_rules
 from schedperf.bundle import MetricRule
 
 
 def apply(expression: str, text: str, unit: str = "1/s") -> Measurement | BadLine | None:
     rule = MetricRule(name="rate", unit=unit, better="higher", regex=expression)
-    found = list(parse_rules([rule], text, "stdout"))
+    found = list(parse_rules([rule], text, "stdout", Allowance()))
     assert len(found) <= 1
     return found[0] if found else None
 
@@ -86,9 +86,19 @@ def test_repeats_that_would_fill_the_memory_are_refused(expression: str) -> None
 def test_an_expression_without_end_is_stopped() -> None:
     start = time.process_time()
     assert problem(r"((a+)+)$", "a" * 100_000 + "b") == (
-        f"stdout: rule 'rate': no answer within {TIME_LIMIT_S:g} s"
+        f"stdout: rule 'rate': no answer within {TIME_LIMIT_S:g} s; write a simpler expression"
     )
     assert time.process_time() - start < 5.0 * TIME_LIMIT_S
+
+
+def test_the_expressions_of_one_bundle_share_their_time() -> None:
+    rule = MetricRule(name="rate", unit="1/s", better="higher", regex=r"((a+)+)$")
+    allowance = Allowance(left_s=0.1)
+    start = time.process_time()
+    for _ in range(5):
+        [found] = parse_rules([rule], "a" * 100_000 + "b", "stdout", allowance)
+        assert isinstance(found, BadLine)
+    assert time.process_time() - start < TIME_LIMIT_S
 
 
 def test_one_bad_rule_does_not_cost_the_others() -> None:
@@ -96,5 +106,5 @@ def test_one_bad_rule_does_not_cost_the_others() -> None:
         MetricRule(name="bad", unit="s", better="lower", regex="("),
         MetricRule(name="good", unit="s", better="lower", regex=r"rate (\d+)"),
     ]
-    found = list(parse_rules(rules, "rate 7", "stdout"))
+    found = list(parse_rules(rules, "rate 7", "stdout", Allowance()))
     assert [type(item) for item in found] == [BadLine, Measurement]

@@ -1,20 +1,23 @@
-"""Attributes are read back from any perf.data; nothing but BadPerfData comes out of a bad one."""
+"""Events are read back from any perf.data; nothing but BadPerfData comes out of a bad one."""
 
 import re
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schedperf_collectors._perf_attr import (
+from schedperf_collectors._perf_data import (
+    EVENT_DESC,
     HEADER_BYTES,
     TYPE_SOFTWARE,
     BadPerfData,
-    parse_perf_data,
-    read_perf_data,
+    read_header,
+    summarise,
+    summarise_perf_data,
 )
 
 SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "data" / "perfdata"
@@ -52,17 +55,17 @@ def record(order: str, kind: int, payload: bytes, misc: int = 0) -> bytes:
 
 
 def test_the_event_that_perf_really_used_is_read_back(recorded: tuple[Path, str]) -> None:
-    attr, *_ = read_perf_data(recorded[0]).attrs
-    assert attr.event == "cpu-clock"
-    assert attr.name.startswith("cpu-clock")
-    assert (attr.frequency, attr.period, attr.clockid) == (499, None, None)
+    event, *_ = summarise_perf_data(recorded[0]).events
+    assert event.plain_name == "cpu-clock"
+    assert event.name.startswith("cpu-clock")
+    assert (event.rate, event.by_frequency, event.clockid) == (499, True, None)
 
 
 def test_samples_are_counted_as_perf_counts_them(recorded: tuple[Path, str]) -> None:
     path, said = recorded
     counted = re.search(r"\((\d+) samples\)", said)
     assert counted
-    assert read_perf_data(path).samples == int(counted.group(1))
+    assert summarise_perf_data(path).samples == int(counted.group(1))
 
 
 def test_a_system_wide_event_was_opened_once_a_cpu(recorded: tuple[Path, str]) -> None:
@@ -72,7 +75,7 @@ def test_a_system_wide_event_was_opened_once_a_cpu(recorded: tuple[Path, str]) -
     ).stdout
     online = re.search(r"nrcpus online : (\d+)", header)
     assert online
-    assert read_perf_data(path).attrs[0].opened == int(online.group(1))
+    assert len(summarise_perf_data(path).events[0].ids) == int(online.group(1))
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -91,42 +94,68 @@ def test_either_byte_order_is_read(order: str) -> None:
             record(order, 200, b"\0" * 16),
         )
     )
-    found = parse_perf_data(build(order, flags=flags, records=records, clockid=1), "x")
-    [attr] = found.attrs
-    assert (attr.event, attr.frequency, attr.precise_ip, attr.clockid) == ("cpu-clock", 999, 2, 1)
-    assert attr.opened == 4
+    found = summarise(build(order, flags=flags, records=records, clockid=1), "x")
+    [event] = found.events
+    assert (event.plain_name, event.rate, event.by_frequency) == ("cpu-clock", 999, True)
+    assert (event.precise_ip, event.clockid, len(event.ids)) == (2, 1, 4)
     assert (found.samples, found.lost) == (1, 42)
 
 
 def test_the_payload_of_tracing_data_is_stepped_over() -> None:
     trap = record("<", 9, b"\0" * 8)
     records = record("<", 66, struct.pack("<II", 13, 0)) + trap + record("<", 9, b"\0" * 8)
-    assert parse_perf_data(build("<", flags=0, records=records), "x").samples == 1
+    assert summarise(build("<", flags=0, records=records), "x").samples == 1
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
         (b"", "not a perf.data file"),
-        (b"PERFILE2", "not a perf.data file"),
+        (b"PERFILE2", "8 bytes wanted at offset 0x8, 0 are left"),
         (b"x" * 200, "not a perf.data file"),
-        (build("<", flags=0), "no records: perf did not end properly"),
-        (build("<", flags=0, records=record("<", 9, b"\0" * 8))[:-4], "beyond the end"),
-        (build("<", flags=0, records=b"\0" * 8), "a record of 0 bytes at 232"),
-        (b"PERFILE2" + struct.pack("<Q", 16) + b"\0" * 200, "a header of 16 bytes"),
+        (build("<", flags=0), "cut off: perf did not end properly"),
+        (
+            build("<", flags=0, records=record("<", 9, b"\0" * 8))[:-4],
+            "cut off: perf did not end properly",
+        ),
+        (
+            build("<", flags=0, records=b"\0" * 8),
+            "the record at offset 0xe8 has an impossible size, 0 bytes",
+        ),
+        (b"PERFILE2" + struct.pack("<Q", 16) + b"\0" * 200, "as written to a pipe"),
     ],
 )
 def test_a_bad_file_is_one_clear_line(content: bytes, problem: str) -> None:
     with pytest.raises(BadPerfData, match=problem) as caught:
-        parse_perf_data(content, "perf.data")
+        summarise(content, "perf.data")
     assert str(caught.value).startswith("perf.data: ")
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(b"")
-    with pytest.raises(BadPerfData, match="too short"):
-        read_perf_data(path)
+    with pytest.raises(BadPerfData, match="empty"):
+        summarise_perf_data(path)
+
+
+def test_names_that_cannot_be_read_cost_a_note() -> None:
+    records = record("<", 9, b"\0" * 8)
+    content = bytearray(build("<", flags=0, records=records) + struct.pack("<QQII", 0, 0, 1, 1))
+    struct.pack_into("<Q", content, 72, 1 << EVENT_DESC)
+    header = read_header(bytes(content), "x")
+    assert header.events[0].name == "cpu-clock"
+    assert header.notes[0].startswith("header section 12 is damaged: x: 4 bytes wanted")
+
+
+def test_modifiers_are_no_part_of_an_events_plain_name() -> None:
+    [found] = read_header(build("<", flags=0, records=record("<", 9, b"")), "x").events
+    for kind, config, name, plain in (
+        (TYPE_SOFTWARE, 0, "cycles:P", "cpu-clock"),
+        (0, 1 << 32, "cpu_core/cycles/P", "cycles"),
+        (2, 300, "sched:sched_switch", "sched:sched_switch"),
+        (8, 7, "ibs_op//:pp", "ibs_op//"),
+    ):
+        assert replace(found, type=kind, config=config, name=name).plain_name == plain
 
 
 @pytest.mark.property
@@ -142,10 +171,10 @@ def test_a_cut_or_flipped_file_is_read_or_refused(
         content[place] ^= data.draw(st.integers(1, 255))
     cut = data.draw(st.one_of(st.just(len(content)), st.integers(0, len(content))))
     try:
-        found = parse_perf_data(bytes(content[:cut]), "x")
+        found = summarise(bytes(content[:cut]), "x")
     except BadPerfData:
         return
-    assert found.attrs
+    assert found.events
 
 
 @pytest.mark.parametrize(
@@ -163,6 +192,6 @@ def test_files_of_other_machines_and_versions_are_read(
     paths = sorted(SAMPLES.rglob(name))
     if not paths:
         pytest.skip(f"no {name} at {SAMPLES}")
-    found = read_perf_data(paths[0])
+    found = summarise_perf_data(paths[0])
     assert (found.samples, found.lost) == (samples, lost)
-    assert events is None or [attr.event for attr in found.attrs] == events
+    assert events is None or [event.plain_name for event in found.events] == events

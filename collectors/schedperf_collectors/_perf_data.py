@@ -1,0 +1,400 @@
+"""perf.data: where its records are, and which events it rests on.
+
+perf decides on its own what it records: without a hardware PMU a request for
+``cycles`` silently becomes ``cpu-clock``. Only the ``perf_event_attr`` in the
+written file tells. Layouts: tools/perf/Documentation/perf.data-file-format.txt,
+tools/perf/util/header.h and include/uapi/linux/perf_event.h. Either byte order
+and all attribute sizes from 64 bytes (VER0) on are read; what a newer perf
+appended is skipped. The analysis reads headers with this module, too.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Union
+
+MAGIC = b"PERFILE2"
+# A big-endian machine writes the same number the other way round.
+BIG_ENDIAN_MAGIC = MAGIC[::-1]
+FIRST_VERSION_MAGIC = b"PERFFILE"
+HEADER_BYTES = 104
+# A pipe's header is the magic and its own size.
+PIPE_HEADER_BYTES = 16
+# PERF_ATTR_SIZE_VER0: what every version of struct perf_event_attr has.
+ATTR_LEAST_BYTES = 64
+# Offset and size of a part of the file.
+SECTION_BYTES = 16
+# The clock id is beyond VER0; attributes of Linux 4.1 and later have it.
+CLOCKID_OFFSET = 92
+# Far above what perf writes (an id for each event and CPU), far below what fills the memory.
+EVENTS_LIMIT = 4096
+IDS_LIMIT = 1 << 20
+# The bit of the feature section with the events' names.
+EVENT_DESC = 12
+
+TYPE_HARDWARE = 0
+TYPE_SOFTWARE = 1
+TYPE_TRACEPOINT = 2
+TYPE_BREAKPOINT = 5
+
+# enum perf_hw_id and enum perf_sw_ids, as `perf list` spells them.
+NAMES = {
+    TYPE_HARDWARE: (
+        "cycles", "instructions", "cache-references", "cache-misses", "branches", "branch-misses",
+        "bus-cycles", "stalled-cycles-frontend", "stalled-cycles-backend", "ref-cycles",
+    ),
+    TYPE_SOFTWARE: (
+        "cpu-clock", "task-clock", "page-faults", "context-switches", "cpu-migrations",
+        "minor-faults", "major-faults", "alignment-faults", "emulation-faults", "dummy",
+        "bpf-output", "cgroup-switches",
+    ),
+}  # fmt: skip
+# Modifiers behind an event's name, as in `cycles:ppp`; tracepoints have a colon of their own.
+_MODIFIERS = re.compile(r":[ukhIGHpPSDWeb]+$")
+
+# Bits of perf_event_attr's flags word.
+FLAG_FREQ = 1 << 10
+PRECISE_IP_SHIFT = 15
+FLAG_USE_CLOCKID = 1 << 25
+
+RECORD_HEADER_BYTES = 8
+RECORD_LOST = 2
+RECORD_SAMPLE = 9
+RECORD_LOST_SAMPLES = 13
+RECORD_TRACING_DATA = 66
+RECORD_AUXTRACE = 71
+# PERF_RECORD_MISC_LOST_SAMPLES_BPF: a BPF filter dropped them on purpose.
+MISC_LOST_SAMPLES_BPF = 1 << 15
+
+Buffer = Union[bytes, mmap.mmap]
+
+
+class BadPerfData(Exception):
+    """The bytes are no perf.data file, or are damaged; the message says where and what to do."""
+
+
+class Cursor:
+    """Read numbers and strings one after the other, never past ``end``.
+
+    :param order: "<" or ">"
+    :param label: for messages
+    :raises BadPerfData: from every method, when fewer bytes are left than asked for
+    """
+
+    def __init__(self, data: Buffer, order: str, start: int, end: int, label: str) -> None:
+        self.data = data
+        self.order = order
+        self.offset = start
+        self.end = min(end, len(data))
+        self.label = label
+
+    def skip(self, count: int) -> int:
+        """Go on by some bytes and return the offset where they start."""
+        start, left = self.offset, self.end - self.offset
+        if count > left:
+            raise BadPerfData(
+                f"{self.label}: {count} bytes wanted at offset {start:#x}, "
+                f"{max(0, left)} are left; record it again"
+            )
+        self.offset = start + count
+        return start
+
+    def u32(self) -> int:
+        """Read one 32-bit number."""
+        return int(struct.unpack_from(f"{self.order}I", self.data, self.skip(4))[0])
+
+    def u64(self) -> int:
+        """Read one 64-bit number."""
+        return int(struct.unpack_from(f"{self.order}Q", self.data, self.skip(8))[0])
+
+    def text(self) -> str:
+        """Read a string: its padded length, then that many bytes."""
+        length = self.u32()
+        start = self.skip(length)
+        return text_until_nul(self.data[start : start + length])
+
+
+def text_until_nul(raw: bytes) -> str:
+    """Decode what stands before the first NUL; bytes that are not UTF-8 are replaced."""
+    return raw.partition(b"\0")[0].decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event as the kernel was asked for it.
+
+    :param name: as perf printed it ("cycles:P"), else after type and config
+    :param rate: events from one sample to the next, or samples a second
+    :param by_frequency: which of the two ``rate`` is
+    :param precise_ip: 0 (arbitrary skid) to 3 (no skid)
+    :param clockid: clock of the time stamps, as clock_gettime numbers them; None: perf's own
+    :param ids: by which samples name this event, one for each time that it was opened: once a
+        CPU when recording system-wide
+    """
+
+    name: str
+    type: int
+    config: int
+    rate: int
+    by_frequency: bool
+    sample_type: int
+    read_format: int
+    precise_ip: int
+    clockid: int | None
+    ids: tuple[int, ...]
+
+    @property
+    def plain_name(self) -> str:
+        """The event by what the kernel was asked for, without modifiers: ``cpu-clock``."""
+        return _known_name(self.type, self.config) or _MODIFIERS.sub("", self.name)
+
+
+@dataclass(frozen=True)
+class Header:
+    """Everything but the records and the feature sections.
+
+    :param order: "<" or ">", the byte order of the machine that recorded
+    :param start: offset of the first record
+    :param end: offset behind the last record
+    :param cut: the file ends before perf's own end, so the last record may be partial
+    :param features: numbers of the feature sections in their order; none where the file is cut
+    :param notes: one sentence for each thing that could not be read
+    """
+
+    order: str
+    events: tuple[Event, ...]
+    start: int
+    end: int
+    cut: bool
+    features: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the header of a file and a walk over its records tell.
+
+    :param samples: number of samples
+    :param lost: samples and other records that the kernel could not deliver
+    """
+
+    events: tuple[Event, ...]
+    samples: int
+    lost: int
+
+
+def summarise_perf_data(path: Path) -> Summary:
+    """Read the events of a perf.data file and count its samples and losses.
+
+    :raises BadPerfData: no perf.data file, cut off or damaged
+    :raises OSError: it cannot be read
+    """
+    with path.open("rb") as file:
+        # An empty file cannot be mapped.
+        if not path.stat().st_size:
+            raise BadPerfData(f"{path.name}: empty; record it again")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return summarise(data, path.name)
+
+
+def summarise(data: Buffer, label: str) -> Summary:
+    """Do what :func:`summarise_perf_data` does on bytes.
+
+    :param label: names the file in messages
+    """
+    header = read_header(data, label)
+    if header.cut:
+        raise BadPerfData(f"{label}: cut off: perf did not end properly; record it again")
+    samples, lost = _count_records(data, header, label)
+    return Summary(header.events, samples, lost)
+
+
+def read_header(data: Buffer, label: str) -> Header:
+    """Read everything but the records and the feature sections.
+
+    :param label: names the file in messages
+    :raises BadPerfData: not a perf.data file, or of a kind that is not read
+    """
+    order = _byte_order(data, label)
+    cursor = Cursor(data, order, 16, HEADER_BYTES, label)
+    entry_bytes, attrs_start, attrs_bytes, start, size = (cursor.u64() for _ in range(5))
+    cursor.skip(SECTION_BYTES)  # Event types, unused since Linux 3.1.
+    words = [cursor.u64() for _ in range(4)]
+    if start > len(data):
+        raise BadPerfData(f"{label}: records start behind the end of the file; record it again")
+    # perf writes the size last: a perf that was killed leaves 0, and no features.
+    cut = size == 0 or start + size > len(data)
+    features: tuple[int, ...] = ()
+    names: list[str] = []
+    notes = ["cut off: perf did not end properly, or the copy is partial"] if cut else []
+    if not cut:
+        features = tuple(bit for bit in range(256) if words[bit // 64] >> bit % 64 & 1)
+    if EVENT_DESC in features:
+        place = features.index(EVENT_DESC)
+        try:
+            names = _read_names(open_section(data, order, start + size, place, label))
+        except BadPerfData as error:
+            notes.append(f"header section {EVENT_DESC} is damaged: {error}")
+    entries = Cursor(data, order, attrs_start, attrs_start + attrs_bytes, label)
+    return Header(
+        order=order,
+        events=_read_events(entries, entry_bytes, names),
+        start=start,
+        end=len(data) if cut else start + size,
+        cut=cut,
+        features=features,
+        notes=tuple(notes),
+    )
+
+
+def open_section(data: Buffer, order: str, table: int, place: int, label: str) -> Cursor:
+    """Return a cursor over one feature section.
+
+    :param table: offset of the table of sections, which lies behind the records
+    :param place: which entry of the table, from 0
+    """
+    entry = Cursor(data, order, table + place * SECTION_BYTES, len(data), label)
+    start = entry.u64()
+    return Cursor(data, order, start, start + entry.u64(), label)
+
+
+def lost_records(kind: int, misc: int, body: Cursor) -> int:
+    """Return how many records a record says that the kernel lost.
+
+    :param body: what stands behind the record's header
+    """
+    if kind == RECORD_LOST:
+        body.skip(8)  # The event's id.
+        return body.u64()
+    if kind == RECORD_LOST_SAMPLES and not misc & MISC_LOST_SAMPLES_BPF:
+        return body.u64()
+    return 0
+
+
+def payload_bytes(kind: int, body: Cursor) -> int:
+    """Return how many bytes follow a record that its own size does not count.
+
+    :param body: what stands behind the record's header
+    """
+    payload = 0
+    if kind == RECORD_TRACING_DATA:
+        payload = body.u32()
+    elif kind == RECORD_AUXTRACE:
+        payload = body.u64()
+    return -(-payload // 8) * 8
+
+
+def _byte_order(data: Buffer, label: str) -> str:
+    magic = data[:8]
+    if magic == FIRST_VERSION_MAGIC:
+        raise BadPerfData(f"{label}: perf.data of before Linux 2.6.39; record it with a newer perf")
+    if magic not in (MAGIC, BIG_ENDIAN_MAGIC):
+        raise BadPerfData(
+            f"{label}: not a perf.data file: it starts with {magic!r}; give one of perf record"
+        )
+    order = "<" if magic == MAGIC else ">"
+    if Cursor(data, order, 8, len(data), label).u64() == PIPE_HEADER_BYTES:
+        raise BadPerfData(f"{label}: perf.data as written to a pipe; record it with -o FILE")
+    if len(data) < HEADER_BYTES:
+        raise BadPerfData(f"{label}: {len(data)} bytes are no perf.data header; record it again")
+    return order
+
+
+def _read_names(cursor: Cursor) -> list[str]:
+    # u32 count, u32 attr size; for each event its attr, u32 number of ids, a string, the ids.
+    count, attr_bytes = cursor.u32(), cursor.u32()
+    names = []
+    for _ in range(min(count, EVENTS_LIMIT)):
+        cursor.skip(attr_bytes)
+        ids = cursor.u32()
+        names.append(cursor.text())
+        cursor.skip(8 * ids)
+    return names
+
+
+def _read_events(cursor: Cursor, entry_bytes: int, names: Sequence[str]) -> tuple[Event, ...]:
+    if entry_bytes < ATTR_LEAST_BYTES + SECTION_BYTES:
+        raise BadPerfData(
+            f"{cursor.label}: attributes of {entry_bytes} bytes, fewer than any perf writes; "
+            "record it again"
+        )
+    count = (cursor.end - cursor.offset) // entry_bytes
+    if not 0 < count <= EVENTS_LIMIT:
+        raise BadPerfData(f"{cursor.label}: {max(0, count)} events; record it with perf record")
+    if len(names) != count:
+        names = [""] * count
+    events: list[Event] = []
+    ids_left = IDS_LIMIT
+    for name in names:
+        events.append(_read_event(cursor, entry_bytes - SECTION_BYTES, name, ids_left))
+        ids_left -= len(events[-1].ids)
+    return tuple(events)
+
+
+def _read_event(cursor: Cursor, attr_bytes: int, name: str, ids_left: int) -> Event:
+    data, order, at = cursor.data, cursor.order, cursor.skip(attr_bytes)
+    kind, _, config, rate, sample_type, read_format, flags = struct.unpack_from(
+        f"{order}II5Q", data, at
+    )
+    precise_ip = flags >> PRECISE_IP_SHIFT & 3
+    if order == ">":
+        # The flags are C bit-fields, which big-endian machines fill from the other end.
+        precise_ip = flags >> 62 - PRECISE_IP_SHIFT & 3
+        flags = int(f"{flags:064b}"[::-1], 2)
+    clockid = None
+    if flags & FLAG_USE_CLOCKID and attr_bytes >= CLOCKID_OFFSET + 4:
+        (clockid,) = struct.unpack_from(f"{order}i", data, at + CLOCKID_OFFSET)
+    return Event(
+        name=name or _known_name(kind, config) or f"type {kind} config {config:#x}",
+        type=kind,
+        config=config,
+        rate=rate,
+        by_frequency=bool(flags & FLAG_FREQ),
+        sample_type=sample_type,
+        read_format=read_format,
+        precise_ip=precise_ip,
+        clockid=clockid,
+        ids=_read_ids(cursor, ids_left),
+    )
+
+
+def _read_ids(cursor: Cursor, ids_left: int) -> tuple[int, ...]:
+    start, size = cursor.u64(), cursor.u64()
+    count = size // 8
+    if count > ids_left:
+        raise BadPerfData(f"{cursor.label}: more than {IDS_LIMIT} event ids; record it again")
+    at = Cursor(cursor.data, cursor.order, start, start + size, cursor.label).skip(size)
+    return struct.unpack_from(f"{cursor.order}{count}Q", cursor.data, at)
+
+
+def _known_name(kind: int, config: int) -> str | None:
+    # Hybrid CPUs keep the number of the PMU in the upper half of a hardware event's config.
+    number = config & 0xFFFFFFFF if kind == TYPE_HARDWARE else config
+    names = NAMES.get(kind, ())
+    return names[number] if number < len(names) else None
+
+
+def _count_records(data: Buffer, header: Header, label: str) -> tuple[int, int]:
+    unpack = struct.Struct(f"{header.order}IHH").unpack_from
+    offset, samples, lost = header.start, 0, 0
+    while offset + RECORD_HEADER_BYTES <= header.end:
+        kind, misc, size = unpack(data, offset)
+        stop = offset + size
+        if size < RECORD_HEADER_BYTES or stop > header.end:
+            raise BadPerfData(
+                f"{label}: the record at offset {offset:#x} has an impossible size, {size} bytes; "
+                "record it again"
+            )
+        if kind == RECORD_SAMPLE:
+            samples += 1
+        else:
+            start = offset + RECORD_HEADER_BYTES
+            lost += lost_records(kind, misc, Cursor(data, header.order, start, stop, label))
+            stop += payload_bytes(kind, Cursor(data, header.order, start, stop, label))
+        offset = stop
+    return samples, lost
