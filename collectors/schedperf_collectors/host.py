@@ -165,7 +165,8 @@ def _tool_finder(command: tuple[str, ...]) -> Callable[[], str]:
         version = next(with_number, "")
         if not version:
             raise Unavailable(f"{command[0]}: prints no version")
-        return version
+        # stress-ng adds the running kernel, and that is no property of the tool.
+        return version.partition(" (")[0]
 
     return find
 

@@ -239,7 +239,8 @@ def _compare_point(
             [
                 _row(place, shown["base"], shown["new"], prefix)
                 for place in _choose(means["base"], means["new"])
-            ]
+            ],
+            can_see=all(run.facts.blind is False for run in (*base, *new)),
         ),
         "symbols": len(means["base"].keys() | means["new"].keys()),
     }
@@ -301,14 +302,16 @@ def _row(
     }
 
 
-def _decide(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    # Add q and "changed", and put what changed first. Only functions that are hot enough to change
-    # by the smallest amount are tested; that mean over both sides does not depend on the change,
-    # so it may choose (Bourgon, Gentleman and Huber, PNAS 107, 2010).
+def _decide(rows: Sequence[dict[str, Any]], *, can_see: bool) -> list[dict[str, Any]]:
+    # Add q and "changed", and put what changed first. A profile that is blind to most of the
+    # scheduler, or may be, says nothing about any of its functions. Only functions that are hot
+    # enough to change by the smallest amount are tested; that mean over both sides does not depend
+    # on the change, so it may choose (Bourgon, Gentleman and Huber, PNAS 107, 2010).
     tested = [
         row
         for row in rows
-        if row["scheduler"]
+        if can_see
+        and row["scheduler"]
         and row["p"] is not None
         and row["base"] + row["new"] >= SMALLEST_CHANGE_PP
     ]

@@ -92,6 +92,12 @@ def test_this_machine_is_described_as_it_is(here: Any) -> None:
     assert here["cgroup"]["cpus_allowed"]
 
 
+def test_a_tools_version_does_not_change_with_the_kernel(here: Any) -> None:
+    versions = [version for version in here["tools"].values() if version is not None]
+    assert versions
+    assert not [version for version in versions if here["kernel"]["release"] in version]
+
+
 def test_the_machine_id_itself_stays_private(here: Any) -> None:
     path = Path("/etc/machine-id")
     if path.exists() and path.read_text().strip():

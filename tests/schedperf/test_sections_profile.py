@@ -193,6 +193,7 @@ def test_a_blind_event_is_the_finding_and_changes_are_not(compare: Compare, runs
     event = data["comparisons"][0]["events"][0]
     assert event["event"] == "cpu-clock"
     assert event["blind"] == {"base": True, "new": True}
+    assert not any(row["changed"] for point in event["points"] for row in point["rows"])
     (found,) = findings_of(data)
     assert found.claim.startswith("the profile cannot see the scheduler's own cost: cpu-clock is")
     assert found.value is None
