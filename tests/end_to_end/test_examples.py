@@ -1,0 +1,120 @@
+"""The bundles of examples/ are real captures, and compare says of them what it must."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle import Bundle, open_bundle
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+NAMES = ("cluster-percpu", "deep-cgroup", "deep-cgroup-arm64")
+LARGEST_BYTES = 4_000_000
+
+
+def compare(name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Compare an example's two bundles by the real command."""
+    sides = [str(EXAMPLES / name / f"{side}.tar.xz") for side in ("base", "new")]
+    return subprocess.run(
+        [sys.executable, "-m", "schedperf", "compare", *sides, *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def records() -> dict[str, tuple[int, dict[str, Any]]]:
+    """Give each example's exit status and record."""
+    done = {name: compare(name, "--json", "-") for name in NAMES}
+    return {name: (run.returncode, json.loads(run.stdout)) for name, run in done.items()}
+
+
+@pytest.fixture(params=[(name, side) for name in NAMES for side in ("base", "new")], ids="/".join)
+def bundle(request: pytest.FixtureRequest) -> Bundle:
+    """Give each bundle of the examples."""
+    name, side = request.param
+    return open_bundle(EXAMPLES / name / f"{side}.tar.xz")
+
+
+def test_bundles_are_small_complete_and_have_five_runs_of_each_kind(bundle: Bundle) -> None:
+    assert bundle.path.stat().st_size < LARGEST_BYTES
+    assert bundle.complete
+    for workload in bundle.workload:
+        for kind in ("clean", "instrumented"):
+            runs = [
+                run
+                for run in bundle.runs
+                if run.workload == workload
+                and run.kind == kind
+                and not run.warmup
+                and run.succeeded
+            ]
+            assert len(runs) >= 5, (workload, kind)
+
+
+def test_recorded_commands_name_programs_not_places_of_one_machine(bundle: Bundle) -> None:
+    for run in bundle.runs:
+        assert not [word for word in run.command if word.startswith("/")]
+    for name in bundle.names():
+        if name.endswith("perf_profile.json"):
+            command = json.loads(bundle.read_text(name))["command"]
+            places = [word for word in command if word.startswith("/")]
+            assert all(word.startswith(("/usr/", "/tmp/")) for word in places), command
+
+
+def test_each_example_can_be_recorded_again() -> None:
+    for name in NAMES:
+        script = EXAMPLES / name / "record"
+        assert script.stat().st_mode & 0o111, f"{script} is not executable"
+        subprocess.run(["bash", "-n", str(script)], check=True)
+        assert (EXAMPLES / name / "README.md").is_file()
+
+
+def test_deep_cgroup_is_a_regression_whose_profile_says_that_it_is_blind(
+    records: dict[str, tuple[int, dict[str, Any]]],
+) -> None:
+    status, record = records["deep-cgroup"]
+    assert status == 1
+    assert record["overall"]["verdict"] == "regression"
+    (primary,) = [row for row in record["rows"] if row["family"] == "primary"]
+    assert primary["verdict"] == "regression"
+    assert primary["ci_low"] > 1.0
+    profile = record["sections"]["profile"]
+    assert profile["status"] == "ok"
+    assert "interrupt" in json.dumps(profile["data"])
+    assert not [
+        finding for finding in record["findings"] if "update_cfs_group" in finding["claim"]
+    ], "a blind profile proves nothing about a scheduler function"
+
+
+def test_cluster_percpu_names_the_pair_that_a_cacheline_boundary_separates(
+    records: dict[str, tuple[int, dict[str, Any]]],
+) -> None:
+    status, record = records["cluster-percpu"]
+    assert status == 0
+    assert record["overall"]["verdict"] == "inconclusive"
+    (comparison,) = record["sections"]["layout"]["data"]["comparisons"]
+    pairs = [{pair["a"], pair["b"]} for pair in comparison["separated"]]
+    assert {"root_cpuacct_cpuusage", "sd_llc_id"} in pairs
+    claims = [finding["claim"] for finding in record["findings"]]
+    assert any("root_cpuacct_cpuusage" in claim and "sd_llc_id" in claim for claim in claims)
+    assert all(side["boots"] >= 2 for side in record["sides"])
+
+
+def test_arm64_shows_update_cfs_group_rising_on_both_nodes_and_decides_nothing(
+    records: dict[str, tuple[int, dict[str, Any]]],
+) -> None:
+    status, record = records["deep-cgroup-arm64"]
+    assert status == 0
+    assert record["overall"]["verdict"] == "inconclusive"
+    assert "emulat" in record["overall"]["reason"]
+    printed = compare("deep-cgroup-arm64").stdout
+    (line,) = [
+        line for line in printed.splitlines() if line.lstrip().startswith("update_cfs_group")
+    ]
+    assert "%" in line
+    assert "+" in line

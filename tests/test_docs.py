@@ -1,0 +1,160 @@
+"""What the documentation says is run: its commands, and what they print."""
+
+import lzma
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+
+from schedperf.cli import cli
+from schedperf_collectors._base import all_collectors
+
+REPOSITORY = Path(__file__).parent.parent
+DOCUMENTS = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")])
+CONSOLE_BLOCK = re.compile(
+    r"^(<!-- not run: .+ -->\n)?```console\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+# `exit status 1` stands on a line of its own below the output of a command that ends so.
+EXIT_STATUS = re.compile(r"exit status (\d+)")
+# Stands for any text inside a line, and alone on a line for any lines.
+ELLIPSIS = "…"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of a document, with what the document says it prints."""
+
+    command: str
+    output: tuple[str, ...]
+    exit_status: int
+
+
+def shown_commands(document: Path) -> Iterator[Shown]:
+    """Yield the commands of a document's console blocks, save those that say why not."""
+    for not_run, block in CONSOLE_BLOCK.findall(document.read_text()):
+        if not_run:
+            continue
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, *output = part.replace("\\\n", "").rstrip("\n").split("\n")
+            status = 0
+            if output and (match := EXIT_STATUS.fullmatch(output[-1])):
+                status = int(match[1])
+                output.pop()
+            yield Shown(command=command, output=tuple(output), exit_status=status)
+
+
+def pattern_of(lines: tuple[str, ...]) -> str:
+    """Return a regular expression for the shown lines."""
+    parts = []
+    for line in lines:
+        if line.strip() == ELLIPSIS:
+            parts.append(r"(?:.*\n)*?")
+        else:
+            escaped = r".*?".join(re.escape(piece) for piece in line.rstrip().split(ELLIPSIS))
+            parts.append(escaped + r"[ ]*\n")
+    return "".join(parts)
+
+
+def environment() -> dict[str, str]:
+    """Put this environment's own schedperf first on the path, and make output plain."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return os.environ | {"PATH": path, "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as a reader would, in a folder that has examples/ in it."""
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+    )
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_of_the_documents_print_what_the_documents_show(
+    document: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
+    for shown in shown_commands(document):
+        done = run(shown.command, tmp_path)
+        assert done.returncode == shown.exit_status, f"$ {shown.command}\n{done.stdout}"
+        if shown.output:
+            pattern = pattern_of(shown.output)
+            printed = "\n".join(line.rstrip() for line in done.stdout.splitlines()) + "\n"
+            assert re.search(pattern, printed), f"$ {shown.command}\n{printed}"
+
+
+def all_commands() -> dict[str, click.Command]:
+    """Return the subcommands by name."""
+    context = click.Context(cli)
+    return {
+        name: command
+        for name in cli.list_commands(context)
+        if (command := cli.get_command(context, name)) is not None
+    }
+
+
+def help_examples(name: str) -> list[str]:
+    """Return the example lines of a command's --help: those that start with the program's name."""
+    shown = subprocess.run(
+        [sys.executable, "-m", "schedperf", name, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment() | {"COLUMNS": "200"},
+    ).stdout
+    text = shown.partition("Examples:")[2]
+    lines = re.sub(r"\\\n\s*", "", text).splitlines()
+    return [line.strip() for line in lines if line.strip().startswith("schedperf ")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Give a folder with what the examples of --help name and do not make themselves."""
+    (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
+    benchmark = tmp_path / "my-benchmark"
+    benchmark.write_text("#!/bin/sh\necho rate: 12.5\n")
+    benchmark.chmod(0o755)
+    return tmp_path
+
+
+def bring_bundles(folder: Path) -> None:
+    """Bring base.tar and new.tar, as a reader who has recorded them has."""
+    for side in ("base", "new"):
+        with lzma.open(REPOSITORY / f"examples/deep-cgroup/{side}.tar.xz") as compressed:
+            (folder / f"{side}.tar").write_bytes(compressed.read())
+
+
+@pytest.mark.parametrize("name", all_commands())
+def test_examples_of_help_run(name: str, folder: Path) -> None:
+    examples = help_examples(name)
+    assert examples, f"schedperf {name} --help shows no example"
+    if not any("base.tar" in example and " -o " in example for example in examples):
+        bring_bundles(folder)
+    for example in examples:
+        done = run(example, folder)
+        # 1 says "regression": the example did its job.
+        assert done.returncode in {0, 1}, f"$ {example}\n{done.stdout}"
+        assert "Traceback" not in done.stdout
+
+
+def test_every_command_is_documented() -> None:
+    text = "".join(document.read_text() for document in DOCUMENTS)
+    for name in all_commands():
+        assert f"schedperf {name}" in text
+
+
+def test_every_collector_is_documented() -> None:
+    text = (REPOSITORY / "docs/recording.md").read_text()
+    for name in all_collectors():
+        assert f"`{name}`" in text
