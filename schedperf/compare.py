@@ -285,7 +285,7 @@ def _absence(
     if rows:
         how = next(iter(facts.emulated.values()), None)
         why = f"measured under emulation ({how})" if how else "no metric of this workload decides"
-        return "inconclusive", f"no primary row: {why}"
+        return "inconclusive", f"no result can decide: {why}"
     same = all(side.name in facts.same_data for side in sides[1:])
     verdict: Verdict = "inconclusive" if same else "invalid"
     for side in sides:

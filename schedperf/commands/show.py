@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   schedperf show base.tar
-  schedperf show --runs base.tar.xz
+  schedperf show --runs base.tar
   schedperf show --cat boots/0/runs/000/stdout base.tar
 """
 

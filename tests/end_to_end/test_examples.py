@@ -113,8 +113,10 @@ def test_arm64_shows_update_cfs_group_rising_on_both_nodes_and_decides_nothing(
     assert record["overall"]["verdict"] == "inconclusive"
     assert "emulat" in record["overall"]["reason"]
     printed = compare("deep-cgroup-arm64").stdout
-    (line,) = [
-        line for line in printed.splitlines() if line.lstrip().startswith("update_cfs_group")
+    change, by_node = [
+        line.split() for line in printed.splitlines() if line.startswith("  update_cfs_group ")
     ]
-    assert "%" in line
-    assert "+" in line
+    assert float(change[3]) > 0.1
+    assert change[3].startswith("+")
+    base_high, new_low = float(by_node[4]), float(by_node[6])
+    assert base_high < new_low

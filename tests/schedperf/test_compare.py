@@ -183,7 +183,7 @@ class TestEmulation:
             {"runs": runs(*TIMES), "host": EMULATED}, {"runs": slower(), "host": EMULATED}
         )
         assert outcome(found) == ("inconclusive", 0)
-        assert found.overall.reason == "no primary row: measured under emulation (TCG)"
+        assert found.overall.reason == "no result can decide: measured under emulation (TCG)"
         [row] = found.rows
         assert (row.family, row.verdict) == ("diagnostic", "inconclusive")
         assert row.ci_low is not None
