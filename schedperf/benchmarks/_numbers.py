@@ -38,7 +38,7 @@ def measure(
     """
     label, line_number, line = where
     value = read_number(text)
-    if value is None:
+    if value is None or abs(value * scale) > LARGEST_NUMBER:
         shown = text if len(text) <= LONGEST_NUMBER else f"{text[:LONGEST_NUMBER]}…"
         return BadLine(problem=f"{label}:{line_number}: {metric.name} is not a number: {shown!r}")
     step = printed_step(text) * scale

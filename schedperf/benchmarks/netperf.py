@@ -1,0 +1,222 @@
+"""netperf: throughput of a stream, and transactions of requests and responses.
+
+>>> text = '''\\
+... MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 127.0.0.1 () port 0 AF_INET
+... Socket  Message  Elapsed      Messages
+... Size    Size     Time         Okay Errors   Throughput
+... bytes   bytes    secs            #      #   10^6bits/sec
+...
+... 212992   65507   1.00        76600      0    40139.64
+... 212992           1.00        74380           38976.32
+...
+... '''
+>>> for found in parse_netperf(text.splitlines(), "stdout"):
+...     print(found.metric.name, f"{found.value:.0f}", found.metric.unit, found.metric.family)
+netperf UDP_STREAM receive throughput 4872040000 B/s primary
+netperf UDP_STREAM send throughput 5017455000 B/s diagnostic
+
+Read are all tests of TCP, UDP, SCTP and Unix sockets and omni, as tables, with ``-o`` and with
+``-k``. What a datagram test sent says little: what was received is the result.
+
+**One run is one sum.** A machine is loaded with many netperf at once, and nothing in their
+output tells clients that ran at once from clients that ran in turn. All results of one test in a
+run are therefore added, so each size of a message needs a point of its own. A script that repeats
+a test prints a line ``Iteration: 2`` in between: each part then gives a sum, and the run's value
+is their mean. Where a client failed, or its result cannot be read, there is no sum: it would
+show a loss that nobody had. Latencies are not added; the run's value is their mean over the
+clients.
+
+``Interim result:`` lines are progress. The interval that ``-I`` failed to reach is kept as a
+diagnostic, because it is of repeats within a run. ``-v 0`` prints no unit and is not read, and
+neither is the output of ``-P 0``, which does not say what it is, unless it stands behind a table of
+the same test with its header.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import sqrt
+
+from schedperf.benchmarks import BadLine, Measurement, Metric, parser
+from schedperf.benchmarks._netperf_forms import FormReader, Printed
+from schedperf.benchmarks._numbers import LARGEST_NUMBER, measure
+from schedperf.model import Better, Family
+
+TITLE = re.compile(
+    r"^(?:MIGRATED )?(OMNI|(?:TCP|UDP|SDP|STREAM|DG|SCTP)(?: IPV6)?)( 1-TO-MANY)?"
+    r" (STREAM|MAERTS|SENDFILE|UNIDIRECTIONAL SEND|REQUEST/RESPONSE|Connect/Request/Response"
+    r"|Connect/Close|Send|Receive|Send\|Recv) TEST(?: from | to |\s*$)",
+    re.MULTILINE | re.ASCII,
+)
+# As in the option -t, where the title says it in another way.
+SHORT = {
+    "UNIDIRECTIONAL SEND": "STREAM",
+    "REQUEST/RESPONSE": "RR",
+    "Connect/Request/Response": "CRR",
+    "Connect/Close": "CC",
+    "Send|Recv": "RR",
+}
+DATAGRAM_TESTS = ("UDP_STREAM", "DG_STREAM")
+
+NOT_CONNECTED = "establish_control could not establish"
+ITERATION = re.compile(r"Iterations?\b", re.ASCII)
+INTERIM = "Interim result:"
+INTERVAL = re.compile(r"!!! Confidence intervals: Throughput +: +(\S+)%\s*", re.ASCII)
+NOTE = "!!!"
+
+# format_units() and calc_thruput() of netlib.c: bits in powers of ten, bytes in powers of two.
+UNITS: Mapping[str, tuple[str, float]] = {
+    **{f"10^{power}bits": ("B/s", 10.0**power / 8.0) for power in (0, 3, 6, 9)},
+    **{f"{prefix}Bytes": ("B/s", 1024.0**power) for power, prefix in enumerate(("", *"KMG"))},
+    "Trans": ("1/s", 1.0),
+}
+MICROSECOND_S = 1e-6
+
+# All 200 columns of the omni tests together are about 4000 characters wide.
+LONGEST_LINE = 10_000
+
+LATENCIES: Mapping[str, tuple[str, Family]] = {
+    "MEAN_LATENCY": ("average", "secondary"),
+    "P50_LATENCY": ("p50", "secondary"),
+    "P90_LATENCY": ("p90", "secondary"),
+    "P99_LATENCY": ("p99", "secondary"),
+    "MAX_LATENCY": ("max", "diagnostic"),
+}
+
+Item = Measurement | BadLine
+
+
+@parser("netperf", claims=lambda text: TITLE.search(text) is not None)
+def parse_netperf(lines: Iterable[str], label: str) -> Iterator[Item]:
+    """Read the results of all clients, and add them up."""
+    part = _Part(label=label)
+    for line_number, whole_line in enumerate(lines, start=1):
+        line = whole_line[:LONGEST_LINE]
+        if ITERATION.match(line):
+            yield from part.finish()
+            part = _Part(label=label)
+        elif line.strip() and not line.startswith(INTERIM):
+            yield from part.read(line_number, line)
+    yield from part.finish()
+
+
+@dataclass(slots=True)
+class _Part:
+    # What belongs into one sum.
+    label: str
+    test: str = ""
+    form: FormReader = field(default_factory=FormReader)
+    clients: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
+    sums: dict[tuple[str, Metric], "_Sum"] = field(default_factory=dict)
+    not_connected: int = 0
+
+    def read(self, line_number: int, line: str) -> Iterator[Item]:
+        title = TITLE.match(line)
+        if title is not None:
+            yield from self._add(self.form.finish())
+            self.test = _test_name(title)
+            self.clients[self.test] += 1
+            self.form = FormReader()
+        elif line.startswith(NOT_CONNECTED):
+            self.not_connected += 1
+        elif self.test and (interval := INTERVAL.fullmatch(line)) is not None:
+            metric = _metric(self.test, "confidence interval", "%", "lower", "diagnostic")
+            yield measure(metric, interval[1], where=(self.label, line_number, line))
+        elif self.test and not line.startswith(NOTE):
+            yield from self._add(self.form.read(line_number, line))
+
+    def finish(self) -> Iterator[Item]:
+        yield from self._add(self.form.finish())
+        if self.not_connected:
+            yield BadLine(
+                problem=f"{self.label}: {self.not_connected} netperf could not reach their "
+                "netserver; a sum without them would mislead"
+            )
+            return
+        for test, clients in self.clients.items():
+            if self.results[test] < clients:
+                yield BadLine(
+                    problem=f"{self.label}: netperf {test}: {self.results[test]} of {clients} "
+                    "clients printed a result that can be read; a sum without the others would "
+                    "mislead"
+                )
+        for (test, _), total in self.sums.items():
+            if self.results[test] >= self.clients[test]:
+                yield total.measurement(self.label)
+
+    def _add(self, printed: Iterable[Printed]) -> Iterator[Item]:
+        for result in printed:
+            rates = list(_read_rates(self.test, result, self.label))
+            self.results[self.test] += not any(isinstance(rate, BadLine) for rate in rates)
+            for rate in rates:
+                if isinstance(rate, BadLine):
+                    yield rate
+                else:
+                    self.sums.setdefault((self.test, rate.metric), _Sum()).add(rate)
+            yield from _read_latencies(self.test, result, self.label)
+
+
+@dataclass(slots=True)
+class _Sum:
+    last: Measurement | None = None
+    value: float = 0.0
+    step: float = 0.0
+    count: int = 0
+
+    def add(self, item: Measurement) -> None:
+        self.last = item
+        self.value += item.value
+        self.step = max(self.step, item.resolution or 0.0)
+        self.count += 1
+
+    def measurement(self, label: str) -> Item:
+        assert self.last is not None
+        if self.value > LARGEST_NUMBER:
+            return BadLine(problem=f"{label}: {self.last.metric.name}: no machine is that fast")
+        # Rounding errors are independent, so their variances add up: n steps make sqrt(n).
+        return replace(self.last, value=self.value, resolution=self.step * sqrt(self.count))
+
+
+def _test_name(title: "re.Match[str]") -> str:
+    protocol, many, kind = title.group(1), title.group(2), title.group(3)
+    words = (
+        protocol.removesuffix(" IPV6"),
+        SHORT.get(kind, kind.upper()),
+        *(("MANY",) * bool(many)),
+    )
+    return "_".join(words)
+
+
+def _read_rates(test: str, result: Printed, label: str) -> Iterator[Item]:
+    where = (label, result.line_number, result.line)
+    values = result.values
+    printed_unit = values.get("THROUGHPUT_UNITS", "").partition("/")[0]
+    if "THROUGHPUT" not in values or printed_unit not in UNITS:
+        yield BadLine(
+            problem=f"{label}:{result.line_number}: netperf {test}: no throughput with a known "
+            "unit; select THROUGHPUT,THROUGHPUT_UNITS"
+        )
+        return
+    unit, scale = UNITS[printed_unit]
+    name = "transactions" if unit == "1/s" else "throughput"
+    if test in DATAGRAM_TESTS:
+        name = f"receive {name}"
+    metric = _metric(test, name, unit, "higher", "primary")
+    yield measure(metric, values["THROUGHPUT"], where=where, scale=scale)
+    if "LOCAL_SEND_THROUGHPUT" in values and test in DATAGRAM_TESTS:
+        metric = _metric(test, "send throughput", unit, "higher", "diagnostic")
+        yield measure(metric, values["LOCAL_SEND_THROUGHPUT"], where=where, scale=scale)
+
+
+def _read_latencies(test: str, result: Printed, label: str) -> Iterator[Item]:
+    where = (label, result.line_number, result.line)
+    for key, (name, family) in LATENCIES.items():
+        if key in result.values:
+            metric = _metric(test, f"latency {name}", "s", "lower", family)
+            yield measure(metric, result.values[key], where=where, scale=MICROSECOND_S)
+
+
+def _metric(test: str, name: str, unit: str, better: Better, family: Family) -> Metric:
+    return Metric(name=f"netperf {test} {name}", unit=unit, better=better, family=family)

@@ -1,0 +1,254 @@
+r"""sysbench: processor, threads, mutex, memory and file tests, and transactions of a database.
+
+>>> text = '''\
+... sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+...
+... CPU speed:
+...     events per second:  5133.22
+...
+... General statistics:
+...     total time:                          1.0003s
+...     total number of events:              5139
+...
+... Latency (ms):
+...          min:                                    0.19
+...          avg:                                    0.39
+...          max:                                    9.09
+...          95th percentile:                        0.39
+...          sum:                                 1997.99
+... '''
+>>> for found in parse_sysbench(text.splitlines(), "stdout"):
+...     print(found.metric.name, f"{found.value:g}", found.metric.unit, found.metric.family)
+sysbench cpu events 5133.22 1/s primary
+sysbench cpu latency average 0.00039 s secondary
+sysbench cpu latency p95 0.00039 s secondary
+sysbench cpu latency max 0.00909 s diagnostic
+
+Neither the name of the test nor its limit, of time or of events, is printed. Tests are told
+apart by the lines that only they have. The others (threads, a script of the user's) are all
+``sysbench events``: events by total time, a rate that goes with the result under either
+limit. The mutex test is where every thread ran one event: its result is the total time.
+
+Under ``--rate`` the rate is the user's, so the latency is primary and the rate diagnostic.
+Lines that ``--report-interval`` prints are progress. After a report of
+``--report-checkpoints`` the last one covers only the time since, so nothing is read.
+Versions 0.4 and 0.5 say ``approx.  95 percentile: 2.21ms``, and 1.1 ``time elapsed``.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from schedperf.benchmarks import BadLine, Measurement, Metric, parser
+from schedperf.benchmarks._numbers import LARGEST_NUMBER, measure
+from schedperf.model import Better, Family
+
+HEADER = re.compile(r"^sysbench \d+\.\d[\w.+-]*(?: \(|: +multi-threaded )", re.MULTILINE | re.ASCII)
+
+# A line is "name: value"; of what is counted, the rate follows in parentheses.
+LINE = re.compile(
+    r"(events per second|total time|time elapsed|total number of events|events \(avg/stddev\)"
+    r"|avg|max|(?:approx\. +)?\d{1,3}(?:th|st|nd|rd)? percentile"
+    r"|transactions|queries|ignored errors|reconnects|Total operations"
+    r"|reads/s|writes/s|fsyncs/s|read, MiB/s|written, MiB/s|Target transaction rate)"
+    r": +(\S+)(?: +\((\S+) per sec)?",
+    re.ASCII,
+)
+IN_PARENTHESES = ("transactions", "queries", "ignored errors", "reconnects", "Total operations")
+# Versions 0.4 and 0.5 write MB, and divide by 1024 * 1024 all the same.
+TRANSFERRED = re.compile(r"\S+ Mi?B transferred \((\S+) Mi?B/sec\)", re.ASCII)
+PERCENTILE = re.compile(r"(approx\. +)?(\d{1,3})(?:th|st|nd|rd)? percentile", re.ASCII)
+CHECKPOINT = "Checkpoint report:"
+# What follows this line is another program's.
+LAST = re.compile(r" +execution time \(avg/stddev\):")
+
+MEBIBYTE_B = 1 << 20
+MILLISECOND_S = 1e-3
+
+# Since 1.0 percentiles come from a histogram of 1024 logarithmic steps from 0.001 ms to 1e5 ms
+# (OPER_LOG_* in sb_logger.c): neighbours are 1.8 % apart, often more than the printed digits.
+HISTOGRAM_STEP = math.expm1(math.log(1e5 / 1e-3) / 1023)
+
+# What the threads' fairness says where each of them ran one event.
+ONE_EVENT_EACH = "1.0000/0.00"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Result:
+    # A line that only one test prints.
+    key: str
+    test: str
+    name: str
+    unit: str = "1/s"
+    scale: float = 1.0
+
+
+# The operations of the memory test are its throughput in other words, but for
+# ``--memory-oper=none``, which transfers nothing.
+RESULTS = (
+    _Result(key="events per second", test="cpu", name="events"),
+    _Result(key="transactions", test="OLTP", name="transactions"),
+    _Result(key="transferred", test="memory", name="throughput", unit="B/s", scale=MEBIBYTE_B),
+    _Result(key="Total operations", test="memory", name="operations"),
+)
+
+# Printed rates that explain: name in the text, name of the metric, direction.
+EXPLAINING: tuple[tuple[str, str, Better], ...] = (
+    ("reads/s", "reads", "higher"),
+    ("writes/s", "writes", "higher"),
+    ("fsyncs/s", "fsyncs", "higher"),
+    ("queries", "queries", "higher"),
+    ("ignored errors", "ignored errors", "lower"),
+    ("reconnects", "reconnects", "lower"),
+)
+
+Found = Measurement | BadLine
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Value:
+    # The number that a line says, and where it stands.
+    text: str
+    where: tuple[str, int, str]
+
+
+@dataclass(kw_only=True, slots=True)
+class _Report:
+    # What one sysbench printed, by the name of the line.
+    values: dict[str, _Value] = field(default_factory=dict)
+    checkpoint: tuple[str, int, str] | None = None
+
+
+@parser("sysbench", claims=lambda text: HEADER.search(text) is not None)
+def parse_sysbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
+    """Read the report of each sysbench that ran; preparing and cleaning up print none."""
+    report: _Report | None = None
+    for line_number, line in enumerate(lines, start=1):
+        if HEADER.match(line):
+            if report is not None:
+                yield from _read_report(report)
+            report = _Report()
+        elif report is not None:
+            _add_line(report, line.strip(), (label, line_number, line))
+            if LAST.match(line):
+                yield from _read_report(report)
+                report = None
+    if report is not None:
+        yield from _read_report(report)
+
+
+def _add_line(report: _Report, text: str, where: tuple[str, int, str]) -> None:
+    if text.endswith(CHECKPOINT):
+        report.checkpoint = where
+    elif found := LINE.match(text):
+        printed = found[3] or "" if found[1] in IN_PARENTHESES else found[2]
+        report.values[found[1]] = _Value(text=printed, where=where)
+    elif found := TRANSFERRED.match(text):
+        report.values["transferred"] = _Value(text=found[1], where=where)
+
+
+def _read_report(report: _Report) -> Iterator[Found]:
+    values = report.values
+    total = values.get("total time") or values.get("time elapsed")
+    if total is None:
+        return
+    if report.checkpoint is not None:
+        label, line_number, _ = report.checkpoint
+        yield BadLine(
+            problem=f"{label}:{line_number}: a checkpoint report, after which sysbench counts "
+            "anew; record without --report-checkpoints"
+        )
+        return
+    is_throttled = "Target transaction rate" in values
+    test, results = _read_result(values, total, "diagnostic" if is_throttled else "primary")
+    yield from results
+    yield from _read_latencies(test, values, "primary" if is_throttled else "secondary")
+    for key, name, better in EXPLAINING:
+        if (value := values.get(key)) is not None:
+            metric = _metric(test, name, "1/s", better, "diagnostic")
+            yield measure(metric, value.text, where=value.where)
+
+
+def _read_result(
+    values: Mapping[str, _Value], total: _Value, family: Family
+) -> tuple[str, list[Found]]:
+    # The name of the test, and the one number that is its result.
+    for result in RESULTS:
+        value = values.get(result.key)
+        if value is not None:
+            metric = _metric(result.test, result.name, result.unit, "higher", family)
+            found = measure(metric, value.text, where=value.where, scale=result.scale)
+            return result.test, [found]
+    if "read, MiB/s" in values and "written, MiB/s" in values:
+        return "fileio", [_sum_of_transfers(values, family)]
+    fairness = values.get("events (avg/stddev)")
+    if fairness is not None and fairness.text == ONE_EVENT_EACH:
+        return "mutex", [_seconds(_metric("mutex", "time", "s", "lower", family), total)]
+    return "", list(_derive_rate(values, total, family))
+
+
+def _sum_of_transfers(values: Mapping[str, _Value], family: Family) -> Found:
+    # A test mode reads, writes, or does both in the ratio that the user chose.
+    metric = _metric("fileio", "throughput", "B/s", "higher", family)
+    parts: list[Measurement] = []
+    for key in ("read, MiB/s", "written, MiB/s"):
+        part = measure(metric, values[key].text, where=values[key].where, scale=MEBIBYTE_B)
+        if isinstance(part, BadLine):
+            return part
+        parts.append(part)
+    read, written = parts
+    resolution = (read.resolution or 0.0) + (written.resolution or 0.0)
+    return replace(written, value=read.value + written.value, resolution=resolution)
+
+
+def _derive_rate(
+    values: Mapping[str, _Value], total: _Value, family: Family
+) -> Iterator[Measurement | BadLine]:
+    # Threads finish the event that they are in, so the total time ends with an event, and only
+    # its printed digits round the rate.
+    metric = _metric("", "events", "1/s", "higher", family)
+    events = values.get("total number of events")
+    if events is None:
+        return
+    time = _seconds(metric, total)
+    count = measure(metric, events.text, where=events.where)
+    if isinstance(time, BadLine) or isinstance(count, BadLine):
+        yield from (item for item in (time, count) if isinstance(item, BadLine))
+        return
+    rate = count.value / time.value if time.value > 0.0 else math.inf
+    if abs(rate) > LARGEST_NUMBER:
+        label, line_number, _ = total.where
+        yield BadLine(problem=f"{label}:{line_number}: {total.text!r} is no time to count in")
+        return
+    yield replace(count, value=rate, resolution=abs(rate) * (time.resolution or 0.0) / time.value)
+
+
+def _read_latencies(test: str, values: Mapping[str, _Value], family: Family) -> Iterator[Found]:
+    # A time of 0.00 was measured and is below the printed step: it stays, with its resolution.
+    if (value := values.get("avg")) is not None:
+        yield _latency(_metric(test, "latency average", "s", "lower", family), value)
+    for key, value in values.items():
+        found = PERCENTILE.fullmatch(key)
+        if found is not None and int(found[2]) > 0:
+            name = f"latency p{int(found[2])}"
+            latency = _latency(_metric(test, name, "s", "lower", "secondary"), value)
+            if isinstance(latency, Measurement) and found[1] is None:
+                step = abs(latency.value) * HISTOGRAM_STEP
+                latency = replace(latency, resolution=max(step, latency.resolution or 0.0))
+            yield latency
+    if (value := values.get("max")) is not None:
+        yield _latency(_metric(test, "latency max", "s", "lower", "diagnostic"), value)
+
+
+def _seconds(metric: Metric, value: _Value) -> Found:
+    return measure(metric, value.text.removesuffix("s"), where=value.where)
+
+
+def _latency(metric: Metric, value: _Value) -> Found:
+    return measure(metric, value.text.removesuffix("ms"), where=value.where, scale=MILLISECOND_S)
+
+
+def _metric(test: str, name: str, unit: str, better: Better, family: Family) -> Metric:
+    full_name = f"sysbench {test} {name}" if test else f"sysbench {name}"
+    return Metric(name=full_name, unit=unit, better=better, family=family)

@@ -1,0 +1,99 @@
+"""will-it-scale: how many operations a second parallel tasks do.
+
+One program, ``NAME_processes`` or ``NAME_threads`` with ``-s SECONDS``, prints its rate in each
+second. The first seconds are for warming up, and the average of the others stands at the end:
+
+>>> text = '''\\
+... testcase:Context switch via pipes
+... warmup
+... min:198884 max:198884 total:198884
+... measurement
+... min:272990 max:272990 total:272990
+... average:272990
+... '''
+>>> [found] = parse_will_it_scale(text.splitlines(), "stdout")
+>>> found.metric.name, found.value, found.metric.unit, found.resolution
+('will-it-scale Context switch via pipes', 272990.0, '1/s', 1.0)
+
+``runtest.py`` runs both forms of a test with 1, 2, 3 … tasks and prints a table without the
+test's name:
+
+>>> text = '''\\
+... tasks,processes,processes_idle,threads,threads_idle,linear
+... 0,0,100,0,100,0
+... 1,623326,49.76,611007,49.98,623326
+... '''
+>>> for found in parse_will_it_scale(text.splitlines(), "stdout"):
+...     print(found.metric.name, found.value, found.metric.unit, found.metric.family)
+will-it-scale processes=1 623326.0 1/s primary
+will-it-scale threads=1 611007.0 1/s primary
+
+The row of 0 tasks is where the plot begins. A 0 elsewhere is a form that was not run, and -1 one
+that failed. ``linear`` follows from the first row, and idle time has no good direction. Neither
+output says all of what was run, so each test and form needs a run of its own.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from schedperf.benchmarks import BadLine, Measurement, Metric, parser
+from schedperf.benchmarks._numbers import measure
+
+TABLE = "tasks,processes,processes_idle,threads,threads_idle,linear"
+COLUMNS = {"processes": 1, "threads": 3}
+ROW = re.compile(r"-?\d+,", re.ASCII)
+# The program refuses more than 2048 tasks.
+TASKS = re.compile(r"\d{1,4}", re.ASCII)
+NOT_RUN = "0"
+FAILED = "-1"
+
+TESTCASE = "testcase:"
+# The longest name of the 65 tests has 56 characters.
+NAME = re.compile(r"\s*([!-~](?:[ -~]{0,98}[!-~])?)\s*", re.ASCII)
+RESULT = "average:"
+HEADER = re.compile(rf"^(?:{TABLE}\s*$|testcase:.*\nwarmup\s*$)", re.MULTILINE)
+
+
+@parser("will-it-scale", claims=lambda text: HEADER.search(text) is not None)
+def parse_will_it_scale(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
+    """Read the averages of the programs and the rows of the table."""
+    name: str | None = None
+    is_table = False
+    for line_number, line in enumerate(lines, start=1):
+        where = (label, line_number, line)
+        if line.rstrip() == TABLE:
+            is_table = True
+        elif line.startswith(TESTCASE):
+            name = _read_name(line)
+            if name is None:
+                yield BadLine(problem=f"{label}:{line_number}: the test's name cannot be read")
+        elif name and line.startswith(RESULT):
+            yield measure(_metric(name), line.removeprefix(RESULT).strip(), where=where)
+            name = None
+        elif is_table and ROW.match(line):
+            yield from _parse_row(line.rstrip().split(","), where)
+
+
+def _read_name(line: str) -> str | None:
+    name = NAME.fullmatch(line.removeprefix(TESTCASE))
+    return name[1] if name else None
+
+
+def _parse_row(fields: list[str], where: tuple[str, int, str]) -> Iterator[Measurement | BadLine]:
+    label, line_number, _ = where
+    if len(fields) != TABLE.count(",") + 1 or TASKS.fullmatch(fields[0]) is None:
+        yield BadLine(problem=f"{label}:{line_number}: not a row of {TABLE!r}")
+        return
+    tasks = int(fields[0])
+    if tasks == 0:
+        return
+    for form, column in COLUMNS.items():
+        metric = _metric(f"{form}={tasks}")
+        if fields[column] == FAILED:
+            yield BadLine(problem=f"{label}:{line_number}: {metric.name} is -1: the test failed")
+        elif fields[column] != NOT_RUN:
+            yield measure(metric, fields[column], where=where)
+
+
+def _metric(what: str) -> Metric:
+    return Metric(name=f"will-it-scale {what}", unit="1/s", better="higher", family="primary")
