@@ -130,6 +130,15 @@ class JsonObject:
             raise self.wrong(key, "a list of strings")
         return tuple(value)
 
+    def counts(self, key: str) -> tuple[int, ...]:
+        """Return a list of integers that are not negative."""
+        value = self.values.get(key)
+        if not isinstance(value, list) or not all(
+            type(item) is int and item >= 0 for item in value
+        ):
+            raise self.wrong(key, "a list of integers that are not negative")
+        return tuple(value)
+
     def child(self, key: str) -> "JsonObject":
         """Return an object inside this one."""
         value = self.values.get(key)

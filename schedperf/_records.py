@@ -4,6 +4,7 @@ Each ``parse_`` function takes bytes of strangers and where they are from, and
 raises :class:`~schedperf.errors.BundleError` that names the key that is wrong.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -11,6 +12,7 @@ from typing import Literal, cast
 from schedperf._json import JsonObject, parse_object
 from schedperf.errors import BundleError
 from schedperf_collectors import BUNDLE_FORMAT, BUNDLE_VERSION, point_key, run_folder
+from schedperf_collectors._plan import MOST_BUDGETED
 
 # `record` makes no more runs than these, and each may be a point of its own.
 MOST_POINTS = 100_000
@@ -38,6 +40,24 @@ class MetricRule:
     unit: str
     better: Direction
     regex: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sequential:
+    """How a recording looked at its runs while it made them.
+
+    :param against: digest of the bundle that it compared with
+    :param first: runs of each point before the first look
+    :param max_runs: its budget: runs of each point after which it ended anyway
+    :param looks: after how many runs of each point it looked; None where no manifest says so
+    :param stopped: why it ended; None where it was cut off
+    """
+
+    against: str | None
+    first: int
+    max_runs: int
+    looks: tuple[int, ...] | None
+    stopped: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,6 +148,7 @@ class Manifest:
     treatment: tuple[str, ...]
     setup: str | None
     metric_rules: tuple[MetricRule, ...]
+    sequential: Sequential | None
     captures: tuple[CaptureEntry, ...]
 
 
@@ -141,6 +162,7 @@ class RunFile:
     tool_version: str | None
     treatment: tuple[str, ...]
     setup: str | None
+    sequential: Sequential | None
 
 
 class NewerFormat(BundleError):
@@ -168,6 +190,32 @@ def _metric_rules(values: JsonObject) -> tuple[MetricRule, ...]:
     if len(rules) > MOST_RULES:
         raise values.wrong("metric", f"at most {MOST_RULES} rules")
     return tuple(_metric_rule(rule) for rule in rules)
+
+
+def _sequential(values: JsonObject) -> Sequential | None:
+    child = values.optional(values.child, "sequential")
+    if child is None:
+        return None
+    first, max_runs = child.count("first"), child.count("max_runs")
+    if not 0 < first <= max_runs:
+        raise child.wrong("first", f"from 1 to max_runs, which is {max_runs}")
+    if max_runs > MOST_BUDGETED:
+        raise child.wrong("max_runs", f"at most {MOST_BUDGETED}")
+    return Sequential(
+        against=child.optional(child.text, "against"),
+        first=first,
+        max_runs=max_runs,
+        looks=child.optional(lambda key: _looks(child, key, max_runs), "looks"),
+        stopped=child.optional(child.text, "stopped"),
+    )
+
+
+def _looks(values: JsonObject, key: str, max_runs: int) -> tuple[int, ...]:
+    looks = values.counts(key)
+    is_rising = all(one < other for one, other in itertools.pairwise((0, *looks)))
+    if not is_rising or any(look > max_runs for look in looks):
+        raise values.wrong(key, f"rising numbers from 1 to max_runs, which is {max_runs}")
+    return looks
 
 
 def _capture_entry(values: JsonObject) -> CaptureEntry:
@@ -225,6 +273,7 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
         treatment=_texts(values, "treatment", MOST_PATHS),
         setup=values.optional(values.text, "setup"),
         metric_rules=_metric_rules(values),
+        sequential=_sequential(values),
         captures=_captures(values),
     )
 
@@ -239,6 +288,7 @@ def parse_run(content: bytes, where: str) -> RunFile:
         tool_version=values.optional(values.text, "tool_version"),
         treatment=values.optional(lambda key: _texts(values, key, MOST_PATHS), "treatment") or (),
         setup=values.optional(values.text, "setup"),
+        sequential=_sequential(values),
     )
 
 
@@ -322,5 +372,6 @@ def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[Capture
         treatment=first.treatment if first else (),
         setup=first.setup if first else None,
         metric_rules=first.run.metric_rules if first else (),
+        sequential=first.sequential if first else None,
         captures=(*(entry for file in files for entry in file.captures), *rest),
     )

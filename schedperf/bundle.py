@@ -27,6 +27,7 @@ from schedperf._records import (
     NewerFormat,
     Run,
     RunFile,
+    Sequential,
     parse_host,
     parse_manifest,
     parse_run,
@@ -37,7 +38,7 @@ from schedperf.caveats import Caveat, caveat
 from schedperf.errors import BundleError
 from schedperf_collectors import BUNDLE_VERSION, MANIFEST, boot_folder
 
-__all__ = ["Boot", "Bundle", "CaptureEntry", "MetricRule", "Run", "open_bundle"]
+__all__ = ["Boot", "Bundle", "CaptureEntry", "MetricRule", "Run", "Sequential", "open_bundle"]
 
 # A manifest has 250 bytes for each member, and a bundle at most 200 000 members.
 MAX_MANIFEST_BYTES = 64 << 20
@@ -57,6 +58,7 @@ class Bundle:
     :ivar planned_runs: how many runs were asked for, warm-up excluded
     :ivar treatment: host.json paths that are meant to differ from the other side
     :ivar setup: the command that put this side's setting in force
+    :ivar sequential: how it looked at its runs while it was recorded; None where it did not
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Bundle:
         self.treatment = manifest.treatment
         self.setup = manifest.setup
         self.metric_rules = manifest.metric_rules
+        self.sequential = manifest.sequential
         self.captures = manifest.captures
         self.boots = tuple(boots)
         self.caveats = tuple(caveats)

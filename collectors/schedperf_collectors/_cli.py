@@ -17,8 +17,16 @@ from schedperf_collectors._ab import Setting, ab
 from schedperf_collectors._captures import check_options
 from schedperf_collectors._doctor import examine_all, format_text, to_json
 from schedperf_collectors._errors import RecordError
-from schedperf_collectors._options import COMMANDS, Parser, make_parser
-from schedperf_collectors._plan import check_placeholders, cross_points, fill
+from schedperf_collectors._looks import Looks
+from schedperf_collectors._options import COMMANDS, RUNS, Parser, make_parser
+from schedperf_collectors._plan import (
+    FIRST_LOOK,
+    MAX_RUNS,
+    MOST_BUDGETED,
+    check_placeholders,
+    cross_points,
+    fill,
+)
 from schedperf_collectors._progress import Progress
 from schedperf_collectors._record import Target, record
 from schedperf_collectors._session import Request
@@ -54,13 +62,15 @@ def _run(arguments: Sequence[str]) -> None:
     if name == "doctor":
         _run_doctor(options)
         return
-    request = _request(options, command)
     progress = Progress(options.events, quiet=options.quiet)
     collectors = tuple(options.collectors)
     if name == "record":
+        looks = _looks(options, progress)
+        request = _request(options, command, looks)
         _check_command(request)
-        record(request, _target(options), collectors, progress)
+        record(request, _target(options), collectors, progress, looks)
     else:
+        request = _request(options, command)
         ab(request, _settings(options), collectors, progress, force=options.force)
 
 
@@ -87,7 +97,47 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return before[:index], before[index + 1 :]
 
 
-def _request(options: argparse.Namespace, command: Sequence[str]) -> Request:
+def _looks(options: argparse.Namespace, progress: Progress) -> Looks | None:
+    """Return how looks are taken; ``runs``, where the user did not say, becomes its default."""
+    if not options.until_decided:
+        for name in ("against", "max_runs"):
+            if getattr(options, name) is not None:
+                option = name.replace("_", "-")
+                raise RecordError(f"--{option}: goes with --until-decided only; add that")
+        options.runs = options.runs or RUNS
+        return None
+    _check_looks(options)
+    options.runs = first = options.runs or FIRST_LOOK
+    max_runs = options.max_runs or MAX_RUNS
+    if not FIRST_LOOK <= first <= max_runs <= MOST_BUDGETED:
+        raise RecordError(
+            f"-n {first} --max-runs {max_runs}: the first look is after {FIRST_LOOK} runs or more, "
+            f"the last after no fewer and at most {MOST_BUDGETED}; "
+            f"write -n {FIRST_LOOK} --max-runs {MAX_RUNS}"
+        )
+    return Looks(options.ask_fd, options.against, first, max_runs, progress)
+
+
+def _check_looks(options: argparse.Namespace) -> None:
+    if options.append is not None:
+        raise RecordError(
+            "--append: looks are planned before the first run; use -o FILE with --until-decided, "
+            "or --append with a fixed -n"
+        )
+    if options.against is None:
+        raise RecordError("--until-decided: nothing to compare with; add --against base.tar")
+    if options.against.resolve() == options.output.resolve():
+        raise RecordError(f"{options.output}: is the bundle of --against; give another -o FILE")
+    if options.ask_fd is None:
+        raise RecordError(
+            "--until-decided: this program cannot compare; record a fixed number with -n, "
+            "or record where schedperf is installed"
+        )
+
+
+def _request(
+    options: argparse.Namespace, command: Sequence[str], looks: Looks | None = None
+) -> Request:
     if not command:
         raise RecordError("there is no command; put it at the end, after --")
     points = cross_points(options.point)
@@ -96,7 +146,8 @@ def _request(options: argparse.Namespace, command: Sequence[str]) -> Request:
     return Request(
         template=tuple(command),
         points=tuple(points),
-        runs=options.runs,
+        runs=options.runs if looks is None else looks.max_runs,
+        at_least=options.runs,
         instrumented=options.instrumented,
         warmup=options.warmup,
         seed=random.SystemRandom().getrandbits(32) if seed is None else seed,

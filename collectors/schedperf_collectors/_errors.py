@@ -21,6 +21,13 @@ class RecordError(Exception):
         self.exit_status = exit_status
 
 
+class NotComparable(RecordError):
+    """What would be recorded here could never be compared with the other side."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 4)
+
+
 class Interrupted(RecordError):
     """A signal asks for the end."""
 

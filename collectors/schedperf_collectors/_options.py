@@ -13,19 +13,24 @@ from pathlib import Path
 from typing import Any, Callable, NoReturn
 
 from schedperf_collectors._errors import RecordError
-from schedperf_collectors._plan import parse_point
+from schedperf_collectors._plan import FIRST_LOOK, MAX_RUNS, parse_point
 
 _METRIC = re.compile(
     r"(?P<name>[\w.-]+)\[(?P<unit>[^\],]+),(?P<better>higher|lower)\]=(?P<regex>.+)\Z", re.DOTALL
 )
 _SETTING = re.compile(r"(?P<collector>\w+)\.(?P<name>\w+)=(?P<value>.*)\Z", re.DOTALL)
+_TWO_DESCRIPTORS = re.compile(r"([0-9]{1,6}),([0-9]{1,6})\Z")
 _HOST_PATH = re.compile(r"[a-z_]\w*(\.[\w.-]+)?\Z")
+
+# How often each point is run unless the user says.
+RUNS = 5
 
 RECORD_EXAMPLES = """\
 Examples:
   %(prog)s -o base.tar -- hackbench -l 500 -g 2
   %(prog)s -o sweep.tar.xz -n 3 --point groups=1,2,4 -- hackbench -l 200 -g {groups}
-  %(prog)s --append base.tar -n 3 -- hackbench -l 500 -g 2
+  %(prog)s --append base.tar -n 5 -- hackbench -l 500 -g 2
+  %(prog)s -o new.tar --until-decided --against base.tar --max-runs 15 -- hackbench -l 500 -g 2
   %(prog)s -o b.tar --metric 'rate[1/s,higher]=rate: ([0-9.]+)' -- ./my-benchmark
 """
 
@@ -99,7 +104,30 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
     )
     target.add_argument("--append", type=Path, metavar="FILE", help="bundle that gets more runs")
     parser.add_argument("--label", type=_text, help="what this side is called [the file's name]")
-    _add_common_options(parser, "runs per point")
+    _add_until_decided(parser)
+    _add_common_options(
+        parser, f"runs per point; with --until-decided before the first look [{FIRST_LOOK}], else"
+    )
+    # Whether the user said so tells which default holds.
+    parser.set_defaults(runs=None)
+
+
+def _add_until_decided(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--until-decided",
+        action="store_true",
+        help="compare with --against after each block of runs and stop when all is decided",
+    )
+    add("--against", type=Path, metavar="FILE", help="bundle of the other side, recorded before")
+    add(
+        "--max-runs",
+        type=_positive,
+        metavar="N",
+        help=f"runs per point after which --until-decided gives up [{MAX_RUNS}]",
+    )
+    # Descriptors on which questions are written and answers are read, for programs that compare.
+    add("--ask-fd", type=_descriptors, metavar="READ,WRITE", help=argparse.SUPPRESS)
 
 
 def _add_ab_options(parser: argparse.ArgumentParser) -> None:
@@ -125,7 +153,7 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None:
     add = parser.add_argument
-    add("-n", "--runs", type=_positive, default=5, metavar="N", help=f"{what_n_is} [5]")
+    add("-n", "--runs", type=_positive, default=RUNS, metavar="N", help=f"{what_n_is} [{RUNS}]")
     add(
         "--instrumented",
         type=_count,
@@ -224,6 +252,13 @@ def _positive(text: str) -> int:
     if _count(text) == 0:
         raise argparse.ArgumentTypeError("0 runs measure nothing; write 1 or more")
     return int(text)
+
+
+def _descriptors(text: str) -> tuple[int, int]:
+    match = _TWO_DESCRIPTORS.match(text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is no pair of descriptors; write 5,6")
+    return int(match[1]), int(match[2])
 
 
 def _seconds(text: str) -> float:

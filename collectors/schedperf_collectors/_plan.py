@@ -23,6 +23,13 @@ INSTRUMENTED = "instrumented"
 # More is a slip of the finger: 100,000 runs of 0.1 s last three hours.
 MOST_RUNS = 100_000
 
+# `--until-decided`: fewer runs than this hardly ever decide, and every look costs certainty.
+FIRST_LOOK = 3
+# The budget unless the user says; a change of two standard deviations needs six runs a side.
+MAX_RUNS = 30
+# The largest budget whose looks the comparison can correct for.
+MOST_BUDGETED = 100
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PLACEHOLDER = re.compile(r"\{\{(?P<literal>[A-Za-z_]\w*)\}\}|\{(?P<name>[A-Za-z_]\w*)\}", re.ASCII)
 

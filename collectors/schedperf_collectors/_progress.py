@@ -30,13 +30,18 @@ class Progress:
         self._events = events
         self._quiet = quiet
         self._plan: Sequence[PlannedRun] = ()
+        self._is_budget = False
         self._began_s = 0.0
         self._costs: dict[tuple[str, str, str], list[float]] = {}
 
-    def planned(self, plan: Sequence[PlannedRun]) -> None:
-        """Tell that these runs are about to be made."""
+    def planned(self, plan: Sequence[PlannedRun], *, is_budget: bool = False) -> None:
+        """Tell that these runs are about to be made.
+
+        :param is_budget: it may end before the last of them
+        """
         self._plan = plan
-        self._tell("plan", total=len(plan))
+        self._is_budget = is_budget
+        self._tell("plan", total=len(plan), budget=is_budget)
 
     def begin(self, index: int) -> None:
         """Tell that a run begins."""
@@ -50,9 +55,11 @@ class Progress:
         left_s = self._estimate(self._plan[index + 1 :])
         said = say_outcome(outcome)
         total = len(self._plan)
-        self._tell("run", done=index + 1, total=total, left_s=left_s, said=said)
-        left = f", about {format_duration(left_s)} left" if index + 1 < total else ""
-        self._line(f"run {index + 1}/{total} {_title(run)} {said}{left}")
+        sure, of = ("at most", " of at most ") if self._is_budget else ("about", "/")
+        left = f"{sure} {format_duration(left_s)} left"
+        self._tell("run", done=index + 1, total=total, left=left, said=said)
+        more = f", {left}" if index + 1 < total else ""
+        self._line(f"run {index + 1}{of}{total} {_title(run)} {said}{more}")
 
     def note(self, text: str) -> None:
         """Tell something that goes on."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from schedperf_collectors import point_key
 from schedperf_collectors._append import Existing, examine
 from schedperf_collectors._bundle import BundleWriter, check_no_partial, check_output
 from schedperf_collectors._captures import (
@@ -15,7 +16,8 @@ from schedperf_collectors._captures import (
     capture_boot,
     choose,
 )
-from schedperf_collectors._plan import plan_record
+from schedperf_collectors._looks import Looks
+from schedperf_collectors._plan import format_template, plan_record
 from schedperf_collectors._progress import Progress
 from schedperf_collectors._session import (
     Request,
@@ -43,14 +45,27 @@ class Target:
     label: str | None
 
 
-def record(request: Request, target: Target, collectors: Sequence[str], progress: Progress) -> None:
+def record(
+    request: Request,
+    target: Target,
+    collectors: Sequence[str],
+    progress: Progress,
+    looks: Looks | None = None,
+) -> None:
     """Record runs of one side.
 
+    :param looks: end when they say so; None to make all runs
     :raises RecordError: it could not begin, or what stopped it
     """
     chosen = choose(collectors)
     existing = _check_target(target)
     with signals, Staging() as staging:
+        if looks is not None:
+            looks.begin(
+                workload=format_template(request.template),
+                points=[point_key(dict(point)) for point in request.points],
+                metric=request.metrics,
+            )
         usable, dropped, counts = settle(request, chosen, staging, progress)
         plan = plan_record(request.points, counts, request.seed)
         side = _open_side(request, target, existing)
@@ -61,11 +76,14 @@ def record(request: Request, target: Target, collectors: Sequence[str], progress
             sides=[side],
             staging=staging,
             progress=progress,
+            looks=looks,
         )
 
         def prepare() -> None:
             if existing is None or read_boot_id() not in existing.boots:
                 session.store_boot(side, capture_boots(session, os.getpid()))
+            if looks is not None:
+                looks.check_host(side.writer.names.partial, request.vary)
 
         session.execute(plan, prepare)
 

@@ -32,8 +32,9 @@ from schedperf_collectors._captures import (
     Staging,
     try_run_collectors,
 )
-from schedperf_collectors._errors import Interrupted, RecordError, explain
+from schedperf_collectors._errors import Interrupted, NotComparable, RecordError, explain
 from schedperf_collectors._isolate import OK, SKIPPED
+from schedperf_collectors._looks import Looks
 from schedperf_collectors._plan import (
     CLEAN,
     INSTRUMENTED,
@@ -51,13 +52,18 @@ from schedperf_collectors.workload import Outcome, run_workload, utc_now
 # Below this the output of a run may be cut off without anyone having said so.
 STAGING_FLOOR_BYTES = 1 << 20
 
+# What leaves nothing to keep when it comes before the first run.
+_WORTHLESS = (SetupFailed, NotComparable)
+
 
 @dataclass(frozen=True)
 class Request:
     """What the user asked for.
 
     :param template: the command, with placeholders
-    :param instrumented: None for as many as clean runs
+    :param runs: clean runs of each point
+    :param at_least: how many of them are made whatever a look at them says
+    :param instrumented: None for as many as ``at_least``: they explain, and never decide
     :param metrics: rules as in the manifest
     :param vary: paths of host.json that are meant to differ
     """
@@ -65,6 +71,7 @@ class Request:
     template: tuple[str, ...]
     points: tuple[Point, ...]
     runs: int
+    at_least: int
     instrumented: int | None
     warmup: int
     seed: int
@@ -135,7 +142,7 @@ def settle(
     for one in tried:
         say_missing(one, progress)
     usable = chosen.without({one.collector.name for one in dropped})
-    instrumented = request.runs if request.instrumented is None else request.instrumented
+    instrumented = request.at_least if request.instrumented is None else request.instrumented
     if not usable.intrusive:
         if chosen.intrusive or request.instrumented:
             progress.note("no instrumented runs: no intrusive collector can run here")
@@ -155,6 +162,7 @@ class Session:
     """The runs of one recording, of one side or two.
 
     :param dropped: run collectors that were tried and are not used
+    :param looks: whether the runs so far are enough; None where their number is fixed
     """
 
     def __init__(
@@ -166,6 +174,7 @@ class Session:
         sides: Sequence[Side],
         staging: Staging,
         progress: Progress,
+        looks: Looks | None = None,
     ) -> None:
         self.request = request
         self.chosen = chosen
@@ -173,6 +182,7 @@ class Session:
         self.progress = progress
         self.cgroups: set[str] = set()
         self._dropped = dropped
+        self._looks = looks
         self._sides = {side.name: side for side in sides}
         self._id = uuid.uuid4().hex
         self._created = utc_now()
@@ -195,9 +205,7 @@ class Session:
             stopped = error
         except OSError as error:
             stopped = _Refused(explain(error))
-        if isinstance(stopped, SetupFailed) and not any(
-            side.next_run for side in self._sides.values()
-        ):
+        if isinstance(stopped, _WORTHLESS) and not any(s.next_run for s in self._sides.values()):
             for side in self._sides.values():
                 side.writer.discard()
             raise stopped
@@ -217,7 +225,7 @@ class Session:
         self.cgroups.update(lines)
 
     def _make_all(self, plan: Sequence[PlannedRun]) -> None:
-        self.progress.planned(plan)
+        self.progress.planned(plan, is_budget=self._looks is not None)
         # Warm-up and the first block run everything once.
         first = sum(1 for planned in plan if planned.warmup or planned.block == 0)
         for order, planned in enumerate(plan):
@@ -230,6 +238,10 @@ class Session:
                 if not self._succeeded and order + 1 >= first:
                     said = say_outcome(outcome) + last_words(staging.path / "stderr")
                     raise RecordError(f"the workload never succeeded: {said}")
+            if self._looks is not None and self._looks.is_over(plan, order):
+                side = self._sides[planned.side]
+                side.planned = side.made
+                return
 
     def _make(self, order: int, planned: PlannedRun, staging: Staging) -> Outcome:
         side = self._sides[planned.side]
@@ -298,6 +310,7 @@ class Session:
             "order": run.order,
             "session": self._id,
             "seed": self.request.seed,
+            "sequential": None if self._looks is None else self._looks.plan,
             **vars(run.outcome),
             "metric": self.request.metrics,
             "captures": entries,
@@ -348,6 +361,8 @@ class Session:
             "treatment": _merge(old.get("treatment"), side.treatment),
             "setup": old.get("setup", side.setup or None),
             "metric": _merge(old.get("metric"), request.metrics),
+            # What is added later does not undo the looks.
+            "sequential": old.get("sequential") if self._looks is None else self._looks.record,
             "complete": reason is None and old.get("complete", True) is True,
             "incomplete_reason": reason or old.get("incomplete_reason"),
             "planned_runs": side.planned + (old.get("planned_runs") or 0),

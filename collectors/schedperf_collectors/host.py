@@ -47,6 +47,10 @@ TOOLS = {
     "perf": ("perf", "--version"),
     "hackbench": ("hackbench", "--help"),
     "stress-ng": ("stress-ng", "--version"),
+    "sysbench": ("sysbench", "--version"),
+    "pgbench": ("pgbench", "--version"),
+    "dbench": ("dbench", "--version"),
+    "netperf": ("netperf", "-V"),
     "pahole": ("pahole", "--version"),
     "bpftool": ("bpftool", "version"),
 }

@@ -8,21 +8,20 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from schedperf.text import clean_line, make_console
-from schedperf_collectors._progress import format_duration
 
 
 def draw(events: Iterable[str]) -> None:
     """Draw the events of the recorder, one JSON object a line, until there are no more."""
     console = make_console(stderr=True)
     columns = (
-        TextColumn("run {task.completed:.0f}/{task.total:.0f}"),
+        TextColumn("run {task.completed:.0f}{task.fields[of]}{task.total:.0f}"),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[left]}"),
         TextColumn("{task.description}"),
     )
     # The bar goes when it is done; lines that say something stay.
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=None, visible=False, left="")
+        task = progress.add_task("", total=None, visible=False, left="", of="/")
         for line in events:
             _draw_one(json.loads(line), progress, task, console)
 
@@ -30,12 +29,12 @@ def draw(events: Iterable[str]) -> None:
 def _draw_one(event: Mapping[str, Any], progress: Progress, task: TaskID, console: Console) -> None:
     kind = event["event"]
     if kind == "plan":
-        progress.update(task, total=event["total"], visible=True)
+        of = " of at most " if event["budget"] else "/"
+        progress.update(task, total=event["total"], visible=True, of=of)
     elif kind == "begin":
         progress.update(task, description=clean_line(event["title"]))
     elif kind == "run":
-        left = f"about {format_duration(event['left_s'])} left"
-        progress.update(task, completed=event["done"], left=left)
+        progress.update(task, completed=event["done"], left=event["left"])
         if event["said"].startswith("failed"):
             console.print(f"run {event['done']} {clean_line(event['said'])}", style="yellow")
     elif kind == "warning":

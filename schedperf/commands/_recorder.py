@@ -52,11 +52,14 @@ class RecorderCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-def run_recorder(arguments: Sequence[str]) -> int:
-    """Run the recorder; on a terminal, draw its progress. Return its exit status."""
+def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
+    """Run the recorder; on a terminal, draw its progress. Return its exit status.
+
+    :param lent: descriptors that it gets
+    """
     with _zipapp() as program:
         if not sys.stderr.isatty():
-            return _wait([*program, *arguments])
+            return _wait([*program, *arguments], lent=lent)
         told, tell = os.pipe()
         with (
             os.fdopen(told, encoding="utf-8") as events,
@@ -68,7 +71,11 @@ def run_recorder(arguments: Sequence[str]) -> int:
             name, *rest = arguments
             command = [*program, name, "--events", str(tell), *rest]
             status = _wait(
-                command, stderr=last.fileno(), tell=tell, while_running=lambda: draw(events)
+                command,
+                stderr=last.fileno(),
+                lent=lent,
+                tell=tell,
+                while_running=lambda: draw(events),
             )
             # What it says itself is its last line; the bar that it would run into is gone by now.
             last.seek(0)
@@ -112,6 +119,7 @@ def _wait(
     *,
     stdout: int | None = None,
     stderr: int | None = None,
+    lent: Sequence[int] = (),
     tell: int | None = None,
     while_running: Callable[[], None] = lambda: None,
 ) -> int:
@@ -128,7 +136,7 @@ def _wait(
     for one in taken:
         signal.signal(one, pass_on)
     try:
-        passed = () if tell is None else (tell,)
+        passed = lent if tell is None else (*lent, tell)
         running.append(subprocess.Popen(command, stdout=stdout, stderr=stderr, pass_fds=passed))
         if tell is not None:
             os.close(tell)

@@ -1,5 +1,22 @@
 """``schedperf record``: runs of one side into a bundle."""
 
+from collections.abc import Sequence
+
 from schedperf.commands._recorder import RecorderCommand, run_recorder
 
-command = RecorderCommand("record", lambda arguments: run_recorder(["record", *arguments]))
+_UNTIL_DECIDED = "--until-decided"
+
+
+def _record(arguments: Sequence[str]) -> int:
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    if _UNTIL_DECIDED not in arguments[:end]:
+        return run_recorder(["record", *arguments])
+    # Imported here: most recordings compare nothing, and should not wait for what compares.
+    from schedperf.commands._looks import answering  # noqa: PLC0415
+
+    with answering() as lent:
+        told, ask = lent
+        return run_recorder(["record", "--ask-fd", f"{told},{ask}", *arguments], lent)
+
+
+command = RecorderCommand("record", _record)

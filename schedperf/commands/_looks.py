@@ -1,0 +1,168 @@
+"""Answers the recorder's question whether its runs are enough, see ``schedperf_collectors._looks``.
+
+The recorder has no analysis; this end opens what it has written so far and
+compares it with the bundle of the other side.
+"""
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schedperf.bundle import Bundle, open_bundle
+from schedperf.comparability import compare_hosts
+from schedperf.compare import compare_rows
+from schedperf.errors import InputError, SchedperfError, describe
+from schedperf.runs import df_run_values
+from schedperf.sequential import FEWEST_IN_BASE, decide_look, warn_of_blocks
+from schedperf.sides import name_sides
+from schedperf.text import clean_line
+from schedperf.verdicts import FEWEST_IN_BLOCKS, describe_blocking
+from schedperf_collectors._looks import CONTINUE, LOST, REFUSE, STOP
+
+Answer = Mapping[str, object]
+# Runs, by metric and point.
+Counts = Mapping[str, Mapping[str, int]]
+
+
+class Judge:
+    """What one recording asks, answered.
+
+    A question is what :class:`schedperf_collectors._looks.Looks` writes, an answer what it reads.
+    """
+
+    def __init__(self) -> None:
+        self._base: Bundle | None = None
+        self._partial: Path | None = None
+
+    def answer(self, question: Mapping[str, Any]) -> Answer:
+        """Answer one question; whatever goes wrong ends the looks and nothing else."""
+        asked = question["ask"]
+        try:
+            if asked == "begin":
+                return self._begin(question)
+            if asked == "host":
+                return self._check_host(question)
+            return self._look()
+        except SchedperfError as error:
+            return _answer(REFUSE if asked == "begin" else LOST, str(error))
+        except Exception as error:  # noqa: BLE001 # the recording is worth more than its looks
+            return _answer(REFUSE if asked == "begin" else LOST, describe(error))
+
+    def _begin(self, question: Mapping[str, Any]) -> Answer:
+        base = open_bundle(Path(question["against"]))
+        # It reads every member, so that a damaged one is known before the first run.
+        digest = base.digest
+        _check_workload(base, question)
+        counts = _count_values(base, question["workload"])
+        _check_counts(base, counts, question["points"])
+        warnings = list(dict.fromkeys(_warnings(base, counts, question["max_runs"])))
+        self._base = base
+        return {**_answer(CONTINUE, "", warnings), "digest": digest}
+
+    def _check_host(self, question: Mapping[str, Any]) -> Answer:
+        assert self._base is not None
+        self._partial = Path(question["partial"])
+        sides = name_sides([self._base, open_bundle(self._partial)])
+        found = compare_hosts(sides, allowed=question["vary"]).differences
+        # Nothing has run yet, so the bundle says no workload, which was compared before.
+        blocking = [one for one in found if one.severity == "blocking" and one.path != "workload"]
+        if not blocking:
+            return _answer(CONTINUE, "")
+        remedy = "record where it does not differ, or add --vary if it is what you compare"
+        return _answer(REFUSE, f"{self._base.path}: {describe_blocking(blocking)}; {remedy}")
+
+    def _look(self) -> Answer:
+        assert self._base is not None
+        assert self._partial is not None
+        decision = decide_look(compare_rows([self._base, open_bundle(self._partial)]))
+        return _answer(STOP if decision.is_over else CONTINUE, decision.text)
+
+
+@contextlib.contextmanager
+def answering() -> Iterator[tuple[int, int]]:
+    """Answer questions in a thread of its own.
+
+    :return: descriptors for the recorder: where it reads answers and where it writes questions
+    """
+    asked, ask = os.pipe()
+    told, tell = os.pipe()
+    thread = threading.Thread(target=_serve, args=(asked, tell))
+    thread.start()
+    try:
+        yield told, ask
+    finally:
+        # The recorder has ended and closed its own, so the thread now finds the end.
+        os.close(ask)
+        os.close(told)
+        thread.join()
+
+
+def _serve(asked: int, tell: int) -> None:
+    judge = Judge()
+    with os.fdopen(asked, encoding="utf-8") as questions, os.fdopen(tell, "wb", 0) as answers:
+        for line in questions:
+            # A recorder that was stopped reads no answer, and one that was killed may leave half
+            # a question.
+            with contextlib.suppress(BrokenPipeError, json.JSONDecodeError):
+                answers.write(json.dumps(judge.answer(json.loads(line))).encode() + b"\n")
+
+
+def _answer(kind: str, text: str, warnings: Sequence[str] = ()) -> Answer:
+    # What is said ends on a terminal, and names of the bundle are text of strangers.
+    return {"answer": kind, "text": clean_line(text), "warnings": [*map(clean_line, warnings)]}
+
+
+def _check_workload(base: Bundle, question: Mapping[str, Any]) -> None:
+    workload = question["workload"]
+    if workload not in base.workload:
+        has = ", ".join(repr(one) for one in base.workload)
+        raise InputError(f"{base.path}: records {has}, not {workload!r}; give the same command")
+    rules = {(rule.name, rule.unit, rule.better, rule.regex) for rule in base.metric_rules}
+    wanted = {(one["name"], one["unit"], one["better"], one["regex"]) for one in question["metric"]}
+    for name, *_ in sorted(rules ^ wanted):
+        raise InputError(
+            f"{base.path}: was recorded with another --metric {name}; give the same rules"
+        )
+
+
+def _count_values(base: Bundle, workload: str) -> Counts:
+    # Values of the primary metrics: how many each has at each point.
+    table = df_run_values(name_sides([base])).table
+    own = table[(table["workload"] == workload) & (table["kind"] == "clean")]
+    primary = own[(own["family"] == "primary") & (own["status"] == "ok")]
+    counts: dict[str, dict[str, int]] = {}
+    for (metric, point), group in primary.groupby(["metric", "point"], sort=False):
+        counts.setdefault(str(metric), {})[str(point)] = len(group)
+    return counts
+
+
+def _check_counts(base: Bundle, counts: Counts, points: Sequence[str]) -> None:
+    if not counts:
+        raise InputError(
+            f"{base.path}: its runs print no number that decides; record both sides with "
+            "--metric 'name[unit,higher]=REGEX'"
+        )
+    for metric, by_point in counts.items():
+        for point in dict.fromkeys((*points, *by_point)):
+            place = f"{metric} at {point}" if point else metric
+            if point not in points:
+                raise InputError(f"{base.path}: has {place}, which is not recorded here; add it")
+            if (n := by_point.get(point, 0)) < FEWEST_IN_BASE:
+                raise InputError(
+                    f"{base.path}: has {n} runs with {place}, and at least {FEWEST_IN_BASE} are "
+                    f"needed; record {FEWEST_IN_BLOCKS} there, with the same command"
+                )
+
+
+def _warnings(base: Bundle, counts: Counts, max_runs: int) -> Iterator[str]:
+    for by_point in counts.values():
+        problem = warn_of_blocks(min(by_point.values()), max_runs, len(by_point))
+        if problem is not None:
+            yield (
+                f"{base.path}: {problem}; record {FEWEST_IN_BLOCKS} runs or more of both, or "
+                "interleave with `schedperf ab`"
+            )
