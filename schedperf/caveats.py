@@ -10,12 +10,21 @@ from dataclasses import dataclass
 # One sentence each, lower case, no full stop; {names} are the caveat's numbers.
 TEXTS: Mapping[str, str] = {
     "one-boot": "this boot only: one boot in {side}, so boot-to-boot variance cannot be seen",
-    "few-runs": "{side} has {n} runs; at least {needed} are needed for an interval",
+    "few-runs": "{side} has {n} of the {needed} {units} that an interval needs",
     "failed-runs": "{failed} of {total} runs of {side} failed and are left out",
     "incomplete": "recording of {side} did not finish: {reason}",
     "emulated": "measured under emulation ({how}): times say nothing about real hardware",
     "blocks": "the sides were recorded one after the other, so drift looks like a change; "
     "`schedperf ab` interleaves them",
+    "looks": "{side} was recorded until it was decided, at most {max_runs} runs: p and the test "
+    "against the margin are corrected for the looks",
+    "history": "{count} earlier recordings tell how much few runs vary",
+    "modes": "two modes: {base} runs were in the slower one in base, {new} in {side} "
+    "(p = {p:.2g}); within the modes the change is {within}",
+    "spread": "{side} is {word} than base by a factor of {factor:.2g} (p = {p:.2g})",
+    "serial": "successive runs resemble each other (correlation {correlation:.2g}), "
+    "which the interval allows for",
+    "ranks-disagree": "the t test (p = {p:.2g}) and the test of ranks (p = {p_rank:.2g}) disagree",
     "coarse": "printed in steps of {step:g} {unit}, {percent:.1f} % of the value",
     "damaged": "{bundle} is damaged and was read as far as possible: {problem}",
     "rebuilt-manifest": "{bundle} has no usable manifest; it was rebuilt from the run.json files",
@@ -27,10 +36,10 @@ TEXTS: Mapping[str, str] = {
     "no-host": "{bundle} has no host.json for boot {boot}: nothing is known of its machine",
     "failed-finding": "the finding rule {rule} failed, so what it would say is missing: {problem}",
     "bad-lines": "{count} lines of {label} could not be read; the first: {problem}",
+    "claim": "the source claims {claimed}, its own numbers give {actual}",
+    "claimed-mean": "the source prints {claimed} as the mean of {side}, its own runs give {actual}",
     "no-number": "{count} runs of {side} printed no number that a benchmark parser or a --metric "
     "rule reads; the first: {first}",
-    "pooled-boots": "boots are pooled as if all runs were independent ({boots} boots in {side}); "
-    "where boots differ the interval is too narrow",
 }
 
 

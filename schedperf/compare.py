@@ -16,7 +16,7 @@ from schedperf.benchmarks import all_parsers
 from schedperf.bundle import Bundle
 from schedperf.caveats import Caveat, caveat
 from schedperf.comparability import compare_hosts
-from schedperf.errors import describe
+from schedperf.errors import InputError, describe
 from schedperf.findings import all_rules, find_all
 from schedperf.model import (
     SCHEMA,
@@ -37,6 +37,8 @@ from schedperf.runs import RunValues, df_run_values
 from schedperf.sections import Absent, SectionPlugin, all_sections
 from schedperf.sides import BASE, Side, name_sides
 from schedperf.stats import KEY, Result, compare_runs, records
+from schedperf.stats._correction import FALSE_DISCOVERY_RATE
+from schedperf.stats._sweeps import CHANGED
 from schedperf.verdicts import MARGIN, decide_overall, describe_blocking
 from schedperf_collectors import __version__
 
@@ -49,10 +51,12 @@ class CompareOptions:
 
     :param margin: half-width of the equivalence band, as a fraction of the value
     :param allowed: host.json paths that are known to differ, beside the bundles' own treatment
+    :param history: runs of earlier recordings on the same machine, which tell how much it varies
     """
 
     margin: float = MARGIN
     allowed: tuple[str, ...] = ()
+    history: tuple[pd.DataFrame, ...] = ()
 
 
 def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) -> Comparison:
@@ -64,12 +68,7 @@ def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) ->
     sides = name_sides(bundles)
     facts = _Facts.of(sides, compare_hosts(sides, allowed=chosen.allowed))
     values = df_run_values(sides)
-    clean = _df_clean(values.table, sides, facts)
-    result = compare_runs(
-        clean, base=BASE, new=[side.name for side in sides[1:]], margin=chosen.margin
-    )
-    found = [facts.overrule(row) for row in records(result.rows)]
-    rows = tuple(_rows(found, clean, chosen.margin))
+    rows, result = _compare_numbers(sides, facts, values, chosen)
     sections = {name: analyse_sides(plugin, sides) for name, plugin in all_sections().items()}
     findings, failed_rules = find_all(all_rules().values(), sections)
     return Comparison(
@@ -78,13 +77,54 @@ def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) ->
         sides=tuple(_summarise(side) for side in sides),
         comparability=facts.comparability,
         rows=rows,
-        sweeps=tuple(_sweeps(result)),
-        families=tuple(_families(rows)),
+        sweeps=tuple(to_sweeps(result)),
+        families=tuple(to_families(rows)),
         findings=findings,
         sections=sections,
-        caveats=_unique((*_caveats(sides, facts, values), *failed_rules)),
+        caveats=_unique((*_caveats(sides, facts, values), *say_history(chosen), *failed_rules)),
         overall=_decide(rows, sides, facts, values),
     )
+
+
+def compare_rows(bundles: Sequence[Bundle]) -> Sequence[Row]:
+    """Return the rows of :func:`compare` without what explains them: a look while runs are made."""
+    sides = name_sides(bundles)
+    facts = _Facts.of(sides, compare_hosts(sides))
+    return _compare_numbers(sides, facts, df_run_values(sides), CompareOptions())[0]
+
+
+def _compare_numbers(
+    sides: Sequence[Side], facts: "_Facts", values: RunValues, options: CompareOptions
+) -> tuple[tuple[Row, ...], Result]:
+    clean = _df_clean(values.table, sides, facts)
+    recorded = {side.name: side.bundle.sequential for side in sides[1:]}
+    result = compare_runs(
+        clean,
+        base=BASE,
+        new=[side.name for side in sides[1:]],
+        margin=options.margin,
+        history=options.history,
+        looks={name: looks.max_runs for name, looks in recorded.items() if looks is not None},
+    )
+    found = [facts.overrule(row) for row in records(result.rows)]
+    return tuple(to_rows(found, clean, options.margin)), result
+
+
+def df_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> pd.DataFrame:
+    """Return the runs of an earlier bundle, for ``CompareOptions.history``.
+
+    :raises InputError: it was recorded on another machine, or with another workload, than ``base``
+    """
+    sides = name_sides([base, past])
+    differences = compare_hosts(sides, allowed=options.allowed).differences
+    blocking = [difference for difference in differences if difference.severity == "blocking"]
+    if blocking:
+        raise InputError(
+            f"{past.path}: says nothing of how much {base.path} varies: "
+            f"{describe_blocking(blocking)}; leave it out of --history"
+        )
+    table = df_run_values(sides[1:]).table
+    return table[table["kind"] == "clean"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,15 +160,7 @@ class _Facts:
         side = row["side"]
         how = self.emulation(side)
         if side in self.same_data:
-            return {
-                **row,
-                **dict.fromkeys(("ratio", "ci_low", "ci_high"), row["ratio"] and 1.0),
-                **dict.fromkeys(("p", "q")),
-                "verdict": "no-change",
-                "method": "same data",
-                "reason": "same data",
-                "warnings": (),
-            }
+            return say_same_data(row)
         if how is not None:
             changed = {
                 **row,
@@ -137,11 +169,24 @@ class _Facts:
             }
             if row["verdict"] != "invalid":
                 reason = f"measured under emulation ({how}); {row['reason']}"
-                changed |= {"verdict": "inconclusive", "reason": reason}
+                changed |= {"verdict": "inconclusive", "reason": reason, "more_runs": None}
             return changed
         if row["family"] != "diagnostic" and (blocking := self.blocking(side)):
             return {**row, "verdict": "invalid", "reason": describe_blocking(blocking)}
         return dict(row)
+
+
+def say_same_data(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row as that of a side that holds the very same data as base."""
+    return {
+        **row,
+        **dict.fromkeys(("ratio", "ci_low", "ci_high"), row["ratio"] and 1.0),
+        **dict.fromkeys(("p", "q", "mde", "more_runs")),
+        "verdict": "no-change",
+        "method": "same data",
+        "reason": "same data",
+        "warnings": (),
+    }
 
 
 def _emulation(bundle: Bundle) -> str | None:
@@ -161,42 +206,62 @@ def _df_clean(table: pd.DataFrame, sides: Sequence[Side], facts: _Facts) -> pd.D
     return clean.assign(family=clean["family"].mask(clean["side"].isin(emulated), "diagnostic"))
 
 
-def _rows(found: Sequence[Mapping[str, Any]], clean: pd.DataFrame, margin: float) -> Iterator[Row]:
-    values = {
-        key: tuple(
-            RunValue(
-                boot=run["boot"],
-                run=run["run"],
-                order=run["order"],
-                round=None if run["round"] is None else int(run["round"]),
-                value=run["value"],
-            )
-            for run in records(group)
+def to_rows(
+    found: Sequence[Mapping[str, Any]], clean: pd.DataFrame, margin: float
+) -> Iterator[Row]:
+    """Yield the rows of the record, each with the runs that it rests on.
+
+    :param found: rows of a :class:`~schedperf.stats.Result`
+    :param clean: the runs that were compared, with ``boot, run, order, round`` (None where unknown)
+    """
+    values: dict[tuple[Any, ...], list[RunValue]] = {}
+    for run in records(clean[clean["status"] == "ok"]):
+        value = RunValue(
+            boot=_whole(run["boot"]),
+            run=int(run["run"]),
+            order=_whole(run["order"]),
+            round=_whole(run["round"]),
+            value=run["value"],
         )
-        for key, group in clean.groupby(["side", *KEY], sort=False)
-    }
+        place = tuple(run[name] for name in ("side", *KEY))
+        values.setdefault(place, []).append(value)
     for record in found:
         key = tuple(record[name] for name in KEY)
         yield Row(
             **{name: value for name, value in record.items() if name != "warnings"},
             margin=margin,
-            caveats=record["warnings"],
-            values_base=values.get((BASE, *key), ()),
-            values_new=values.get((record["side"], *key), ()),
+            # What holds of whole sides is said once, of the comparison.
+            caveats=tuple(one for one in record["warnings"] if one.code != "one-boot"),
+            values_base=tuple(values.get((BASE, *key), ())),
+            values_new=tuple(values.get((record["side"], *key), ())),
         )
 
 
-def _sweeps(result: Result) -> Iterator[Sweep]:
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def to_sweeps(result: Result) -> Iterator[Sweep]:
+    """Yield the sweeps of the record."""
     for record in records(result.sweeps):
         yield Sweep(**record)
 
 
-def _families(rows: Sequence[Row]) -> Iterator[FamilySummary]:
-    counts: dict[tuple[Family, str], Counter[Verdict]] = {}
+def to_families(rows: Sequence[Row]) -> Iterator[FamilySummary]:
+    """Yield how many rows of each family and side got which verdict."""
+    families: dict[tuple[Family, str], list[Row]] = {}
     for row in rows:
-        counts.setdefault((row.family, row.side), Counter())[row.verdict] += 1
-    for (family, side), verdicts in counts.items():
-        yield FamilySummary(family=family, side=side, rows=verdicts.total(), verdicts=verdicts)
+        families.setdefault((row.family, row.side), []).append(row)
+    for (family, side), members in families.items():
+        verdicts = Counter(row.verdict for row in members)
+        yield FamilySummary(
+            family=family,
+            side=side,
+            rows=len(members),
+            tested=sum(row.p is not None for row in members),
+            expected_false=FALSE_DISCOVERY_RATE * sum(row.verdict in CHANGED for row in members),
+            verdicts=verdicts,
+        )
 
 
 def analyse_sides(plugin: SectionPlugin, sides: Sequence[Side]) -> Section:
@@ -244,12 +309,20 @@ def _caveats(sides: Sequence[Side], facts: _Facts, values: RunValues) -> Iterato
         boots = len({run.boot for run in side.bundle.runs if run.kind == "clean"})
         if boots == 1:
             yield caveat("one-boot", side=side.name)
-        elif boots > 1:
-            yield caveat("pooled-boots", side=side.name, boots=boots)
         if side.name in facts.emulated:
             yield caveat("emulated", how=facts.emulated[side.name])
+    for side in different:
+        if side.bundle.sequential is not None:
+            max_runs = side.bundle.sequential.max_runs
+            yield caveat("looks", side=side.name, max_runs=max_runs)
     if any(_are_blocks(sides[0].bundle, side.bundle) for side in different):
         yield caveat("blocks")
+
+
+def say_history(options: CompareOptions) -> Iterator[Caveat]:
+    """Yield what is to be said of the earlier recordings that were used."""
+    if options.history:
+        yield caveat("history", count=len(options.history))
 
 
 def _are_blocks(base: Bundle, new: Bundle) -> bool:
@@ -282,7 +355,7 @@ def _absence(
     rows: Sequence[Row], sides: Sequence[Side], facts: _Facts, values: RunValues
 ) -> tuple[Verdict, str]:
     # Why there is no primary row: the runs, their text, or what they were measured on.
-    if rows:
+    if any(row.values_base or row.values_new for row in rows):
         how = next(iter(facts.emulated.values()), None)
         why = f"measured under emulation ({how})" if how else "no metric of this workload decides"
         return "inconclusive", f"no result can decide: {why}"

@@ -18,16 +18,19 @@ Family = Literal["primary", "secondary", "diagnostic"]
 Verdict = Literal["regression", "improvement", "no-change", "inconclusive", "invalid"]
 Severity = Literal["treatment", "blocking", "noted", "ignored"]
 SectionStatus = Literal["ok", "absent", "failed"]
+Replication = Literal["runs", "boots", "rounds"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SideSummary:
-    """One bundle, as a reader must know it.
+    """One bundle or table, as a reader must know it.
 
     :param name: "base", "new", then "new2", "new3" …
     :param label: what the bundle calls itself
     :param path: the file's name as the user gave it
     :param digest: SHA-256 over all captured members; equal digests are equal data
+    :param boots: None where a table of numbers does not say
+    :param runs_clean: None where a table of published means does not say
     :param host: the first boot's host.json, without its raw dumps
     """
 
@@ -37,8 +40,8 @@ class SideSummary:
     digest: str
     created: str | None
     complete: bool
-    boots: int
-    runs_clean: int
+    boots: int | None
+    runs_clean: int | None
     runs_instrumented: int
     runs_failed: int
     host: Mapping[str, object]
@@ -73,11 +76,11 @@ class Comparability:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunValue:
-    """One run's value of one metric."""
+    """One run's value of one metric; what a table of numbers does not say of it is None."""
 
-    boot: int
+    boot: int | None
     run: int
-    order: int
+    order: int | None
     round: int | None
     value: float
 
@@ -86,13 +89,22 @@ class RunValue:
 class Row:
     """One metric of one point, base against one new side.
 
+    :param n_base: independent values; None where a published mean does not say
     :param base: geometric mean of the runs (arithmetic where a value is not positive), in ``unit``
     :param ratio: new / base; None where it has no meaning
     :param ci_low: lower end of the 95 % interval of ``ratio``
     :param q: p after the correction for all rows of the family in this comparison
     :param margin: half-width of the equivalence band as a fraction: 0.03
+    :param mde: the smallest change, as a fraction, that as many runs find with 80 % power
+    :param more_runs: how many more independent units a side would settle the row; None where it is
+        settled, or where that cannot be known
     :param method: the test by name: "Welch t on logs"
     :param reason: one sentence that says why this verdict, with its numbers
+    :param replication: what ``n_base`` and ``n_new`` count, the unit that is independent
+    :param icc: share of the variance that is between boots; None with one boot
+    :param design_effect: by how much runs of one boot repeat each other: 1 is not at all
+    :param p_rank: of the exact Mann-Whitney test; None with fewer than five a side
+    :param rank_ratio: Hodges and Lehmann's shift as a ratio, with its exact 95 % interval
     """
 
     side: str
@@ -102,8 +114,8 @@ class Row:
     unit: str
     better: Better
     family: Family
-    n_base: int
-    n_new: int
+    n_base: int | None
+    n_new: int | None
     base: float | None
     new: float | None
     ratio: float | None
@@ -113,8 +125,17 @@ class Row:
     q: float | None
     margin: float
     verdict: Verdict
+    mde: float | None
+    more_runs: int | None
     reason: str
     method: str
+    replication: Replication
+    icc: float | None
+    design_effect: float | None
+    p_rank: float | None
+    rank_ratio: float | None
+    rank_low: float | None
+    rank_high: float | None
     caveats: tuple[Caveat, ...]
     values_base: tuple[RunValue, ...]
     values_new: tuple[RunValue, ...]
@@ -125,6 +146,9 @@ class Sweep:
     """All points of one metric of one workload together.
 
     :param geomean_ratio: geometric mean of the rows' ratios, with its 95 % interval
+    :param p: of the hypothesis that no point changed
+    :param shape: how the change goes with the parameter: "grows with groups"; None without one
+    :param first_point: the first point whose verdict is a change
     """
 
     side: str
@@ -134,15 +158,25 @@ class Sweep:
     geomean_ratio: float | None
     ci_low: float | None
     ci_high: float | None
+    p: float | None
+    shape: str | None
+    first_point: str | None
+    method: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FamilySummary:
-    """How many rows of a family got which verdict."""
+    """How many rows of a family got which verdict.
+
+    :param tested: rows with a p; the correction is for so many
+    :param expected_false: how many of the rows called changed may be so by chance, at most
+    """
 
     family: Family
     side: str
     rows: int
+    tested: int
+    expected_false: float
     verdicts: Mapping[Verdict, int]
 
 

@@ -5,12 +5,14 @@ the user's ``--metric`` rules. A run is one observation: what a workload prints
 several times within a run is averaged, never counted as more runs.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 import pandas as pd
 
+from schedperf._timeline import Moment, place_in_time
 from schedperf.benchmarks import BadLine, Measurement, Metric, all_parsers
 from schedperf.benchmarks._rules import Allowance, parse_rules
 from schedperf.bundle import Bundle, Run
@@ -27,6 +29,9 @@ STREAMS = ("stdout", "stderr")
 LARGEST_TEXT_BYTES = 16 << 20
 # stress-ng has 350 stressors with three numbers each; every metric is a row of the comparison.
 MOST_METRICS = 2_000
+
+# What a run that failed would have measured is unknown.
+FAILED = Metric(name="", unit="", better="lower", family="primary")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,9 +52,12 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
     The table has one row a run and metric, in the order of the recorded
     workloads, points, boots and runs: ``side, workload, point, metric, unit,
     better, family`` (text), ``value, resolution`` (float, in ``unit``; NaN is an
-    unknown resolution), ``kind`` ("clean" or "instrumented"), ``boot, run,
-    order, round`` (round is None outside ``schedperf ab``), ``status`` ("ok").
+    unknown resolution), ``kind`` ("clean" or "instrumented"), ``boot, run``,
+    ``order`` (place in time over all sides), ``round`` (None where the sides did not
+    take turns in one session), ``status`` ("ok"). A run that failed has one row,
+    with status "failed", an empty metric and no value.
     """
+    moments = place_in_time(sides)
     rows: list[dict[str, object]] = []
     caveats: list[Caveat] = []
     for side in sides:
@@ -57,13 +65,17 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
         unread: list[str] = []
         allowance = Allowance()
         for run in _runs_in_order(side.bundle):
+            common = _describe(side, run, moments[side.name, run.folder])
+            if not run.succeeded:
+                rows.append({**common, **_measured(FAILED, math.nan, None)})
+                continue
             found = list(_read_run(side.bundle, run, allowance))
             bad += [item.problem for item in found if isinstance(item, BadLine)]
             values = _values_of_run([item for item in found if isinstance(item, Measurement)])
             if len(values) > MOST_METRICS:
                 bad.append(f"{run.folder}: {len(values)} metrics, more than {MOST_METRICS}")
                 values = {}
-            rows += [_row(side, run, metric, *value) for metric, value in values.items()]
+            rows += [{**common, **_measured(metric, *value)} for metric, value in values.items()]
             if not values:
                 unread.append(run.folder)
         caveats += _caveats(side, bad, unread)
@@ -78,7 +90,7 @@ def _runs_in_order(bundle: Bundle) -> list[Run]:
         workload = workloads.get(run.workload, len(workloads))
         return workload, points.get(run.point_key, len(points)), run.boot, run.run
 
-    return sorted((run for run in bundle.runs if not run.warmup and run.succeeded), key=place)
+    return sorted((run for run in bundle.runs if not run.warmup), key=place)
 
 
 def _read_run(bundle: Bundle, run: Run, allowance: Allowance) -> Iterator[Measurement | BadLine]:
@@ -121,25 +133,28 @@ def _values_of_run(found: Sequence[Measurement]) -> dict[Metric, tuple[float, fl
     }
 
 
-def _row(
-    side: Side, run: Run, metric: Metric, value: float, resolution: float | None
-) -> dict[str, object]:
+def _describe(side: Side, run: Run, moment: Moment) -> dict[str, object]:
     return {
         "side": side.name,
         "workload": run.workload,
         "point": run.point_key,
+        "kind": run.kind,
+        "boot": run.boot,
+        "run": run.run,
+        "order": moment.order,
+        "round": moment.round,
+        "status": "ok" if run.succeeded else "failed",
+    }
+
+
+def _measured(metric: Metric, value: float, resolution: float | None) -> dict[str, object]:
+    return {
         "metric": metric.name,
         "unit": metric.unit,
         "better": metric.better,
         "family": metric.family,
         "value": value,
         "resolution": resolution,
-        "kind": run.kind,
-        "boot": run.boot,
-        "run": run.run,
-        "order": run.order,
-        "round": run.round,
-        "status": "ok",
     }
 
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedperf.model import Better, Difference, Overall, Row, Verdict
+from schedperf.model import Better, Difference, Overall, Replication, Row, Verdict
 from schedperf.welch import FEWEST_RUNS
 
 # Share of false discoveries tolerated among the rows called changed: Benjamini & Hochberg,
@@ -23,6 +23,10 @@ SMALLEST_EFFECT = 0.01
 # change that kernel developers let pass without a question in benchmark tables. It is fixed
 # before the data are seen and never follows them.
 MARGIN = 0.03
+
+# In two blocks, base then new, a drift of the machine looks like a change: with fewer runs a side
+# it hides too well to be excluded by one row.
+FEWEST_IN_BLOCKS = 10
 
 # Two printed numbers that hardly vary may differ by almost this many steps without any
 # difference between what was measured: half a step of rounding on each end of each number.
@@ -53,22 +57,35 @@ class Evidence:
     differences divided by the larger of the two sides' absolute means.
 
     :param effect: new against base; None without a value on both sides
+    :param deciding: the effect that ``q`` belongs to, where it is not ``effect``
     :param ci: 95 % interval of ``effect``; None where there is no interval
-    :param equivalence_ci: 90 % interval of ``effect``, for the equivalence test
+    :param equivalence_ci: interval of ``effect`` for the equivalence test, which is two one-sided
+        tests at ``equality_level``: 90 % for a level of 5 %
     :param q: None where there is no p; the effect is then exact if there is an interval
+    :param n_base: independent units, of the kind that ``replication`` names; None where unknown
     :param steps: size of the difference in printed steps where rounding is all the
         variance there is; None elsewhere
+    :param obstacle: what stands between the sides whatever the numbers are, drift for one
+    :param mde: the smallest change that these runs find; a fraction
+    :param more_runs: further units a side that would settle the row; where ``n_base`` is unknown
+        all units that it takes
     """
 
     better: Better
-    n_base: int
-    n_new: int
+    n_base: int | None
+    n_new: int | None
+    replication: Replication = "runs"
     is_log: bool
     effect: float | None
+    deciding: float | None = None
     ci: tuple[float, float] | None
     equivalence_ci: tuple[float, float] | None
+    equality_level: float = 0.05
     q: float | None
     steps: float | None
+    obstacle: str | None = None
+    mde: float | None = None
+    more_runs: int | None = None
 
 
 def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, str]:
@@ -85,41 +102,102 @@ def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, st
     assert evidence.ci is not None
     assert evidence.equivalence_ci is not None
     numbers = _numbers(evidence)
+    if evidence.obstacle is not None:
+        return "inconclusive", f"{numbers}: {evidence.obstacle}"
     is_within = _is_within(evidence.equivalence_ci, _bound(margin, evidence))
-    if _is_significant(evidence):
-        if evidence.steps is not None and evidence.steps < FEWEST_STEPS:
-            return "inconclusive", f"{numbers}: less than two steps of the printed number"
-        if abs(evidence.effect) >= _bound(SMALLEST_EFFECT, evidence):
-            within = f", within the margin of ±{percent(margin)}" if is_within else ""
-            quality = "worse" if _direction(evidence) == "regression" else "better"
-            return _direction(evidence), f"{quality}: {numbers}{within}"
+    is_significant = _is_significant(evidence)
+    is_coarse = evidence.steps is not None and evidence.steps < FEWEST_STEPS
+    if is_significant and not is_coarse:
+        change = _change(evidence, numbers, f"±{percent(margin)}" if is_within else None)
+        if change is not None:
+            return change
+    if is_significant and is_coarse and not (is_within and _is_equal_at_worst(evidence, margin)):
+        advice = "print more digits, or make the runs longer"
+        return "inconclusive", f"{numbers}: less than two steps of the printed number; {advice}"
     if is_within:
         low, high = (_fraction(end, evidence) for end in evidence.equivalence_ci)
-        interval = f"90 % interval {signed(low)} to {signed(high)}"
-        return "no-change", f"{numbers}; {interval} inside the margin of ±{percent(margin)}"
+        confidence = percent(1.0 - 2.0 * evidence.equality_level)
+        interval = f"{confidence} interval {signed(low)} to {signed(high)}"
+        small = ", a change that is too small to count" if is_significant and not is_coarse else ""
+        return "no-change", f"{numbers}; {interval} inside the margin of ±{percent(margin)}{small}"
     return (
         "inconclusive",
-        f"{numbers}: no significant change, and not shown equal within ±{percent(margin)}",
+        f"{numbers}: no significant change, and not shown equal within ±{percent(margin)}"
+        + _advice(evidence),
     )
 
 
+def _is_equal_at_worst(evidence: Evidence, margin: float) -> bool:
+    # Numbers that hardly vary are all rounded the same way, so that half a step may be hidden on
+    # each side, however many runs there are.
+    assert evidence.effect is not None
+    assert evidence.steps
+    return abs(evidence.effect) * (1.0 + 1.0 / evidence.steps) < _bound(margin, evidence)
+
+
+def _change(evidence: Evidence, numbers: str, margin: str | None) -> tuple[Verdict, str] | None:
+    # A significant change that is large enough to count; None where it is not.
+    assert evidence.effect is not None
+    deciding = evidence.effect if evidence.deciding is None else evidence.deciding
+    if abs(deciding) < _bound(SMALLEST_EFFECT, evidence):
+        return None
+    if deciding * evidence.effect < 0.0:
+        within = signed(_fraction(deciding, evidence))
+        return "inconclusive", f"{numbers}: the mean moved one way, and the runs of a mode {within}"
+    within = f", within the margin of {margin}" if margin else ""
+    rose = deciding > 0.0
+    if rose == (evidence.better == "higher"):
+        return "improvement", f"better: {numbers}{within}"
+    return "regression", f"worse: {numbers}{within}"
+
+
 def _missing(evidence: Evidence, side: str) -> tuple[Verdict, str] | None:
-    for name, n in (("base", evidence.n_base), (side, evidence.n_new)):
+    numbers = (("base", evidence.n_base), (side, evidence.n_new))
+    for name, n in numbers:
         if n == 0:
             return "invalid", f"no value in {name}, so there is nothing to compare"
-    for name, n in (("base", evidence.n_base), (side, evidence.n_new)):
-        if n < FEWEST_RUNS:
-            runs = "run" if n == 1 else "runs"
-            return (
-                "inconclusive",
-                f"{name} has {n} {runs}; at least {FEWEST_RUNS} are needed for an interval",
-            )
-    if evidence.ci is None:
+    if evidence.effect is None:
         return (
             "inconclusive",
             "the values of both sides are 0 on average, so no share has a meaning",
         )
-    return None
+    if evidence.ci is not None:
+        return None
+    for name, n in numbers:
+        if n is not None and n < FEWEST_RUNS:
+            runs = evidence.replication.removesuffix("s") if n == 1 else evidence.replication
+            return (
+                "inconclusive",
+                f"{name} has {n} {runs}; at least {FEWEST_RUNS} are needed for an interval",
+            )
+    return "inconclusive", _unknown(evidence, [name for name, n in numbers if n is None])
+
+
+def _unknown(evidence: Evidence, without_n: Sequence[str]) -> str:
+    # A published mean says what was seen, but neither how often nor how far chance reaches.
+    assert evidence.effect is not None
+    change = signed(_fraction(evidence.effect, evidence))
+    if not without_n:
+        return f"{change}: no spread is given, so nothing says how far chance reaches"
+    if evidence.more_runs is None:
+        return f"{change}: neither the number of runs nor a spread that could settle it is given"
+    return (
+        f"{change}: the number of runs is not given; with the spread that is, "
+        f"{evidence.more_runs} runs a side would settle it"
+    )
+
+
+def _advice(evidence: Evidence) -> str:
+    found = (
+        "" if evidence.mde is None else f"; these runs find changes from {percent(evidence.mde)}"
+    )
+    if evidence.more_runs is None:
+        return found
+    unit: str = evidence.replication
+    unit = unit.removesuffix("s") if evidence.more_runs == 1 else unit
+    # A round holds a run of each side.
+    where = "" if evidence.replication == "rounds" else " a side"
+    return f"{found}; about {evidence.more_runs} more {unit}{where} would settle it"
 
 
 def _is_significant(evidence: Evidence) -> bool:
@@ -137,14 +215,13 @@ def _bound(fraction: float, evidence: Evidence) -> float:
     return math.log1p(fraction) if evidence.is_log else fraction
 
 
-def _direction(evidence: Evidence) -> Verdict:
-    assert evidence.effect is not None
-    rose = evidence.effect > 0.0
-    return "improvement" if rose == (evidence.better == "higher") else "regression"
+def fraction_of(effect: float, *, is_log: bool) -> float:
+    """Return an effect as the fraction by which new differs from base."""
+    return math.expm1(min(effect, LARGEST_LOG)) if is_log else effect
 
 
 def _fraction(effect: float, evidence: Evidence) -> float:
-    return math.expm1(min(effect, LARGEST_LOG)) if evidence.is_log else effect
+    return fraction_of(effect, is_log=evidence.is_log)
 
 
 def _numbers(evidence: Evidence) -> str:
@@ -154,7 +231,12 @@ def _numbers(evidence: Evidence) -> str:
     effect = signed(_fraction(evidence.effect, evidence))
     certainty = "exact" if evidence.q is None else f"q = {evidence.q:.2g}"
     interval = f"95 % interval {signed(low)} to {signed(high)}"
-    return f"{effect} ({interval}, {certainty}, {evidence.n_base}+{evidence.n_new} runs)"
+    numbers = f"{evidence.n_base}+{evidence.n_new} {evidence.replication}"
+    if evidence.replication == "rounds":
+        numbers = f"{evidence.n_base} rounds"
+    # Without a logarithm there is no ratio, and base may be 0.
+    share = "" if evidence.is_log else " of the larger mean"
+    return f"{effect}{share} ({interval}, {certainty}, {numbers})"
 
 
 def decide_overall(
@@ -208,7 +290,8 @@ def percent(fraction: float) -> str:
     if abs(value) >= LARGEST_PLAIN_PERCENT:
         return f"{value:.3g} %"
     digits = 1 if abs(value) >= SMALLEST_SHORT_PERCENT or value == 0.0 else 2
-    return f"{value:.{digits}f}".removesuffix(".0") + " %"
+    text = f"{value:.{digits}f}".removesuffix(".0")
+    return (text if float(text) else text.removeprefix("-")) + " %"
 
 
 def signed(fraction: float) -> str:

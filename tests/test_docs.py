@@ -1,5 +1,6 @@
 """What the documentation says is run: its commands, and what they print."""
 
+import doctest
 import lzma
 import os
 import re
@@ -22,6 +23,8 @@ CONSOLE_BLOCK = re.compile(
 )
 # `exit status 1` stands on a line of its own below the output of a command that ends so.
 EXIT_STATUS = re.compile(r"exit status (\d+)")
+# Python as it is typed at a prompt, with what it answers.
+PYTHON_BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Stands for any text inside a line, and alone on a line for any lines.
 ELLIPSIS = "…"
 
@@ -94,6 +97,18 @@ def test_commands_of_the_documents_print_what_the_documents_show(
             assert re.search(pattern, printed), f"$ {shown.command}\n{printed}"
 
 
+def test_python_of_the_documents_answers_what_the_documents_show() -> None:
+    tested = 0
+    for document in DOCUMENTS:
+        text = "\n".join(PYTHON_BLOCK.findall(document.read_text()))
+        shown = doctest.DocTestParser().get_doctest(text, {}, document.name, str(document), 0)
+        told: list[str] = []
+        failed, attempted = doctest.DocTestRunner().run(shown, out=told.append)
+        assert failed == 0, "".join(told)
+        tested += attempted
+    assert tested > 0
+
+
 def all_commands() -> dict[str, click.Command]:
     """Return the subcommands by name."""
     context = click.Context(cli)
@@ -128,11 +143,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def bring_bundles(folder: Path) -> None:
-    """Bring base.tar and new.tar, as a reader who has recorded them has."""
+def bring_inputs(folder: Path) -> None:
+    """Bring base.tar and new.tar, base.csv and new.csv, as a reader who has recorded them has."""
     for side in ("base", "new"):
         with lzma.open(REPOSITORY / f"examples/deep-cgroup/{side}.tar.xz") as compressed:
             (folder / f"{side}.tar").write_bytes(compressed.read())
+        runs = "".join(f"hackbench,time,s,lower,0.{run}{len(side)}\n" for run in (61, 60, 62))
+        (folder / f"{side}.csv").write_text(f"workload,metric,unit,better,value\n{runs}")
 
 
 @pytest.mark.parametrize("name", all_commands())
@@ -140,7 +157,7 @@ def test_examples_of_help_run(name: str, folder: Path) -> None:
     examples = help_examples(name)
     assert examples, f"schedperf {name} --help shows no example"
     if not any("base.tar" in example and " -o " in example for example in examples):
-        bring_bundles(folder)
+        bring_inputs(folder)
     for example in examples:
         done = run(example, folder)
         # 1 says "regression": the example did its job.

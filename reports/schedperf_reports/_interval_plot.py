@@ -139,7 +139,8 @@ def _runs_trace(lines: Sequence[Line], *, is_base: bool) -> dict[str, Any]:
             ratios.append(_bounded(run.value / row.base))
             heights.append(place + offset)
             value = f"{format_number(run.value)} {row.unit}"
-            texts.append(f"{name}, boot {run.boot} run {run.run}: {value}")
+            boot = "" if run.boot is None else f"boot {run.boot} "
+            texts.append(f"{name}, {boot}run {run.run}: {value}")
     return {
         "type": "scatter",
         "mode": "markers",

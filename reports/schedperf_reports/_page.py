@@ -22,7 +22,15 @@ from markupsafe import Markup
 from schedperf.model import Comparison
 from schedperf_reports._clean import clean
 from schedperf_reports._words import side_letter
-from schedperf_reports.blocks import Block, Figure, Items, Table, is_heading, words_of_rule
+from schedperf_reports.blocks import (
+    Block,
+    Figure,
+    Items,
+    Table,
+    is_note,
+    is_spanning,
+    words_of_rule,
+)
 
 TEMPLATES = "schedperf_templates"
 
@@ -100,7 +108,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.tests["heading"] = is_heading
+    environment.tests["spanning"] = is_spanning
+    environment.tests["note"] = is_note
     environment.filters["words_of_rule"] = words_of_rule
     return environment
 

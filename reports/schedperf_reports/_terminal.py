@@ -29,7 +29,7 @@ from schedperf_reports.blocks import (
     Table,
     Text,
     Tone,
-    is_heading,
+    is_spanning,
     words_of_rule,
 )
 
@@ -48,6 +48,9 @@ GAP = 2
 # A name longer than this says no more to a reader of a terminal; the other formats have it whole.
 LONGEST_TEXT = 600
 LONGEST_CELL = 240
+
+# A stranger's name may begin with more blanks than a line has room for.
+DEEPEST_INDENT = 8
 
 # A column of text may become as narrow as its longest word, but a word longer than this is cut,
 # and what is shorter than this in all is never wrapped.
@@ -116,22 +119,30 @@ def _draw_table(block: Table, width: int) -> RenderableType:
     hidden = len(block.rows) - len(block.rows[: block.limit])
     clean_rows = [[_clean_cell(cell) for cell in row] for row in block.rows[: block.limit]]
     columns = [replace(one, title=clean(one.title, limit=LONGEST_CELL)) for one in block.columns]
-    plain_rows = [row for row in clean_rows if not is_heading(row)]
+    plain_rows = [row for row in clean_rows if not is_spanning(row)]
     kept = choose_columns(columns, plain_rows, width - INDENT)
     parts: list[RenderableType] = [_styled(block.caption, "strong")]
     grid = _make_grid(columns, kept, show_header=True)
     for row in clean_rows:
-        if is_heading(row):
+        if is_spanning(row):
             if grid.row_count or grid.show_header:
                 parts.append(grid)
-            parts.append(Styled(row[0].text, style=STYLES[row[0].tone]))
+            parts.append(_draw_spanning(row[0]))
             grid = _make_grid(columns, kept, show_header=False)
         else:
             grid.add_row(
                 *(Styled(row[index].text, style=STYLES[row[index].tone]) for index in kept)
             )
-    parts += [grid, *([_more(hidden)] if hidden else []), *_left_out(columns, kept)]
+    parts += [grid] if grid.row_count or grid.show_header else []
+    parts += [*([_more(hidden)] if hidden else []), *_left_out(columns, kept)]
     return _indent(Group(*parts))
+
+
+def _draw_spanning(cell: Cell) -> RenderableType:
+    # Lines that follow the first begin below it.
+    words = cell.text.lstrip(" ")
+    depth = min(len(cell.text) - len(words), DEEPEST_INDENT)
+    return _indent(Styled(words, style=STYLES[cell.tone]), depth)
 
 
 def _left_out(columns: Sequence[Column], kept: Mapping[int, int]) -> Iterator[Styled]:
@@ -189,7 +200,10 @@ def choose_columns(
 
 
 def _longest_word(texts: Sequence[str]) -> int:
-    words = (cell_len(word) for text in texts for word in text.split())
+    # The blanks in front of a text stay where it is wrapped.
+    words = (
+        cell_len(word) + len(text) - len(text.lstrip()) for text in texts for word in text.split()
+    )
     return min(max(words, default=0), LONGEST_UNCUT_WORD)
 
 

@@ -28,6 +28,9 @@ LARGE_PERCENT = 1000.0
 LARGEST_PLAIN_PERCENT = 1e5
 NARROW_PERCENT = 0.2
 
+# Smaller probabilities are rounding errors of the tail of a distribution.
+SMALLEST_P = 1e-99
+
 # By base unit: factors and units in rising order.
 SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
     "s": ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms"), (1.0, "s")),
@@ -54,11 +57,14 @@ class Scale:
 
 
 def scale_for(unit: str, *values: float | None) -> Scale:
-    """Return the largest unit in which the largest of the values is at least 1."""
+    """Return the largest unit in which the largest of the values is at least 1.
+
+    Where there is nothing but zeros it is the base unit.
+    """
     steps = SCALES.get(unit, ((1.0, unit),))
     largest = max((abs(value) for value in values if value is not None), default=0.0)
-    fitting = [step for step in steps if step[0] <= largest]
-    factor, name = fitting[-1] if fitting else steps[0 if largest > 0.0 else -1]
+    fitting = [step for step in steps if step[0] <= (largest or 1.0)]
+    factor, name = fitting[-1] if fitting else steps[0]
     return Scale(factor=factor, unit=name)
 
 
@@ -90,6 +96,22 @@ def format_interval(low: float | None, high: float | None) -> str:
     ends = (_percent(low), _percent(high))
     digits = 2 if abs(ends[1] - ends[0]) < NARROW_PERCENT else 1
     return "..".join(_format_percent(end, digits=digits) for end in ends)
+
+
+def format_share(fraction: float | None) -> str:
+    """Write a fraction without a sign: ``7.2 %``."""
+    return (
+        MISSING
+        if fraction is None
+        else f"{_format_percent(100.0 * fraction, digits=1)} %".lstrip("+")
+    )
+
+
+def format_p(p: float | None) -> str:
+    """Write a probability: ``0.084``, ``3.6e-07``; one too small for a float is no 0."""
+    if p is None:
+        return MISSING
+    return f"{p:.2g}" if p >= SMALLEST_P else f"<{SMALLEST_P:g}"
 
 
 def format_size(ratio: float) -> str:

@@ -29,6 +29,10 @@ SIDE_NUMBERS = {str(number) for number in range(2, len(ascii_uppercase))}
 # base.tar and /tmp/new/x are names of something else.
 SIDE_NAME = re.compile(r"(?<![\w./-])(?:base|new\d*)(?![\w./-])")
 
+# What a reason says of the row's own numbers, which stand in its cells and in the note below it.
+ROW_NUMBERS = re.compile(r"[+-]\S{1,20} %(?: \(95 % interval [^()]{1,120}\))?: ")
+ROW_ADVICE = re.compile(r"; (?:these runs find changes from|about \d{1,9} more) .*")
+
 # What marks a direction in tables.
 DIRECTIONS: Mapping[Better, str] = {"higher": "^", "lower": "v"}
 
@@ -83,20 +87,38 @@ def name_rows(rows: Sequence[Row]) -> dict[int, str]:
     }
 
 
+def count_values(row: Row) -> str:
+    """Write how many independent values each side has: ``5+5``, ``?+?`` where nobody says.
+
+    A round has a value of both sides, so rounds are one number.
+    """
+    numbers = ["?" if number is None else str(number) for number in (row.n_base, row.n_new)]
+    return numbers[0] if row.replication == "rounds" else "+".join(numbers)
+
+
+def count_units(row: Row) -> str:
+    """Write how many independent values a row rests on: ``5+5 runs``, ``6 rounds``."""
+    return f"{count_values(row)} {row.replication}"
+
+
 def describe_change(row: Row) -> str:
-    """Say how far a row moved: ``37.2 % slower (95 % interval 35.0 % to 39.5 %, 5+5 runs)``."""
-    runs = f"{row.n_base}+{row.n_new} runs"
+    """Say how far a row moved: `` is 37.2 % slower (95 % interval 35.0 % to 39.5 %, 5+5 runs)``.
+
+    It follows the row's name; what has no ratio is no "is": ``: 0 before and 4 ms after``.
+    """
+    if (row.n_base, row.n_new) == (None, None):
+        number = "number of runs not given"
+    else:
+        number = count_units(row)
     if row.ratio is None:
         scale = scale_for(row.unit, row.base, row.new)
-        values = (
-            f"{scale.format(row.base)} before and {scale.format(row.new)} {scale.unit}".rstrip()
-        )
-        return f"{values} after ({runs})"
-    size = f"{format_size(row.ratio)} {_comparative(row)}"
+        values = f"{scale.format(row.base)} before and {scale.format(row.new)} {scale.unit}"
+        return f": {values.rstrip()} after ({number})"
+    size = f" is {format_size(row.ratio)} {_comparative(row)}"
     if row.ci_low is None or row.ci_high is None:
-        return f"{size} ({runs})"
+        return f"{size} ({number})"
     interval = format_size_interval(row.ci_low, row.ci_high)
-    return f"{size} (95 % interval {interval}, {runs})"
+    return f"{size} (95 % interval {interval}, {number})"
 
 
 def _comparative(row: Row) -> str:
@@ -113,6 +135,12 @@ def has_same_data(comparison: Comparison) -> bool:
     return len({side.digest for side in comparison.sides}) == 1
 
 
+def is_of_this_boot(comparison: Comparison) -> bool:
+    """Say whether something is decided, though one boot of a side cannot show how boots differ."""
+    is_decided = comparison.overall.verdict in ("regression", "improvement", "no-change")
+    return is_decided and any(one.code == "one-boot" for one in comparison.caveats)
+
+
 def describe_verdict(comparison: Comparison) -> str:
     """Say in one sentence what the verdict of the comparison rests on."""
     overall = comparison.overall
@@ -124,13 +152,13 @@ def describe_verdict(comparison: Comparison) -> str:
         number = len(comparison.rows)
         itself = "itself" if number == 1 else "themselves"
         compared = f"{count_of(number, 'result')} compared with {itself}"
-        return f"the bundles hold the same captures; {compared}"
+        return f"the sides hold the same data; {compared}"
     return overall.reason
 
 
 def _describe_moved(comparison: Comparison, deciding: Sequence[Row], moved: Sequence[Row]) -> str:
     largest = max(moved, key=_distance)
-    sentence = f"{_name_in_full(comparison, largest)} is {describe_change(largest)}"
+    sentence = f"{_name_in_full(comparison, largest)}{describe_change(largest)}"
     if len(moved) == 1:
         return sentence
     quality = "worse" if comparison.overall.verdict == "regression" else "better"
@@ -145,6 +173,17 @@ def _name_in_full(comparison: Comparison, row: Row) -> str:
 def _distance(row: Row) -> float:
     # A ratio of 2 and of 1/2 are equally far from 1.
     return max(row.ratio, 1.0 / row.ratio) if row.ratio else 0.0
+
+
+def strip_numbers(reason: str) -> str:
+    """Return a row's reason without the numbers that are the row's alone.
+
+    >>> strip_numbers("+4.6 % (95 % interval -1 % to +10.5 %, q = 0.08, 5+5 runs): too noisy")
+    'too noisy'
+    >>> strip_numbers("-2 %: no significant change; about 8 more runs a side would settle it")
+    'no significant change'
+    """
+    return ROW_ADVICE.sub("", ROW_NUMBERS.sub("", reason, count=1))
 
 
 def count_verdicts(rows: Sequence[Row], family: Family) -> str:

@@ -89,9 +89,17 @@ class Cell:
     tone: Tone = "plain"
 
 
-def is_heading(row: Sequence[Cell]) -> bool:
-    """Say whether a row is a heading over the rows below it: only its first cell has text."""
+def is_spanning(row: Sequence[Cell]) -> bool:
+    """Say whether a row is one text over all columns: only its first cell has text.
+
+    It is a heading over the rows below it, or a note on the row above it.
+    """
     return len(row) > 1 and row[0].text != "" and all(cell.text == "" for cell in row[1:])
+
+
+def is_note(row: Sequence[Cell]) -> bool:
+    """Say whether a row is a note on the row above it: a muted or a warning text."""
+    return is_spanning(row) and row[0].tone in ("muted", "warning")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

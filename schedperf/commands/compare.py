@@ -1,7 +1,8 @@
-"""``schedperf compare``: did anything change between two or more bundles, and why."""
+"""``schedperf compare``: did anything change between two or more bundles or tables, and why."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,16 @@ import click
 
 if TYPE_CHECKING:
     from schedperf.bundle import Bundle
+    from schedperf.compare import CompareOptions
     from schedperf.model import Comparison
+    from schedperf.tables import Table
 
 EPILOG = """\b
 Examples:
   schedperf compare base.tar new.tar
   schedperf compare base.tar new.tar --html report.html
   schedperf compare base.tar new.tar --json - | jq .overall
+  schedperf compare base.csv new.csv
 """
 
 # Below two there is nothing to compare.
@@ -40,7 +44,9 @@ class _Percentage(click.ParamType["float"]):
         except ValueError:
             self.fail(f"{text!r} is not a percentage; write it as 3%", param, ctx)
         if not 0.0 < share <= LARGEST_MARGIN:
-            self.fail(f"{text!r} is not above 0% and up to {LARGEST_MARGIN:.0%}", param, ctx)
+            hint = f", it means {share:.0%}" if share > LARGEST_MARGIN else ""
+            limits = f"above 0% and up to {LARGEST_MARGIN:.0%}"
+            self.fail(f"{text!r} is not {limits}{hint}; write 3% or 0.03", param, ctx)
         return share
 
 
@@ -69,6 +75,14 @@ class _Percentage(click.ParamType["float"]):
     show_default=True,
     help="Sides that differ by less count as equal.",
 )
+@click.option(
+    "--history",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="An earlier recording of the machine: it tells how much few runs vary.",
+)
+@click.option("--base", metavar="NAME", help="Which side of one table is base; else its first.")
 def command(
     paths: tuple[Path, ...],
     *,
@@ -78,20 +92,29 @@ def command(
     strict: bool,
     allowed: tuple[str, ...],
     margin: float,
+    history: tuple[Path, ...],
+    base: str | None,
 ) -> int:
     """Compare bundles: did anything change, how sure is that, and why.
 
-    BASE is compared with each NEW. Exit status: 0 no regression, 1 regression,
+    BASE is compared with each NEW. Tables of numbers, .csv or .tsv, are compared as well;
+    one alone must have a column that names its sides. Exit status: 0 no regression, 1 regression,
     2 usage or input error, 3 inconclusive (with --strict), 4 not comparable.
     """
     # Imported here so that --help of all commands stays fast.
-    from schedperf.bundle import open_bundle  # noqa: PLC0415
     from schedperf.commands._outputs import open_output, write_output  # noqa: PLC0415
-    from schedperf.compare import CompareOptions, compare  # noqa: PLC0415
+    from schedperf.compare import CompareOptions  # noqa: PLC0415
     from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
 
-    if len(paths) < FEWEST_BUNDLES:
+    are_tables = _are_tables((*paths, *history))
+    if len(paths) < FEWEST_BUNDLES and not are_tables:
         raise click.UsageError(f"got {len(paths)} of the two bundles; name a base and a new one")
+    if base is not None and not (are_tables and len(paths) == 1):
+        raise click.UsageError(
+            "--base names a side of one table; of several files the first is base"
+        )
+    if allowed and are_tables:
+        raise click.UsageError("--allow names a field of host.json, which tables do not have")
     asked = {"html": html, "json": json}
     printed = _choose_format(format_name, asked)
     with ExitStack() as stack:
@@ -100,15 +123,70 @@ def command(
             for name, file in asked.items()
             if file is not None and file != STDOUT
         }
-        bundles = [open_bundle(path) for path in paths]
-        _warn_of_unknown(bundles, allowed)
-        comparison = compare(bundles, CompareOptions(margin=margin, allowed=allowed))
+        chosen = CompareOptions(margin=margin, allowed=allowed)
+        if are_tables:
+            comparison = _compare_tables(paths, history, chosen, base)
+        else:
+            comparison = _compare(paths, history, chosen)
         for name, file in files.items():
             write_output(file, _render(comparison, name))
     click.echo(_render(comparison, printed), nl=False)
     overall = comparison.overall
     is_undecided = strict and overall.verdict == "inconclusive"
     return STRICT_INCONCLUSIVE_STATUS if is_undecided else overall.exit_status
+
+
+def _are_tables(paths: Sequence[Path]) -> bool:
+    from schedperf.errors import InputError  # noqa: PLC0415 # as above
+    from schedperf.tables import is_table  # noqa: PLC0415
+
+    tables = [path for path in paths if is_table(path)]
+    if tables and len(tables) < len(paths):
+        other = next(path for path in paths if not is_table(path))
+        raise InputError(
+            f"{other}: is a bundle and {tables[0]} is a table; compare bundles with bundles "
+            "and tables with tables"
+        )
+    return bool(tables)
+
+
+def _compare(
+    paths: Sequence[Path], history: Sequence[Path], options: "CompareOptions"
+) -> "Comparison":
+    from schedperf.bundle import open_bundle  # noqa: PLC0415 # as above
+    from schedperf.compare import compare, df_past_runs  # noqa: PLC0415
+
+    bundles = [open_bundle(path) for path in paths]
+    _warn_of_unknown(bundles, options.allowed)
+    earlier = [open_bundle(path) for path in history]
+    _refuse_known([*bundles, *earlier], len(bundles))
+    past = tuple(df_past_runs(bundle, bundles[0], options) for bundle in earlier)
+    return compare(bundles, replace(options, history=past))
+
+
+def _compare_tables(
+    paths: Sequence[Path], history: Sequence[Path], options: "CompareOptions", base: str | None
+) -> "Comparison":
+    from schedperf.compare_tables import compare_tables  # noqa: PLC0415 # as above
+    from schedperf.tables import open_table  # noqa: PLC0415
+
+    tables = [open_table(path) for path in paths]
+    earlier = [open_table(path) for path in history]
+    _refuse_known([*tables, *earlier], len(tables))
+    past = tuple(one.runs if one.sides else one.runs.assign(side=one.path.name) for one in earlier)
+    return compare_tables(tables, replace(options, history=past), base=base)
+
+
+def _refuse_known(files: "Sequence[Bundle | Table]", compared: int) -> None:
+    # Data that are given twice would count as two recordings.
+    from schedperf.errors import InputError  # noqa: PLC0415 # as above
+
+    seen = {file.digest: file.path for file in files[:compared]}
+    for past in files[compared:]:
+        if past.digest in seen:
+            same = f"holds the same data as {seen[past.digest]}"
+            raise InputError(f"{past.path}: {same}; leave it out of --history")
+        seen[past.digest] = past.path
 
 
 def _warn_of_unknown(bundles: "Sequence[Bundle]", allowed: Sequence[str]) -> None:

@@ -57,7 +57,7 @@ def probe_effect(sides: Sequence[Side]) -> Data:
     ``ratio`` is instrumented / clean with its 95 % interval; values are in ``unit``.
     """
     table = df_run_values(sides).table
-    primary = table[table["family"] == "primary"]
+    primary = table[(table["family"] == "primary") & (table["status"] == "ok")]
     rows = [
         _row(str(side), found)
         for side, runs in primary.groupby("side", sort=False)

@@ -78,8 +78,8 @@
     const figure = JSON.parse(plot.nextElementSibling.textContent);
     plot.dataset.drawn = "started";
     plot.dataset.height ??= plot.clientHeight;
-    const isTall = isNarrow(plot) && figure.layout.yaxis?.ticktext;
-    plot.style.height = `${plot.dataset.height * (isTall ? 1.3 : 1)}px`;
+    const hasNamesAbove = isNarrow(plot) && figure.layout.yaxis?.ticktext;
+    plot.style.height = `${plot.dataset.height * (hasNamesAbove ? 1.6 : 1)}px`;
     plot.querySelector(".waiting")?.remove();
     const options = { responsive: true, displayModeBar: false };
     await Plotly.react(plot, resolve(figure.data), dress(figure.layout, plot), options);

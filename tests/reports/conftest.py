@@ -5,9 +5,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from schedperf.caveats import caveat
+from schedperf.compare import to_families, to_rows, to_sweeps
 from schedperf.model import (
     SCHEMA,
     Comparability,
@@ -22,6 +24,9 @@ from schedperf.model import (
     SideSummary,
     Sweep,
 )
+from schedperf.stats import compare_runs, records
+from schedperf.stats._table import complete
+from schedperf.verdicts import MARGIN, decide_overall
 
 HOST: Mapping[str, object] = {
     "kernel": {
@@ -93,7 +98,16 @@ def _make_row(**changes: Any) -> Row:
         "verdict": "regression",
         "reason": "worse: +37.2 % (95 % interval +35 % to +39.5 %, q = 3.6e-07, 5+5 runs)",
         "method": "Welch t on logs",
-        "caveats": (caveat("one-boot", side="base"),),
+        "mde": 0.024,
+        "more_runs": None,
+        "replication": "runs",
+        "icc": None,
+        "design_effect": None,
+        "p_rank": 0.0079,
+        "rank_ratio": 1.371,
+        "rank_low": 1.346,
+        "rank_high": 1.397,
+        "caveats": (),
     } | changes
     base, ratio = values["base"], values["ratio"]
     known = base is not None and ratio is not None
@@ -119,7 +133,10 @@ def _make_rows() -> tuple[Row, ...]:
             point="groups=16", base=2.417, ratio=1.046, verdict="inconclusive", q=0.084,
             ci_low=0.990, ci_high=1.105,
             reason="+4.6 % (95 % interval -1 % to +10.5 %, q = 0.084, 5+5 runs): "
-            "no significant change, and not shown equal within ±3 %",
+            "no significant change, and not shown equal within ±3 %; these runs find changes "
+            "from 7.2 %; about 6 more runs a side would settle it",
+            mde=0.072, more_runs=6,
+            caveats=(caveat("spread", side="new", word="noisier", factor=3.4, p=0.008),),
         ),
         _make_row(
             **pipe, metric="sched/pipe time per operation", base=7.21e-6, ratio=0.962,
@@ -214,6 +231,10 @@ def _make_comparison(**changes: Any) -> Comparison:
                 geomean_ratio=1.129,
                 ci_low=1.09,
                 ci_high=1.17,
+                p=2.3e-6,
+                shape="grows with groups",
+                first_point="groups=4",
+                method="Stouffer's z, weights 1/se",
             ),
         ),
         "families": (
@@ -221,6 +242,8 @@ def _make_comparison(**changes: Any) -> Comparison:
                 family="primary",
                 side="new",
                 rows=4,
+                tested=4,
+                expected_false=0.1,
                 verdicts={"regression": 1, "improvement": 1, "no-change": 1, "inconclusive": 1},
             ),
         ),
@@ -235,6 +258,8 @@ def _make_comparison(**changes: Any) -> Comparison:
         },
         "caveats": (
             caveat("blocks"),
+            caveat("one-boot", side="base"),
+            caveat("one-boot", side="new"),
             caveat("failed-runs", failed=1, total=6, side="new"),
         ),
         "overall": Overall(verdict="regression", reason="1 regression", exit_status=1),
@@ -246,6 +271,30 @@ def _make_comparison(**changes: Any) -> Comparison:
 def make_comparison() -> Callable[..., Comparison]:
     """Build a record with five results, one of them a regression; fields can be replaced."""
     return _make_comparison
+
+
+def _compare_frame(runs: pd.DataFrame, **changes: Any) -> Comparison:
+    result = compare_runs(runs, base="base")
+    single = complete(runs)[lambda table: ~table["is_summary"]]
+    clean = single.assign(run=range(len(single)))
+    rows = tuple(to_rows(records(result.rows), clean, MARGIN))
+    values: dict[str, Any] = {
+        "rows": rows,
+        "sweeps": tuple(to_sweeps(result)),
+        "families": tuple(to_families(rows)),
+        "overall": decide_overall(rows, blocking=(), absence=("inconclusive", "no result")),
+        "caveats": (),
+    }
+    return _make_comparison(**values | changes)
+
+
+@pytest.fixture(scope="session")
+def compare_frame() -> Callable[..., Comparison]:
+    """Build the record of a table of runs, judged by the real engine; fields can be replaced.
+
+    The table is as :func:`schedperf.stats.compare_runs` takes it, with the sides base and new.
+    """
+    return _compare_frame
 
 
 @pytest.fixture(scope="session")

@@ -47,25 +47,22 @@ def test_sides_without_host_json_say_so(
     assert text == Text(text="no side says on what machine it was recorded", tone="warning")
 
 
-def test_a_caveat_of_many_rows_is_said_once_and_the_comparisons_own_not_again(
+def test_caveats_of_single_rows_stand_beside_the_rows(
     make_comparison: Make, make_row: Callable[..., Row]
 ) -> None:
-    general, special = caveat("one-boot", side="base"), caveat("blocks")
-    rows = (
-        make_row(caveats=(general, special)),
-        make_row(point="groups=8", caveats=(general, special)),
-        make_row(point="groups=9", caveats=(caveat("one-boot", side="new"),)),
+    general, special = (
+        caveat("one-boot", side="base"),
+        caveat("coarse", step=1, unit="s", percent=2),
     )
-    items = next(
-        block
-        for block in caveats(make_comparison(rows=rows, caveats=(general,)))
-        if isinstance(block, Items)
-    )
-    assert [item.text for item in items.items] == [
-        general.text,
-        f"2 results: {special.text}",
-        f"hackbench time at groups=9: {caveat('one-boot', side='new').text}",
-    ]
+    pointer = Text(text="what weakens single results is said beside them, under Benchmarks")
+    rows = (make_row(caveats=(general, special)),)
+    items, *others = caveats(make_comparison(rows=rows, caveats=(general,)))
+    assert isinstance(items, Items)
+    assert [item.text for item in items.items] == [general.text]
+    assert others[0] == pointer
+    assert next(iter(caveats(make_comparison(rows=rows, caveats=())))) == pointer
+    repeated = (make_row(caveats=(general,)),)
+    assert pointer not in list(caveats(make_comparison(rows=repeated, caveats=(general,))))
 
 
 def test_a_result_without_weakness_says_so_and_names_its_methods(
@@ -74,7 +71,26 @@ def test_a_result_without_weakness_says_so_and_names_its_methods(
     blocks = list(caveats(make_comparison(rows=(make_row(caveats=()),), caveats=())))
     assert blocks[0] == Text(text="nothing is known that weakens this result")
     assert isinstance(blocks[1], Text)
-    assert "test: Welch t on logs; no-change: the 90 % interval lies within ±3 %" in blocks[1].text
+    assert blocks[1].text == (
+        "one run is one value (10 clean runs in all); no-change: the 90 % interval lies within ±3 %"
+    )
+    assert blocks[2] == Text(text="tests: Welch t on logs", tone="muted")
+
+
+def test_methods_name_every_unit_and_every_test_once(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    rows = (
+        make_row(replication="boots"),
+        make_row(replication="rounds", method="paired t on logs"),
+        make_row(replication="boots", method="none"),
+    )
+    *_, values, tests = caveats(make_comparison(rows=rows, caveats=()))
+    assert isinstance(values, Text)
+    assert isinstance(tests, Text)
+    expected = "the mean of a boot is one value, one round is a pair of values (10 clean"
+    assert values.text.startswith(expected)
+    assert tests.text == "tests: Welch t on logs; paired t on logs"
 
 
 def test_what_weakens_both_sides_is_one_caveat(make_comparison: Make) -> None:

@@ -82,6 +82,15 @@ def test_everything_is_said_without_scripting(report: str) -> None:
         assert said in report
 
 
+def test_a_note_spans_its_table_and_a_heading_is_none(report: str) -> None:
+    note = re.search(
+        r'<tr class="note">\s*<td colspan="10" class="warning"><span>(.+)</span>', report
+    )
+    assert note is not None
+    assert note[1].strip() == "new is noisier than base by a factor of 3.4 (p = 0.008)"
+    assert re.search(r'<tr class="heading">\s*<th scope="rowgroup" colspan="10"', report)
+
+
 def test_the_page_asks_nothing_of_the_network(page: Page) -> None:
     linked = [
         attributes[name]

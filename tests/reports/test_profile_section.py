@@ -157,7 +157,7 @@ def test_one_node_has_no_ranges(describe: Describe) -> None:
     [table] = tables(blocks)
     assert [column.title for column in table.columns][-3:] == [
         "change, pp",
-        "95 % interval",
+        "95 % CI",
         "object",
     ]
     assert all(len(row) == len(table.columns) for row in table.rows)

@@ -6,6 +6,8 @@ from schedperf_reports._units import (
     format_change,
     format_interval,
     format_number,
+    format_p,
+    format_share,
     format_size_interval,
     scale_for,
 )
@@ -19,6 +21,7 @@ from schedperf_reports._units import (
         ("s", (7.21e-9,), ["7.21", "ns"]),
         ("s", (3e-12,), ["0.003", "ns"]),
         ("s", (0.0,), ["0", "s"]),
+        ("count", (0.0,), ["0", ""]),
         ("s", (None, 0.5), [MISSING, "500", "ms"]),
         ("B", (3 * 2**20,), ["3", "MiB"]),
         ("1/s", (138700.0,), ["138.7", "k/s"]),
@@ -64,6 +67,21 @@ def test_numbers_have_four_digits(value: float, text: str) -> None:
 )
 def test_changes_have_a_sign(ratio: float | None, text: str) -> None:
     assert format_change(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [(0.0839, "0.084"), (1.0, "1"), (3.61e-7, "3.6e-07"), (0.0, "<1e-99"), (None, MISSING)],
+)
+def test_no_probability_is_zero(p: float | None, text: str) -> None:
+    assert format_p(p) == text
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"), [(0.0724, "7.2 %"), (297.2, "29720 %"), (1e6, "1e+08 %"), (None, MISSING)]
+)
+def test_shares_have_no_sign(fraction: float | None, text: str) -> None:
+    assert format_share(fraction) == text
 
 
 def test_narrow_intervals_have_a_second_digit() -> None:

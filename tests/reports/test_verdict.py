@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from schedperf.caveats import caveat
 from schedperf.model import Comparability, Comparison, Difference, Overall, Row, SideSummary
 from schedperf_reports._words import describe_change, merge_sides, side_letter
 from schedperf_reports.blocks import Block, Headline, Table, Text
@@ -32,7 +33,7 @@ def overall(word: Any, reason: str = "because") -> Overall:
 
 def test_a_regression_is_one_sentence_with_number_interval_and_n(make_comparison: Make) -> None:
     assert headline(make_comparison()) == Headline(
-        word="regression",
+        word="regression (this boot only)",
         text="hackbench time at groups=4 is 37.2 % slower "
         "(95 % interval 35.0 % to 39.5 %, 5+5 runs)",
         tone="bad",
@@ -53,9 +54,27 @@ def test_of_several_regressions_the_largest_is_named(
 
 @pytest.mark.parametrize("word", ["no-change", "inconclusive", "invalid"])
 def test_other_verdicts_say_the_reason_of_the_record(make_comparison: Make, word: Any) -> None:
-    comparison = make_comparison(overall=overall(word, "same data"))
+    comparison = make_comparison(overall=overall(word, "same data"), caveats=())
     assert headline(comparison).text == "same data"
     assert headline(comparison).word == word
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("regression", "regression (this boot only)"),
+        ("no-change", "no-change (this boot only)"),
+        ("inconclusive", "inconclusive"),
+        ("invalid", "invalid"),
+    ],
+)
+def test_what_one_boot_decides_is_decided_for_this_boot_only(
+    make_comparison: Make, word: Any, shown: str
+) -> None:
+    caveats = (caveat("blocks"), caveat("one-boot", side="new"))
+    assert headline(make_comparison(overall=overall(word), caveats=caveats)).word == shown
+    several = make_comparison(overall=overall(word), caveats=caveats[:1])
+    assert headline(several).word == word
 
 
 def test_equal_bundles_are_called_the_same_data(
@@ -64,20 +83,27 @@ def test_equal_bundles_are_called_the_same_data(
     sides = (make_side("base", digest="d"), make_side("new", digest="d"))
     shown = headline(make_comparison(sides=sides, overall=overall("no-change")))
     assert shown.word == "no-change (same data)"
-    assert shown.text == "the bundles hold the same captures; 5 results compared with themselves"
+    assert shown.text == "the sides hold the same data; 5 results compared with themselves"
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"ratio": 1.2}, "20.0 % slower"),
-        ({"ratio": 0.8}, "20.0 % faster"),
-        ({"ratio": 0.8, "unit": "1/s", "better": "higher"}, "20.0 % lower, which is worse"),
-        ({"ratio": 1.2, "unit": "1/s", "better": "higher"}, "20.0 % higher, which is better"),
-        ({"ratio": 1.2, "unit": "B", "better": "lower"}, "20.0 % higher, which is worse"),
-        ({"ratio": 1.2, "ci_low": None}, "20.0 % slower (5+5 runs)"),
-        ({"ratio": None, "base": 0.0, "new": 0.004}, "0 before and 4 ms after (5+5 runs)"),
-        ({"ratio": None, "base": None, "new": 4.0}, "- before and 4 s after (5+5 runs)"),
+        ({"ratio": 1.2}, " is 20.0 % slower"),
+        ({"ratio": 0.8}, " is 20.0 % faster"),
+        ({"ratio": 0.8, "unit": "1/s", "better": "higher"}, " is 20.0 % lower, which is worse"),
+        ({"ratio": 1.2, "unit": "1/s", "better": "higher"}, " is 20.0 % higher, which is better"),
+        ({"ratio": 1.2, "unit": "B", "better": "lower"}, " is 20.0 % higher, which is worse"),
+        ({"ratio": 1.2, "ci_low": None}, " is 20.0 % slower (5+5 runs)"),
+        ({"ratio": None, "base": 0.0, "new": 0.004}, ": 0 before and 4 ms after (5+5 runs)"),
+        (
+            {"ratio": 1.2, "n_base": None, "n_new": None, "ci_low": None},
+            " is 20.0 % slower (number",
+        ),
+        ({"ratio": 1.2, "ci_low": None, "n_base": None}, " is 20.0 % slower (?+5 runs)"),
+        ({"ratio": 1.2, "ci_low": None, "replication": "boots"}, " is 20.0 % slower (5+5 boots)"),
+        ({"ratio": 1.2, "ci_low": None, "replication": "rounds"}, " is 20.0 % slower (5 rounds)"),
+        ({"ratio": None, "base": None, "new": 4.0}, ": - before and 4 s after (5+5 runs)"),
     ],
 )
 def test_words_know_the_direction(make_row: MakeRow, changes: dict[str, Any], words: str) -> None:

@@ -205,14 +205,15 @@ class TestCaveats:
             {"side": "new"},
         ]
 
-    def test_several_boots_are_pooled(self, compared: Compare) -> None:
+    def test_several_boots_are_the_unit(self, compared: Compare) -> None:
         boots = [
             {"boot": boot, "run": run, "time_s": time}
             for boot in (0, 1)
             for run, time in enumerate(TIMES)
         ]
         found = compared({"runs": boots}, {"runs": boots, "files": {"boots/0/x/y": "other"}})
-        assert caveat("pooled-boots", side="base", boots=2) in found.caveats
+        assert "one-boot" not in codes(found)
+        assert [(row.replication, row.n_base, row.n_new) for row in found.rows] == [("boots", 2, 2)]
 
     def test_sessions_one_after_the_other_are_blocks(self, compared: Compare) -> None:
         later = [

@@ -1,21 +1,26 @@
 """Benchmarks: every result with its interval and verdict, and why the undecided ones are so."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from schedperf.model import Comparison, Family, Row, RunValue, Sweep
+from schedperf.model import Comparison, Family, FamilySummary, Row, RunValue, Sweep
 from schedperf_reports._interval_plot import Line, draw_intervals, draw_runs
+from schedperf_reports._remarks import Remarks, advise, find_remarks, list_reasons, list_shared
 from schedperf_reports._units import (
     MISSING,
     format_change,
     format_interval,
     format_number,
+    format_p,
+    format_share,
     scale_for,
 )
 from schedperf_reports._words import (
     DIRECTIONS,
     VERDICT_TONES,
     count_of,
+    count_units,
+    count_values,
     count_verdicts,
     describe_verdict,
     legend_of,
@@ -26,10 +31,10 @@ from schedperf_reports.blocks import (
     Block,
     Cell,
     Column,
-    Item,
     Items,
     Table,
     Text,
+    Tone,
 )
 from schedperf_reports.sections import report_section
 
@@ -39,7 +44,7 @@ FAMILIES: dict[Family, str] = {
     "diagnostic": "diagnostic results, which decide nothing",
 }
 
-# Results of a family that a terminal lists, and reasons of undecided ones.
+# Rows of a table that a terminal lists, and reasons of undecided results.
 MOST_ROWS = 40
 MOST_REASONS = 12
 
@@ -49,7 +54,7 @@ COLUMNS = (
     Column(title="base", align="right", priority=1),
     Column(title="new", align="right", priority=1),
     Column(title="change", align="right"),
-    Column(title="95 % interval", align="right"),
+    Column(title="95 % CI", align="right"),
     Column(title="n", align="right", priority=2),
     Column(title="verdict"),
     Column(title="q", align="right", priority=REFERENCE_PRIORITY),
@@ -57,9 +62,24 @@ COLUMNS = (
 )
 
 
+# What only a reader who checks the numbers asks for: column and the text of its cells.
+DETAILS: Mapping[str, Callable[[Row], str]] = {
+    "finds changes from": lambda row: format_share(row.mde),
+    "more a side": lambda row: MISSING if row.more_runs is None else f"{row.more_runs}",
+    "p": lambda row: format_p(row.p),
+    "p of ranks": lambda row: format_p(row.p_rank),
+    "change by ranks": lambda row: format_change(row.rank_ratio),
+    "its 95 % interval": lambda row: format_interval(row.rank_low, row.rank_high),
+    "ICC": lambda row: MISSING if row.icc is None else f"{row.icc:.2f}",
+    "design effect": lambda row: (
+        MISSING if row.design_effect is None else f"{row.design_effect:.2f}"
+    ),
+}
+
+
 @report_section("benchmarks", title="Benchmarks", order=20)
 def benchmarks(comparison: Comparison) -> Iterator[Block]:
-    """Yield table, reasons and figures for each new side and family."""
+    """Yield the tables, reasons and figures of each side and family, then every run's value."""
     if not comparison.rows:
         yield Text(text="no benchmark result to compare", tone="warning")
         return
@@ -73,55 +93,72 @@ def benchmarks(comparison: Comparison) -> Iterator[Block]:
                 if (row.side, row.family) == (side, family)
             ]
             if lines:
-                title = f"{side}: {words}" if several else words
-                yield _results_table(lines, title, comparison.sweeps)
-                yield from _undecided(lines, describe_verdict(comparison))
-                for better in ("lower", "higher"):
-                    yield from _draw([line for line in lines if line[1].better == better])
-    yield _runs_table(list(zip(names.values(), comparison.rows, strict=True)))
+                yield from _family(comparison, lines, f"{side}: {words}" if several else words)
+    lines = list(zip(names.values(), comparison.rows, strict=True))
+    yield from _details_table(lines)
+    yield from _runs_table([line for line in lines if line[1].values_base or line[1].values_new])
 
 
-def _undecided(lines: Sequence[Line], headline: str) -> Iterator[Block]:
-    undecided = [line for line in lines if line[1].verdict in ("inconclusive", "invalid")]
-    is_told = len(undecided) == 1 and undecided[0][1].reason in headline
-    if undecided and not is_told:
-        yield Items(
-            items=tuple(
-                Item(text=f"{name}: {row.verdict}: {row.reason}") for name, row in undecided
-            ),
-            limit=MOST_REASONS,
-        )
+def _family(comparison: Comparison, lines: Sequence[Line], title: str) -> Iterator[Block]:
+    remarks = find_remarks(lines, told={one.text for one in comparison.caveats})
+    headline = describe_verdict(comparison)
+    yield _results_table(lines, title, comparison.sweeps, remarks, headline)
+    side, family = lines[0][1].side, lines[0][1].family
+    for one in comparison.families:
+        if (one.side, one.family) == (side, family) and one.tested > 1:
+            yield Text(text=_describe_family(one), tone="muted")
+    items = (*list_reasons(lines, headline), *list_shared(remarks, len(lines)))
+    if items:
+        yield Items(items=items, limit=MOST_REASONS)
+    for better in ("lower", "higher"):
+        yield from _draw([line for line in lines if line[1].better == better])
 
 
-def _results_table(lines: Sequence[Line], title: str, sweeps: Sequence[Sweep]) -> Table:
+def _describe_family(family: FamilySummary) -> str:
+    changed = sum(family.verdicts.get(one, 0) for one in ("regression", "improvement"))
+    if not changed:
+        return f"{family.tested} results tested together, none changed"
+    return (
+        f"{family.tested} results tested together, {changed} changed, "
+        f"at most {family.expected_false:.2g} of them by chance"
+    )
+
+
+def _results_table(
+    lines: Sequence[Line], title: str, sweeps: Sequence[Sweep], remarks: Remarks, headline: str
+) -> Table:
     groups: dict[tuple[str, str, str], list[Line]] = {}
     for name, row in lines:
         groups.setdefault((row.side, row.workload, row.metric), []).append((name, row))
     many = Counter(metric for _, _, metric in groups)
+    units = {row.replication for _, row in lines}
     rows: list[tuple[Cell, ...]] = []
     for (side, workload, metric), members in groups.items():
-        key = (side, workload, metric)
-        swept = [one for one in sweeps if (one.side, one.workload, one.metric) == key]
         heading = f"{metric} ({workload})" if many[metric] > 1 else metric
-        rows += _group_rows(heading, members, swept)
+        if len(members) > 1:
+            # Points of one metric stand below its name: a terminal has no room to repeat it.
+            rows.append(_spanning(heading, "strong"))
+        for name, row in members:
+            shown = f"  {row.point or 'no parameter'}" if len(members) > 1 else name
+            rows.append(_result_row(shown, row, with_unit=len(units) > 1))
+            rows += [_spanning(f"    {note}", "warning") for note in remarks.notes.get(name, ())]
+            if row.reason not in headline and (advice := advise(row)):
+                rows.append(_spanning(f"    {advice}", "muted"))
+        for sweep in sweeps:
+            if (sweep.side, sweep.workload, sweep.metric) == (side, workload, metric):
+                rows += _sweep_rows(sweep)
     legend = legend_of([row for _, row in lines])
-    return Table(caption=f"{title}; {legend}", columns=COLUMNS, rows=tuple(rows), limit=MOST_ROWS)
+    counted = f"; n counts {min(units)}" if len(units) == 1 else ""
+    return Table(
+        caption=f"{title}; {legend}{counted}", columns=COLUMNS, rows=tuple(rows), limit=MOST_ROWS
+    )
 
 
-def _group_rows(
-    heading: str, lines: Sequence[Line], sweeps: Sequence[Sweep]
-) -> list[tuple[Cell, ...]]:
-    if len(lines) == 1:
-        return [_result_row(*lines[0])]
-    # Points of one metric stand below its name, since a terminal has no room to repeat it.
-    return [
-        (Cell(text=heading, tone="strong"), *(Cell(text=""),) * (len(COLUMNS) - 1)),
-        *(_result_row(f"  {row.point or 'no parameter'}", row) for _, row in lines),
-        *(_sweep_row(one) for one in sweeps if len(one.points) > 1),
-    ]
+def _spanning(text: str, tone: Tone) -> tuple[Cell, ...]:
+    return (Cell(text=text, tone=tone), *(Cell(text=""),) * (len(COLUMNS) - 1))
 
 
-def _result_row(name: str, row: Row) -> tuple[Cell, ...]:
+def _result_row(name: str, row: Row, *, with_unit: bool) -> tuple[Cell, ...]:
     scale = scale_for(row.unit, row.base, row.new)
     tone = VERDICT_TONES[row.verdict]
     return (
@@ -131,24 +168,30 @@ def _result_row(name: str, row: Row) -> tuple[Cell, ...]:
         Cell(text=scale.format(row.new)),
         Cell(text=format_change(row.ratio), tone=tone),
         Cell(text=format_interval(row.ci_low, row.ci_high)),
-        Cell(text=f"{row.n_base}+{row.n_new}"),
+        Cell(text=count_units(row) if with_unit else count_values(row)),
         Cell(text=row.verdict, tone=tone),
-        Cell(text=MISSING if row.q is None else f"{row.q:.2g}", tone="muted"),
+        Cell(text=format_p(row.q), tone="muted"),
         Cell(text=row.method, tone="muted"),
     )
 
 
-def _sweep_row(sweep: Sweep) -> tuple[Cell, ...]:
-    empty = Cell(text="")
-    return (
-        Cell(text="  geomean", tone="muted"),
-        empty,
-        empty,
-        empty,
-        Cell(text=format_change(sweep.geomean_ratio)),
-        Cell(text=format_interval(sweep.ci_low, sweep.ci_high)),
-        *(empty,) * (len(COLUMNS) - 6),
-    )
+def _sweep_rows(sweep: Sweep) -> Iterator[tuple[Cell, ...]]:
+    if sweep.geomean_ratio is not None:
+        empty = Cell(text="")
+        yield (
+            Cell(text="  geomean", tone="muted"),
+            *(empty,) * 3,
+            Cell(text=format_change(sweep.geomean_ratio)),
+            Cell(text=format_interval(sweep.ci_low, sweep.ci_high)),
+            *(empty,) * (len(COLUMNS) - 6),
+        )
+    told = [
+        *([sweep.shape] if sweep.shape else []),
+        *([f"first at {sweep.first_point}"] if sweep.first_point else []),
+        *([f"p = {format_p(sweep.p)}"] if sweep.p is not None else []),
+    ]
+    if told:
+        yield _spanning(f"  all points: {'; '.join(told)}", "muted")
 
 
 def _draw(lines: Sequence[Line]) -> Iterator[Block]:
@@ -170,18 +213,39 @@ def _draw(lines: Sequence[Line]) -> Iterator[Block]:
         yield draw_runs(with_runs, f"each run against the mean of base, {worse} is worse")
 
 
-def _runs_table(lines: Sequence[Line]) -> Table:
-    return Table(
-        caption=f"each run's value, {count_of(len(lines), 'result')}",
-        columns=(
-            Column(title="result"),
-            Column(title="unit"),
-            Column(title="A base"),
-            Column(title="B new"),
-        ),
-        rows=tuple(_runs_row(name, row) for name, row in lines),
-        limit=0,
-    )
+def _details_table(lines: Sequence[Line]) -> Iterator[Table]:
+    # What no row of a comparison has is no column: ICC without boots, ranks with three runs.
+    written = {title: [write(row) for _, row in lines] for title, write in DETAILS.items()}
+    shown = {title: texts for title, texts in written.items() if set(texts) != {MISSING}}
+    if shown:
+        yield Table(
+            caption=f"how sure each result is, {count_of(len(lines), 'result')}",
+            columns=(
+                Column(title="result"),
+                *(Column(title=title, align="right") for title in shown),
+            ),
+            rows=tuple(
+                (Cell(text=name), *(Cell(text=texts[place]) for texts in shown.values()))
+                for place, (name, _) in enumerate(lines)
+            ),
+            limit=0,
+        )
+
+
+def _runs_table(lines: Sequence[Line]) -> Iterator[Table]:
+    # A published mean and a count of failures have no runs to show.
+    if lines:
+        yield Table(
+            caption=f"each run's value, {count_of(len(lines), 'result')}",
+            columns=(
+                Column(title="result"),
+                Column(title="unit"),
+                Column(title="A base"),
+                Column(title="B new"),
+            ),
+            rows=tuple(_runs_row(name, row) for name, row in lines),
+            limit=0,
+        )
 
 
 def _runs_row(name: str, row: Row) -> tuple[Cell, ...]:

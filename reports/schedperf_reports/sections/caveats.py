@@ -1,54 +1,53 @@
 """Caveats and methods: what weakens the result, and how it was found."""
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from schedperf.model import Comparison
-from schedperf_reports._words import count_of, merge_sides, name_rows
+from schedperf.model import Comparison, Replication, Verdict
+from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section
 
-# Caveats of single rows that a terminal lists.
+# Caveats that a terminal lists.
 MOST_CAVEATS = 10
+
+VALUES: Mapping[Replication, str] = {
+    "runs": "one run is one value",
+    "boots": "the mean of a boot is one value",
+    "rounds": "one round is a pair of values",
+}
+
+
+DECIDED: tuple[Verdict, ...] = ("regression", "improvement", "no-change")
 
 
 @report_section("caveats", title="Caveats and methods", order=95)
 def caveats(comparison: Comparison) -> Iterator[Block]:
-    """Yield the comparison's caveats, then the rows', then the methods."""
+    """Yield the comparison's caveats, then the methods; a row's own stand beside the row."""
     general = merge_sides([one.text for one in comparison.caveats])
-    items = [Item(text=text, tone="warning") for text in general]
-    items += _row_caveats(comparison)
-    if items:
-        yield Items(items=tuple(items), limit=MOST_CAVEATS)
-    else:
+    told = {one.text for one in comparison.caveats}
+    of_rows = any(one.text not in told for row in comparison.rows for one in row.caveats)
+    if general:
+        items = tuple(Item(text=text, tone="warning") for text in general)
+        yield Items(items=items, limit=MOST_CAVEATS)
+    elif not of_rows and comparison.overall.verdict in DECIDED:
         yield Text(text="nothing is known that weakens this result")
+    if of_rows:
+        yield Text(text="what weakens single results is said beside them, under Benchmarks")
     if comparison.rows:
         yield Text(text=_methods(comparison), tone="muted")
-
-
-def _row_caveats(comparison: Comparison) -> list[Item]:
-    # A caveat that the whole comparison carries need not be said again of each row.
-    general = {one.text for one in comparison.caveats}
-    names = name_rows(comparison.rows)
-    counts: Counter[str] = Counter()
-    first: dict[str, str] = {}
-    for place, row in enumerate(comparison.rows):
-        for text in dict.fromkeys(one.text for one in row.caveats):
-            if text not in general:
-                counts[text] += 1
-                first.setdefault(text, names[place])
-    return [
-        Item(text=f"{first[text]}: {text}" if number == 1 else f"{number} results: {text}")
-        for text, number in counts.items()
-    ]
+        yield Text(text=_tests(comparison), tone="muted")
 
 
 def _methods(comparison: Comparison) -> str:
-    methods = ", ".join(dict.fromkeys(row.method for row in comparison.rows if row.method))
     margins = sorted({row.margin for row in comparison.rows})
     margin = ", ".join(f"±{100.0 * one:g} %" for one in margins)
-    runs = sum(side.runs_clean for side in comparison.sides)
-    return (
-        f"one run is one value ({count_of(runs, 'clean run')} in all); "
-        f"test: {methods or 'none'}; no-change: the 90 % interval lies within {margin}"
-    )
+    runs = [side.runs_clean for side in comparison.sides if side.runs_clean is not None]
+    number = f" ({count_of(sum(runs), 'clean run')} in all)" if runs else ""
+    units = {row.replication for row in comparison.rows}
+    values = ", ".join(words for unit, words in VALUES.items() if unit in units)
+    return f"{values}{number}; no-change: the 90 % interval lies within {margin}"
+
+
+def _tests(comparison: Comparison) -> str:
+    named = dict.fromkeys(row.method for row in comparison.rows if row.method != "none")
+    return f"tests: {'; '.join(named) or 'none'}"

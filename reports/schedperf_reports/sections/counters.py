@@ -21,7 +21,7 @@ COLUMNS = (
     Column(title="base", align="right"),
     Column(title="new", align="right"),
     Column(title="change", align="right"),
-    Column(title="95 % interval", align="right", priority=1),
+    Column(title="95 % CI", align="right", priority=1),
     Column(title="change a second", align="right", priority=REFERENCE_PRIORITY),
     Column(title="runs", align="right", priority=REFERENCE_PRIORITY),
 )

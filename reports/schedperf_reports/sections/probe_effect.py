@@ -14,7 +14,7 @@ COLUMNS = (
     Column(title="metric"),
     POINT,
     Column(title="change", align="right"),
-    Column(title="95 % interval", align="right", priority=1),
+    Column(title="95 % CI", align="right", priority=1),
     Column(title="runs", align="right", priority=2),
 )
 

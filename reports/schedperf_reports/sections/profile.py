@@ -115,7 +115,7 @@ def _table(event: str, point: Entry) -> Table:
             Column(title="base %", align="right"),
             Column(title="new %", align="right"),
             Column(title="change, pp", align="right"),
-            Column(title="95 % interval", align="right", priority=1),
+            Column(title="95 % CI", align="right", priority=1),
             *(_NODE_COLUMNS if _has_nodes(point) else ()),
             Column(title="object", priority=REFERENCE_PRIORITY, code=True),
         ),

@@ -11,6 +11,7 @@ from schedperf_reports._words import (
     count_verdicts,
     describe_verdict,
     has_same_data,
+    is_of_this_boot,
     side_letter,
 )
 from schedperf_reports.blocks import Block, Cell, Column, Headline, Table, Text
@@ -26,9 +27,8 @@ MOST_DIFFERENCES = 12
 def verdict(comparison: Comparison) -> Iterator[Block]:
     """Yield the sentence, the sides and the differences between them."""
     overall = comparison.overall
-    same = " (same data)" if has_same_data(comparison) else ""
     yield Headline(
-        word=f"{overall.verdict}{same}",
+        word=f"{overall.verdict}{_condition(comparison)}",
         text=describe_verdict(comparison),
         tone=VERDICT_TONES[overall.verdict],
     )
@@ -37,6 +37,13 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
         yield Text(text=count_verdicts(comparison.rows, "primary"))
     yield _sides_table(comparison)
     yield from _describe_comparability(comparison.comparability, len(comparison.sides))
+
+
+def _condition(comparison: Comparison) -> str:
+    # What a reader who reads one word only must not miss.
+    if has_same_data(comparison):
+        return " (same data)"
+    return " (this boot only)" if is_of_this_boot(comparison) else ""
 
 
 def _sides_table(comparison: Comparison) -> Table:
@@ -80,11 +87,12 @@ def _machine(side: SideSummary) -> str:
 
 
 def _runs(side: SideSummary) -> str:
-    parts = [f"{side.runs_clean} clean"]
+    parts = ["number not given" if side.runs_clean is None else f"{side.runs_clean} clean"]
     parts += [f"{side.runs_instrumented} instrumented"] if side.runs_instrumented else []
     parts += [f"{side.runs_failed} failed"] if side.runs_failed else []
     unfinished = "" if side.complete else "; recording did not finish"
-    return f"{' + '.join(parts)}, {count_of(side.boots, 'boot')}{unfinished}"
+    boots = "" if side.boots is None else f", {count_of(side.boots, 'boot')}"
+    return f"{' + '.join(parts)}{boots}{unfinished}"
 
 
 def _describe_comparability(found: Comparability, sides: int) -> Iterator[Block]:

@@ -1,0 +1,102 @@
+"""What is said of results beside their numbers: what weakens one, why it is open, what it lacks.
+
+Results of which the same is true are named together, so that a sweep of nine points
+does not say one thing nine times.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from schedperf.model import Row
+from schedperf_reports._units import format_share
+from schedperf_reports._words import count_of, strip_numbers
+from schedperf_reports.blocks import Item
+
+# More results than these are counted, not named.
+MOST_NAMES = 3
+
+Line = tuple[str, Row]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remarks:
+    """The caveats of some rows.
+
+    :param notes: by the name of a row what is said of that row alone
+    :param shared: by text the names of all rows of which it is said
+    """
+
+    notes: Mapping[str, Sequence[str]]
+    shared: Mapping[str, Sequence[str]]
+
+
+def find_remarks(lines: Sequence[Line], told: Collection[str]) -> Remarks:
+    """Sort the caveats of rows by whom they are about.
+
+    :param lines: the row's name and the row
+    :param told: texts that are said elsewhere
+    """
+    named: dict[str, list[str]] = {}
+    for name, row in lines:
+        texts = [one.text for one in row.caveats if not _is_reason(one.code, row)]
+        for text in dict.fromkeys(texts):
+            if text not in told:
+                named.setdefault(text, []).append(name)
+    notes: dict[str, list[str]] = {}
+    for text, names in named.items():
+        if len(names) == 1:
+            notes.setdefault(names[0], []).append(text)
+    return Remarks(
+        notes=notes, shared={text: names for text, names in named.items() if len(names) > 1}
+    )
+
+
+def _is_reason(code: str, row: Row) -> bool:
+    # A row without an interval says itself that it has too few runs for one.
+    return code == "few-runs" and row.ci_low is None
+
+
+def advise(row: Row) -> str | None:
+    """Say how many more runs would settle an open row, and what its runs can find.
+
+    None where that cannot be known, or where something else than the number of runs is in the way.
+    """
+    is_hopeless = any(one.code == "emulated" for one in row.caveats)
+    is_open = row.verdict == "inconclusive" and not is_hopeless
+    if not is_open or row.more_runs is None or None in (row.n_base, row.n_new):
+        return None
+    unit = row.replication.removesuffix("s") if row.more_runs == 1 else row.replication
+    # A round has both sides.
+    each = "" if row.replication == "rounds" else " a side"
+    found = "" if row.mde is None else f"; these find changes from {format_share(row.mde)}"
+    return f"needs about {row.more_runs} more {unit}{each}{found}"
+
+
+def list_shared(remarks: Remarks, total: int) -> Iterator[Item]:
+    """Yield what is said of several rows.
+
+    :param total: how many rows there are in all
+    """
+    for text, names in remarks.shared.items():
+        yield Item(text=f"{_name_together(names, total)}: {text}", tone="warning")
+
+
+def list_reasons(lines: Sequence[Line], headline: str) -> Iterator[Item]:
+    """Yield why rows are undecided; nothing where the headline has said it.
+
+    A reason is told without its row's own numbers, which stand in the cells and in the advice.
+    """
+    named: dict[tuple[str, str], list[str]] = {}
+    for name, row in lines:
+        if row.verdict in ("inconclusive", "invalid"):
+            named.setdefault((row.verdict, strip_numbers(row.reason)), []).append(name)
+    if len(named) == 1 and all(reason in headline for _, reason in named):
+        return
+    for (verdict, reason), names in named.items():
+        yield Item(text=f"{_name_together(names, len(lines))}: {verdict}: {reason}")
+
+
+def _name_together(names: Sequence[str], total: int) -> str:
+    if len(names) == total > 1:
+        return f"all {total} results"
+    return ", ".join(names) if len(names) <= MOST_NAMES else count_of(len(names), "result")

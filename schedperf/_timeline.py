@@ -1,0 +1,61 @@
+"""When the runs of several bundles were made, in numbers that are comparable between them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schedperf.bundle import Run
+from schedperf.sides import Side
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moment:
+    """One run's place in time.
+
+    :param order: place among all runs of all sides, from 0
+    :param round: number of the round in which both sides took turns, from 0; None without one
+    """
+
+    order: int
+    round: int | None
+
+
+def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
+    """Return the moment of each run that is no warm-up, by side and folder."""
+    runs = [
+        (number, side.name, run)
+        for number, side in enumerate(sides)
+        for run in side.bundle.runs
+        if not run.warmup
+    ]
+    shared = _shared_sessions(sides)
+    rounds = [(run.session, run.round) for _, _, run in runs if _takes_turns(run, shared)]
+    numbers = {turn: number for number, turn in enumerate(dict.fromkeys(rounds))}
+    has_clock = all(run.start is not None for _, _, run in runs)
+    is_one_session = len({run.session for _, _, run in runs}) == 1
+
+    def place(item: tuple[int, str, Run]) -> tuple[int, str, int]:
+        # What one session recorded is in its order, whatever the clock did meanwhile. Without a
+        # clock bundles count as recorded one after the other, as they were named.
+        number, _, run = item
+        if is_one_session and run.session is not None:
+            return (0, "", run.order)
+        return (0, run.start or "", run.order) if has_clock else (number, "", run.order)
+
+    return {
+        (name, run.folder): Moment(
+            order=order,
+            round=numbers[run.session, run.round] if _takes_turns(run, shared) else None,
+        )
+        for order, (_, name, run) in enumerate(sorted(runs, key=place))
+    }
+
+
+def _shared_sessions(sides: Sequence[Side]) -> set[str | None]:
+    found = Counter(session for side in sides for session in {r.session for r in side.bundle.runs})
+    return {session for session, count in found.items() if session is not None and count > 1}
+
+
+def _takes_turns(run: Run, shared: set[str | None]) -> bool:
+    # A round makes a pair only where one session recorded both sides of it.
+    return run.round is not None and run.session in shared

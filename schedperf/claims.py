@@ -1,0 +1,253 @@
+"""Can what a source says of its numbers be true of the numbers that it prints?
+
+A published table repeats itself: means beside single runs, changes beside means.
+Where they contradict each other a number was mistyped or is of another
+measurement, and a reader must know. Every printed number stands for all numbers
+that are printed so; only what none of them explains is a contradiction::
+
+    >>> check_claim("-10.70%", 1.579, 1.410, base_step=None, new_step=None)
+    >>> check_claim("-4.57%", 1.117, 1.123, base_step=None, new_step=None).text
+    'the source claims -4.57%, its own numbers give +0.54 %'
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from statistics import fmean
+from typing import NamedTuple
+
+import pandas as pd
+
+from schedperf.caveats import Caveat, caveat
+from schedperf.errors import InputError
+
+_NUMBER = r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,12})?"
+_CHANGE = re.compile(
+    rf"(?P<about>~)?\s*(?P<low>{_NUMBER})\s*%(?:\s*\.\.\s*(?P<high>{_NUMBER})\s*%)?"
+)
+_MEAN = re.compile(rf"(?P<about>~)?\s*(?P<low>{_NUMBER})")
+
+# Floats cannot hold most decimal fractions; an end that is hit exactly must count as hit.
+TOLERANCE = 1e-12
+
+# Numbers from here on are printed with an exponent.
+LARGEST_PLAIN = 1e9
+
+# Which claims are about the same rows of a table.
+_CLAIMS = ("claimed", "claimed_mean")
+# What makes two rows the same question; `schedperf.stats` groups by the same columns.
+_QUESTION = ["comparison", "workload", "point", "metric", "unit", "better"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """All numbers that a printed one may stand for.
+
+    :param low: of a change a fraction (-0.107), of a mean in the metric's unit
+    :param digits: decimals that were printed
+    """
+
+    low: float
+    high: float
+    digits: int
+
+    def allows(self, low: float, high: float) -> bool:
+        """Is any number of this interval one that is printed so?"""
+        slack = TOLERANCE * max(abs(low), abs(high), 1.0)
+        return low - slack <= self.high and self.low <= high + slack
+
+
+def parse_change(text: str) -> Claim:
+    """Read a claimed change, new / base - 1: ``-10.70%``, ``~-8%``, ``+33.17 %``, ``+1%..+2%``.
+
+    :raises InputError: it is none of these
+    """
+    match = _CHANGE.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"the claim {_shown(text)} is no change in percent; write it as -10.70%")
+    return _claim(match, match["high"], unit=0.01)
+
+
+def parse_mean(text: str) -> Claim:
+    """Read a printed mean: ``286.93``.
+
+    :raises InputError: it is no number
+    """
+    match = _MEAN.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"the mean {_shown(text)} is no number; write it as 286.93")
+    return _claim(match, None, unit=1.0)
+
+
+def _shown(text: str) -> str:
+    # A table may hold a novel where a number should be.
+    return repr(text[:40])
+
+
+def _claim(match: re.Match[str], high: str | None, *, unit: float) -> Claim:
+    ends = [Decimal(end) for end in (match["low"], high) if end is not None]
+    digits = max(0, *(-int(end.as_tuple().exponent) for end in ends))
+    step = Decimal(1).scaleb(-digits)
+    # People who write "about" round. Programs round or cut the digits off: awk scripts that print
+    # -5.42 for -5.4298 are in use, so a number may be up to a whole step farther from 0.
+    outwards = step / 2 if match["about"] else step
+    low, high_end = min(ends), max(ends)
+    below = outwards if low <= 0 else step / 2
+    above = outwards if high_end >= 0 else step / 2
+    return Claim(low=float(low - below) * unit, high=float(high_end + above) * unit, digits=digits)
+
+
+def printed_step(value: float) -> float:
+    """Return the step of a number's own digits, 1 at most: 0.01 for 286.93, 1 for 12000."""
+    exponent = Decimal(repr(value)).normalize().as_tuple().exponent
+    return 10.0 ** min(int(exponent), 0)
+
+
+def check_claim(
+    claimed: str, base: float, new: float, *, base_step: float | None, new_step: float | None
+) -> Caveat | None:
+    """Return a caveat when no numbers that are printed as these are have the claimed change.
+
+    :param claimed: as :func:`parse_change` reads it
+    :param base: arithmetic mean of base, as printed or computed
+    :param base_step: step to which ``base`` is rounded, in its unit; None takes its digits
+    :raises InputError: ``claimed`` cannot be read
+    """
+    claim = parse_change(claimed)
+    low, high = _rounded(base, base_step)
+    if low <= 0.0 <= high:
+        return None  # A share of 0 has no meaning.
+    quotients = [one / other - 1.0 for one in _rounded(new, new_step) for other in (low, high)]
+    if claim.allows(min(quotients), max(quotients)):
+        return None
+    actual = _write(100.0 * (new / base - 1.0), max(claim.digits, 1))
+    sign = "" if actual.startswith("-") else "+"
+    return caveat("claim", claimed=claimed.strip(), actual=f"{sign}{actual} %")
+
+
+def check_mean(
+    claimed: str, values: Sequence[float], *, side: str, step: float | None
+) -> Caveat | None:
+    """Return a caveat when a printed mean cannot be the arithmetic mean of the printed runs.
+
+    :param claimed: as :func:`parse_mean` reads it
+    :param step: step to which the values are rounded, in their unit; None takes their digits
+    :raises InputError: ``claimed`` cannot be read
+    """
+    claim = parse_mean(claimed)
+    mean = fmean(values)
+    low, high = _rounded(mean, _mean_step(values, step))
+    if claim.allows(low, high):
+        return None
+    actual = _write(mean, claim.digits + 1)
+    return caveat("claimed-mean", claimed=claimed.strip(), side=side, actual=actual)
+
+
+def _write(number: float, digits: int) -> str:
+    plain = f"{number:.{digits}f}"
+    return plain if abs(number) < LARGEST_PLAIN else f"{number:.3g}"
+
+
+def _rounded(value: float, step: float | None) -> tuple[float, float]:
+    half = (printed_step(value) if step is None else step) / 2.0
+    return value - half, value + half
+
+
+def _mean_step(values: Sequence[float], step: float | None) -> float:
+    # A mean of rounded numbers is off by the mean of their errors at most.
+    return fmean(printed_step(value) for value in values) if step is None else step
+
+
+def find_contradictions(
+    runs: pd.DataFrame, *, base: str
+) -> Mapping[tuple[object, ...], tuple[Caveat, ...]]:
+    """Check every claim of a table.
+
+    :param runs: as :func:`schedperf.stats.compare_runs` takes it; ``claimed`` and ``claimed_mean``
+        are text, and None or "" where nothing is claimed
+    :return: caveats by ``(comparison, side, workload, point, metric, unit, better)`` of a new side,
+        with those of base; ``comparison`` is 0 where the table has no such column
+    :raises InputError: a claim cannot be read
+    """
+    present = [name for name in _CLAIMS if name in runs]
+    claiming = [runs[name].notna() & (runs[name] != "") for name in present]
+    if not any(column.any() for column in claiming):
+        return {}
+    table = runs if "comparison" in runs else runs.assign(comparison=0)
+    wanted = set(_rows(table[pd.concat(claiming, axis=1).any(axis=1)], _QUESTION))
+    questions: dict[tuple[object, ...], dict[str, _Printed]] = {}
+    for question, cells in zip(_rows(table, _QUESTION), _cells(table), strict=True):
+        if question in wanted:
+            sides = questions.setdefault(question, {})
+            sides.setdefault(cells.side, _Printed()).add(cells)
+    found: dict[tuple[object, ...], tuple[Caveat, ...]] = {}
+    for (comparison, *key), sides in questions.items():
+        for side in (name for name in sides if name != base):
+            if caveats := tuple(_contradictions(sides.get(base), sides[side], side)):
+                found[comparison, side, *key] = caveats
+    return found
+
+
+class _Cells(NamedTuple):
+    # What one row of a table says of a side; None is missing.
+    side: str
+    number: float | None
+    step: float | None
+    claimed: str | None
+    claimed_mean: str | None
+
+
+def _rows(table: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    return table[list(columns)].itertuples(index=False, name=None)
+
+
+def _cells(table: pd.DataFrame) -> Iterator[_Cells]:
+    nothing = pd.Series(None, index=table.index, dtype="object")
+    value, mean, step, *claims = (
+        table.get(name, nothing) for name in ("value", "mean", "resolution", *_CLAIMS)
+    )
+    has_failed = table["status"] != "ok" if "status" in table else nothing.notna()
+    number = value.where(value.notna(), mean).mask(has_failed)
+    columns = [table["side"], number, step, *claims]
+    plain = [
+        column.astype("object").where(column.notna() & (column != ""), None) for column in columns
+    ]
+    return itertools.starmap(_Cells, zip(*plain, strict=True))
+
+
+@dataclass(kw_only=True, slots=True)
+class _Printed:
+    # What a source prints of one side of a row: its runs or its mean, and what it says of them.
+    # A claim about all runs of a side stands on one of its rows or is repeated on each, so texts
+    # are the keys of a dict, which keeps their order.
+    numbers: list[float] = field(default_factory=list)
+    step: float | None = None
+    claimed: dict[str, None] = field(default_factory=dict)
+    claimed_mean: dict[str, None] = field(default_factory=dict)
+
+    def add(self, cells: _Cells) -> None:
+        """Take in one row."""
+        if cells.number is not None:
+            self.numbers.append(float(cells.number))
+        if cells.step is not None:
+            self.step = max(cells.step, self.step or 0.0)
+        for texts, text in ((self.claimed, cells.claimed), (self.claimed_mean, cells.claimed_mean)):
+            if text is not None:
+                texts[text] = None
+
+
+def _contradictions(base: _Printed | None, new: _Printed, side: str) -> Iterator[Caveat]:
+    for name, printed in (("base", base), (side, new)):
+        if printed is not None and printed.numbers:
+            for text in printed.claimed_mean:
+                if found := check_mean(text, printed.numbers, side=name, step=printed.step):
+                    yield found
+    if base is None or not base.numbers or not new.numbers:
+        return
+    steps = [_mean_step(printed.numbers, printed.step) for printed in (base, new)]
+    means = [fmean(printed.numbers) for printed in (base, new)]
+    for text in new.claimed:
+        if found := check_claim(text, *means, base_step=steps[0], new_step=steps[1]):
+            yield found

@@ -1,0 +1,190 @@
+"""Two or more tables of numbers become one :class:`~schedperf.model.Comparison`.
+
+The first table, or the first side of the only one, is base. A table says nothing of
+its machines and holds no captures: the numbers are compared, and nothing else.
+"""
+
+import hashlib
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from schedperf.caveats import Caveat, caveat
+from schedperf.compare import (
+    CompareOptions,
+    say_history,
+    say_same_data,
+    to_families,
+    to_rows,
+    to_sweeps,
+)
+from schedperf.errors import InputError
+from schedperf.model import SCHEMA, Comparability, Comparison, Difference, Section, SideSummary
+from schedperf.sections import all_sections
+from schedperf.sides import BASE, side_name
+from schedperf.stats import compare_runs, records
+from schedperf.tables import Table
+from schedperf.verdicts import decide_overall
+from schedperf_collectors import __version__
+
+NO_CAPTURES = "a table of numbers has no captures"
+NO_MACHINE = "a table says nothing of its machine, so the machines could not be compared"
+# A comparison without a result that decides; there is none to blame for it.
+ABSENCE = "no result can decide: no row of the tables is primary"
+
+FEWEST_SIDES = 2
+# An error message is one line that somebody reads.
+LONGEST_LIST = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Side:
+    # One table, or one side of a table, in its role.
+    name: str
+    label: str
+    table: Table
+    digest: str
+    runs: pd.DataFrame
+
+
+def compare_tables(
+    tables: Sequence[Table], options: CompareOptions | None = None, *, base: str | None = None
+) -> Comparison:
+    """Compare every side with the first one.
+
+    :param tables: one that holds several sides, or several that hold one each
+    :param base: which side of the only table is base; None is the first one
+    :raises InputError: the tables do not hold the sides that a comparison needs
+    """
+    chosen = options or CompareOptions()
+    sides = _sides_of_one(tables[0], base) if len(tables) == 1 else _sides_of_many(tables)
+    runs = pd.concat([side.runs.assign(side=side.name) for side in sides], ignore_index=True)
+    new = [side.name for side in sides[1:]]
+    result = compare_runs(runs, base=BASE, new=new, margin=chosen.margin, history=chosen.history)
+    same = {side.name for side in sides[1:] if side.digest == sides[0].digest}
+    found = [say_same_data(row) if row["side"] in same else row for row in records(result.rows)]
+    rows = tuple(to_rows(found, _df_single_runs(runs), chosen.margin))
+    return Comparison(
+        schema=SCHEMA,
+        tool_version=__version__,
+        sides=tuple(_summarise(side) for side in sides),
+        comparability=_comparability(new),
+        rows=rows,
+        sweeps=tuple(to_sweeps(result)),
+        families=tuple(to_families(rows)),
+        findings=(),
+        sections={
+            name: Section(schema=plugin.schema_id, status="absent", reason=NO_CAPTURES, data=None)
+            for name, plugin in all_sections().items()
+        },
+        caveats=(*_caveats(sides), *say_history(chosen)),
+        overall=decide_overall(rows, blocking=(), absence=("inconclusive", ABSENCE)),
+    )
+
+
+def _sides_of_one(table: Table, base: str | None) -> list[_Side]:
+    if len(table.sides) < FEWEST_SIDES:
+        held = f"only the side {table.sides[0]}" if table.sides else "one side"
+        raise InputError(f"{table.path}: holds {held}; name a second table, or add a column side")
+    if base is not None and base not in table.sides:
+        raise InputError(f"{table.path}: holds no side {base}; there is {_list_sides(table)}")
+    first = table.sides[0] if base is None else base
+    labels = [first, *(name for name in table.sides if name != first)]
+    return [
+        _Side(
+            name=side_name(index),
+            label=label,
+            table=table,
+            # Sides of one file are separate measurements, also where they have equal numbers.
+            digest=hashlib.sha256(f"{table.digest} {label}".encode()).hexdigest(),
+            runs=table.runs[table.runs["side"] == label],
+        )
+        for index, label in enumerate(labels)
+    ]
+
+
+def _list_sides(table: Table) -> str:
+    return textwrap.shorten(", ".join(table.sides), LONGEST_LIST, placeholder="…")
+
+
+def _sides_of_many(tables: Sequence[Table]) -> list[_Side]:
+    for table in tables:
+        if len(table.sides) > 1:
+            raise InputError(
+                f"{table.path}: holds {len(table.sides)} sides ({_list_sides(table)}); "
+                "compare it alone, or split it"
+            )
+    return [
+        _Side(
+            name=side_name(index),
+            label=table.sides[0] if table.sides else table.path.stem,
+            table=table,
+            digest=table.digest,
+            runs=table.runs,
+        )
+        for index, table in enumerate(tables)
+    ]
+
+
+def _df_single_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    # The runs that a report can draw: a mean that somebody published is none. A table need not
+    # number its runs; their place in it then tells them apart.
+    succeeded = runs[runs["status"] == "ok"]
+    values = succeeded["value"] if "value" in runs else pd.Series(dtype="float64")
+    single = succeeded.loc[values.dropna().index]
+    unknown = {name: None for name in ("boot", "order", "round") if name not in single}
+    return single.assign(run=single.get("run", single.groupby("side").cumcount()), **unknown)
+
+
+def _comparability(new: Sequence[str]) -> Comparability:
+    differences = tuple(
+        Difference(
+            path="machine", side=side, base=None, new=None, severity="noted", reason=NO_MACHINE
+        )
+        for side in new
+    )
+    return Comparability(comparable=True, compared=0, differences=differences)
+
+
+def _summarise(side: _Side) -> SideSummary:
+    runs = side.runs
+    succeeded = runs["status"] == "ok"
+    return SideSummary(
+        name=side.name,
+        label=side.label,
+        path=str(side.table.path),
+        digest=side.digest,
+        created=None,
+        complete=True,
+        boots=_count_boots(runs),
+        runs_clean=_count_runs(runs[succeeded]),
+        runs_instrumented=0,
+        runs_failed=int((~succeeded).sum()),
+        host={},
+    )
+
+
+def _count_boots(runs: pd.DataFrame) -> int | None:
+    return int(runs["boot"].nunique()) or None if "boot" in runs else None
+
+
+def _count_runs(runs: pd.DataFrame) -> int | None:
+    # A run can have several metrics; its points are measured by runs of their own. None where
+    # nobody said of how many runs a mean is.
+    counts = runs["n"] if "n" in runs else pd.Series(float("nan"), index=runs.index)
+    numbers = counts.where(runs["mean"].notna(), 1.0) if "mean" in runs else counts.fillna(1.0)
+    if numbers.isna().any():
+        return None
+    by_metric = numbers.groupby([runs[name] for name in ("workload", "point", "metric")]).sum()
+    return int(by_metric.groupby(["workload", "point"]).max().sum())
+
+
+def _caveats(sides: Sequence[_Side]) -> Iterator[Caveat]:
+    for side in sides:
+        failed = int((side.runs["status"] != "ok").sum())
+        if failed:
+            yield caveat("failed-runs", failed=failed, total=len(side.runs), side=side.name)
+        if _count_boots(side.runs) == 1:
+            yield caveat("one-boot", side=side.name)

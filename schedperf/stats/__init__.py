@@ -1,0 +1,176 @@
+"""Noise-aware comparison of runs: pure functions on tables and numbers.
+
+The independent unit is one run; one boot where there are several; one round where
+both sides took turns. Positive values are compared on natural logarithms, so that
+the effect is a ratio; a metric with a value that is not positive is compared by
+differences. Missing is NaN or None. docs/comparison.md says why each method was
+chosen, and the module of each method cites its source.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from schedperf.claims import find_contradictions
+from schedperf.errors import InputError
+from schedperf.model import Verdict
+from schedperf.stats._correction import FALSE_DISCOVERY_RATE
+from schedperf.stats._engine import Findings, analyse
+from schedperf.stats._failures import failure_rows
+from schedperf.stats._judge import judge
+from schedperf.stats._rows import Rows, form_rows
+from schedperf.stats._sweeps import CHANGED, SweepPoint, describe_sweep
+from schedperf.stats._table import KEY, complete
+from schedperf.verdicts import EXIT_STATUS, MARGIN
+from schedperf.welch import Difference, welch_difference
+
+__all__ = ["KEY", "Difference", "Result", "compare_runs", "records", "welch_difference"]
+
+ROW_COLUMNS = [
+    "side", *KEY, "family", "n_base", "n_new", "base", "new", "ratio", "ci_low", "ci_high",
+    "p", "q", "verdict", "mde", "more_runs", "method", "reason", "warnings", "replication", "icc",
+    "design_effect", "p_rank", "rank_ratio", "rank_low", "rank_high",
+]  # fmt: skip
+SWEEP = ["side", "workload", "metric", "unit", "better"]
+SWEEP_COLUMNS = [
+    "side", "workload", "metric", "points", "geomean_ratio", "ci_low", "ci_high", "p", "shape",
+    "first_point", "method",
+]  # fmt: skip
+VERDICTS: tuple[Verdict, ...] = tuple(EXIT_STATUS)
+FAMILY_COLUMNS = ["side", "family", "rows", "tested", *VERDICTS, "expected_false"]
+COMPARISON = "comparison"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """What :func:`compare_runs` found, as three tables.
+
+    :param rows: one row a metric, point and new side: ``side, workload, point, metric, unit,
+        better, family, n_base, n_new, base, new, ratio, ci_low, ci_high, p, q, verdict, mde,
+        more_runs, method, reason, warnings, replication, icc, design_effect, p_rank, rank_ratio,
+        rank_low, rank_high``, as :class:`schedperf.model.Row` describes them. ``base`` and ``new``
+        are in ``unit``, ``ci_*`` is the 95 % interval of ``ratio`` = new / base, ``q`` is p after
+        the correction for all rows of the family, ``mde`` is a fraction, ``warnings`` holds tuples
+        of caveats. Runs that failed are a row of their own, with the metric "failed runs"
+    :param sweeps: one row a metric and new side that has two points or more: ``side, workload,
+        metric, points, geomean_ratio, ci_low, ci_high, p, shape, first_point, method``
+    :param families: how many rows of each family got which verdict: ``side, family, rows, tested``,
+        one column a verdict, and ``expected_false``: how many of the changed rows may be false
+    """
+
+    rows: pd.DataFrame
+    sweeps: pd.DataFrame
+    families: pd.DataFrame
+
+
+def compare_runs(
+    runs: pd.DataFrame,
+    *,
+    base: str,
+    new: Sequence[str] | None = None,
+    margin: float = MARGIN,
+    history: Sequence[pd.DataFrame] = (),
+    looks: Mapping[str, int] | None = None,
+) -> Result:
+    """Compare every side with ``base``, metric by metric and point by point.
+
+    :param runs: one row a run and metric: ``side, workload, point, metric, unit, better, value``;
+        ``point`` is canonical ``k=v,k=v``. Instead of ``value`` a published summary of a side, one
+        row: ``mean, cv`` (a fraction, or missing), ``n`` (or missing). Optional columns:
+
+        * ``order``: place in time over all sides; unknown order is taken for a random one
+        * ``round``: where sides took turns; sides that share three rounds are compared as pairs
+        * ``boot``: with two boots or more, boots are what is independent
+        * ``run``: number of the run in its boot
+        * ``resolution``: step of the printed number, in ``unit``
+        * ``family``: "primary" unless said
+        * ``status``: only "ok" counts; anything else is a run that failed, and needs no value
+        * ``claimed``: the change that a source prints beside its numbers: "-10.7 %"
+        * ``claimed_mean``: the mean that a source prints beside its runs
+        * ``comparison``: a table can hold many comparisons; each has corrections of its own
+    :param base: name of the side that the others are compared with
+    :param new: names of the other sides, where one of them may have no run; else those in ``runs``
+    :param margin: half-width of the equivalence band, as a fraction of the value; 3 % unless said
+    :param history: tables like ``runs``, one an earlier bundle of the same machine: how much their
+        runs varied makes the variances of few runs firmer
+    :param looks: sides whose recording was stopped by what was seen, with the largest number of
+        runs it could have had; their p values are corrected for the looks
+    :raises InputError: a column is missing; or a row, which is named, holds a value that is not a
+        number up to 1e150, a summary that cannot be, or a word or claim that is not known
+    """
+    table = complete(runs)
+    if new is None and len(table) and base not in set(table["side"]):
+        raise InputError(f"runs: no side {base}; there is {', '.join(table['side'].unique()[:9])}")
+    if not 0.0 < margin < 1.0:
+        raise InputError(f"margin: {margin:g} is no fraction between 0 and 1; write 0.03 for 3 %")
+    sides = (
+        [str(side) for side in table["side"].unique() if side != base] if new is None else [*new]
+    )
+    rows = form_rows(table[table["status"] == "ok"], base=base, new=sides)
+    found = analyse(rows, looks=looks or {}, history=[complete(past) for past in history])
+    judged = judge(rows, found, margin)
+    contradictions = find_contradictions(table, base=base)
+    for row in judged:
+        question = tuple(row[name] for name in (COMPARISON, "side", *KEY))
+        row["warnings"] += contradictions.get(question, ())
+    failed = failure_rows(table, base=base, new=sides)
+    columns = [COMPARISON, *ROW_COLUMNS] if COMPARISON in runs else ROW_COLUMNS
+    shown = pd.DataFrame([*judged, *failed], columns=columns, dtype=object)
+    return Result(
+        rows=shown.where(shown.notna(), None),
+        sweeps=_df_sweeps(rows, found, judged, columns),
+        families=_df_families(shown, columns),
+    )
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as dicts, with None for what is missing."""
+    return [
+        {
+            str(name): None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in record.items()
+        }
+        for record in table.to_dict("records")
+    ]
+
+
+def _df_sweeps(
+    rows: Rows, found: Findings, judged: Sequence[Mapping[str, Any]], columns: Sequence[str]
+) -> pd.DataFrame:
+    sweeps: dict[tuple[Any, ...], list[SweepPoint]] = {}
+    effect, se, df = (getattr(found.whole, name).tolist() for name in ("effect", "se", "df"))
+    for place, row in enumerate(judged):
+        point = SweepPoint(
+            point=row["point"],
+            effect=None if math.isnan(effect[place]) else effect[place],
+            se=None if math.isnan(se[place]) else se[place],
+            df=df[place],
+            p=row["p"],
+            is_log=bool(rows.is_log[place]),
+            verdict=row["verdict"],
+        )
+        sweeps.setdefault((row[COMPARISON], *(row[name] for name in SWEEP)), []).append(point)
+    table = pd.DataFrame(
+        [
+            dict(zip((COMPARISON, *SWEEP), key, strict=True)) | describe_sweep(points)
+            for key, points in sweeps.items()
+            if len(points) > 1
+        ],
+        columns=[COMPARISON, *SWEEP_COLUMNS],
+    )
+    return table if COMPARISON in columns else table.drop(columns=COMPARISON)
+
+
+def _df_families(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    keys = [name for name in (COMPARISON, "side", "family") if name in columns]
+    flags = pd.DataFrame({verdict: rows["verdict"] == verdict for verdict in VERDICTS})
+    counts = flags.astype(int).assign(
+        rows=1, tested=rows["p"].notna().astype(int), **{name: rows[name] for name in keys}
+    )
+    table = counts.groupby(keys, sort=False).sum().reset_index()
+    changed = table[list(CHANGED)].sum(axis=1)
+    table["expected_false"] = FALSE_DISCOVERY_RATE * changed
+    return table[[name for name in (COMPARISON, *FAMILY_COLUMNS) if name in table]]

@@ -1,0 +1,145 @@
+"""Order in time: what a drift of the machine could pretend, and whether there is one.
+
+Where one side was recorded after the other, a machine that grows warmer looks like
+a slower kernel. The trend *within* the sides shows the drift without the kernels'
+difference; all rows of a sweep tell it together.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from schedperf.stats._estimates import Estimates
+from schedperf.stats._moderation import FEWEST_ROWS
+from schedperf.stats._rows import Block, Flags, Floats, Integers, add_up
+
+# Two sides and a trend take three degrees of freedom.
+MODEL_DF = 3.0
+# Degrees of freedom that the variance of the whole sweep gets beside a row's own.
+COMMON_DF = 4.0
+# The same error that every other test is allowed.
+DRIFT_LEVEL = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drift:
+    """What order in time can do to each row; shape (rows,), NaN where the order is unknown.
+
+    :param is_blocked: was one side recorded wholly after the other?
+    :param is_reversed: and was it base?
+    :param bias: what a drift like that within the sides adds to the effect
+    :param se: standard error of ``bias``
+    :param df: its degrees of freedom
+    :param is_drifting: is there a drift, and does it reach the effect?
+    :param is_pooled: did enough rows of the sweep tell it for few runs to be believed?
+    """
+
+    is_blocked: Flags
+    is_reversed: Flags
+    bias: Floats
+    se: Floats
+    df: Floats
+    is_drifting: Flags
+    is_pooled: Flags
+
+    def outlives(self, found: Estimates) -> Flags:
+        """Is the effect there also after all drift that the runs cannot exclude?"""
+        known = self.se > 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            se = np.sqrt(found.se**2 + self.se**2)
+            df = se**4 / (found.se**4 / found.df + self.se**4 / self.df)
+            t = np.abs(found.effect - self.bias) / se
+        is_same = np.sign(found.effect - self.bias) == np.sign(found.effect)
+        outlives: Flags = ~known | (is_same & (2.0 * special.stdtr(df, -t) < DRIFT_LEVEL))
+        return outlives
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Trends:
+    # The trend within the sides of each row; NaN where the order is unknown.
+    # slope: over the places in time, 0 the first run of both sides and 1 the last
+    # squares: sum of squares of the places; residual: of what the trend leaves, with its df
+    # reach: distance between the middles of the sides
+    slope: Floats
+    squares: Floats
+    residual: Floats
+    df: Floats
+    reach: Floats
+
+
+def find_drift(blocks: Iterable[Block], sweep: Integers) -> Drift:
+    """Estimate the drift of each sweep.
+
+    :param sweep: number of each row's sweep, shape (rows,)
+    """
+    count = len(sweep)
+    is_blocked, is_reversed = np.zeros((2, count), dtype=np.bool_)
+    columns = {name: np.full(count, np.nan) for name in _Trends.__slots__}
+    for block in blocks:
+        if block.is_paired or np.isnan(block.order_base).any() or np.isnan(block.order_new).any():
+            continue
+        before = block.order_base.max(axis=1) < block.order_new.min(axis=1)
+        after = block.order_new.max(axis=1) < block.order_base.min(axis=1)
+        is_blocked[block.rows], is_reversed[block.rows] = before | after, after
+        trends = _find_trends(block)
+        for name, column in columns.items():
+            column[block.rows] = getattr(trends, name)
+    return _pool((is_blocked, is_reversed), _Trends(**columns), sweep)
+
+
+def _find_trends(block: Block) -> _Trends:
+    n_base = block.base.shape[1]
+    orders = np.hstack((block.order_base, block.order_new))
+    places = np.argsort(np.argsort(orders, axis=1), axis=1) / (orders.shape[1] - 1.0)
+    squares, products, total = np.zeros((3, len(places)))
+    middles = []
+    for x, y in ((places[:, :n_base], block.base), (places[:, n_base:], block.new)):
+        middles.append(x.mean(axis=1))
+        x_within = x - middles[-1][:, None]
+        y_within = y - y.mean(axis=1)[:, None]
+        squares += (x_within**2).sum(axis=1)
+        products += (x_within * y_within).sum(axis=1)
+        total += (y_within**2).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = products / squares
+    return _Trends(
+        slope=slope,
+        squares=squares,
+        residual=np.maximum(total - products * slope, 0.0),
+        df=np.full(len(places), orders.shape[1] - MODEL_DF),
+        reach=middles[1] - middles[0],
+    )
+
+
+def _pool(blocked: tuple[Flags, Flags], trends: _Trends, sweep: Integers) -> Drift:
+    # One drift for the rows of a sweep, each weighted by what it can see of it; where the rows
+    # disagree by more than their noise, they count as a sample of drifts instead.
+    slope, df = trends.slope, trends.df
+    usable = np.isfinite(slope) & (df >= 1.0) & (trends.residual > 0.0)
+    size = int(sweep.max(initial=-1)) + 1
+
+    def add(values: Floats) -> Floats:
+        return add_up(values[usable], sweep[usable], size)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total_df, rows = add(df), add(np.ones_like(df))
+        # A variance of few degrees of freedom makes a poor weight; the sweep's stands in for some.
+        common = (add(trends.residual) / total_df)[sweep]
+        weight = trends.squares * (df + COMMON_DF) / (trends.residual + COMMON_DF * common)
+        whole = add(weight)
+        mean = add(weight * slope) / whole
+        spread = add(weight * (slope - mean[sweep]) ** 2) / (rows - 1.0)
+        se = np.sqrt(np.where(rows > 1.0, np.maximum(spread, 1.0), 1.0) / whole)
+        bias, bias_se = mean[sweep] * trends.reach, se[sweep] * np.abs(trends.reach)
+        p = 2.0 * special.stdtr(total_df[sweep], -np.abs(bias) / bias_se)
+    return Drift(
+        is_blocked=blocked[0],
+        is_reversed=blocked[1],
+        bias=bias,
+        se=bias_se,
+        df=total_df[sweep],
+        is_drifting=blocked[0] & (p < DRIFT_LEVEL),
+        is_pooled=rows[sweep] >= FEWEST_ROWS,
+    )

@@ -1,0 +1,155 @@
+"""All tests of all rows, in their order."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from schedperf.sequential import equality_level, nominal_level
+from schedperf.stats._correction import FALSE_DISCOVERY_RATE, false_discovery, holm
+from schedperf.stats._drift import Drift, find_drift
+from schedperf.stats._estimates import Estimates, estimate
+from schedperf.stats._moderation import moderate, past_variances, sweeps_of
+from schedperf.stats._modes import Modes, find_modes
+from schedperf.stats._ranks import rank
+from schedperf.stats._rows import Block, Floats, Rows, blocks_of, count_units, number_of
+from schedperf.stats._serial import widen
+from schedperf.stats._spread import boot_shares, compare_spread
+from schedperf.stats._table import QUESTION
+
+# Two one-sided tests at 5 % each are one 90 % interval: Schuirmann, "A comparison of the two
+# one-sided tests procedure and the power approach", J. Pharmacokin. Biopharm. 15 (1987).
+EQUALITY_LEVEL = 0.05
+
+RANKS = ("p", "shift", "low", "high", "is_tied", "is_outlying")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Findings:
+    """All that was found out of the rows; arrays of shape (rows,) unless it says otherwise.
+
+    :param numbers: independent values a side, shape (rows, 2), NaN where unknown
+    :param whole: estimates of the mean shift
+    :param deciding: the effect that ``p`` belongs to: that of ``whole``, save where there are two
+        modes and the shift within them is the clearer one
+    :param p_mean: of ``whole``
+    :param p: what each row is judged by, before the correction for all rows
+    :param equality_level: of each one-sided test against the margin
+    :param q: ``p`` after the correction
+    :param ranks: the fields of :class:`schedperf.stats._ranks.Ranks` as columns, and
+        ``is_confirmed``: was the p of the ranks the one that counts?
+    :param modes: of each row that has two: its block's modes and its place there
+    :param correlation: of successive values; intervals allow for it
+    :param p_spread: of equal spread on both sides; ``spread_ratio`` is new / base
+    :param icc: share of the variance that is between boots
+    """
+
+    numbers: Floats
+    whole: Estimates
+    deciding: Floats
+    p_mean: Floats
+    p: Floats
+    equality_level: Floats
+    q: Floats
+    ranks: Mapping[str, Floats]
+    modes: Mapping[int, tuple[Modes, int]]
+    drift: Drift
+    correlation: Floats
+    p_spread: Floats
+    spread_ratio: Floats
+    icc: Floats
+    design_effect: Floats
+
+
+def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[pd.DataFrame]) -> Findings:
+    """Run all tests.
+
+    :param looks: largest number of runs for the sides that were looked at while they grew
+    :param history: completed tables of earlier runs of the same machine, one a bundle
+    """
+    blocks = list(blocks_of(rows))
+    whole = estimate(rows, blocks)
+    moderate(rows, whole, past_variances(rows, history))
+    sweep = sweeps_of(rows)
+    drift = find_drift(blocks, sweep)
+    correlation = widen(whole, blocks, sweep, drift.is_blocked)
+    ranks = _rank_all(len(rows), blocks)
+    modes = {
+        int(row): (found, at) for found in _modes_of(blocks) for at, row in enumerate(found.rows)
+    }
+    p, deciding = _judged_by(whole, ranks, modes)
+    p = np.minimum(p * _by_side(rows, looks, _price_of_looks, 1.0), 1.0)
+    p_spread, spread_ratio = compare_spread(len(rows), blocks)
+    icc, design_effect = boot_shares(rows)
+    return Findings(
+        numbers=count_units(rows),
+        whole=whole,
+        deciding=deciding,
+        p_mean=whole.p,
+        p=p,
+        equality_level=_by_side(rows, looks, equality_level, EQUALITY_LEVEL),
+        q=_correct(p, rows),
+        ranks=ranks,
+        modes=modes,
+        drift=drift,
+        correlation=correlation,
+        p_spread=p_spread,
+        spread_ratio=spread_ratio,
+        icc=icc,
+        design_effect=design_effect,
+    )
+
+
+def _rank_all(count: int, blocks: Sequence[Block]) -> dict[str, Floats]:
+    columns = {name: np.full(count, np.nan) for name in RANKS}
+    for block in blocks:
+        found = rank(block)
+        if found is not None:
+            for name in RANKS:
+                columns[name][block.rows] = getattr(found, name)
+    # Where the t test's assumptions are in doubt, both have to see the change.
+    columns["is_confirmed"] = (columns["is_tied"] == 1.0) | (columns["is_outlying"] == 1.0)
+    return columns
+
+
+def _modes_of(blocks: Sequence[Block]) -> list[Modes]:
+    found = [find_modes(block) for block in blocks]
+    return [modes for modes in found if modes is not None]
+
+
+def _judged_by(
+    whole: Estimates, ranks: Mapping[str, Floats], modes: Mapping[int, tuple[Modes, int]]
+) -> tuple[Floats, Floats]:
+    # The p that counts, and the effect that it belongs to.
+    p = whole.p
+    # What is exact (NaN) needs no confirmation.
+    p = np.where(ranks["is_confirmed"], np.maximum(p, ranks["p"]), p)
+    effect = whole.effect.copy()
+    for row, (found, at) in modes.items():
+        # Two questions are asked where there are two modes, so the clearer answer counts double.
+        within, occupancy = float(found.p_within[at]), float(found.p_occupancy[at])
+        p[row] = min(2.0 * np.fmin(within, occupancy), 1.0)
+        if within <= occupancy:
+            effect[row] = found.effect[at]
+    return p, effect
+
+
+def _price_of_looks(max_runs: int) -> float:
+    # Who looks after every block finds something sooner or later; each look has a lower level.
+    return FALSE_DISCOVERY_RATE / nominal_level(max_runs)
+
+
+def _by_side(
+    rows: Rows, looks: Mapping[str, int], value_of: Callable[[int], float], other: float
+) -> Floats:
+    # What the largest number of runs costs the sides that were looked at, for each row.
+    values = {side: value_of(max_runs) for side, max_runs in looks.items()}
+    return np.array([values.get(side, other) for side in rows.table["side"]], dtype=np.float64)
+
+
+def _correct(p: Floats, rows: Rows) -> Floats:
+    table = rows.table
+    # With one new side a question is asked once, and Holm's correction changes nothing.
+    p = holm(p, number_of(table, QUESTION))
+    return false_discovery(p, number_of(table, ["comparison", "side", "family"]))

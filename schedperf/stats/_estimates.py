@@ -1,0 +1,200 @@
+"""Effects with their standard errors: Welch's, of pairs, and what the rest is computed from.
+
+Everything is on the scale of the rows: natural logarithms, or shares of the
+larger side. One row is one element of every array.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import special
+
+from schedperf.stats._rows import REPLICATIONS, Block, Flags, Floats, Integers, Rows, count_units
+from schedperf.welch import FEWEST_RUNS
+
+CONFIDENCE = 0.95
+
+
+@dataclass(kw_only=True, slots=True)
+class Estimates:
+    """new - base of each row; what is unknown is NaN.
+
+    It is filled in steps: plain estimates first, then what is known from other rows.
+
+    :param effect: difference of the means
+    :param se: its standard error; 0 where no value varies, which makes the difference exact
+    :param df: degrees of freedom of ``se``
+    :param variance: of one value, both sides pooled (of half a pair's difference where paired)
+    :param inner_df: degrees of freedom of ``variance``
+    :param factor: ``se`` squared is ``variance * factor`` where both sides vary alike
+    :param sum_variance: of half a pair's sum; NaN without pairs
+    :param is_rounded: is rounding all the variance that there is?
+    :param is_even: have both sides about as many values?
+    :param is_moderated: was the variance taken together with that of other rows?
+    """
+
+    count: int
+    effect: Floats = field(init=False)
+    se: Floats = field(init=False)
+    df: Floats = field(init=False)
+    variance: Floats = field(init=False)
+    inner_df: Floats = field(init=False)
+    factor: Floats = field(init=False)
+    sum_variance: Floats = field(init=False)
+    is_rounded: Flags = field(init=False)
+    is_even: Flags = field(init=False)
+    is_moderated: Flags = field(init=False)
+
+    def __post_init__(self) -> None:
+        numbers = ("effect", "se", "df", "variance", "inner_df", "factor", "sum_variance")
+        for name in numbers:
+            setattr(self, name, np.full(self.count, np.nan))
+        for name in ("is_rounded", "is_even", "is_moderated"):
+            setattr(self, name, np.zeros(self.count, dtype=np.bool_))
+
+    @property
+    def p(self) -> Floats:
+        """Two-sided p of no difference; NaN where the difference is exact or unknown."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(self.se > 0.0, np.abs(self.effect) / self.se, np.nan)
+        return 2.0 * special.stdtr(self.df, -t)
+
+    def half_width(self, confidence: float | Floats) -> Floats:
+        """Half of the two-sided interval of the effect; the confidence may differ by row."""
+        quantile = special.stdtrit(np.where(self.se > 0.0, self.df, 1.0), 0.5 + confidence / 2.0)
+        return np.where(self.se > 0.0, quantile * self.se, self.se)
+
+
+# Above this quotient of the numbers of values a pooled variance no longer stands for the smaller
+# side when the sides vary differently: with 1.5 and many values, the error of 5 % becomes 7 % where
+# the smaller side has 1.5 times the other's standard deviation, and 10 % where it has four times.
+MOST_UNEVEN = 1.5
+
+
+def estimate(rows: Rows, blocks: Iterable[Block]) -> Estimates:
+    """Estimate every row by itself: Welch's difference, or the mean of the pairs.
+
+    Welch, "The generalization of Student's problem when several different
+    population variances are involved", Biometrika 34 (1947), with the degrees of
+    freedom of Satterthwaite, Biometrics Bulletin 2 (1946).
+    """
+    found = Estimates(count=len(rows))
+    for block in blocks:
+        if block.is_paired:
+            _fill_pairs(found, block)
+        else:
+            _fill_sides(found, block)
+    if len(rows.summaries):
+        _fill_summaries(found, rows)
+    # One run has no variance of its own, and another side's is none; a boot's other side's is.
+    is_boot = rows.replication == REPLICATIONS.index("boots")
+    is_lone = (count_units(rows) < FEWEST_RUNS).any(axis=1) & ~is_boot
+    found.se[is_lone] = np.nan
+    return found
+
+
+def variances_of(values: Floats) -> Floats:
+    """Return the unbiased variance of each matrix row; exactly 0 for equal values."""
+    # The rounding of the mean would spoil the zero.
+    n = values.shape[1]
+    if n <= 1:
+        return np.zeros(len(values))
+    return np.where(np.ptp(values, axis=1) == 0.0, 0.0, values.var(axis=1, ddof=1))
+
+
+def _fill_sides(found: Estimates, block: Block) -> None:
+    raw = np.column_stack((variances_of(block.base), variances_of(block.new)))
+    numbers = np.tile([block.base.shape[1], block.new.shape[1]], (len(raw), 1)).astype(np.float64)
+    means = np.column_stack((block.base.mean(axis=1), block.new.mean(axis=1)))
+    found.is_rounded[block.rows] = (raw < block.floors).any(axis=1)
+    moments = _Moments(
+        means=means,
+        variances=np.maximum(raw, block.floors),
+        numbers=numbers,
+        exact=block.new[:, 0] - block.base[:, 0],
+    )
+    _enter(found, block.rows, moments)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Moments:
+    # What two sides are known by; shape (rows, 2), base first. ``exact`` is the difference where
+    # no value varies, shape (rows,): means of equal numbers may differ from them in the last digit.
+    means: Floats
+    variances: Floats
+    numbers: Floats
+    exact: Floats
+
+
+def _enter(found: Estimates, rows: Integers, moments: _Moments) -> None:
+    numbers, variances, means = moments.numbers, moments.variances, moments.means
+    inner = numbers - 1.0
+    errors = variances / numbers
+    total = errors.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(total > 0.0, errors[:, 0] / total, 0.5)
+        welch_df = 1.0 / (share**2 / inner[:, 0] + (1.0 - share) ** 2 / inner[:, 1])
+        pooled = (inner * variances).sum(axis=1) / inner.sum(axis=1)
+    factor = (1.0 / numbers).sum(axis=1)
+    is_lone = (inner < 1.0).any(axis=1)
+    is_exact = (total == 0.0) & ~np.isnan(moments.exact)
+    found.effect[rows] = np.where(is_exact, moments.exact, means[:, 1] - means[:, 0])
+    # Where a side has one value, the other's variance stands for both.
+    found.se[rows] = np.sqrt(np.where(is_lone, pooled * factor, total))
+    found.df[rows] = np.where(is_lone, inner.sum(axis=1), welch_df)
+    found.variance[rows] = pooled
+    found.inner_df[rows] = inner.sum(axis=1)
+    found.factor[rows] = factor
+    found.is_even[rows] = numbers.max(axis=1) <= MOST_UNEVEN * numbers.min(axis=1)
+
+
+def _fill_summaries(found: Estimates, rows: Rows) -> None:
+    # Published means with a coefficient of variation, which on logarithms is the standard
+    # deviation: log(1 + cv^2) is the variance of the logarithm of a log-normal variable.
+    members = np.flatnonzero(rows.is_summary)
+    means, variances = np.full((len(rows), 2), np.nan), np.full((len(rows), 2), np.nan)
+    cells = rows.units.groupby(["row", "is_new"])["value"].agg(["mean", "var"]).reset_index()
+    means[cells["row"], cells["is_new"]] = cells["mean"]
+    variances[cells["row"], cells["is_new"]] = cells["var"]
+    published = rows.summaries
+    row, side = published["row"].to_numpy(), published["is_new"].to_numpy()
+    value, cv = published["value"].to_numpy(), published["cv"].to_numpy()
+    means[row, side] = value
+    variances[row, side] = np.where(rows.is_log[row], np.log1p(cv**2), (cv * value) ** 2)
+    variances, floors = variances[members], published.groupby("row")["floor"].max()[members]
+    variances = np.maximum(variances, floors.to_numpy()[:, None])
+    numbers = count_units(rows)[members]
+    moments = _Moments(
+        means=means[members],
+        variances=variances,
+        numbers=np.where(numbers > 0.0, numbers, np.nan),
+        exact=np.full(len(members), np.nan),
+    )
+    _enter(found, members, moments)
+    # With an unknown number of runs the spread still says how many are needed.
+    is_bare = np.isnan(found.variance[members])
+    found.variance[members[is_bare]] = _mean_of_known(variances[is_bare])
+    found.factor[members[is_bare]] = np.nan
+
+
+def _mean_of_known(pairs: Floats) -> Floats:
+    return np.where(
+        np.isnan(pairs).any(axis=1), np.fmax(pairs[:, 0], pairs[:, 1]), pairs.mean(axis=1)
+    )
+
+
+def _fill_pairs(found: Estimates, block: Block) -> None:
+    rows, pairs = block.rows, block.base.shape[1]
+    differences, floors = block.new - block.base, block.floors.mean(axis=1)
+    raw = variances_of(differences) / 2.0
+    variance = np.maximum(raw, floors)
+    is_exact = variance == 0.0
+    found.effect[rows] = np.where(is_exact, differences[:, 0], differences.mean(axis=1))
+    found.se[rows] = np.sqrt(2.0 * variance / pairs)
+    found.df[rows] = found.inner_df[rows] = pairs - 1.0
+    found.variance[rows] = variance
+    found.factor[rows] = 2.0 / pairs
+    found.sum_variance[rows] = np.maximum(variances_of(block.new + block.base) / 2.0, floors)
+    found.is_rounded[rows] = raw < floors
+    found.is_even[rows] = True

@@ -1,0 +1,119 @@
+"""Runs that failed are counted, and the counts are tested exactly."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from schedperf.model import Verdict
+from schedperf.stats._correction import FALSE_DISCOVERY_RATE
+
+METRIC = "failed runs"
+RUN = ["workload", "point"]
+# More clean runs than this after a repair prove nothing that fewer do not.
+MOST_PROOF = 10_000
+# With more runs Boschloo's test takes seconds, and Fisher's is as strong.
+MOST_BOSCHLOO = 200
+
+
+def failure_rows(runs: pd.DataFrame, *, base: str, new: list[str]) -> list[dict[str, Any]]:
+    """Return a row for each point and side where a run of either side failed.
+
+    Boschloo, "Raised conditional level of significance for the 2 x 2 table", Stat.
+    Neerl. 24 (1970): exact, and stronger than Fisher's test. A row is primary where the test
+    decides and both sides have results, since a kernel that makes a benchmark crash is worse
+    whatever the other rows say; one failure more or less is diagnostic.
+    """
+    if (runs["status"] == "ok").all():
+        return []
+    points: dict[tuple[Any, ...], dict[str, tuple[int, int]]] = {}
+    for one in _count(runs).to_dict("records"):
+        key = (one["comparison"], one["workload"], one["point"])
+        points.setdefault(key, {})[str(one["side"])] = (int(one["failed"]), int(one["n"]))
+    return [
+        _row(key, side, counts[base], counts[side])
+        for key, counts in points.items()
+        for side in new
+        if {side, base} <= counts.keys() and counts[base][0] + counts[side][0] > 0
+    ]
+
+
+def _count(runs: pd.DataFrame) -> pd.DataFrame:
+    # A run that printed several metrics, or failed and printed none, is one run all the same.
+    named = runs.assign(is_failed=runs["status"] != "ok")
+    where = ["comparison", "side", *RUN]
+    if runs["run"].notna().all():
+        each = named.drop_duplicates([*where, "boot", "run"])
+        return (
+            each.groupby(where, sort=False)["is_failed"].agg(failed="sum", n="size").reset_index()
+        )
+    # Which rows are of one run is not known: a metric has one a run, and a run without one is more.
+    has_metric = named["metric"].fillna("") != ""
+    with_metric, without = (
+        part.groupby(keys, sort=False)["is_failed"].agg(failed="sum", n="size")
+        for part, keys in ((named[has_metric], [*where, "metric"]), (named[~has_metric], where))
+    )
+    most = with_metric.groupby(where, sort=False).max()
+    return most.add(without, fill_value=0).reset_index()
+
+
+def _row(
+    key: tuple[Any, ...], side: str, base: tuple[int, int], new: tuple[int, int]
+) -> dict[str, Any]:
+    # The pairs are failed runs and all runs.
+    failed, n = zip(base, new, strict=True)
+    table = np.array([[failed[0], n[0] - failed[0]], [failed[1], n[1] - failed[1]]])
+    test = "Boschloo" if max(n) <= MOST_BOSCHLOO else "Fisher"
+    exact = stats.boschloo_exact if test == "Boschloo" else stats.fisher_exact
+    # Where every run failed there is nothing to tell the sides apart.
+    p = 1.0 if failed == n else float(exact(table).pvalue)
+    is_sure = p < FALSE_DISCOVERY_RATE
+    # A side without any success has no results, which the comparison says by itself.
+    has_results = failed[0] < n[0] and failed[1] < n[1]
+    rose = failed[1] * n[0] > failed[0] * n[1]
+    verdict: Verdict = ("regression" if rose else "improvement") if is_sure else "inconclusive"
+    counts = f"{failed[0]} of {n[0]} runs failed in base, {failed[1]} of {n[1]} in {side}"
+    return {
+        "comparison": key[0],
+        "side": side,
+        "workload": key[1],
+        "point": key[2],
+        "metric": METRIC,
+        "unit": "count",
+        "better": "lower",
+        "family": "primary" if is_sure and has_results else "diagnostic",
+        "n_base": n[0],
+        "n_new": n[1],
+        "base": float(failed[0]),
+        "new": float(failed[1]),
+        "p": p,
+        "q": p,
+        "verdict": verdict,
+        "more_runs": None,
+        "method": f"{test} exact",
+        "reason": f"{counts} (p = {p:.2g})" + _advice(failed, n, side),
+        "warnings": (),
+        "replication": "runs",
+    }
+
+
+def _advice(failed: tuple[int, int], n: tuple[int, int], side: str) -> str:
+    # What a later kernel, or this one where it never failed, would have to show.
+    proof = _runs_to_prove(failed[1] or failed[0], n[1] if failed[1] else n[0])
+    if proof is None or (not failed[1] and proof <= n[1]):
+        return ""
+    if failed[1]:
+        return f"; {proof} runs without a failure would prove a repair"
+    return f"; {proof} runs of {side} without a failure would show that it fails less often"
+
+
+def _runs_to_prove(failed: int, n: int) -> int | None:
+    # How many clean runs are too many for luck at the rate that was seen: (1 - rate)^k < 5 %,
+    # Fisher's exact test with the seen counts as the other side.
+    if not failed:
+        return None
+    clean = np.arange(1, MOST_PROOF)
+    luck = np.asarray(stats.hypergeom.pmf(0, n + clean, failed, clean))
+    proof = clean[luck < FALSE_DISCOVERY_RATE]
+    return int(proof[0]) if len(proof) else None

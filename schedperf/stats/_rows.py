@@ -1,0 +1,285 @@
+"""From runs to rows: which values stand against which, in units that are independent.
+
+One row is one metric of one point, base against one new side. Its values are
+those of the runs, or the means of what is not independent: of the runs of a boot
+where there are several boots, of the runs of a round where both sides took turns.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from schedperf.model import Family, Replication
+from schedperf.stats._table import MOST_RUNS, QUESTION
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
+
+FAMILY_ORDER: tuple[Family, ...] = ("primary", "secondary", "diagnostic")
+REPLICATIONS: tuple[Replication, ...] = ("runs", "boots", "rounds")
+
+# Pairs have one degree of freedom less than there are; with two of them that is one.
+FEWEST_ROUNDS = 3
+FEWEST_BOOTS = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rows:
+    """All rows of a call, as columns of equal length; row r of each is the same row.
+
+    :param table: ``comparison, side``, the key, ``family`` and ``resolution`` (NaN unknown)
+    :param units: one row an independent unit: ``row`` (number of the row), ``is_new``,
+        ``value`` (natural logarithm where ``is_log``, else divided by ``scale``), ``floor`` (least
+        variance of it, from rounding), ``order`` (NaN unknown), ``unit`` (what pairs it); sorted
+        by row, side and unit
+    :param inner: the runs below the units in the same scale, with ``boot``
+    :param is_log: are all values positive?
+    :param scale: larger of the two sides' absolute means, where not ``is_log``; 0 without any
+    :param base: mean in the metric's unit, geometric where ``is_log``; NaN without values
+    :param replication: index into ``REPLICATIONS``
+    :param is_paired: are unit i of base and unit i of new of one round?
+    :param boots: number of boots, shape (rows, 2), base first; 0 where they are not known
+    :param summaries: published means: ``row, is_new, value`` (as in ``units``), ``cv, n`` (NaN
+        unknown); their rows are in no block
+    """
+
+    table: pd.DataFrame
+    units: pd.DataFrame
+    inner: pd.DataFrame
+    is_log: Flags
+    scale: Floats
+    base: Floats
+    new: Floats
+    replication: Integers
+    is_paired: Flags
+    boots: Integers
+    summaries: pd.DataFrame
+
+    @property
+    def is_summary(self) -> Flags:
+        """Is a side of the row known by its published mean only?"""
+        flags = np.zeros(len(self), dtype=np.bool_)
+        flags[self.summaries["row"].to_numpy(dtype=np.intp)] = True
+        return flags
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """Rows with equally many values a side, as matrices.
+
+    :param rows: numbers of the rows, shape (rows,)
+    :param base: shape (rows, n_base), by unit; pairs are in equal columns where ``is_paired``
+    :param new: shape (rows, n_new)
+    :param order_base: as ``base``: place in time over both sides, NaN unknown
+    """
+
+    rows: Integers
+    base: Floats
+    new: Floats
+    order_base: Floats
+    order_new: Floats
+    floors: Floats
+    is_paired: bool
+
+
+def form_rows(runs: pd.DataFrame, *, base: str, new: Sequence[str]) -> Rows:
+    """Form the rows of a completed table.
+
+    :param runs: successful runs with a value; all questions of failed ones may be missing
+    :param new: names of the other sides
+    """
+    question = number_of(runs, QUESTION)
+    side = runs["side"].to_numpy()
+    parts, tables, first = [], [], 0
+    for name in new:
+        taken = np.flatnonzero((side == base) | (side == name))
+        codes, firsts, places = np.unique(question[taken], return_index=True, return_inverse=True)
+        in_order = np.argsort(firsts, kind="stable")
+        rank = np.empty_like(in_order)
+        rank[in_order] = np.arange(len(codes))
+        part = runs.iloc[taken].assign(
+            row=first + rank[places], is_new=(side[taken] == name).astype(np.intp)
+        )
+        heads = runs.iloc[taken[firsts[in_order]]][QUESTION].assign(side=name)
+        parts.append(part)
+        tables.append(heads)
+        first += len(codes)
+    if not new:
+        return _form(runs.head(0).assign(row=0, is_new=0), runs[["side", *QUESTION]].head(0))
+    observed, table = (pd.concat(found, ignore_index=True) for found in (parts, tables))
+    return _form(observed, table)
+
+
+def _form(observed: pd.DataFrame, table: pd.DataFrame) -> Rows:
+    count = len(table)
+    row = observed["row"].to_numpy()
+    value = observed["value"].to_numpy(dtype=np.float64)
+    is_log = _all_of(value > 0.0, row, count)
+    family = _worst_family(observed, row, count)
+    resolution = observed["resolution"].where(observed["resolution"] > 0.0)
+    table = table.assign(
+        family=[FAMILY_ORDER[code] for code in family],
+        resolution=resolution.groupby(row).max().reindex(range(count)).to_numpy(),
+    )
+    means = _side_means(np.where(is_log[row], _log(value), value), observed, count)
+    scale, divisor = _scales(means, value, row, is_log)
+    scaled = np.where(is_log[row], _log(value), value / divisor[row])
+    step = table["resolution"].fillna(0.0).to_numpy()[row]
+    every = observed[["row", "is_new", "boot", "round", "order", "cv", "n", "is_summary"]].assign(
+        value=scaled, floor=_floors(value, step, is_log[row], divisor[row])
+    )
+    inner = every[~every["is_summary"]]
+    replication, boots = _replication(inner, count)
+    units = _reduce(inner, replication)
+    shown = np.where(is_log[:, None], np.exp(np.where(is_log[:, None], means, 0.0)), means)
+    return Rows(
+        table=table,
+        units=units,
+        inner=inner,
+        is_log=is_log,
+        scale=scale,
+        base=shown[:, 0],
+        new=shown[:, 1],
+        replication=replication,
+        is_paired=replication == REPLICATIONS.index("rounds"),
+        boots=boots,
+        summaries=every[every["is_summary"]],
+    )
+
+
+def number_of(table: pd.DataFrame, columns: Sequence[str]) -> Integers:
+    """Number the distinct contents of these columns from 0, in the order in which they come."""
+    groups = table.groupby(list(columns), sort=False, dropna=False)
+    numbers: Integers = groups.ngroup().to_numpy().astype(np.intp)
+    return numbers
+
+
+def add_up(values: npt.ArrayLike, groups: Integers, count: int) -> Floats:
+    """Return the sum of the values of each group; groups are numbered from 0."""
+    weights = np.asarray(values, dtype=np.float64)
+    return np.bincount(groups, weights=weights, minlength=count).astype(np.float64)
+
+
+def _all_of(flags: Flags, row: Integers, count: int) -> Flags:
+    is_whole: Flags = add_up(~flags, row, count) == 0.0
+    return is_whole
+
+
+def _log(value: Floats) -> Floats:
+    return np.log(np.where(value > 0.0, value, 1.0))
+
+
+def _worst_family(observed: pd.DataFrame, row: Integers, count: int) -> Integers:
+    # The weaker of two claims: what is diagnostic on one side cannot decide.
+    codes = observed["family"].map({name: code for code, name in enumerate(FAMILY_ORDER)})
+    worst = np.zeros(count, dtype=np.intp)
+    np.maximum.at(worst, row, codes.to_numpy(dtype=np.intp))
+    return worst
+
+
+def _side_means(value: Floats, observed: pd.DataFrame, count: int) -> Floats:
+    cell = 2 * observed["row"].to_numpy() + observed["is_new"].to_numpy()
+    sums = np.bincount(cell, weights=value, minlength=2 * count)
+    numbers = np.bincount(cell, minlength=2 * count)
+    with np.errstate(invalid="ignore"):
+        return (sums / numbers).reshape(count, 2)
+
+
+def _scales(means: Floats, value: Floats, row: Integers, is_log: Flags) -> tuple[Floats, Floats]:
+    # The scale of each row, and what its values are divided by: the largest of them where the
+    # scale is 0. A mean below the rounding error of its values is 0 that was not hit.
+    largest = np.zeros(len(means))
+    np.maximum.at(largest, row, np.abs(value))
+    scale = np.fmax(np.fmax(np.abs(means[:, 0]), np.abs(means[:, 1])), 0.0)
+    scale = np.where(scale > np.finfo(np.float64).eps * largest, scale, 0.0)
+    divisor = np.where(scale > 0.0, scale, np.where(largest > 0.0, largest, 1.0))
+    return np.where(is_log, 1.0, scale), np.where(is_log, 1.0, divisor)
+
+
+def _floors(value: Floats, step: Floats, is_log: Flags, scale: Floats) -> Floats:
+    # Rounding to steps of u is an error with variance u^2 / 12 (uniform distribution), so a
+    # printed number cannot vary less than that, whatever the sample says. On logarithms it is
+    # relative to the value, which is a step at least; else to the mean, which is a step divided by
+    # the number of runs at least.
+    size = np.where(is_log, np.maximum(value, step), np.maximum(scale, step / MOST_RUNS))
+    return (step / size) ** 2 / 12.0
+
+
+def _replication(inner: pd.DataFrame, count: int) -> tuple[Integers, Integers]:
+    cells = inner[inner["boot"].notna()].drop_duplicates(["row", "is_new", "boot"])
+    place = 2 * cells["row"].to_numpy() + cells["is_new"].to_numpy()
+    boots = np.bincount(place, minlength=2 * count).reshape(count, 2)
+    is_boot = (boots >= FEWEST_BOOTS).any(axis=1)
+    replication = np.where(is_boot, REPLICATIONS.index("boots"), REPLICATIONS.index("runs"))
+    rounds = inner[inner["round"].notna()].drop_duplicates(["row", "is_new", "round"])
+    sides = rounds.groupby(["row", "round"])["is_new"].agg("size")
+    shared = sides[sides == 2].index.get_level_values("row").to_numpy()  # noqa: PLR2004 # both
+    pairs = np.bincount(shared, minlength=count)
+    # Rounds of one boot share that boot, so with several boots only one round of each is a unit.
+    fewest = boots.min(axis=1)
+    is_round = (pairs >= FEWEST_ROUNDS) & ((fewest < FEWEST_BOOTS) | (pairs <= fewest))
+    return np.where(is_round, REPLICATIONS.index("rounds"), replication), boots
+
+
+def _reduce(inner: pd.DataFrame, replication: Integers) -> pd.DataFrame:
+    # The mean over the runs of each unit; its order in time is the mean of theirs.
+    row = inner["row"].to_numpy()
+    kind = replication[row]
+    unit = np.select(
+        [kind == REPLICATIONS.index("boots"), kind == REPLICATIONS.index("rounds")],
+        [inner["boot"].fillna(0.0), inner["round"]],
+        np.arange(len(inner), dtype=np.float64),
+    )
+    taken = inner.assign(unit=unit)[~np.isnan(unit)]
+    units: pd.DataFrame = (
+        taken.groupby(["row", "is_new", "unit"], sort=True)[["value", "floor", "order"]]
+        .mean()
+        .reset_index()
+    )
+    is_round = replication[units["row"].to_numpy()] == REPLICATIONS.index("rounds")
+    if not is_round.any():
+        return units
+    both = units.groupby(["row", "unit"])["is_new"].transform("size") == 2  # noqa: PLR2004 # both
+    kept: pd.DataFrame = units[both.to_numpy() | ~is_round].reset_index(drop=True)
+    return kept
+
+
+def blocks_of(rows: Rows) -> Iterator[Block]:
+    """Yield the rows that have values on both sides, grouped by how many they have."""
+    units = rows.units
+    row, is_new = units["row"].to_numpy(), units["is_new"].to_numpy()
+    counts = np.bincount(2 * row + is_new, minlength=2 * len(rows)).reshape(len(rows), 2)
+    starts = (np.cumsum(counts.ravel()) - counts.ravel()).reshape(counts.shape)
+    columns = {name: units[name].to_numpy(dtype=np.float64) for name in ("value", "order", "floor")}
+    shapes = np.column_stack((counts, rows.is_paired))
+    usable = (counts > 0).all(axis=1) & ~rows.is_summary
+    for n_base, n_new, is_paired in np.unique(shapes[usable], axis=0):
+        members = np.flatnonzero((shapes == (n_base, n_new, is_paired)).all(axis=1) & usable)
+        at_base = starts[members, 0][:, None] + np.arange(n_base)
+        at_new = starts[members, 1][:, None] + np.arange(n_new)
+        floor = columns["floor"]
+        yield Block(
+            rows=members,
+            base=columns["value"][at_base],
+            new=columns["value"][at_new],
+            order_base=columns["order"][at_base],
+            order_new=columns["order"][at_new],
+            floors=np.column_stack((floor[at_base].mean(axis=1), floor[at_new].mean(axis=1))),
+            is_paired=bool(is_paired),
+        )
+
+
+def count_units(rows: Rows) -> Floats:
+    """Return how many independent values each row has, shape (rows, 2); NaN where unknown."""
+    place = 2 * rows.units["row"].to_numpy() + rows.units["is_new"].to_numpy()
+    counts = np.bincount(place, minlength=2 * len(rows)).astype(np.float64)
+    published = rows.summaries
+    counts[2 * published["row"].to_numpy() + published["is_new"].to_numpy()] = published["n"]
+    return counts.reshape(len(rows), 2)

@@ -1,0 +1,126 @@
+"""All points of one metric together: is there a change at all, and how does it go with load?"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special, stats
+
+from schedperf.stats._estimates import CONFIDENCE
+from schedperf.stats._rows import Floats
+
+CHANGED = ("regression", "improvement")
+LEVEL = 0.05
+FEWEST_POINTS = 2
+FEWEST_POINTS_OF_TREND = 3
+# Standard errors of Stouffer's weights and of the line are those of the rows.
+METHOD = "Stouffer's z, weights 1/se"
+LARGEST_LOG = 700.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepPoint:
+    """One row of a sweep; ``effect`` and its error are None where there is none."""
+
+    point: str
+    effect: float | None
+    se: float | None
+    df: float | None
+    p: float | None
+    is_log: bool
+    verdict: str
+
+
+def describe_sweep(points: Sequence[SweepPoint]) -> dict[str, Any]:
+    """Return what a sweep says as a whole.
+
+    The points are separate runs, so their errors are independent: the mean's variance is the
+    sum of theirs, and the global test is Stouffer's, "The American Soldier" (1949), with
+    weights 1/se (Liptak 1958).
+    """
+    known = [point for point in points if point.effect is not None and point.se is not None]
+    is_whole = len(known) == len(points) and all(point.is_log for point in points)
+    effects, errors, df = (
+        np.array([getattr(point, name) for point in known], dtype=np.float64)
+        for name in ("effect", "se", "df")
+    )
+    low = high = None
+    mean = float(effects.mean()) if is_whole else None
+    if mean is not None:
+        low, high = _interval(mean, errors, df)
+    p = _stouffer(known) if len(known) >= FEWEST_POINTS else None
+    changed = [point.point for point in points if point.verdict in CHANGED]
+    return {
+        "points": tuple(point.point for point in points),
+        "geomean_ratio": _ratio(mean),
+        "ci_low": _ratio(low),
+        "ci_high": _ratio(high),
+        "p": p,
+        "shape": _shape(known, effects, errors) if changed else None,
+        "first_point": changed[0] if changed else None,
+        "method": METHOD if p is not None else "none",
+    }
+
+
+def _ratio(log: float | None) -> float | None:
+    return None if log is None else math.exp(min(log, LARGEST_LOG))
+
+
+def _interval(mean: float, errors: Floats, df: Floats) -> tuple[float, float]:
+    variances = errors**2
+    total = float(variances.sum())
+    if total == 0.0:
+        return mean, mean
+    # Satterthwaite, "An approximate distribution of estimates of variance components",
+    # Biometrics Bulletin 2 (1946).
+    whole_df = 1.0 / float(((variances / total) ** 2 / df).sum())
+    quantile = float(special.stdtrit(whole_df, 0.5 + CONFIDENCE / 2.0))
+    half = quantile * math.sqrt(total) / len(errors)
+    return mean - half, mean + half
+
+
+def _stouffer(points: Sequence[SweepPoint]) -> float | None:
+    noisy = [point for point in points if point.se and point.p is not None]
+    if len(noisy) < FEWEST_POINTS:
+        return None
+    sizes = [-float(special.ndtri(max(point.p or 0.0, 1e-300) / 2.0)) for point in noisy]
+    z = np.array(sizes) * np.sign([point.effect or 0.0 for point in noisy])
+    weights = 1.0 / np.array([point.se or 1.0 for point in noisy])
+    whole = float((weights * z).sum() / math.sqrt(float((weights**2).sum())))
+    return float(2.0 * stats.norm.sf(abs(whole)))
+
+
+def _shape(points: Sequence[SweepPoint], effects: Floats, errors: Floats) -> str | None:
+    # A line of the effects over the logarithm of the parameter, weighted by what each point knows.
+    found = _parameter([point.point for point in points])
+    if found is None or len(points) < FEWEST_POINTS_OF_TREND or not (errors > 0.0).all():
+        return None
+    name, values = found
+    x, weights = np.log2(values), errors**-2.0
+    centre = (weights * x).sum() / weights.sum()
+    mean = (weights * effects).sum() / weights.sum()
+    spread = (weights * (x - centre) ** 2).sum()
+    slope = (weights * (x - centre) * effects).sum() / spread
+    if 2.0 * stats.norm.sf(abs(slope) * math.sqrt(spread)) >= LEVEL:
+        return f"about alike at all {name}"
+    ends = mean + slope * (np.array([x.min(), x.max()]) - centre)
+    if ends[0] * ends[1] < 0.0 and min(abs(ends)) > max(abs(ends)) / 4.0:
+        return f"turns round with {name}"
+    return f"{'grows' if abs(ends[1]) > abs(ends[0]) else 'shrinks'} with {name}"
+
+
+def _parameter(points: Sequence[str]) -> tuple[str, Floats] | None:
+    # The one parameter that differs between the points, where its values are positive numbers.
+    settings = [dict(part.partition("=")[::2] for part in point.split(",")) for point in points]
+    names = {name for one in settings for name in one}
+    varied = [name for name in names if len({one.get(name) for one in settings}) > 1]
+    if len(varied) != 1:
+        return None
+    try:
+        values = np.array([float(one[varied[0]]) for one in settings])
+    except (KeyError, ValueError):
+        return None
+    is_scale = (values > 0.0).all() and np.isfinite(values).all() and np.ptp(values) > 0.0
+    return (varied[0], values) if is_scale else None

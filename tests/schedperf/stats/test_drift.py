@@ -1,0 +1,162 @@
+"""schedperf.stats._drift: what time alone could have made is never called a change."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from schedperf.stats import Result, records
+from schedperf.stats._drift import find_drift
+from schedperf.stats._rows import Block
+
+Compare = Callable[..., dict[str, Any]]
+ComparePoints = Callable[..., Result]
+MakeBlock = Callable[..., Block]
+
+NOISE = np.array([0.3, -0.5, 0.1, 0.6, -0.4, -0.2, 0.5, -0.3, 0.2, -0.1, 0.4, -0.6])
+RECIPE = "record the sides in turns: settings with `schedperf ab`, kernels with `schedperf record"
+
+
+def values(n: int, *, start: int = 0, drift: float = 0.0, effect: float = 0.0) -> list[float]:
+    """Return n runs from place ``start`` on, with 1 % noise and a drift per run."""
+    noise = np.resize(np.roll(NOISE, start), n)
+    return list(np.exp(0.01 * noise + drift * (start + np.arange(n)) + effect))
+
+
+def blocked(n: int) -> dict[str, Any]:
+    return {"order": {"base": list(range(n)), "new": list(range(n, 2 * n))}}
+
+
+class TestOneRow:
+    def test_two_short_blocks_are_inconclusive_with_the_recipe(
+        self, compare_values: Compare
+    ) -> None:
+        row = compare_values(values(5), values(5, start=5, effect=0.2), **blocked(5))
+        assert row["q"] < 0.05
+        assert row["verdict"] == "inconclusive"
+        assert "new was recorded wholly after base" in row["reason"]
+        assert "5 runs a side of one point cannot tell a change from drift" in row["reason"]
+        assert RECIPE in row["reason"]
+        assert row["more_runs"] is None
+
+    def test_base_after_new_is_blocked_too(self, compare_values: Compare) -> None:
+        order = {"base": [5, 6, 7, 8, 9], "new": [0, 1, 2, 3, 4]}
+        row = compare_values(values(5), values(5, effect=0.2), order=order)
+        assert row["verdict"] == "inconclusive"
+        assert "new was recorded wholly before base" in row["reason"]
+
+    def test_equal_sides_in_blocks_are_not_called_equal_either(
+        self, compare_values: Compare
+    ) -> None:
+        row = compare_values(values(5), values(5), **blocked(5))
+        assert row["verdict"] == "inconclusive"
+
+    def test_ten_quiet_runs_a_side_are_decided(self, compare_values: Compare) -> None:
+        row = compare_values(values(10), values(10, start=10, effect=0.2), **blocked(10))
+        assert row["verdict"] == "regression"
+
+    def test_a_drift_that_is_seen_is_named_with_its_size(self, compare_values: Compare) -> None:
+        n = 12
+        row = compare_values(values(n, drift=0.01), values(n, start=n, drift=0.01), **blocked(n))
+        assert row["q"] < 0.05
+        assert row["verdict"] == "inconclusive"
+        assert "and the machine drifts, which alone would make +1" in row["reason"]
+        assert RECIPE in row["reason"]
+
+    @pytest.mark.parametrize("order", [{"base": [0, 3, 4, 7, 8], "new": [1, 2, 5, 6, 9]}, np.nan])
+    def test_turns_and_an_unknown_order_are_no_blocks(
+        self, compare_values: Compare, order: object
+    ) -> None:
+        row = compare_values(values(5), values(5, start=5, effect=0.2), order=order)
+        assert row["verdict"] == "regression"
+
+    def test_rounds_cancel_a_drift(self, compare_values: Compare) -> None:
+        drift = 0.05 * np.arange(8)
+        base, new = (np.array(values(8, effect=effect)) * np.exp(drift) for effect in (0.0, 0.04))
+        new = new * np.exp(0.002 * NOISE[:8])
+        row = compare_values(
+            list(base), list(new), round=list(range(8)),
+            order={"base": list(range(0, 16, 2)), "new": list(range(1, 16, 2))},
+        )  # fmt: skip
+        assert row["verdict"] == "regression"
+        assert row["ratio"] == pytest.approx(np.exp(0.04), rel=0.01)
+        # As two samples the same runs show nothing.
+        assert stats.ttest_ind(np.log(new), np.log(base), equal_var=False).pvalue > 0.5
+
+
+class TestSweep:
+    @staticmethod
+    def points(count: int, **shape: float) -> dict[str, tuple[list[float], list[float]]]:
+        # Each point has its own noise, and each point's runs are in blocks.
+        random = np.random.default_rng(4)
+        found = {}
+        for place in range(count):
+            noise = random.normal(0.0, 0.01, 10)
+            trend = shape.get("drift", 0.0) * np.arange(10)
+            effect = np.where(np.arange(10) < 5, 0.0, shape.get("effect", 0.0))
+            logs = noise + trend + effect
+            found[f"groups={2**place}"] = (list(np.exp(logs[:5])), list(np.exp(logs[5:])))
+        return found
+
+    def test_four_quiet_rows_together_decide_what_one_cannot(
+        self, compare_points: ComparePoints
+    ) -> None:
+        for count, verdicts in ((3, {"inconclusive"}), (6, {"regression"})):
+            result = compare_points(self.points(count, effect=0.2), columns=blocked(5))
+            assert set(result.rows["verdict"]) == verdicts
+
+    def test_a_drift_that_all_rows_share_is_found_with_few_runs(
+        self, compare_points: ComparePoints
+    ) -> None:
+        result = compare_points(self.points(8, drift=0.02), columns=blocked(5))
+        for row in records(result.rows):
+            assert row["verdict"] == "inconclusive"
+            assert "the machine drifts" in row["reason"]
+
+    def test_a_small_change_that_a_hidden_drift_would_explain_is_not_decided(
+        self, compare_points: ComparePoints
+    ) -> None:
+        result = compare_points(self.points(4, effect=0.01, drift=0.003), columns=blocked(5))
+        significant = [row for row in records(result.rows) if row["q"] < 0.05]
+        assert significant
+        assert all("a drift that these runs cannot exclude" in r["reason"] for r in significant)
+
+
+class TestEstimate:
+    def test_one_row_is_the_slope_of_a_model_with_two_sides_and_a_trend(
+        self, make_block: MakeBlock
+    ) -> None:
+        base, new = np.array(values(6, drift=0.004)), np.array(values(7, start=6, drift=0.004))
+        block = make_block(base, new, order=(np.arange(6), np.arange(6, 13)))
+        found = find_drift([block], np.zeros(1, dtype=np.intp))
+        places = np.arange(13) / 12.0
+        design = np.column_stack((places, places < 0.5, places >= 0.5)).astype(float)
+        logs = np.concatenate((base, new))
+        (slope, *_), [residual], *_ = np.linalg.lstsq(design, logs, rcond=None)
+        reach = places[6:].mean() - places[:6].mean()
+        within = np.concatenate((places[:6] - places[:6].mean(), places[6:] - places[6:].mean()))
+        se = np.sqrt(residual / 10.0 / (within**2).sum())
+        assert found.bias[0] == pytest.approx(slope * reach)
+        assert found.se[0] == pytest.approx(se * reach, rel=1e-6)
+        assert found.df[0] == 10.0
+
+    def test_times_count_only_by_their_order(self, make_block: MakeBlock) -> None:
+        base, new = values(6), values(6, start=6)
+        plain = make_block(base, new, order=(np.arange(6), np.arange(6, 12)))
+        late = make_block(base, new, order=(np.arange(6) ** 3.0, np.arange(6, 12) * 1e9))
+        found = [find_drift([block], np.zeros(1, dtype=np.intp)).bias[0] for block in (plain, late)]
+        assert found[0] == found[1]
+
+    def test_a_false_drift_is_found_at_its_level(self, make_block: MakeBlock) -> None:
+        random = np.random.default_rng(9)
+        block = make_block(
+            *random.normal(0.0, 0.02, (2, 4000, 6)), order=(np.arange(6), np.arange(6, 12))
+        )
+        alone = find_drift([block], np.arange(4000))
+        assert alone.is_drifting.mean() == pytest.approx(0.05, abs=0.012)
+        assert not alone.is_pooled.any()
+        sweeps = find_drift([block], np.repeat(np.arange(400), 10))
+        assert sweeps.is_drifting[::10].mean() == pytest.approx(0.05, abs=0.035)
+        assert sweeps.is_pooled.all()

@@ -1,0 +1,308 @@
+"""schedperf.compare_tables, and ``schedperf compare`` on tables: only numbers, nothing else."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.cli import main
+from schedperf.compare import CompareOptions
+from schedperf.compare_tables import compare_tables
+from schedperf.model import Comparison
+from schedperf.sections import all_sections
+from schedperf.tables import open_table
+
+HEADER = "workload,point,metric,unit,better,value"
+TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
+
+Write = Callable[..., Path]
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a table: ``write("a.csv", "workload,…", "hackbench,…")``."""
+
+    def write(name: str, *lines: str) -> Path:
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return path
+
+    return write
+
+
+def runs(values: Sequence[float], point: str = "groups=1", side: str | None = None) -> list[str]:
+    start = "" if side is None else f"{side},"
+    return [f"{start}hackbench,{point},time,s,lower,{value:.4f}" for value in values]
+
+
+def slower(factor: float = 1.3) -> tuple[float, ...]:
+    return tuple(factor * time for time in TIMES)
+
+
+@pytest.fixture
+def base(write: Write) -> Path:
+    """Write base.csv."""
+    return write("base.csv", HEADER, *runs(TIMES))
+
+
+@pytest.fixture
+def new(write: Write) -> Path:
+    """Write new.csv, which is 30 % slower."""
+    return write("new.csv", HEADER, *runs(slower()))
+
+
+def compared(*paths: Path, base: str | None = None, **options: Any) -> Comparison:
+    return compare_tables(
+        [open_table(path) for path in paths], CompareOptions(**options), base=base
+    )
+
+
+class TestRecord:
+    def test_the_numbers_are_judged_as_those_of_bundles_are(self, base: Path, new: Path) -> None:
+        found = compared(base, new)
+        assert (found.overall.verdict, found.overall.exit_status) == ("regression", 1)
+        [row] = found.rows
+        assert (row.side, row.verdict, row.n_base, row.n_new) == ("new", "regression", 5, 5)
+        assert row.ratio == pytest.approx(1.3, rel=0.001)
+        assert [run.value for run in row.values_base] == list(TIMES)
+        assert [(run.run, run.boot, run.order, run.round) for run in row.values_new] == [
+            (number, None, None, None) for number in range(5)
+        ]
+
+    def test_nothing_is_known_of_the_machines(self, base: Path, new: Path) -> None:
+        found = compared(base, new)
+        assert found.comparability.comparable
+        [difference] = found.comparability.differences
+        assert (difference.severity, difference.side) == ("noted", "new")
+        assert "says nothing of its machine" in difference.reason
+        for side, path in zip(found.sides, (base, new), strict=True):
+            assert (side.label, side.path, side.host) == (path.stem, str(path), {})
+            assert (side.boots, side.runs_clean, side.runs_failed) == (None, 5, 0)
+
+    def test_every_section_is_absent_and_says_why(self, base: Path, new: Path) -> None:
+        found = compared(base, new)
+        assert set(found.sections) == set(all_sections())
+        assert {(section.status, section.reason) for section in found.sections.values()} == {
+            ("absent", "a table of numbers has no captures")
+        }
+        assert found.findings == ()
+
+    def test_equal_files_are_the_same_data(self, base: Path, write: Write, new: Path) -> None:
+        copy = write("copy.csv", *base.read_text().splitlines())
+        found = compared(base, copy, new)
+        assert [(row.side, row.verdict, row.method == "same data") for row in found.rows] == [
+            ("new", "no-change", True),
+            ("new2", "regression", False),
+        ]
+
+    def test_one_run_that_is_the_same_file_is_no_change(self, write: Write) -> None:
+        path = write("one.csv", HEADER, *runs((0.6,)))
+        found = compared(path, path)
+        assert found.overall.verdict == "no-change"
+        assert found.overall.reason == "time at groups=1: same data"
+
+    def test_equal_numbers_of_two_sides_of_one_file_are_two_measurements(
+        self, write: Write
+    ) -> None:
+        path = write("all.csv", f"side,{HEADER}", *runs((0.6,), side="A"), *runs((0.6,), side="B"))
+        [row] = compared(path).rows
+        assert (row.verdict, row.method) != ("no-change", "same data")
+
+    def test_the_margin_can_be_chosen(self, base: Path, write: Write) -> None:
+        near = write("near.csv", HEADER, *runs((*TIMES, 0.601)))
+        assert compared(base, near).overall.verdict == "no-change"
+        assert compared(base, near, margin=0.001).overall.verdict == "inconclusive"
+
+    def test_points_make_a_sweep(self, write: Write) -> None:
+        points = [line for groups in (1, 4) for line in runs(TIMES, f"groups={groups}")]
+        worse = [line for groups in (1, 4) for line in runs(slower(), f"groups={groups}")]
+        found = compared(write("a.csv", HEADER, *points), write("b.csv", HEADER, *worse))
+        [sweep] = found.sweeps
+        assert sweep.points == ("groups=1", "groups=4")
+        assert sweep.geomean_ratio == pytest.approx(1.3, rel=0.001)
+        assert [side.runs_clean for side in found.sides] == [10, 10]
+        assert found.families[0].verdicts == {"regression": 2}
+
+    def test_metrics_of_one_run_are_not_more_runs(self, write: Write) -> None:
+        latency = [line.replace("time", "latency") for line in runs(TIMES)]
+        path = write("a.csv", HEADER, *runs(TIMES), *latency)
+        assert compared(path, path).sides[0].runs_clean == 5
+
+    def test_boots_rounds_and_orders_reach_the_statistics(self, write: Write) -> None:
+        header = f"side,round,order,boot,{HEADER}"
+        lines = [
+            f"{side},{place},{2 * place + index},0,hackbench,,time,s,lower,{factor * time:.4f}"
+            for place, time in enumerate(TIMES)
+            for index, (side, factor) in enumerate((("A", 1.0), ("B", 1.3)))
+        ]
+        found = compared(write("all.csv", header, *lines))
+        [row] = found.rows
+        assert row.replication == "rounds"
+        assert [(run.boot, run.order, run.round) for run in row.values_new[:2]] == [
+            (0, 1, 0),
+            (0, 3, 1),
+        ]
+        assert [side.boots for side in found.sides] == [1, 1]
+        assert [(one.code, one.numbers["side"]) for one in found.caveats] == [
+            ("one-boot", "base"),
+            ("one-boot", "new"),
+        ]
+
+    def test_runs_that_failed_are_counted(self, base: Path, write: Write) -> None:
+        failed = [f"{line.rpartition(',')[0]},,failed" for line in runs(TIMES[:2])]
+        lines = [f"{line},ok" for line in runs(slower())]
+        found = compared(base, write("new.csv", f"{HEADER},status", *lines, *failed))
+        assert found.sides[1].runs_failed == 2
+        assert [one.text for one in found.caveats] == ["2 of 7 runs of new failed and are left out"]
+        assert {row.metric: row.n_new for row in found.rows}["time"] == 5
+
+    def test_a_table_without_a_primary_row_decides_nothing(self, write: Write) -> None:
+        lines = [f"{line},diagnostic" for line in runs(TIMES)]
+        sides = [
+            write(name, f"{HEADER},family", *lines[:n]) for name, n in (("a.csv", 5), ("b.csv", 4))
+        ]
+        overall = compared(*sides).overall
+        assert (overall.verdict, overall.exit_status) == ("inconclusive", 0)
+        assert overall.reason == "no result can decide: no row of the tables is primary"
+
+
+class TestSummaries:
+    HEADER = "side,workload,metric,unit,better,mean,cv,n,claimed"
+
+    def test_of_known_n_are_judged(self, write: Write) -> None:
+        lines = ["A,t,time,s,lower,45.5,0.4%,10,", "B,t,time,s,lower,41.4,0.4%,10,-9%"]
+        found = compared(write("all.csv", self.HEADER, *lines))
+        [row] = found.rows
+        assert (row.verdict, row.n_base, row.values_base, row.caveats) == (
+            "improvement",
+            10,
+            (),
+            (),
+        )
+        assert [side.runs_clean for side in found.sides] == [10, 10]
+
+    def test_of_unknown_n_are_inconclusive_and_say_how_many_runs_it_takes(
+        self, write: Write
+    ) -> None:
+        lines = ["A,t,time,s,lower,45.5,0.4%,,", "B,t,time,s,lower,41.4,0.4%,,"]
+        found = compared(write("all.csv", self.HEADER, *lines))
+        [row] = found.rows
+        assert (row.verdict, row.n_base) == ("inconclusive", None)
+        assert row.more_runs is not None
+        assert f"{row.more_runs} runs a side would settle it" in row.reason
+        assert [side.runs_clean for side in found.sides] == [None, None]
+
+    def test_a_claim_that_its_numbers_contradict_is_told(self, write: Write) -> None:
+        lines = ["A,t,time,s,lower,45.51,,,", "B,t,time,s,lower,41.41,,,~-8%"]
+        [row] = compared(write("all.csv", self.HEADER, *lines)).rows
+        assert [one.text for one in row.caveats if one.code == "claim"] == [
+            "the source claims ~-8%, its own numbers give -9.0 %"
+        ]
+
+
+@pytest.fixture
+def folder(base: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go to a folder with base.csv, tip.csv and all.csv of one and two named sides, and bad.csv."""
+    write("tip.csv", f"side,{HEADER}", *runs(TIMES, side="tip"))
+    write("all.csv", f"side,{HEADER}", *runs(TIMES, side="A"), *runs(TIMES, side="B"))
+    write("bad.csv", HEADER.replace("workload", "wrkload"), *runs(TIMES))
+    monkeypatch.chdir(base.parent)
+
+
+class TestCommand:
+    def test_two_tables(self, base: Path, new: Path, capsys: Capture) -> None:
+        assert main(["compare", str(base), str(new)]) == 1
+        printed = capsys.readouterr().out
+        assert "time at groups=1 is 30.0 % slower" in printed
+        assert "machine" in printed
+        assert "None" not in printed
+
+    def test_means_of_unknown_n_are_drawn_everywhere(
+        self, write: Write, tmp_path: Path, capsys: Capture
+    ) -> None:
+        lines = ["A,t,time,s,lower,45.51,,,", "B,t,time,s,lower,41.41,0.4%,,~-8%"]
+        path = str(write("all.csv", TestSummaries.HEADER, *lines))
+        page = tmp_path / "page.html"
+        assert main(["compare", path, "--strict", "--html", str(page)]) == 3
+        printed = capsys.readouterr().out
+        assert "the source claims ~-8%" in printed
+        assert "the source claims ~-8%" in page.read_text()
+        assert "None" not in printed
+
+    def test_one_table_with_a_chosen_base(self, write: Write, capsys: Capture) -> None:
+        sides = {"tip": TIMES, "patch 1": slower(), "patch 2": slower(1.1)}
+        lines = [line for side, values in sides.items() for line in runs(values, side=side)]
+        path = str(write("all.csv", f"side,{HEADER}", *lines))
+        for options, labels in (
+            ([], ["tip", "patch 1", "patch 2"]),
+            (["--base", "patch 1"], ["patch 1", "tip", "patch 2"]),
+        ):
+            main(["compare", path, "--json", "-", *options])
+            record = json.loads(capsys.readouterr().out)
+            assert [side["label"] for side in record["sides"]] == labels
+            assert [side["name"] for side in record["sides"]] == ["base", "new", "new2"]
+            assert len({side["digest"] for side in record["sides"]}) == 3
+        assert record["overall"]["verdict"] == "improvement"
+
+    def test_text_of_strangers_stays_text(
+        self, write: Write, tmp_path: Path, capsys: Capture
+    ) -> None:
+        evil = "=HYPERLINK(1)<script>alert(1)</script>\u202e\x1b[31m"
+        lines = [line.replace("time", evil) for line in runs(TIMES)]
+        page = tmp_path / "page.html"
+        sides = [
+            str(write(name, HEADER, *lines[:count])) for name, count in (("a.csv", 5), ("b.csv", 4))
+        ]
+        main(["compare", *sides, "--html", str(page)])
+        for text in (capsys.readouterr().out, page.read_text()):
+            assert "=HYPERLINK(1)" in text
+            assert "\x1b[31m" not in text
+            assert "\u202e" not in text
+        assert "<script>alert" not in page.read_text()
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["base.csv"], "base.csv: holds one side; name a second table, or add a column side"),
+            (["tip.csv"], "tip.csv: holds only the side tip; name a second table"),
+            (["base.csv", "x.tar"], "x.tar: is a bundle and "),
+            (["x.tar", "base.csv"], "x.tar: is a bundle and "),
+            (["base.csv", "all.csv"], "all.csv: holds 2 sides (A, B); compare it alone"),
+            (["all.csv", "--base", "C"], "all.csv: holds no side C; there is A, B"),
+            (["base.csv", "base.csv", "--base", "A"], "--base names a side of one table"),
+            (["x.tar", "y.tar", "--base", "A"], "--base names a side of one table"),
+            (["all.csv", "--allow", "cpu.smt"], "--allow names a field of host.json, which"),
+            (["absent.csv", "base.csv"], "absent.csv: cannot be read: no such file"),
+            (["bad.csv", "base.csv"], "bad.csv:1: the column 'wrkload' is not known; it may be"),
+        ],
+    )
+    @pytest.mark.usefixtures("folder")
+    def test_wrong_use_is_one_line_and_status_2(
+        self, arguments: list[str], message: str, capsys: Capture
+    ) -> None:
+        assert main(["compare", *arguments]) == 2
+        captured = capsys.readouterr()
+        assert message in captured.err
+        assert captured.err.count("\n") == 1
+        assert captured.out == ""
+
+    def test_names_of_strangers_stay_one_short_line(self, write: Write, capsys: Capture) -> None:
+        sides = [f"\x1b[31m\u202e{number}" + 500 * "x" for number in range(3)]
+        lines = [line for side in sides for line in runs(TIMES, side=side)]
+        assert (
+            main(["compare", str(write("all.csv", f"side,{HEADER}", *lines)), "--base", "y"]) == 2
+        )
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert len(said) < 500
+        assert "\x1b" not in said
+        assert "\u202e" not in said
+
+    def test_a_table_is_never_overwritten(self, base: Path, new: Path, capsys: Capture) -> None:
+        before = base.read_bytes()
+        assert main(["compare", str(base), str(new), "--json", str(base)]) == 2
+        assert "is one of the inputs" in capsys.readouterr().err
+        assert base.read_bytes() == before

@@ -1,0 +1,170 @@
+"""When the runs of a growing side are enough, and what looking at them costs."""
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from schedperf._records import Sequential, parse_manifest, parse_run
+from schedperf.errors import BundleError
+from schedperf.model import Row
+from schedperf.sequential import (
+    NOMINAL_LEVELS,
+    decide_look,
+    equality_level,
+    nominal_level,
+    warn_of_blocks,
+)
+from schedperf.verdicts import FEWEST_IN_BLOCKS
+from schedperf_collectors._plan import FIRST_LOOK, MAX_RUNS, MOST_BUDGETED
+
+PLAN = {"against": "0" * 64, "first": 3, "max_runs": 30, "looks": [3, 4, 7], "stopped": "decided"}
+
+
+def make_row(verdict: str, **values: Any) -> Row:
+    """Make a row of which only that counts."""
+    plain = {field.name: None for field in dataclasses.fields(Row)}
+    return Row(
+        **{
+            **plain,
+            "verdict": verdict,
+            "family": "primary",
+            "workload": "./bench",
+            "metric": "rate",
+            "point": "",
+            "n_base": 10,
+            "n_new": 3,
+            "reason": "worse: -30 %",
+            **values,
+        }
+    )
+
+
+def test_levels_fall_with_the_budget_and_cover_every_budget_that_can_be_recorded() -> None:
+    levels = [nominal_level(runs) for runs in range(FIRST_LOOK, MOST_BUDGETED + 1)]
+    assert levels == sorted(levels, reverse=True)
+    assert all(0.0 < level < 0.05 for level in levels)
+    assert nominal_level(MAX_RUNS) == dict(NOMINAL_LEVELS)[MAX_RUNS]
+    assert nominal_level(26) == nominal_level(30)
+    assert 0.0 < equality_level(3) < 0.05
+    with pytest.raises(ValueError, match="levels are known up to 100"):
+        nominal_level(MOST_BUDGETED + 1)
+
+
+@pytest.mark.parametrize("n_base", [5, 10, 40])
+def test_all_looks_together_are_wrong_five_times_in_a_hundred(n_base: int) -> None:
+    budget, trials = 12, 4000
+    generator = np.random.default_rng(11)
+    base = generator.normal(size=(trials, n_base))
+    new = generator.normal(size=(trials, budget))
+    smallest = np.min(
+        [
+            stats.ttest_ind(base, new[:, :look], axis=1, equal_var=False).pvalue
+            for look in range(3, budget + 1)
+        ],
+        axis=0,
+    )
+    allowed = 0.05 + 2.0 * np.sqrt(0.05 * 0.95 / trials)
+    # What is corrected for is there, and the correction is enough.
+    assert (smallest < 0.05).mean() > 2.0 * allowed
+    assert (smallest < nominal_level(budget)).mean() <= allowed
+
+
+def test_one_row_is_over_when_it_is_decided() -> None:
+    decision = decide_look([make_row("regression")])
+    assert decision.is_over
+    assert decision.text == "decided: rate: regression, worse: -30 %"
+    assert decide_look([make_row("no-change", point="x=1")]).text.startswith(
+        "decided: rate at x=1: no-change"
+    )
+
+
+def test_a_sweep_is_over_when_every_primary_row_is_decided() -> None:
+    rows = [make_row("regression"), make_row("no-change"), make_row("improvement")]
+    diagnostic = make_row("inconclusive", family="diagnostic")
+    decision = decide_look([*rows, diagnostic])
+    assert decision.is_over
+    assert decision.text == "all 3 rows are decided: 1 regression, 1 improvement, 1 no-change"
+    still = decide_look([*rows, make_row("inconclusive", point="groups=4")])
+    assert not still.is_over
+    assert still.text == "open: rate at groups=4 (1 of 4 rows)"
+
+
+def test_a_line_names_three_open_rows_at_most() -> None:
+    rows = [make_row("inconclusive", point=f"groups={number}") for number in range(9)]
+    text = decide_look(rows).text
+    assert (
+        text
+        == "open: rate at groups=0, rate at groups=1, rate at groups=2 and 6 more (9 of 9 rows)"
+    )
+
+
+def test_what_can_never_be_decided_ends_it() -> None:
+    few = make_row("inconclusive", n_base=FEWEST_IN_BLOCKS - 1)
+    assert decide_look([few]).is_over
+    assert decide_look([few]).text == "can never be decided: rate (1 of 1 rows)"
+    assert decide_look([few, make_row("regression")]).is_over
+    assert not decide_look([few] * 4).is_over
+    # Points of two metrics are two sweeps, and neither shows enough.
+    assert decide_look([few, few, *[dataclasses.replace(few, metric="time")] * 2]).is_over
+    assert not decide_look([few, make_row("inconclusive")]).is_over
+    assert decide_look([make_row("invalid", n_base=0)]).is_over
+    assert decide_look([make_row("invalid")]).is_over
+    assert not decide_look([make_row("invalid", n_new=0)]).is_over
+    assert decide_look([]).text == "nothing can be decided: no primary metric on both sides"
+    assert decide_look([make_row("regression", family="secondary")]).is_over
+
+
+def test_few_runs_of_few_rows_are_warned_of_before_the_first_run() -> None:
+    assert warn_of_blocks(10, 30, 1) is None
+    assert warn_of_blocks(5, 30, 4) is None
+    assert str(warn_of_blocks(5, 30, 3)).startswith("base has 5 runs, and what was recorded one")
+    assert str(warn_of_blocks(10, 8, 1)).startswith("--max-runs is 8, and what was recorded one")
+
+
+def manifest_with(sequential: object) -> bytes:
+    manifest = {
+        "format": "schedperf-bundle",
+        "version": {"major": 1, "minor": 0},
+        "label": "new",
+        "complete": True,
+        **{name: [] for name in ("workload", "points", "treatment", "captures")},
+        "sequential": sequential,
+    }
+    return json.dumps(manifest).encode()
+
+
+def test_the_manifest_tells_of_the_looks() -> None:
+    assert parse_manifest(manifest_with(PLAN), "x").sequential == Sequential(
+        against="0" * 64, first=3, max_runs=30, looks=(3, 4, 7), stopped="decided"
+    )
+    assert parse_manifest(manifest_with(None), "x").sequential is None
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"max_runs": 10**9}, "at most 100"),
+        ({"max_runs": 2}, "from 1 to max_runs, which is 2"),
+        ({"first": 0}, "from 1 to max_runs"),
+        ({"first": "3"}, "an integer"),
+        ({"max_runs": True}, "an integer"),
+        ({"looks": [3, 3]}, "rising numbers from 1 to max_runs"),
+        ({"looks": [0]}, "rising numbers"),
+        ({"looks": [31]}, "rising numbers"),
+        ({"looks": [True]}, "a list of integers"),
+        ({"looks": 3}, "a list of integers"),
+        ({"against": 1}, "a string"),
+        ({"stopped": []}, "a string"),
+    ],
+)
+def test_looks_that_no_recorder_writes_are_refused(change: Any, complaint: str) -> None:
+    with pytest.raises(BundleError, match=f"x: sequential: .*{complaint}"):
+        parse_manifest(manifest_with({**PLAN, **change}), "x")
+    with pytest.raises(BundleError, match="sequential is 3; it must be an object"):
+        parse_manifest(manifest_with(3), "x")
+    with pytest.raises(BundleError, match="sequential"):
+        parse_run(b'{"sequential": 3}', "x: sequential")

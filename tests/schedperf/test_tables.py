@@ -1,0 +1,335 @@
+"""schedperf.tables: what a table may hold, and one clear line for everything else."""
+
+import codecs
+import hashlib
+import math
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from schedperf.errors import InputError
+from schedperf.tables import LARGEST_BYTES, MOST_ROWS, MOST_SIDES, is_table, open_table, read_table
+
+HEADER = "workload,point,metric,unit,better,value"
+ROW = "tbench,clients=8,throughput,MB/s,higher,2232.73"
+
+Write = Callable[..., Path]
+Put = Callable[[bytes], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a table of lines: ``write("workload,…", "tbench,…")``."""
+
+    def write(*lines: str, end: str = "\n") -> Path:
+        path = tmp_path / "a.csv"
+        path.write_bytes("".join(f"{line}{end}" for line in lines).encode())
+        return path
+
+    return write
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Put:
+    """Write bytes where a table should be."""
+
+    def put(content: bytes) -> Path:
+        path = tmp_path / "a.csv"
+        path.write_bytes(content)
+        return path
+
+    return put
+
+
+def problem(path: Path) -> str:
+    """Return the message without the folder of the test."""
+    with pytest.raises(InputError) as caught:
+        read_table(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.removeprefix(str(path.parent) + "/")
+
+
+def test_a_table_of_runs_has_one_row_a_line(write: Write) -> None:
+    runs = read_table(write("# tbench", "# of a friend", "", HEADER, ROW, "", ROW))
+    assert list(runs.columns) == [*HEADER.split(","), "status", "resolution"]
+    assert runs["value"].tolist() == [2232.73, 2232.73]
+    assert runs["point"].tolist() == ["clients=8"] * 2
+    assert runs["status"].tolist() == ["ok", "ok"]
+    assert runs["value"].dtype == np.float64
+
+
+def test_every_column_is_read(write: Write) -> None:
+    header = (
+        "note,side,workload,point,metric,unit,better,value,mean,cv,n,order,round,boot,run,"
+        "resolution,family,status,claimed,claimed_mean"
+    )
+    runs = read_table(
+        write(
+            header,
+            'why,A,t,"b=2, a=1",m,,HIGHER,1.5,,,,7,3,0,2.0,0.1,diagnostic,OK,-10.7%,1.5',
+            ",B,t,,m,s,lower,,2e3,1.75%,4,,,,,,,,,",
+            ",B,t,a=1,m,s,lower,,,,,,,,,,,timeout,,",
+        )
+    )
+    first, second, third = runs.astype(object).where(runs.notna(), None).to_dict("records")
+    assert first == {
+        "side": "A", "workload": "t", "point": "a=1,b=2", "metric": "m", "unit": "",
+        "better": "higher", "value": 1.5, "mean": None, "cv": None, "n": None, "order": 7.0,
+        "round": 3.0, "boot": 0.0, "run": 2.0, "resolution": 0.1, "family": "diagnostic",
+        "status": "ok", "claimed": "-10.7%", "claimed_mean": "1.5",
+    }  # fmt: skip
+    assert second["value"] is None
+    assert (second["mean"], second["cv"], second["n"]) == (2000.0, 0.0175, 4.0)
+    assert (second["family"], second["claimed"]) == ("primary", None)
+    assert (third["status"], third["value"]) == ("timeout", None)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_delimiters_and_line_ends_of_spreadsheets_are_understood(
+    write: Write, delimiter: str, end: str
+) -> None:
+    lines = [line.replace(",", delimiter) for line in (HEADER, ROW)]
+    runs = read_table(write("# 1,5; 2", *lines, end=end))
+    assert runs["value"].tolist() == [2232.73]
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding"),
+    [
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+    ],
+)
+def test_byte_order_marks_are_understood(put: Put, mark: bytes, encoding: str) -> None:
+    text = f"{HEADER}\n{ROW.replace('tbench', 'tbänch')}\n"
+    assert read_table(put(mark + text.encode(encoding)))["workload"].tolist() == ["tbänch"]
+
+
+def test_quoted_text_may_hold_the_delimiter_a_quote_and_a_line_end(write: Write) -> None:
+    row = '"hackbench ""a"", b\nc",,time,s,lower,0.5'
+    assert read_table(write(HEADER, row))["workload"].tolist() == ['hackbench "a", b\nc']
+
+
+@pytest.mark.parametrize(
+    ("text", "fraction"),
+    [
+        ("0.0175", 0.0175),
+        ("1.75%", 0.0175),
+        ("±1.75 %", 0.0175),
+        ("+/-1.75%", 0.0175),
+        ("150%", 1.5),
+        ("0", 0.0),
+        ("", None),
+    ],
+)
+def test_a_spread_is_a_fraction_or_a_percentage(
+    write: Write, text: str, fraction: float | None
+) -> None:
+    path = write("workload,metric,unit,better,mean,cv", f"t,m,s,lower,2.5,{text}")
+    [cv] = read_table(path)["cv"]
+    assert cv == pytest.approx(fraction) if fraction is not None else pd.isna(cv)
+
+
+def test_what_pandas_writes_is_read_back_unchanged(write: Write, tmp_path: Path) -> None:
+    header = "side,workload,point,metric,unit,better,value,round,boot,resolution,claimed"
+    first = read_table(write(header, 'A,t,"a=1,b=2",m,s,lower,0.1,3,,0.001,~-8%'))
+    again = tmp_path / "again.csv"
+    first.to_csv(again, index=False)
+    pd.testing.assert_frame_equal(read_table(again), first)
+
+
+def test_a_table_knows_its_sides_and_its_digest(write: Write) -> None:
+    path = write(f"side,{HEADER}", f"tip,{ROW}", f"new,{ROW}", f"tip,{ROW}")
+    table = open_table(path)
+    assert table.sides == ("tip", "new")
+    assert table.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert open_table(write(HEADER, ROW)).sides == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("a.csv", True), ("A.CSV", True), ("a.tsv", True), ("a.tar", False), ("csv", False)],
+)
+def test_a_table_is_told_by_its_name(name: str, expected: bool) -> None:  # noqa: FBT001
+    assert is_table(Path(name)) is expected
+
+
+BAD_HEADERS = {
+    "a misspelt column": (
+        f"{HEADER},resolutoin",
+        "a.csv:1: the column 'resolutoin' is not known; it may be resolution",
+    ),
+    "a column of nothing we know": (f"{HEADER},zebra", "the column 'zebra' is not known; known"),
+    "an empty column": (f"{HEADER},,", "the column '' is not known"),
+    "a column twice": (f"{HEADER},Value", "there are two columns value; remove one"),
+    "no direction": ("workload,metric,unit,value", "there is no column better; add it"),
+    "no number": ("workload,metric,unit,better", "there is no column value; add it, or mean"),
+    "prose": ("Dear list, the numbers are below.", "the column 'dear list' is not known"),
+    "a very long name": ("x" * 100_000, "…' is not known"),
+    "an escape": ("\x1b]0;pwned\x07", r"the column '\x1b]0;pwned\x07' is not known"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_HEADERS)
+def test_a_header_that_is_not_understood_is_refused(case: str, write: Write) -> None:
+    header, message = BAD_HEADERS[case]
+    found = problem(write(header, ROW))
+    assert message in found
+    assert found.startswith("a.csv:1: ")
+    assert len(found) < 300
+
+
+BAD_FIELDS = {
+    "a decimal comma": ("value", "12,5", "value: '12,5' is not a number; write it as 12.5"),
+    "text": ("value", "fast", "value: 'fast' is not a number"),
+    "nan": ("value", "nan", "value: 'nan' is not a number"),
+    "infinity": ("value", "inf", "value: 'inf' is not a number"),
+    "a number beyond floats": ("value", "1e999", "value: '1e999' is too large"),
+    "a formula": ("value", "=1+1", "value: '=1+1' is not a number"),
+    "a separator": ("value", "1_000", "value: '1_000' is not a number"),
+    "other digits": ("value", "\u0663", "is not a number"),
+    "hexadecimal": ("value", "0x10", "value: '0x10' is not a number"),
+    "an unknown direction": ("better", "up", "better: 'up' is not known; write higher or lower"),
+    "no direction": ("better", "", "better: '' is not known; write higher or lower"),
+    "no metric": ("metric", "", "metric: is empty; name it"),
+    "no workload": ("workload", " ", "workload: is empty; name it"),
+    "an unnamed parameter": ("point", "8", "point: '8' is no parameter; write it as clients=8"),
+    "no value": ("point", "a=", "point: 'a=' is no parameter"),
+    "a comma too many": ("point", "a=1,", "point: '' is no parameter"),
+    "a parameter twice": ("point", "a=1,a=2", "point: 'a' is there twice"),
+    "a family": ("family", "main", "family: 'main' is not known; write primary or secondary"),
+    "half a run": ("run", "1.5", "run: '1.5' is not a whole number from 0 on"),
+    "a run before the first": ("run", "-1", "run: '-1' is not a whole number from 0 on"),
+    "a round": ("round", "x", "round: 'x' is not a whole number"),
+    "a step of nothing": ("resolution", "0", "resolution: '0' is no step"),
+    "a claim": ("claimed", "much", "claimed: the claim 'much' is no change in percent"),
+    "a mean": ("claimed_mean", "1e5", "claimed_mean: the mean '1e5' is no number"),
+    "a novel": ("unit", "s" * 1001, "unit has 1001 characters, more than 1000"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FIELDS)
+def test_a_field_that_is_not_understood_is_refused_with_its_line(case: str, write: Write) -> None:
+    column, text, message = BAD_FIELDS[case]
+    columns = dict(zip(HEADER.split(","), ROW.split(","), strict=True)) | {column: text}
+    row = ",".join(f'"{field}"' for field in columns.values())
+    found = problem(write("# numbers", ",".join(columns), "", row))
+    assert found.startswith("a.csv:4: ")
+    assert message in found
+    assert len(found) < 300
+
+
+BAD_SUMMARIES = {
+    "a value and a mean": ("1,1,,", "has a value and a mean; a row is a run or a summary"),
+    "a spread of a run": ("1,,1%,", "has cv or n without a mean"),
+    "a count of a run": ("1,,,3", "has cv or n without a mean"),
+    "no number": (",,,", "has no number; write it, or failed in the column status"),
+    "a spread above 1": (",5,1.75,", "cv: '1.75' is a fraction, thus 175%; write 1.75%"),
+    "a negative spread": (",5,-1%,", "cv: '-1%' is no spread"),
+    "no spread": (",5,small,", "cv: 'small' is no spread; write it as 1.75% or 0.0175"),
+    "no run": (",5,1%,0", "n: is 0; leave it empty where it is not known"),
+    "half a run": (",5,1%,2.5", "n: '2.5' is not a whole number"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SUMMARIES)
+def test_a_row_is_a_run_or_a_summary(case: str, write: Write) -> None:
+    fields, message = BAD_SUMMARIES[case]
+    path = write("workload,metric,unit,better,value,mean,cv,n", f"t,m,s,lower,{fields}")
+    assert problem(path).startswith(f"a.csv:2: {message}")
+
+
+@pytest.mark.parametrize("other", [",6", "5,"])
+def test_a_summary_stands_alone_on_its_side(write: Write, other: str) -> None:
+    header = "side,workload,metric,unit,better,value,mean"
+    rows = ["A,t,m,s,lower,,5", "B,t,m,s,lower,,5", "", f"A,t,m,s,lower,{other}"]
+    assert problem(write(header, *rows)).startswith("a.csv:5: a mean stands for all runs")
+    assert len(read_table(write(header, *rows[:2]))) == 2
+
+
+BAD_FILES = {
+    "nothing": (b"", "a.csv:1: holds no table; the first line names the columns"),
+    "comments": (b"# a\n# b\n", "holds no table"),
+    "a header": (f"# a\n{HEADER}\n".encode(), "a.csv:2: names columns and no row follows"),
+    "a bundle": (b"boots/0/host.json\0\0", "a.csv:1: holds a NUL byte, which no table does"),
+    "a NUL byte further on": (f"{HEADER}\n{ROW}\n\0".encode(), "a.csv:3: holds a NUL byte"),
+    "Latin-1": (f"{HEADER}\ntb\xe4nch".encode("latin-1"), "a.csv:2: is no text in UTF-8"),
+    "half of UTF-16": (codecs.BOM_UTF16_LE + b"abc", "is no text in UTF-8"),
+    "a row that was cut off": (
+        f"{HEADER}\n{ROW}\ntbench,clients".encode(),
+        "a.csv:3: has 2 fields where the header has 6; quote text that holds a comma",
+    ),
+    "a row that is too long": (f"{HEADER}\n{ROW},5".encode(), "a.csv:2: has 7 fields where"),
+    "a quote that never ends": (f'{HEADER}\n{ROW}\n"tbench'.encode(), "a.csv:3: cannot be read"),
+    "text behind a quote": (f'{HEADER}\n"a"b,,m,s,lower,1'.encode(), "a.csv:2: cannot be read"),
+    "an enormous field": (f"{HEADER}\n{'x' * 200_000}".encode(), "a.csv:2: cannot be read"),
+    "a late comment": (f"{HEADER}\n#{ROW}".encode(), "a.csv:2: comments stand above the header"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_file_that_is_no_table_is_refused(case: str, put: Put) -> None:
+    content, message = BAD_FILES[case]
+    assert message in problem(put(content))
+
+
+def test_a_line_number_counts_the_lines_of_the_file(write: Write) -> None:
+    quoted = '"a\n\nb",,m,s,lower,1'
+    assert problem(write("#", HEADER, quoted, "", quoted, "x")).startswith("a.csv:10: has 1 field")
+
+
+def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+    assert "cannot be read: no such file" in problem(tmp_path / "absent.csv")
+    assert "cannot be read: is a directory; give a table" in problem(tmp_path)
+    os.mkfifo(tmp_path / "fifo.csv")
+    assert "is no regular file" in problem(tmp_path / "fifo.csv")
+    assert "cannot be read: file name too long" in problem(tmp_path / ("x" * 500))
+
+
+def test_an_enormous_file_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    with path.open("wb") as file:
+        file.truncate(LARGEST_BYTES + 1)
+    assert problem(path).startswith(f"a.csv: is larger than {LARGEST_BYTES} bytes; split it")
+
+
+def test_rows_without_end_are_refused(put: Put) -> None:
+    path = put(f"{HEADER}\n".encode() + f"{ROW}\n".encode() * (MOST_ROWS + 1))
+    assert f"there are more than {MOST_ROWS} rows; split the table" in problem(path)
+
+
+def test_sides_without_end_are_refused(write: Write) -> None:
+    rows = [f"side {number},{ROW}" for number in range(MOST_SIDES + 1)]
+    message = problem(write(f"side,{HEADER}", *rows))
+    assert message == f"a.csv: holds {MOST_SIDES + 1} sides, more than {MOST_SIDES}; split it"
+
+
+def test_damage_never_ends_in_anything_but_a_table_or_one_line(put: Put) -> None:
+    chance = random.Random(5)  # noqa: S311 # damage, not a secret
+    whole = f'# a\n{HEADER},claimed\n{ROW},-1%\n"x ""y""","a=1,b=2",m,s,lower,1e3,\n'.encode()
+    outcomes = set()
+    for _ in range(2000):
+        damaged = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        del damaged[chance.randint(0, 4 * len(damaged)) :]
+        try:
+            outcomes.add("empty" if read_table(put(bytes(damaged))).empty else "table")
+        except InputError as error:
+            outcomes.add("lines" if "\n" in str(error) else "one line")
+    assert outcomes == {"table", "one line"}
+
+
+def test_a_missing_resolution_is_the_last_digit_of_the_longest_number(write: Write) -> None:
+    header = "workload,metric,unit,better,value,resolution"
+    lines = ["a,t,s,lower,1.5,", "a,t,s,lower,1.25,", "a,t,s,lower,2,0.5", "a,n,count,lower,7,"]
+    runs = read_table(write(header, *lines))
+    assert runs["resolution"].tolist() == pytest.approx([0.01, 0.01, 0.5, math.nan], nan_ok=True)

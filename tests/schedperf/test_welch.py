@@ -1,0 +1,58 @@
+"""schedperf.welch: SciPy's numbers, a floor under the variance, and exact differences."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from schedperf.welch import estimate_welch, variance_of, welch_difference
+
+BASE = (0.612, 0.624, 0.603, 0.631, 0.605)
+SLOWER = (0.812, 0.834, 0.803, 0.841, 0.825)
+
+
+def test_difference_interval_and_p_equal_scipy() -> None:
+    found = welch_difference(BASE, SLOWER, confidence=0.9)
+    expected = stats.ttest_ind(SLOWER, BASE, equal_var=False)
+    interval = expected.confidence_interval(0.9)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
+    assert found.ci_low == pytest.approx(interval.low, rel=1e-9)
+    assert found.ci_high == pytest.approx(interval.high, rel=1e-9)
+    assert found.difference == pytest.approx(np.mean(SLOWER) - np.mean(BASE))
+
+
+def test_one_run_gives_a_difference_without_interval() -> None:
+    found = welch_difference([1.0], SLOWER)
+    assert found.difference == pytest.approx(np.mean(SLOWER) - 1.0)
+    assert (found.ci_low, found.ci_high, found.p) == (None, None, None)
+
+
+def test_nothing_gives_nothing() -> None:
+    assert welch_difference([], BASE).difference is None
+    assert welch_difference(BASE, []).difference is None
+
+
+def test_without_variance_the_difference_is_exact() -> None:
+    found = welch_difference([0.1] * 3, [0.3] * 4)
+    assert found.difference == found.ci_low == found.ci_high == 0.3 - 0.1
+    assert found.p is None
+
+
+def test_variance_on_one_side_is_enough() -> None:
+    found = welch_difference([0.1] * 3, [0.3, 0.4, 0.5])
+    assert found.p is not None
+    assert 0.0 < found.p < 0.1
+
+
+def test_the_variance_of_equal_values_is_exactly_zero() -> None:
+    assert variance_of(np.full(3, 0.1)) == 0.0
+    assert variance_of(np.array([7.0])) == 0.0
+    assert variance_of(np.array([1.0, 2.0, 4.0])) == pytest.approx(7.0 / 3.0)
+
+
+def test_a_floor_stands_in_for_the_variance_of_each_side() -> None:
+    values = np.full(4, 5.0)
+    estimate = estimate_welch(values, values, floors=(0.04, 0.12))
+    assert estimate is not None
+    assert estimate.se == pytest.approx(np.sqrt(0.04 / 4 + 0.12 / 4))
+    # Welch and Satterthwaite's, with shares of one and three quarters.
+    assert estimate.df == pytest.approx(3.0 / (0.25**2 + 0.75**2))
