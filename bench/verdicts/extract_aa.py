@@ -1,0 +1,59 @@
+"""Turn a recorded bundle into the small text table that stands in the project.
+
+Usage: ``python -m bench.verdicts.extract_aa BUNDLE CSV``
+"""
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from schedperf.bundle import Bundle, open_bundle
+from schedperf.runs import df_run_values
+from schedperf.sides import name_sides
+
+COLUMNS = ["order", "point", "metric", "unit", "better", "resolution", "value"]
+
+
+def provenance(bundle: Bundle) -> Iterator[str]:
+    """Say in lines of text what was measured where, when and under which load."""
+    host = bundle.boots[0].host
+
+    def known(group: str, *names: str) -> str:
+        part = host.get(group)
+        found = [part.get(name) for name in names] if isinstance(part, dict) else []
+        return ", ".join(str(item) for item in found if item is not None) or "unknown"
+
+    yield f"recorded {bundle.created} by schedperf {bundle.tool_version}, one boot, one side"
+    yield f"kernel {known('kernel', 'release', 'machine')}"
+    yield f"machine {known('cpu', 'model')}, CPUs {known('cpu', 'count_online')}"
+    yield f"system {known('system', 'distro')}, virtualisation {known('virtualisation', 'kind')}"
+    yield f"tools {known('tools', 'perf', 'hackbench', 'stress-ng')}"
+    yield f"load average at the start {known('state', 'loadavg')}"
+    yield f"command {' '.join(bundle.workload[0].split())}"
+
+
+def write_table(bundle: Bundle, path: Path) -> int:
+    """Write the primary numbers of every run, and return how many there are."""
+    table = df_run_values(name_sides([bundle])).table
+    counts = (table["family"] == "primary") & (table["status"] == "ok")
+    table = table[counts].sort_values("order", kind="stable")
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(f"# {line}\n" for line in provenance(bundle))
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for row in table[COLUMNS].itertuples(index=False):
+            *texts, resolution, value = row
+            writer.writerow([*texts, f"{resolution:.6g}", f"{value:.12g}"])
+    return len(table)
+
+
+def main() -> None:
+    """Read the bundle named first, write the table named second."""
+    source, destination = (Path(argument) for argument in sys.argv[1:3])
+    count = write_table(open_bundle(source), destination)
+    print(f"{destination}: {count} numbers")
+
+
+if __name__ == "__main__":
+    main()

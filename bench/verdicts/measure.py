@@ -1,0 +1,203 @@
+"""Run the tools over the trials of a cell and count how often each is right."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from bench.verdicts.cells import Cell
+from bench.verdicts.generate import Trials, df_trials, generate
+from bench.verdicts.rivals import RIVALS
+from schedperf.stats import compare_runs
+from schedperf.verdicts import MARGIN
+
+OURS = "schedperf"
+SEED = 20261121
+
+# Values of one call: the memory of a call grows with them, its speed per row does not.
+VALUES_A_CALL = 100_000
+
+DIRECTIONS = {"regression": 1, "improvement": -1}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rate:
+    """A share that was counted, or None where there was nothing to count.
+
+    :param error: one Monte-Carlo standard error; trials are what is independent, not rows
+    """
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answers:
+    """What one tool said of every row of many trials; shapes (trials, rows).
+
+    :param calls: +1 larger, -1 smaller, 0 not called changed
+    :param is_no_change: said to be the same within the margin; None of a tool that cannot say it
+    :param is_inconclusive: said to be undecided; None likewise
+    :param is_covered: 1 where the interval of the ratio holds the true one, NaN without an
+        interval; None of a tool without intervals
+    :param ms: CPU time for all rows
+    """
+
+    calls: NDArray[np.int8]
+    is_no_change: NDArray[np.bool_] | None
+    is_inconclusive: NDArray[np.bool_] | None
+    is_covered: NDArray[np.float64] | None
+    ms: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """How one tool did in one cell; None where a cell or a tool has no such rate.
+
+    :param row_alarms: rows that did not move and were called changed
+    :param family_alarms: trials with at least one such row
+    :param fdr: share of such rows among those called changed, mean over trials
+    :param power: rows that moved and were called changed in the right direction
+    :param sign_errors: rows that moved and were called changed in the wrong one
+    :param coverage: intervals that hold the true ratio
+    :param false_no_change: rows that moved by the margin or more and were called no-change
+    :param inconclusive: rows about which nothing was decided
+    :param no_interval: rows for which the tool gave no interval
+    :param ms_per_1000_rows: CPU time, measured in this run
+    """
+
+    tool: str
+    row_alarms: Rate | None
+    family_alarms: Rate | None
+    fdr: Rate | None
+    power: Rate | None
+    sign_errors: Rate | None
+    coverage: Rate | None
+    false_no_change: Rate | None
+    inconclusive: Rate | None
+    no_interval: Rate | None
+    ms_per_1000_rows: float
+
+
+def score_cell(cell: Cell) -> list[Score]:
+    """Simulate a cell and score every tool, ours first."""
+    rng = np.random.default_rng([SEED, crc32(cell.name.encode())])
+    runs = 2 * cell.recipe.rows * cell.recipe.n * cell.recipe.iterations
+    step = max(1, VALUES_A_CALL // runs)
+    parts: dict[str, list[Answers]] = {}
+    truth = np.zeros(cell.recipe.rows)
+    for start in range(0, cell.trials, step):
+        trials = generate(cell.recipe, min(step, cell.trials - start), rng)
+        truth = trials.truth
+        for tool, answers in answer(trials):
+            parts.setdefault(tool, []).append(answers)
+    return [score(tool, truth, _join(answers)) for tool, answers in parts.items()]
+
+
+def answer(trials: Trials) -> Iterator[tuple[str, Answers]]:
+    """Ask every tool about the same trials, ours first."""
+    yield OURS, _ask_ours(trials)
+    samples = trials.samples()
+    shape = (-1, trials.recipe.rows)
+    for tool, rule in RIVALS.items():
+        start = time.process_time()
+        calls = rule(samples)
+        ms = (time.process_time() - start) * 1e3
+        is_covered = _welch_covers(trials).reshape(shape) if tool == "Welch" else None
+        yield (
+            tool,
+            Answers(
+                calls=calls.reshape(shape),
+                is_no_change=None,
+                is_inconclusive=None,
+                is_covered=is_covered,
+                ms=ms,
+            ),
+        )
+
+
+def _ask_ours(trials: Trials) -> Answers:
+    table = df_trials(trials)
+    start = time.process_time()
+    rows = compare_runs(table, base="base").rows
+    ms = (time.process_time() - start) * 1e3
+    place = rows["point"].str.removeprefix("row=").astype(int).to_numpy()
+    trial = rows["comparison"].astype(int).to_numpy()
+    shape = (trials.times.shape[1], trials.recipe.rows)
+    order = np.argsort(trial * shape[1] + place)
+    verdict = rows["verdict"].to_numpy()[order].reshape(shape)
+    low, high = (rows[name].astype(float).to_numpy()[order] for name in ("ci_low", "ci_high"))
+    ratio = np.tile(np.exp(trials.truth), shape[0])
+    is_covered = np.where(np.isnan(low), np.nan, (low <= ratio) & (ratio <= high))
+    calls = np.zeros(shape, dtype=np.int8)
+    for name, direction in DIRECTIONS.items():
+        calls[verdict == name] = direction
+    return Answers(
+        calls=calls,
+        is_no_change=verdict == "no-change",
+        is_inconclusive=verdict == "inconclusive",
+        is_covered=is_covered.reshape(shape),
+        ms=ms,
+    )
+
+
+def _welch_covers(trials: Trials) -> NDArray[np.float64]:
+    samples = trials.samples()
+    found = stats.ttest_ind(np.log(samples.new), np.log(samples.base), axis=1, equal_var=False)
+    interval = found.confidence_interval()
+    truth = np.tile(trials.truth, trials.times.shape[1])
+    return ((interval.low <= truth) & (truth <= interval.high)).astype(np.float64)
+
+
+def _join(parts: list[Answers]) -> Answers:
+    def joined(name: str) -> NDArray[np.float64] | None:
+        arrays = [getattr(part, name) for part in parts]
+        return None if arrays[0] is None else np.concatenate(arrays)
+
+    names = ("calls", "is_no_change", "is_inconclusive", "is_covered")
+    return Answers(**{name: joined(name) for name in names}, ms=sum(part.ms for part in parts))  # type: ignore[arg-type] # a name has the type of its parts
+
+
+def rate(hits: NDArray[np.float64] | NDArray[np.bool_]) -> Rate | None:
+    """Return the share of hits, NaN left out; shape (trials, rows) or (trials,).
+
+    The standard error is that of the mean over trials. Where no trial differs from the others
+    it would be 0, so it is never below that of one more trial with the other answer.
+    """
+    counts = np.asarray(hits, dtype=np.float64)
+    if counts.ndim == 1:
+        counts = counts[:, None]
+    if counts.size == 0 or np.isnan(counts).all():
+        return None
+    per_trial = np.nanmean(counts[~np.isnan(counts).all(axis=1)], axis=1)
+    trials = len(per_trial)
+    error = float(np.std(per_trial) / np.sqrt(trials))
+    return Rate(value=float(np.nanmean(counts)), error=max(error, 1 / (trials * counts.shape[1])))
+
+
+def score(tool: str, truth: NDArray[np.float64], answers: Answers) -> Score:
+    """Compare the answers with the truth: logarithms of the true ratios, shape (rows,)."""
+    still, moved = truth == 0, truth != 0
+    called = answers.calls != 0
+    is_right = answers.calls == np.sign(truth)
+    false = called & still
+    # A change of exactly the margin counts as one that must not be called no-change.
+    is_large = np.abs(np.expm1(truth)) >= MARGIN * (1 - 1e-9)
+    covered, same, open_ = answers.is_covered, answers.is_no_change, answers.is_inconclusive
+    return Score(
+        tool=tool,
+        row_alarms=rate(called[:, still]),
+        family_alarms=rate(false.any(axis=1)) if still.any() else None,
+        fdr=rate(false.sum(axis=1) / np.maximum(called.sum(axis=1), 1)),
+        power=rate(is_right[:, moved]),
+        sign_errors=rate(called[:, moved] & ~is_right[:, moved]),
+        coverage=None if covered is None else rate(covered),
+        false_no_change=None if same is None else rate(same[:, is_large]),
+        inconclusive=None if open_ is None else rate(open_),
+        no_interval=None if covered is None else rate(np.isnan(covered)),
+        ms_per_1000_rows=answers.ms / answers.calls.size * 1e3,
+    )

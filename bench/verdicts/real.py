@@ -1,0 +1,241 @@
+"""Real runs of one unchanged kernel: what is called a change there is a false alarm.
+
+Three nulls are drawn from a recording. Shuffled labels are what the theory of
+all tests assumes. Odd and even runs are an interleaved recording, neighbouring
+blocks one side after the other, both with the noise that wanders with time. Then
+changes are injected into the odd runs: a shift, another share of slow runs, and a
+larger spread.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bench.verdicts.measure import DIRECTIONS, OURS, SEED, Rate, rate
+from bench.verdicts.rivals import RIVALS, Samples
+from schedperf.benchmarks import BadLine, all_parsers
+from schedperf.errors import InputError
+from schedperf.stats import compare_runs
+
+Floats = NDArray[np.float64]
+Draw = Literal["shuffled", "odd/even", "blocks"]
+Change = Literal["shift", "slow mode", "spread"]
+
+RUNS = (5, 10, 20)
+SHUFFLES = 300
+SHIFTS = (0.05, 0.10, 0.20)
+# Slow runs are slower by this factor; so many of base and of new are slow.
+SLOW_FACTOR = 3.0
+SLOW_SHARES = (0.1, 0.7)
+# The distance of each run of new from the median grows by this factor.
+SPREAD_FACTOR = 3.0
+# The warnings that must say what was injected.
+FLAGS = ("modes", "spread")
+
+# A line between two runs of a text file, as written by the script that ran the programs.
+RUN_LINE = re.compile(r"^### run \d+.*$", re.MULTILINE)
+# A program that ran in some rounds only gives no rounds to compare.
+FEWEST_RUNS = 2 * max(RUNS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recording:
+    """What was recorded: one row a metric, one column a round, in the order of time.
+
+    :param numbers: shape (metrics, rounds)
+    :param is_higher_better: shape (metrics,)
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+    numbers: Floats
+    is_higher_better: NDArray[np.bool_]
+
+
+def read_csv(path: Path) -> Recording:
+    """Read the table that ``record-aa`` writes."""
+    table = pd.read_csv(path, comment="#")
+    table["name"] = table["point"] + " " + table["metric"]
+    series = {str(name): rows["value"].tolist() for name, rows in table.groupby("name", sort=False)}
+    better = dict(zip(table["name"], table["better"] == "higher", strict=True))
+    return _recording(path.name, series, better)
+
+
+def read_texts(folder: Path) -> Recording:
+    """Read files of captured text, one file a program, with a line ``### run N`` before each run.
+
+    The project's parsers read it; primary metrics count, averaged within a run.
+    """
+    series: dict[str, list[float]] = {}
+    better: dict[str, bool] = {}
+    for path in sorted(folder.glob("*.txt")):
+        for text in RUN_LINE.split(path.read_text(encoding="utf-8"))[1:]:
+            for metric, (value, is_higher_better) in _numbers(text, path.name).items():
+                name = f"{path.stem} {metric}"
+                series.setdefault(name, []).append(value)
+                better[name] = is_higher_better
+    return _recording(str(folder.name), series, better)
+
+
+def _numbers(text: str, label: str) -> dict[str, tuple[float, bool]]:
+    found: dict[str, list[float]] = {}
+    better: dict[str, bool] = {}
+    for parser in all_parsers().values():
+        for item in parser.parse(text.splitlines(), label) if parser.claims(text) else ():
+            if not isinstance(item, BadLine) and item.metric.family == "primary":
+                found.setdefault(item.metric.name, []).append(item.value)
+                better[item.metric.name] = item.metric.better == "higher"
+    return {name: (fmean(values), better[name]) for name, values in found.items()}
+
+
+def _recording(
+    name: str, series: Mapping[str, Sequence[float]], better: Mapping[str, bool]
+) -> Recording:
+    long = {key: values for key, values in series.items() if len(values) >= FEWEST_RUNS}
+    if not long:
+        raise InputError(f"{name}: no program has {FEWEST_RUNS} runs with a number; record more")
+    rounds = min(len(values) for values in long.values())
+    return Recording(
+        name=name,
+        metrics=tuple(long),
+        numbers=np.array([values[:rounds] for values in long.values()]),
+        is_higher_better=np.array([better[key] for key in long]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Windows:
+    """Parts of a recording, dealt out to two sides; shapes (windows, metrics, runs).
+
+    :param places: round in the recording of base and new, shape (2, windows, runs)
+    """
+
+    base: Floats
+    new: Floats
+    places: NDArray[np.int64]
+
+
+def draw(recording: Recording, how: Draw, n: int, rng: np.random.Generator) -> Windows:
+    """Take parts of 2 n rounds and deal them out; all metrics of a round go to one side."""
+    rounds = recording.numbers.shape[1]
+    if how == "shuffled":
+        taken = np.stack([rng.choice(rounds, 2 * n, replace=False) for _ in range(SHUFFLES)])
+    else:
+        taken = np.arange(rounds - 2 * n + 1)[:, None] + np.arange(2 * n)
+    split = (
+        (slice(0, None, 2), slice(1, None, 2)) if how == "odd/even" else (slice(n), slice(n, None))
+    )
+    base, new = (taken[:, part] for part in split)
+    values = np.moveaxis(recording.numbers[:, np.stack([base, new])], 0, 2)
+    return Windows(base=values[0], new=values[1], places=np.stack([base, new]))
+
+
+def inject(windows: Windows, change: Change, shift: float, rng: np.random.Generator) -> Windows:
+    """Change the runs of new (and, for slow modes, of base) in a known way."""
+    base, new = windows.base, windows.new
+    if change == "shift":
+        return replace(windows, new=new * (1 + shift))
+    if change == "slow mode":
+        slow = [rng.random(new.shape) < share for share in SLOW_SHARES]
+        return replace(
+            windows,
+            base=np.where(slow[0], base * SLOW_FACTOR, base),
+            new=np.where(slow[1], new * SLOW_FACTOR, new),
+        )
+    middle = np.median(new, axis=2, keepdims=True)
+    return replace(windows, new=middle * (new / middle) ** SPREAD_FACTOR)
+
+
+def df_windows(recording: Recording, windows: Windows, how: Draw) -> pd.DataFrame:
+    """Lay windows out as ``compare_runs`` reads them; a window is a comparison."""
+    values = np.stack([windows.base, windows.new])
+    side, window, metric, run = (grid.ravel() for grid in np.indices(values.shape))
+    better = np.where(recording.is_higher_better, "higher", "lower").astype(object)
+    table = {
+        "comparison": window,
+        "side": np.array(["base", "new"], dtype=object)[side],
+        "workload": np.array(recording.metrics, dtype=object)[metric],
+        "point": "",
+        "metric": "number",
+        "unit": "1",
+        "better": better[metric],
+        "value": values.ravel(),
+    }
+    if how != "shuffled":
+        places = np.broadcast_to(windows.places[:, :, None, :], values.shape)
+        table["order"] = (places * len(recording.metrics)).ravel() + metric
+    if how == "odd/even":
+        table["round"] = run
+    return pd.DataFrame(table)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RealScore:
+    """How often a tool called a row changed.
+
+    :param rows: share of rows
+    :param families: share of windows with one such row or more
+    :param sign_errors: share of rows called changed against the injected shift; None without one
+    :param flags: share of rows with a warning about modes, and about the spread; ours only
+    """
+
+    recording: str
+    case: str
+    tool: str
+    rows: Rate | None
+    families: Rate | None
+    sign_errors: Rate | None
+    flags: tuple[float, float] | None
+
+
+def score_recording(recording: Recording) -> Iterator[RealScore]:
+    """Score all tools on all nulls and on all injected changes."""
+    rng = np.random.default_rng(SEED)
+    draws: tuple[Draw, ...] = ("shuffled", "odd/even", "blocks")
+    for n, how in product(RUNS, draws):
+        windows = draw(recording, how, n, rng)
+        yield from _score(recording, windows, how, case=f"{how} n={n}")
+    for n, shift in product(RUNS, SHIFTS):
+        windows = inject(draw(recording, "odd/even", n, rng), "shift", shift, rng)
+        yield from _score(recording, windows, "odd/even", case=f"{shift:+.0%} n={n}", shift=shift)
+    changes: tuple[Change, ...] = ("slow mode", "spread")
+    for n, how, change in product(RUNS, draws[:2], changes):
+        windows = inject(draw(recording, how, n, rng), change, 0.0, rng)
+        yield from _score(recording, windows, how, case=f"{change}, {how} n={n}")
+
+
+def _score(
+    recording: Recording, windows: Windows, how: Draw, *, case: str, shift: float = 0.0
+) -> Iterator[RealScore]:
+    count, metrics, _ = windows.base.shape
+    rows = compare_runs(df_windows(recording, windows, how), base="base").rows
+    # A regression of a rate is a fall.
+    sign = np.where(rows["better"] == "higher", -1, 1)
+    ours = rows["verdict"].map(DIRECTIONS).fillna(0).to_numpy(dtype=np.int8) * sign
+    codes = rows["warnings"].map(lambda warnings: {warning.code for warning in warnings})
+    modes, spread = (float(codes.map(lambda found, c=code: c in found).mean()) for code in FLAGS)
+    samples = Samples(
+        base=windows.base.reshape(count * metrics, -1),
+        new=windows.new.reshape(count * metrics, -1),
+        is_higher_better=np.tile(recording.is_higher_better, count),
+    )
+    for tool in (OURS, *RIVALS):
+        calls = (ours if tool == OURS else RIVALS[tool](samples)).reshape(count, metrics)
+        called = calls != 0
+        yield RealScore(
+            recording=recording.name,
+            case=case,
+            tool=tool,
+            rows=rate(called),
+            families=rate(called.any(axis=1)),
+            sign_errors=rate(calls < 0) if shift else None,
+            flags=(modes, spread) if tool == OURS else None,
+        )
