@@ -74,8 +74,60 @@ class View:
     island: str = ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeadSide:
+    """One of what a page compares.
+
+    :param name: "base", "new": its letter is drawn beside its label
+    :param digest: of the file, ``created`` when it was recorded; "" where there is none
+    """
+
+    name: str
+    label: str
+    path: str
+    digest: str = ""
+    created: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """What stands above and below the sections.
+
+    :param title: of the browser's window
+    :param sides: base first
+    :param schema: of the data that the page shows
+    """
+
+    title: str
+    sides: tuple[HeadSide, ...]
+    tool_version: str
+    schema: str
+
+
 def render_page(comparison: Comparison, sections: Sequence[Described]) -> str:
-    """Return the whole page as HTML text, to be written as UTF-8."""
+    """Return the page of a whole comparison as HTML text, to be written as UTF-8."""
+    sides = tuple(
+        HeadSide(
+            name=side.name,
+            label=side.label,
+            path=side.path,
+            digest=side.digest,
+            created=side.created or "",
+        )
+        for side in comparison.sides
+    )
+    against = f"{', '.join(side.label for side in sides[1:])}, against {sides[0].label}"
+    head = Head(
+        title=f"{comparison.overall.verdict}: {against}",
+        sides=sides,
+        tool_version=comparison.tool_version,
+        schema=comparison.schema,
+    )
+    return render_sections(head, sections)
+
+
+def render_sections(head: Head, sections: Sequence[Described]) -> str:
+    """Return a page of any sections as HTML text, to be written as UTF-8."""
     anchors = _Anchors(sections)
     views = [(section, _view_blocks(section, anchors)) for section in sections]
     has_figures = any(view.kind == "figure" for _, shown in views for view in shown)
@@ -87,7 +139,7 @@ def render_page(comparison: Comparison, sections: Sequence[Described]) -> str:
         _environment()
         .get_template("report.html.j2")
         .render(
-            comparison=comparison,
+            head=head,
             sections=views,
             policy=_policy(hashes),
             style=Markup(_read_template("report.css")),  # noqa: S704 # our own file

@@ -57,8 +57,12 @@ DEEPEST_INDENT = 8
 LONGEST_UNCUT_WORD = 24
 NARROWEST_TEXT = 12
 
-# Two halves narrower than this are drawn one below the other.
-NARROWEST_HALF = 34
+# What stands between a name and its mark in a drawing, and the letters that a name keeps at least.
+MARK = "  <- "
+FEWEST_LETTERS = 12
+
+# A column of a drawing narrower than this cuts usual names, so it goes below the others.
+NARROWEST_COLUMN = 34
 
 
 def draw_block(block: Block, width: int) -> RenderableType | None:
@@ -227,21 +231,28 @@ def _share(
 
 
 def _draw_drawing(block: Drawing, width: int) -> RenderableType:
-    half = (width - INDENT - GAP) // 2
-    caption = _styled(block.caption, "strong")
-    left, right = (
+    sides = [
         [_draw_title(title), *lines]
-        for title, lines in zip(block.titles, (block.left, block.right), strict=True)
-    )
-    if half < NARROWEST_HALF:
-        whole = width - INDENT
-        lines = [_fit(line, whole) for line in (*left, *right) if line.text.strip()]
-        return _indent(Group(caption, *lines))
-    pairs = [
-        _fit(one, half).append(" " * GAP).append_text(_fit(other, half))
-        for one, other in zip(left, right, strict=True)
+        for title, lines in zip(block.titles, block.columns, strict=True)
     ]
-    return _indent(Group(caption, *pairs))
+    beside = max(1, (width - INDENT + GAP) // (NARROWEST_COLUMN + GAP))
+    parts: list[RenderableType] = [_styled(block.caption, "strong")]
+    for first in range(0, len(sides), beside):
+        parts += [""] if first else []
+        parts += _draw_beside(
+            sides[first : first + beside], width - INDENT, min(beside, len(sides))
+        )
+    return _indent(Group(*parts))
+
+
+def _draw_beside(
+    sides: Sequence[Sequence[DrawingLine]], width: int, columns: int
+) -> Iterator[RenderableType]:
+    # Rows that none of these sides has anything in are there for the sides above or below.
+    each = (width - GAP * (columns - 1)) // columns
+    for row in zip(*sides, strict=True):
+        if any(line.text.strip() for line in row):
+            yield Styled(" " * GAP, no_wrap=True).join(_fit(line, each) for line in row)
 
 
 def _draw_title(title: str) -> DrawingLine:
@@ -254,8 +265,18 @@ def _fit(line: DrawingLine, columns: int) -> Styled:
     if words is not None:
         text = f" {words}".rjust(columns, "-") if words else "-" * columns
     if cell_len(text) > columns:
-        text = set_cell_size(text, columns - 1) + "…"
+        text = _shorten(text, columns)
     return Styled(set_cell_size(text, columns), style=STYLES[line.tone], no_wrap=True)
+
+
+def _shorten(text: str, columns: int) -> str:
+    # Where a name begins, where it ends and what is said of it tell more than its middle.
+    name, arrow, said = text.partition(MARK)
+    room = columns - len(arrow + said) - 1
+    if room < FEWEST_LETTERS or cell_len(text) > len(text):
+        return set_cell_size(text, columns - 1) + "…"
+    front = room // 2
+    return f"{name[:front]}…{name[front - room :]}{arrow}{said}"
 
 
 def draw_section(

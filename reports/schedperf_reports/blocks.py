@@ -124,7 +124,7 @@ class Table:
 class DrawingLine:
     """One line of a drawing, with a tone for the whole line.
 
-    Text that begins with three dashes is a rule across the half, with the words after the dashes.
+    Text that begins with three dashes is a rule across the column, with the words after them.
     """
 
     text: str
@@ -139,17 +139,15 @@ def words_of_rule(text: str) -> str | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drawing:
-    """Lines of text in a fixed-width face, base beside new.
+    """Lines of text in a fixed-width face, one column a side, base first.
 
-    :param titles: over the left and the right half
-    :param left: base's lines
-    :param right: new's lines; as many as ``left``
+    :param titles: one over each column
+    :param columns: the lines of each; all have as many, an empty line where a side has nothing
     """
 
     caption: str
-    titles: tuple[str, str]
-    left: tuple[DrawingLine, ...]
-    right: tuple[DrawingLine, ...]
+    titles: tuple[str, ...]
+    columns: tuple[tuple[DrawingLine, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

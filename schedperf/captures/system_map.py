@@ -1,6 +1,6 @@
-"""The per-CPU section in a kernel's symbol table: System.map, ``nm vmlinux`` or /proc/kallsyms.
+"""The kernel's variables in a symbol table: System.map, ``nm vmlinux`` or /proc/kallsyms.
 
-Two eras of one section::
+Two eras of the per-CPU section::
 
     0000000000000000 D __per_cpu_start          x86-64 up to 6.14: linked at address 0
     0000000000020238 D sd_llc_id
@@ -8,37 +8,68 @@ Two eras of one section::
     ffff800009665a10 D sd_llc_id
 
 Offsets count from ``__per_cpu_start``, so the eras compare, KASLR drops out, and
-an offset here is the one that BTF gives.
+an offset here is the one that BTF gives. Those of global variables count from the
+page where ``.data`` begins. ``nm -S`` has sizes too::
+
+    ffffffff82d4e040 0000000000000040 D nohz
 """
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 from schedperf.captures._symbol_table import LONGEST_NAME, split_lines
 from schedperf.errors import InputError
 
 # Real kernels have 200 to 700 variables, and up to some 8,000 with allocation tags.
 MOST_SYMBOLS = 50_000
+# A distribution's kernel has 20,000.
+MOST_GLOBALS = 400_000
+# The linker script begins sections at pages.
+PAGE_BYTES = 4096
+
+# Address, size where it is known, nm's letter, name.
+SymbolRow = tuple[int, int | None, str, str]
 
 # They bound the section and its parts and are no variables (include/asm-generic/vmlinux.lds.h).
 _MARKERS = frozenset(
     f"__per_cpu_{place}" for place in ("start", "end", "load", "hot_start", "hot_pad", "hot_end")
 )
-_SYMBOL_LINE = re.compile(r"([0-9a-f]{8,16}) ([A-Za-z]) (\S+)")
+# What bounds parts of .data and .bss, and symbols that name no bytes or another program's.
+_GLOBAL_MARKERS = re.compile(
+    r"_s?data|_edata|_end|_[se]bss|__bss_(?:start|stop|end)|__nosave_(?:begin|end)|__data_start"
+    r"|__per_cpu_\w+|__(?:start|stop|init|end)_\w+|\$.*|__kvm_nvhe_.*"
+)
+# Where .data and .bss begin and end.
+_DATA, _BSS = ("_sdata", "_edata"), ("__bss_start", "__bss_stop")
+# Instructions, constants and absolute numbers are no variables.
+_GLOBAL_LETTERS = frozenset("BbDdGgSsVvWw")
+_SYMBOL_LINE = re.compile(
+    rf"(?m)^([0-9a-f]{{8,16}}) (?:([0-9a-f]{{8,16}}) )?([A-Za-z?-]) (\S{{1,{LONGEST_NAME}}})$"
+)
 _NONZERO_ADDRESS = re.compile(rb"(?m)^0*[1-9a-f]")
+# What Debian and Ubuntu install where the real file is in a package of its own.
+_STUB = re.compile(rb"The real System\.map is in the ([\w.+-]{1,100})")
+# A stub has one line, and a table shows what it is in its first ones.
+_STUB_BYTES = 4096
+_LOOKED_AT_LINES = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PercpuSymbol:
     """One symbol of the per-CPU section.
 
-    :param offset: bytes from ``__per_cpu_start``
+    :param offset: bytes from the section's start
     :param letter: nm's: "D" global, "d" static; "A" throughout kallsyms of x86-64 up to 6.14
+    :param size: bytes; None where the table has no sizes
     """
 
     offset: int
     letter: str
     name: str
+    size: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,10 +78,46 @@ class PercpuSymbols:
 
     :param size: bytes from ``__per_cpu_start`` to ``__per_cpu_end``
     :param symbols: by offset, then in the order of the file; aliases included
+    :param hot: first and last byte of the hot part, which x86 has from 6.15 on; else None
     """
 
     size: int
     symbols: tuple[PercpuSymbol, ...]
+    hot: tuple[int, int] | None = None
+
+
+class GlobalSymbol(NamedTuple):
+    """One symbol of .data or .bss; a tuple, since there are tens of thousands.
+
+    :param offset: bytes from the page where .data begins
+    :param size: bytes; None where the table has no sizes
+    :param letter: nm's: "D" global, "d" static; "B" and "b" in .bss, "V" weak
+    """
+
+    offset: int
+    size: int | None
+    letter: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GlobalSymbols:
+    """The kernel's .data and .bss.
+
+    :param size: bytes from the page where .data begins to the end of .bss
+    :param symbols: by offset from that page, then in the order of the file; aliases included
+    """
+
+    size: int
+    symbols: tuple[GlobalSymbol, ...]
+
+
+def is_symbol_table(start: bytes) -> bool:
+    """Return whether a file that starts so is a System.map, nm's output, or kallsyms."""
+    lines = start.decode("utf-8", "replace").split("\n")[:_LOOKED_AT_LINES]
+    return any(_SYMBOL_LINE.match(line.partition("\t")[0]) for line in lines) or bool(
+        _STUB.search(start[:_STUB_BYTES])
+    )
 
 
 def parse_percpu_symbols(text: bytes, label: str) -> PercpuSymbols:
@@ -59,29 +126,100 @@ def parse_percpu_symbols(text: bytes, label: str) -> PercpuSymbols:
     :param label: names the source in messages: "System.map of base.tar"
     :raises InputError: there is no per-CPU section, it is empty, or it makes no sense
     """
-    low, high = _section_bounds(text, label)
-    # Addresses of one width order like text, which spares 130,000 conversions.
-    width = len(low)
-    lines = [line for line in split_lines(text, b"\n", label) if low <= line[:width] < high]
-    if len(lines) > MOST_SYMBOLS:
+    low, high = _percpu_bounds(text, label)
+    rows = _rows_between(text, [(low, high)], label)
+    return percpu_symbols(rows, int(low, 16), int(high, 16), label)
+
+
+def percpu_symbols(rows: Sequence[SymbolRow], start: int, end: int, label: str) -> PercpuSymbols:
+    """Return the variables among the symbols that lie between two addresses.
+
+    :raises InputError: they are more than a kernel has
+    """
+    if len(rows) > MOST_SYMBOLS:
         raise InputError(
-            f"{label}: {len(lines)} per-CPU symbols, more than {MOST_SYMBOLS}; "
+            f"{label}: {len(rows)} per-CPU symbols, more than {MOST_SYMBOLS}; "
             "use the symbol table of a real kernel"
         )
-    start = int(low, 16)
-    symbols = [
-        symbol for line in lines if (symbol := _parse_symbol(line, start, label)) is not None
-    ]
+    marks = {row[3]: row[0] - start for row in rows if row[3] in _MARKERS}
+    first, pad = marks.get("__per_cpu_hot_start", 0), marks.get("__per_cpu_hot_pad", 0)
+    variables = [row for row in rows if row[3] not in _MARKERS]
     return PercpuSymbols(
-        size=int(high, 16) - start,
-        symbols=tuple(sorted(_without_absolute(symbols), key=lambda symbol: symbol.offset)),
+        size=end - start,
+        symbols=_from(start, _without_absolute(variables)),
+        hot=(first, pad - 1) if first < pad else None,
     )
 
 
-def _section_bounds(text: bytes, label: str) -> tuple[bytes, bytes]:
+def parse_global_symbols(text: bytes, label: str) -> GlobalSymbols:
+    """Read the variables of .data and .bss; the lines may be in any order.
+
+    :param label: names the source in messages
+    :raises InputError: it is not said where they are, or that makes no sense
+    """
+
+    def find(name: str) -> bytes | None:
+        return _address_of(text, name.encode())
+
+    ranges = [
+        (low, high)
+        for names in (_DATA, _BSS)
+        if (low := find(names[0])) is not None and (high := find(names[1])) is not None
+    ]
+    _refuse_hidden(text, [address for pair in ranges for address in pair], label)
+    bounds = [(int(low, 16), int(high, 16)) for low, high in ranges]
+    return global_symbols(_rows_between(text, ranges, label), bounds, label)
+
+
+def global_bounds(find: Callable[[str], int | None]) -> list[tuple[int, int]]:
+    """Return where .data and .bss begin and end.
+
+    :param find: returns a symbol's address
+    """
+    found = [(find(names[0]), find(names[1])) for names in (_DATA, _BSS)]
+    return [(low, high) for low, high in found if low is not None and high is not None]
+
+
+def global_symbols(
+    rows: Sequence[SymbolRow], bounds: Sequence[tuple[int, int]], label: str
+) -> GlobalSymbols:
+    """Return the variables among the symbols that lie in these ranges of addresses.
+
+    :raises InputError: there is no range, or there are more than a kernel has
+    """
+    if not any(low < high for low, high in bounds):
+        raise InputError(
+            f"{label}: no _sdata, _edata, __bss_start or __bss_stop, as in kallsyms without "
+            "CONFIG_KALLSYMS_ALL; use System.map"
+        )
+    if len(rows) > MOST_GLOBALS:
+        raise InputError(
+            f"{label}: {len(rows)} symbols of .data and .bss, more than {MOST_GLOBALS}; "
+            "use the symbol table of a real kernel"
+        )
+    start = min(low for low, _ in bounds) // PAGE_BYTES * PAGE_BYTES
+    marker = _GLOBAL_MARKERS.fullmatch
+    kept = [
+        GlobalSymbol(address - start, size, letter, name)
+        for address, size, letter, name in rows
+        if letter in _GLOBAL_LETTERS and not marker(name)
+    ]
+    kept.sort(key=itemgetter(0))
+    return GlobalSymbols(size=max(high for _, high in bounds) - start, symbols=tuple(kept))
+
+
+def _from(start: int, rows: Sequence[SymbolRow]) -> tuple[PercpuSymbol, ...]:
+    return tuple(
+        PercpuSymbol(offset=address - start, letter=letter, name=name, size=size)
+        for address, size, letter, name in sorted(rows, key=lambda row: row[0])
+    )
+
+
+def _percpu_bounds(text: bytes, label: str) -> tuple[bytes, bytes]:
     low = _address_of(text, b"__per_cpu_start")
     high = _address_of(text, b"__per_cpu_end")
     if low is None and high is None:
+        _refuse_hidden(text, (), label)
         raise InputError(
             f"{label}: no per-CPU symbols, as in kallsyms without CONFIG_KALLSYMS_ALL; "
             "use System.map or BTF"
@@ -89,9 +227,8 @@ def _section_bounds(text: bytes, label: str) -> tuple[bytes, bytes]:
     if low is None or high is None:
         missing = "__per_cpu_start" if low is None else "__per_cpu_end"
         raise InputError(f"{label}: no {missing}; use the whole file")
-    if low == high and _NONZERO_ADDRESS.search(text) is None:
-        raise InputError(f"{label}: all addresses are hidden; capture as root (kptr_restrict)")
     if low == high:
+        _refuse_hidden(text, (low,), label)
         raise InputError(f"{label}: the per-CPU section is empty; the kernel is not SMP")
     if len(low) != len(high) or low > high:
         raise InputError(
@@ -101,30 +238,56 @@ def _section_bounds(text: bytes, label: str) -> tuple[bytes, bytes]:
     return low, high
 
 
+def _refuse_hidden(text: bytes, addresses: Sequence[bytes], label: str) -> None:
+    # Say why a table tells nothing: it names the real one, or shows no addresses to this user.
+    stub = _STUB.search(text[:_STUB_BYTES])
+    if stub:
+        raise InputError(
+            f"{label}: is a stub; the real System.map is in the package "
+            f"{stub[1].decode('ascii', 'replace')}, so install that, or use BTF"
+        )
+    shown = any(address.strip(b"0") for address in addresses)
+    if text and not shown and is_symbol_table(text) and _NONZERO_ADDRESS.search(text) is None:
+        raise InputError(f"{label}: all addresses are hidden; capture as root (kptr_restrict)")
+
+
 def _address_of(text: bytes, name: bytes) -> bytes | None:
     # The space in front keeps out __kvm_nvhe___per_cpu_start, arm64's section for its hypervisor.
     end = text.find(b" " + name + b"\n")
     line = text[text.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
-    match = re.fullmatch(rb"([0-9a-f]{8,16}) [A-Za-z]", line)
+    match = re.fullmatch(rb"([0-9a-f]{8,16})(?: [0-9a-f]{8,16})? [A-Za-z]", line)
     return match[1] if match else None
 
 
-def _parse_symbol(line: bytes, start: int, label: str) -> PercpuSymbol | None:
-    # Return None for what is no variable: a marker, or a module's symbol ("name\t[module]").
-    text = line.decode("utf-8", "replace")
-    if "\t" in text:
-        return None
-    match = _SYMBOL_LINE.fullmatch(text)
-    if match is None or len(match[3]) > LONGEST_NAME:
-        raise InputError(f"{label}: not a symbol line: {text[:60]!r}; use an undamaged file")
-    if match[3] in _MARKERS:
-        return None
-    return PercpuSymbol(offset=int(match[1], 16) - start, letter=match[2], name=match[3])
+def _rows_between(
+    text: bytes, ranges: Sequence[tuple[bytes, bytes]], label: str
+) -> list[SymbolRow]:
+    # Addresses of one width order like text, which spares 130,000 conversions. Symbols of modules
+    # ("name\t[module]") belong to no section of the kernel.
+    lines = split_lines(text, b"\n", label)
+    inside: list[bytes] = []
+    for low, high in ranges:
+        width = len(low)
+        inside += [line for line in lines if low <= line[:width] < high]
+    kept = b"\n".join([line for line in inside if b"\t" not in line])
+    found = _SYMBOL_LINE.findall(kept.decode("utf-8", "replace"))
+    if kept and len(found) != kept.count(b"\n") + 1:
+        _refuse_line(kept, label)
+    return [
+        (int(address, 16), int(size, 16) if size else None, letter, name)
+        for address, size, letter, name in found
+    ]
 
 
-def _without_absolute(symbols: list[PercpuSymbol]) -> list[PercpuSymbol]:
+def _refuse_line(lines: bytes, label: str) -> None:
+    for line in lines.decode("utf-8", "replace").split("\n"):
+        if not _SYMBOL_LINE.fullmatch(line):
+            raise InputError(f"{label}: not a symbol line: {line[:60]!r}; use an undamaged file")
+
+
+def _without_absolute(rows: Sequence[SymbolRow]) -> Sequence[SymbolRow]:
     # A linker constant (kexec_control_code_size) is an absolute symbol that only looks like a low
     # offset. In kallsyms of a section linked at 0 it is the other way round: scripts/kallsyms.c
     # drops the constants and marks every per-CPU variable absolute.
-    relative = [symbol for symbol in symbols if symbol.letter not in "Aa"]
-    return relative or symbols
+    relative = [row for row in rows if row[2] not in "Aa"]
+    return relative or rows

@@ -2,8 +2,8 @@
 
 ::
 
-    @finding("separated_pairs", needs=("layout",))
-    def separated_pairs(sections: Mapping[str, Section]) -> Iterator[Finding]:
+    @finding("layout_alarms", needs=("layout",))
+    def layout_alarms(sections: Mapping[str, Section]) -> Iterator[Finding]:
         ...
 
 A rule is called only when every section that it needs is ok. Whatever goes wrong

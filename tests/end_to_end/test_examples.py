@@ -98,10 +98,16 @@ def test_cluster_percpu_names_the_pair_that_a_cacheline_boundary_separates(
     assert status == 0
     assert record["overall"]["verdict"] == "inconclusive"
     (comparison,) = record["sections"]["layout"]["data"]["comparisons"]
-    pairs = [{pair["a"], pair["b"]} for pair in comparison["separated"]]
-    assert {"root_cpuacct_cpuusage", "sd_llc_id"} in pairs
-    claims = [finding["claim"] for finding in record["findings"]]
-    assert any("root_cpuacct_cpuusage" in claim and "sd_llc_id" in claim for claim in claims)
+    first = comparison["alarms"][0]
+    assert (first["rule"], first["grade"]) == ("separated", "measured")
+    assert set(first["pairs"][0]) == {"root_cpuacct_cpuusage", "sd_llc_id"}
+    assert f"{first['boundary']:x}".endswith("240")
+    assert (first["cause"]["kind"], first["cause"]["entry"]) == ("inserted", "sd_cluster")
+    (finding,) = [
+        one for one in record["findings"] if one["evidence"] == [f"layout#{first['row']}"]
+    ]
+    assert finding["claim"].startswith(first["claim"])
+    assert "sd_cluster" in finding["claim"]
     assert all(side["boots"] >= 2 for side in record["sides"])
 
 

@@ -207,8 +207,10 @@ def test_rules_of_a_drawing_are_ruled_lines(make_comparison: Make) -> None:
     drawing = Drawing(
         caption="c",
         titles=("base: tip", "new: cluster"),
-        left=(DrawingLine(text="20238 D sd_llc_id"),),
-        right=(DrawingLine(text="------- 64 B cacheline boundary", tone="muted"),),
+        columns=(
+            (DrawingLine(text="20238 D sd_llc_id"),),
+            (DrawingLine(text="------- 64 B cacheline boundary", tone="muted"),),
+        ),
     )
     page = draw_blocks(make_comparison(), drawing)
     assert ("i", "64 B cacheline boundary") in page.texts

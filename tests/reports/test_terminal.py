@@ -181,15 +181,17 @@ def test_a_note_that_begins_with_very_many_blanks_stays_on_the_line() -> None:
 DRAWING = Drawing(
     caption="per-CPU section",
     titles=("base: tip", "new: cluster"),
-    left=(
-        DrawingLine(text="20230 D sd_llc_shared"),
-        DrawingLine(text=""),
-        DrawingLine(text="20238 D sd_llc_id"),
-    ),
-    right=(
-        DrawingLine(text="20230 D sd_llc_shared"),
-        DrawingLine(text="------------- 64 B cacheline boundary", tone="muted"),
-        DrawingLine(text="20244 D sd_llc_id  <- moved", tone="warning"),
+    columns=(
+        (
+            DrawingLine(text="20230 D sd_llc_shared"),
+            DrawingLine(text=""),
+            DrawingLine(text="20238 D sd_llc_id"),
+        ),
+        (
+            DrawingLine(text="20230 D sd_llc_shared"),
+            DrawingLine(text="------------- 64 B cacheline boundary", tone="muted"),
+            DrawingLine(text="20244 D sd_llc_id  <- moved", tone="warning"),
+        ),
     ),
 )
 
@@ -204,12 +206,32 @@ def test_a_drawing_stands_side_by_side() -> None:
     ]
 
 
-def test_a_drawing_is_stacked_where_halves_have_no_room() -> None:
+def test_columns_that_have_no_room_beside_the_others_go_below_them() -> None:
+    third = (DrawingLine(text=""), DrawingLine(text=""), DrawingLine(text="20240 D sd_llc_id"))
+    drawing = Drawing(
+        caption="per-CPU section",
+        titles=(*DRAWING.titles, "new2: align_first"),
+        columns=(*DRAWING.columns, third),
+    )
+    assert draw_blocks(drawing)[:5] == draw_blocks(DRAWING)
+    assert draw_blocks(drawing)[5:] == ["", "  new2: align_first", "  20240 D sd_llc_id"]
+    beside = draw_blocks(drawing, width=120)
+    assert beside[1].split("  ")[-1] == "new2: align_first"
+    assert len(beside) == 5
+
+
+def test_a_drawing_of_one_column_has_the_whole_width() -> None:
+    drawing = Drawing(caption="c", titles=("tip",), columns=(DRAWING.columns[1],))
+    assert draw_blocks(drawing)[3] == "  " + "-" * 52 + " 64 B cacheline boundary"
+
+
+def test_a_drawing_is_stacked_where_columns_have_no_room() -> None:
     assert draw_blocks(DRAWING, width=60) == [
         "  per-CPU section",
         "  base: tip",
         "  20230 D sd_llc_shared",
         "  20238 D sd_llc_id",
+        "",
         "  new: cluster",
         "  20230 D sd_llc_shared",
         "  " + "-" * 34 + " 64 B cacheline boundary",
@@ -217,14 +239,27 @@ def test_a_drawing_is_stacked_where_halves_have_no_room() -> None:
     ]
 
 
-def test_a_name_too_long_for_its_half_ends_visibly() -> None:
+def test_a_name_too_long_for_its_column_keeps_its_end_and_its_mark() -> None:
     drawing = Drawing(
         caption="c",
         titles=("base", "new"),
-        left=(DrawingLine(text="20238 D " + "x" * 90),),
-        right=(DrawingLine(text="20238 D y"),),
+        columns=(
+            (DrawingLine(text=f"20238 D {'x' * 90}.tail"),),
+            (DrawingLine(text=f"20238 D {'x' * 90}.tail  <- moved"),),
+        ),
     )
-    assert draw_blocks(drawing)[2] == f"  20238 D {'x' * 28}…  20238 D y"
+    assert draw_blocks(drawing)[2] == (
+        f"  20238 D {'x' * 10}…{'x' * 13}.tail  20238 D xxxxx…{'x' * 8}.tail  <- moved"
+    )
+
+
+def test_a_mark_that_leaves_no_room_for_a_name_is_cut() -> None:
+    drawing = Drawing(
+        caption="c",
+        titles=("base",),
+        columns=((DrawingLine(text=f"1 a  <- {'y' * 200}"),),),
+    )
+    assert draw_blocks(drawing)[2] == f"  1 a  <- {'y' * 67}…"
 
 
 def test_items_are_numbered_and_name_their_evidence() -> None:
@@ -247,7 +282,7 @@ def test_items_are_numbered_and_name_their_evidence() -> None:
 
 def test_evidence_is_named_as_its_section_is_headed(make_comparison: Make) -> None:
     lines = " ".join(draw(make_comparison()).split())
-    assert "not shown to cause the change; see Per-CPU layout 2. hackbench" in lines
+    assert "not shown to cause the change; see Cache lines 2. hackbench" in lines
 
 
 def test_a_section_of_one_paragraph_is_one_line() -> None:

@@ -280,7 +280,7 @@ class TestFindings:
         assert find_all([rule], {"layout": absent}) == ((), ())
 
     def test_every_rule_of_the_package_is_applied(self, compared: Compare) -> None:
-        assert {"hotter_symbols", "separated_pairs"} <= all_rules().keys()
+        assert {"hotter_symbols", "layout_alarms"} <= all_rules().keys()
         assert "failed-finding" not in codes(compared({"runs": runs(*TIMES)}, {"runs": slower()}))
 
 

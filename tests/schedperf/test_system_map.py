@@ -1,4 +1,4 @@
-"""The per-CPU section of System.map, nm and kallsyms."""
+"""The per-CPU section and the global variables of System.map, nm and kallsyms."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.captures._symbol_table import MOST_LINES
-from schedperf.captures.system_map import PercpuSymbol, parse_percpu_symbols
+from schedperf.captures.system_map import (
+    PercpuSymbol,
+    is_symbol_table,
+    parse_global_symbols,
+    parse_percpu_symbols,
+)
 from schedperf.errors import InputError
 
 ZERO_BASED = b"""\
@@ -169,3 +174,126 @@ def test_system_maps_of_other_times_are_read_or_refused() -> None:
 def test_a_table_of_more_lines_than_any_kernel_has_is_refused() -> None:
     with pytest.raises(InputError, match=f"^map: [0-9]+ lines, more than {MOST_LINES}"):
         parse_percpu_symbols(ZERO_BASED + b"\n" * MOST_LINES, "map")
+
+
+HOT = b"""\
+ffffffff834f5000 D __per_cpu_start
+ffffffff834f5000 D __per_cpu_hot_start
+ffffffff834f5018 D const_current_task
+ffffffff834f5018 D current_task
+ffffffff834f503b D __per_cpu_hot_pad
+ffffffff834f5040 D __per_cpu_hot_end
+ffffffff834f5040 d later
+ffffffff834f6000 D __per_cpu_end
+"""
+WITH_GLOBALS = b"""\
+ffffffff82e00010 D _sdata
+ffffffff82e00010 D init_task
+ffffffff82e00fc0 d warned.12
+ffffffff82e01000 d warned.13
+ffffffff82e01040 V weak_one
+ffffffff82e01044 T not_data
+ffffffff82e02000 D _edata
+ffffffff82e03000 d between
+ffffffff82e04000 B __bss_start
+ffffffff82e04040 b nohz
+ffffffff82e04080 b module_one\t[module]
+ffffffff82e05000 B __bss_stop
+ffffffff82e05000 B behind
+"""
+
+
+def test_the_hot_part_is_found_by_its_marks() -> None:
+    section = parse_percpu_symbols(HOT, "map")
+    assert section.hot == (0, 0x3A)
+    assert [one.name for one in section.symbols] == ["const_current_task", "current_task", "later"]
+    # Where no variable is hot, the marks enclose nothing.
+    assert parse_percpu_symbols(RELATIVE.replace(b"65c03b", b"65c000"), "map").hot is None
+
+
+def test_globals_count_from_the_page_where_data_begins() -> None:
+    found = parse_global_symbols(WITH_GLOBALS, "map")
+    assert found.size == 0x5000
+    assert [(one.offset, one.letter, one.name) for one in found.symbols] == [
+        (0x10, "D", "init_task"),
+        (0xFC0, "d", "warned.12"),
+        (0x1000, "d", "warned.13"),
+        (0x1040, "V", "weak_one"),
+        (0x4040, "b", "nohz"),
+    ]
+
+
+def test_output_of_nm_with_sizes_is_read() -> None:
+    table = WITH_GLOBALS.replace(b"82e04040 b", b"82e04040 0000000000000020 b")
+    table += b"                 U undefined\n                 w __weak_hook\n"
+    sizes = {one.name: one.size for one in parse_global_symbols(table, "nm").symbols}
+    assert (sizes["nohz"], sizes["init_task"]) == (0x20, None)
+    percpu = RELATIVE.replace(b"967c238 D", b"967c238 0000000000000004 D")
+    assert [one.size for one in parse_percpu_symbols(percpu, "nm").symbols] == [None, None, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"", "no _sdata, _edata, __bss_start or __bss_stop"),
+        (b"ffffffff81000000 T _text\n", "CONFIG_KALLSYMS_ALL"),
+        (
+            b"0000000000000000 D _sdata\n0000000000000000 D _edata\n",
+            "all addresses are hidden; capture as root",
+        ),
+        (
+            b"ffffffffffffffff B The real System.map is in the linux-image-6.1.0-9-dbg package\n",
+            "is a stub; the real System.map is in the package linux-image-6.1.0-9-dbg",
+        ),
+        (WITH_GLOBALS + b"ffffffff82e01050 garbage\n", "not a symbol line"),
+        (WITH_GLOBALS.replace(b"82e02000 D", b"72e02000 D"), None),
+    ],
+)
+def test_what_holds_no_globals_gets_one_clear_line(text: bytes, problem: str | None) -> None:
+    if problem is None:
+        # .data makes no sense, and .bss is still there.
+        assert [one.name for one in parse_global_symbols(text, "map").symbols] == ["nohz"]
+        return
+    with pytest.raises(InputError, match=f"^map: .*{problem}") as caught:
+        parse_global_symbols(text, "map")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("parse", [parse_percpu_symbols, parse_global_symbols])
+def test_a_stub_names_the_package_that_has_the_real_file(parse: Callable[..., object]) -> None:
+    stub = b"ffffffffffffffff B The real System.map is in the linux-image-6.1-dbg package\n"
+    with pytest.raises(InputError, match="^map: is a stub; .* package linux-image-6.1-dbg, so"):
+        parse(stub, "map")
+    assert is_symbol_table(stub)
+
+
+def test_kallsyms_without_addresses_says_why() -> None:
+    hidden = b"0000000000000000 T _text\n0000000000000000 t do_one\n"
+    with pytest.raises(InputError, match="all addresses are hidden"):
+        parse_percpu_symbols(hidden, "kallsyms")
+
+
+def test_what_a_symbol_table_is_its_content_says() -> None:
+    for table in (ZERO_BASED, RELATIVE, WITH_GLOBALS, b"                 U x\n" + RELATIVE):
+        assert is_symbol_table(table)
+    for other in (b"", b"\x9f\xeb\x01\0", b"55aa8000-55aa9000 r--p 00000000\n", b"deadbeef\n"):
+        assert not is_symbol_table(other)
+
+
+@pytest.mark.property
+@given(cut=st.integers(0, len(WITH_GLOBALS)), flip=st.integers(0, len(WITH_GLOBALS) * 8 - 1))
+def test_damaged_globals_are_refused_or_stay_inside(cut: int, flip: int) -> None:
+    damaged = bytearray(WITH_GLOBALS)
+    damaged[flip // 8] ^= 1 << flip % 8
+    try:
+        found = parse_global_symbols(bytes(damaged[:cut]), "map")
+    except InputError:
+        return
+    assert all(0 <= one.offset < found.size for one in found.symbols)
+
+
+def test_real_globals_have_the_schedulers_variables(real_kernel: Callable[[str], Path]) -> None:
+    text = (real_kernel("tip") / "System.map").read_bytes()
+    found = {one.name: one.offset for one in parse_global_symbols(text, "tip").symbols}
+    assert {"nohz", "root_task_group", "def_root_domain", "sched_clock_running"} <= found.keys()
+    assert found["init_task"] > 0

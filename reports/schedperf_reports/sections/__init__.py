@@ -2,7 +2,7 @@
 
 ::
 
-    @report_section("layout", title="Per-CPU layout", order=40)
+    @report_section("layout", title="Cache lines", order=40)
     def layout(comparison: Comparison) -> Iterator[Block]:
         ...
 

@@ -1,4 +1,4 @@
-"""Per-CPU layout: who lost or found a common cache line, drawn as kernel developers draw it.
+"""Cache lines: who lost or found a common one, why, and whether it can matter.
 
 ::
 
@@ -7,44 +7,44 @@
                                             ------------- 64 B cacheline boundary
     20238 D sd_llc_id                       20244 D sd_llc_id  <- moved
 
-Addresses are offsets in the per-CPU section, in hexadecimal without the zeros
-in front, so that base and new fit beside each other on 78 columns.
+Addresses are bytes from the start of the per-CPU section or struct, in hexadecimal without the
+zeros in front, so that base and new fit beside each other on 78 columns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
-from itertools import zip_longest
 from typing import Any
 
 from schedperf.model import Comparison
-from schedperf_reports._words import merge_sides
-from schedperf_reports.blocks import Block, Cell, Column, Drawing, DrawingLine, Table, Text, Tone
+from schedperf_reports._words import count_of, merge_sides
+from schedperf_reports.blocks import Block, Headline, Item, Items, Text, Tone
 from schedperf_reports.sections import report_section
+from schedperf_reports.sections._layout_advice import describe_advice
+from schedperf_reports.sections._layout_drawing import Data, call_unit, draw_window, list_names
+from schedperf_reports.sections._layout_maps import describe_maps, describe_unknown
+from schedperf_reports.sections._layout_tables import (
+    alarms_table,
+    causes_table,
+    pairs_tables,
+    units_table,
+)
 
-# Two halves, two borders and a gap of two make the 78 columns of piped text.
-HALF_COLUMNS = 37
+__all__ = ["describe_layout", "describe_maps", "layout"]
+
+# Alarms that a terminal spells out, best evidence first.
+MOST_ALARMS = 8
+# Names of unknown heat that a sentence lists before it only counts.
+MOST_UNKNOWN = 6
+# Functions that one alarm names.
+MOST_FUNCTIONS = 4
+# Structs that the first sentence names before it only counts.
+MOST_NAMED = 3
 # With base and one new side, a sentence need not say which new side it means.
 MOST_UNNAMED_SIDES = 2
-# Rows that a terminal shows of the pairs.
-MOST_ROWS = 12
-# Names that a sentence lists before it only counts.
-MOST_NAMES = 4
-
-_COLUMNS = (
-    Column(title="pair", code=True),
-    Column(title="common line"),
-    Column(title="base offsets", priority=1, code=True),
-    Column(title="new offsets", priority=1, code=True),
-    Column(title="touched by", priority=2, code=True),
-)
-_NOTHING = DrawingLine(text="")
-
-Entry = Mapping[str, Any]
 
 
-@report_section("layout", title="Per-CPU layout", order=40)
+@report_section("layout", title="Cache lines", order=40)
 def layout(comparison: Comparison) -> Iterator[Block]:
-    """Yield a verdict, a table and drawings for each new side."""
+    """Yield alarms, drawings, advice and counts."""
     section = comparison.sections.get("layout")
     if section is None or section.status != "ok":
         reason = None if section is None else section.reason
@@ -52,154 +52,185 @@ def layout(comparison: Comparison) -> Iterator[Block]:
         return
     # The section's own JSON Schema vouches for the shape.
     data: Any = section.data
-    for compared in data["comparisons"]:
-        if len(comparison.sides) > MOST_UNNAMED_SIDES:
-            yield Text(text=f"{compared['side']} against base", tone="strong")
-        yield from _describe(compared, _titles(comparison, compared["side"]))
+    labels = {side.name: side.label for side in comparison.sides}
+    yield from describe_layout(_with_labels(data, labels))
     for missing in data["missing"]:
         yield Text(text=f"{missing['side']}: {missing['reason']}", tone="muted")
 
 
-def _titles(comparison: Comparison, side: str) -> tuple[str, str]:
-    labels = {summary.name: summary.label for summary in comparison.sides}
-    base, new = (f"{name}: {labels[name]}" if name in labels else name for name in ("base", side))
-    return base, new
+def _with_labels(data: Data, labels: Mapping[str, str]) -> Data:
+    # The section knows sides by their roles; a reader knows them by what they are called.
+    def name(one: Data) -> Data:
+        return {**one, "label": labels.get(one["side"], one["label"])}
+
+    windows = [
+        {**window, "columns": [name(column) for column in window["columns"]]}
+        for window in data["windows"]
+    ]
+    return {
+        **data,
+        "windows": windows,
+        "comparisons": [name(compared) for compared in data["comparisons"]],
+    }
 
 
-def _describe(compared: Entry, titles: tuple[str, str]) -> Iterator[Block]:
-    counts = compared["counts"]
-    changed = counts["separated"] + counts["joined"] > 0
-    yield Text(text=_verdict(compared), tone="warning" if changed else "plain")
-    if counts["added"] or counts["removed"]:
-        yield Text(text=_came_and_went(compared))
+def describe_layout(data: Data, limit: int = MOST_ALARMS) -> Iterator[Block]:
+    """Yield what there is to say of two or more kernels.
+
+    :param data: the result of the layout analysis
+    :param limit: alarms and table rows that a terminal shows
+    """
+    compared = data["comparisons"]
+    line_bytes = data["line_bytes"]["used"]
+    for one in compared:
+        tone: Tone = "warning" if one["alarms"] else "plain"
+        if len(data["kernels"]) > MOST_UNNAMED_SIDES:
+            word = f"{one['side']}, {one['label']}"
+            yield Headline(word=word, text=_verdict(one, line_bytes), tone=tone)
+        else:
+            yield Text(text=_verdict(one, line_bytes), tone=tone)
+        yield from _describe_alarms(one["alarms"], limit)
+    for window in data["windows"]:
+        yield draw_window(window, line_bytes)
+    yield from describe_advice(
+        [(advice, one["label"]) for one in compared for advice in one["advice"]]
+    )
+    for one in compared:
+        yield from _describe_rest(one, limit)
+    yield from _describe_sources(data)
+
+
+def _describe_alarms(alarms: Sequence[Data], limit: int) -> Iterator[Block]:
+    if not alarms:
+        return
+    common = set.intersection(*(set(alarm["limits"]) for alarm in alarms))
+    yield Items(
+        items=tuple(_alarm_item(alarm, common) for alarm in alarms), ordered=True, limit=limit
+    )
+    # What is true of each of them is said once, in the order of the first.
+    said = [one for one in alarms[0]["limits"] if one in common]
+    yield Text(text="; ".join(said), tone="muted")
+
+
+def _verdict(compared: Data, line_bytes: int) -> str:
+    counts, units = compared["counts"], compared["units"]
+    seen = f"{_units_in_words(units)}; {line_bytes}-byte lines"
+    if compared["is_unchanged"]:
+        return f"layout unchanged: {seen}"
+    unchanged = f"{counts['unchanged_units']} of {len(units)} unchanged ({seen})"
+    if len(units) == 1:
+        unchanged = seen
+    if counts["alarms"]:
+        return f"{count_of(counts['alarms'], 'alarm')}; {unchanged}"
+    changed = sum(unit["counts"]["mates_changed"] for unit in units)
+    if not changed:
+        return f"no alarm: nobody lost or found a line mate; {unchanged}"
+    return (
+        "no alarm: no hot pair was separated or disturbed, though line mates changed for "
+        f"{count_of(changed, 'name')}; {unchanged}"
+    )
+
+
+def _units_in_words(units: Sequence[Data]) -> str:
+    structs = [unit["unit"] for unit in units if unit["kind"] == "struct"]
+    parts = [call_unit(unit["unit"]) for unit in units if unit["kind"] != "struct"]
+    parts += structs if len(structs) <= MOST_NAMED else [f"{len(structs)} structs"]
+    return ", ".join(parts)
+
+
+def _alarm_item(alarm: Data, common: set[str]) -> Item:
+    cause = alarm["cause"]
+    parts = [f"cause: {cause['text']}{_together(cause)}" if cause else "", _evidence(alarm)]
+    if alarm["adjacent"]:
+        parts.append(f"still on one pair of adjacent lines, {2 * alarm['line_bytes']} bytes")
+    if alarm["functions"]:
+        count = len(alarm["functions"])
+        names = list_names(alarm["functions"], count, MOST_FUNCTIONS)
+        parts.append(f"touched by {names} ({', '.join(alarm['paths'])})")
+    parts += [limit for limit in alarm["limits"] if limit not in common]
+    where = "" if alarm["unit"] == "percpu" else f"{call_unit(alarm['unit'])}: "
+    return Item(text=f"{where}{alarm['claim']}", detail="; ".join(filter(None, parts)))
+
+
+def _together(cause: Data) -> str:
+    if cause["together_with"]:
+        return f", together with {list_names(cause['together_with'], len(cause['together_with']))}"
+    return "" if cause["is_sufficient"] else ", in part"
+
+
+def _evidence(alarm: Data) -> str:
+    words = f"{alarm['rule']}, {alarm['grade']}"
+    if alarm["hitm"] is not None:
+        words += f" ({count_of(alarm['hitm'], 'HITM sample')})"
+    return f"{words}: {alarm['effect']}" if alarm["effect"] else words
+
+
+def _describe_rest(compared: Data, limit: int) -> Iterator[Block]:
+    changed = [unit for unit in compared["units"] if not unit["is_unchanged"]]
     if changed:
-        yield _pairs_table(compared)
-    for window in compared["windows"]:
-        yield _draw(window, compared["line_bytes"]["used"], titles)
-    if compared["slid_lines"]:
-        slid = (
-            f"lines that slid to another place with all their variables: {compared['slid_lines']}"
-        )
-        yield Text(text=slid, tone="muted")
-    for note in merge_sides(compared["notes"]):
+        yield units_table(changed, len(compared["units"]) - len(changed), compared["side"], limit)
+    if any(unit["causes"] for unit in changed):
+        yield causes_table(changed, limit)
+    if compared["alarms"]:
+        yield alarms_table(compared["alarms"])
+    yield from pairs_tables(changed)
+    for unit in changed:
+        yield from _describe_names(unit)
+    for hot in compared["hot"]:
+        yield Text(text=_hot_set(hot))
+    for one in compared["regained"]:
+        names = list_names(one["names"], len(one["names"]))
+        yield Text(text=f"{names} share a line again: {one['effect']}", tone="good")
+    yield from describe_unknown(compared["missing"])
+    for note in compared["notes"]:
         yield Text(text=note, tone="muted")
 
 
-def _verdict(compared: Entry) -> str:
-    counts, line_bytes = compared["counts"], compared["line_bytes"]["used"]
-    if compared["separated"]:
-        first, others, too = compared["separated"][0], counts["separated"] - 1, "nor do"
-        text = f"{first['a']} and {first['b']} no longer share a {line_bytes}-byte line"
-    elif compared["joined"]:
-        first, others, too = compared["joined"][0], counts["joined"] - 1, "and so do"
-        text = f"{first['a']} and {first['b']} now share a {line_bytes}-byte line"
-    else:
-        return (
-            f"no two per-CPU variables lost or gained a common {line_bytes}-byte line "
-            f"({counts['common']} variables compared, {_sources(compared)})"
+def _hot_set(hot: Data) -> str:
+    lines = hot["lines"]
+    names = ", ".join(hot["names"])
+    text = f"hot set {names}: {count_of(lines['base'], 'line')} in base, {lines['new']} in new"
+    for what in ("separated", "joined"):
+        if hot[what]:
+            pairs = [" + ".join(pair) for pair in hot[what]]
+            text += f"; {what}: {list_names(pairs, len(pairs))}"
+    return text
+
+
+def _describe_names(unit: Data) -> Iterator[Block]:
+    counts, called = unit["counts"], call_unit(unit["unit"])
+    for what in ("added", "removed"):
+        if counts[what]:
+            names = list_names([one["name"] for one in unit[what]], counts[what])
+            yield Text(text=f"{called}: {what}: {names}")
+    renamed = [f"{one['base_name']} is {one['new_name']}" for one in unit["renamed"]]
+    if renamed:
+        yield Text(text=f"{called}: renamed: {list_names(renamed, counts['renamed'])}")
+    if counts["unknown_heat"]:
+        names = list_names(unit["unknown_heat"], counts["unknown_heat"], MOST_UNKNOWN)
+        yield Text(
+            text=(
+                f"{called}: of unknown heat, so no alarm: {names} (moved or new, and in no row "
+                "of the table of hot variables)"
+            ),
+            tone="muted",
         )
-    more = f", {too} {others} more" if others else ""
-    return f"{text}{more} ({_sources(compared)})"
 
 
-def _sources(compared: Entry) -> str:
-    base, new = (", sizes from ".join(compared["sources"][side]) for side in ("base", "new"))
-    return f"source {base}" if base == new else f"base's source {base}; new's {new}"
-
-
-def _came_and_went(compared: Entry) -> str:
-    counts = compared["counts"]
-    parts = [
-        f"{what}: {_list_names([one['name'] for one in compared[what]], counts[what])}"
-        for what in ("added", "removed")
-        if counts[what]
+def _describe_sources(data: Data) -> Iterator[Block]:
+    units = {unit["unit"]: unit for one in data["comparisons"] for unit in one["units"]}
+    if "percpu" in units:
+        sources = units["percpu"]["sources"]
+        base, new = (", sizes from ".join(sources[side]) for side in ("base", "new"))
+        said = base if base == new else f"{base} of base, {new} of new"
+        yield Text(text=f"source of the per-CPU section: {said}", tone="muted")
+    notes = list(data["notes"])
+    notes += [f"{one['side']}: {note}" for one in data["kernels"] for note in one["notes"]]
+    notes += [
+        f"{call_unit(unit['unit'])}: {note}"
+        for unit in units.values()
+        if not unit["is_unchanged"]
+        for note in unit["notes"]
     ]
-    return "; ".join(parts)
-
-
-def _list_names(names: Sequence[str], total: int) -> str:
-    shown = ", ".join(names[:MOST_NAMES])
-    return f"{shown} and {total - MOST_NAMES} more" if total > MOST_NAMES else shown
-
-
-def _pairs_table(compared: Entry) -> Table:
-    counts, line_bytes = compared["counts"], compared["line_bytes"]["used"]
-    changes = [("lost", pair) for pair in compared["separated"]]
-    changes += [("gained", pair) for pair in compared["joined"]]
-    total = counts["separated"] + counts["joined"]
-    listed = "" if len(changes) == total else f"; the first {len(changes)} are listed"
-    return Table(
-        caption=(
-            f"{counts['separated']} pairs lost and {counts['joined']} gained a common "
-            f"{line_bytes}-byte line; pairs of scheduler variables first{listed}"
-        ),
-        columns=_COLUMNS,
-        rows=tuple(_pair_row(change, pair) for change, pair in changes),
-        limit=MOST_ROWS,
-        anchors=tuple(pair["row"] for _, pair in changes),
-    )
-
-
-def _pair_row(change: str, pair: Entry) -> tuple[Cell, ...]:
-    base, new = (
-        f"{pair[f'a_{side}_offset']:x}, {pair[f'b_{side}_offset']:x}" for side in ("base", "new")
-    )
-    return (
-        Cell(text=f"{pair['a']} + {pair['b']}", tone="strong" if pair["scheduler"] else "plain"),
-        Cell(text=change, tone="warning"),
-        Cell(text=base),
-        Cell(text=new),
-        Cell(text=", ".join(pair["functions"])),
-    )
-
-
-def _draw(window: Entry, line_bytes: int, titles: tuple[str, str]) -> Drawing:
-    left, right = _align(window["base"], window["new"])
-    first = min(entry["address"] for entry in (*window["base"], *window["new"]))
-    inserted = window["inserted"]
-    came = f"; inserted here: {_list_names(inserted, len(inserted))}" if inserted else ""
-    return Drawing(
-        caption=f"per-CPU section from offset {first:x}{came}",
-        titles=titles,
-        left=tuple(_line(entry, line_bytes) for entry in left),
-        right=tuple(_line(entry, line_bytes) for entry in right),
-    )
-
-
-def _align(
-    base: Sequence[Entry], new: Sequence[Entry]
-) -> tuple[list[Entry | None], list[Entry | None]]:
-    # Put what both sides have on one row, in the order of each side; None is an empty row.
-    left: list[Entry | None] = []
-    right: list[Entry | None] = []
-    matcher = SequenceMatcher(None, _keys(base), _keys(new), autojunk=False)
-    for _, base_from, base_to, new_from, new_to in matcher.get_opcodes():
-        rows = zip_longest(base[base_from:base_to], new[new_from:new_to])
-        for one, other in rows:
-            left.append(one)
-            right.append(other)
-    return left, right
-
-
-def _keys(entries: Sequence[Entry]) -> list[tuple[str, str]]:
-    # A boundary belongs to the variable that it stands in front of.
-    following = [entry["name"] for entry in entries[1:]] + [""]
-    return [
-        (entry["kind"], entry["name"] or after)
-        for entry, after in zip(entries, following, strict=True)
-    ]
-
-
-def _line(entry: Entry | None, line_bytes: int) -> DrawingLine:
-    if entry is None:
-        return _NOTHING
-    if entry["kind"] == "boundary":
-        rule = f" {line_bytes} B cacheline boundary".rjust(HALF_COLUMNS, "-")
-        return DrawingLine(text=rule, tone="muted")
-    if entry["kind"] == "gap":
-        return DrawingLine(text=f"      … {entry['name']}", tone="muted")
-    mark = f"  <- {entry['mark']}" if entry["mark"] else ""
-    tone: Tone = "warning" if mark else "plain"
-    return DrawingLine(
-        text=f"{entry['address']:x} {entry['type']} {entry['name']}{mark}", tone=tone
-    )
+    for note in merge_sides(list(dict.fromkeys(notes))):
+        yield Text(text=note, tone="muted")

@@ -1,0 +1,99 @@
+"""How fast two kernels' layouts are read, beside `pahole` and `codiff` on the same input.
+
+The input is the BTF of the running kernel, and a symbol table of its size that is written
+here where the machine has no readable System.map; folders with real ones may be
+given instead: `bench/layout.py BASE NEW`. Each program is a process of its own. Of ours
+the wall time of a Python that only imports the reader is taken off, and shown.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+ROUNDS = 7
+BTF = Path("/sys/kernel/btf/vmlinux")
+# A distribution's kernel: symbols in all, per-CPU variables, variables of .data and .bss.
+SYMBOLS, PERCPU, GLOBALS = 90_000, 360, 19_000
+IMPORTS = "from pathlib import Path; from schedperf.layout.sources import load_kernel; import sys"
+# Peak memory in KiB; ru_maxrss would hold that of the process which started this one.
+LOAD = (
+    f"{IMPORTS}; kernels = [load_kernel(Path(path)) for path in sys.argv[1:]]; "
+    "status = Path('/proc/self/status').read_text(); "
+    "print(status.partition('VmHWM:')[2].split()[0])"
+)
+
+
+def write_symbols(path: Path) -> None:
+    """Write a System.map that is as long as a distribution's."""
+    rows = [(0, "D", "__per_cpu_start"), (0x34000, "D", "__per_cpu_end")]
+    rows += [(64 + 512 * number, "D", f"percpu_{number}") for number in range(PERCPU)]
+    base, data = 0xFFFFFFFF81000000, 0xFFFFFFFF82E00000
+    functions = SYMBOLS - PERCPU - GLOBALS
+    rows += [(base + 64 * number, "t", f"function_{number}") for number in range(functions)]
+    rows += [(data, "D", "_sdata"), (data + 64 * GLOBALS, "D", "_edata")]
+    rows += [(data + 64 * number, "d", f"variable_{number}") for number in range(GLOBALS)]
+    path.write_text("".join(f"{at:016x} {letter} {name}\n" for at, letter, name in sorted(rows)))
+
+
+def wall_s(command: list[str]) -> tuple[float, str]:
+    """Return how long a command takes in seconds, and what it prints."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+    )
+    return time.perf_counter() - start, done.stdout
+
+
+def inputs(folder: Path) -> dict[str, list[str]]:
+    """Return the two files to read, by what they are; exit where there are none."""
+    if len(sys.argv) == 3:  # noqa: PLR2004 # base and new
+        sides = [Path(argument) for argument in sys.argv[1:]]
+        return {name: [str(side / name) for side in sides] for name in ("btf", "System.map")}
+    if not BTF.exists():
+        sys.exit(f"{BTF}: no such file; give two folders with btf and System.map")
+    write_symbols(folder / "System.map")
+    copies = []
+    for side in ("base", "new"):
+        (folder / f"{side}.btf").write_bytes(BTF.read_bytes())
+        copies.append(str(folder / f"{side}.btf"))
+    return {"btf": copies, "System.map": [str(folder / "System.map")] * 2}
+
+
+def main() -> None:
+    """Measure in turn, print one line a program."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = inputs(Path(folder))
+        python = [sys.executable, "-c"]
+        commands = {"python and imports alone": [*python, IMPORTS]}
+        commands |= {
+            f"schedperf, two kernels from {name}": [*python, LOAD, *paths]
+            for name, paths in files.items()
+        }
+        base, new = files["btf"]
+        if shutil.which("pahole"):
+            commands["pahole, both as text"] = ["sh", "-c", 'pahole "$1"; pahole "$2"', "sh",
+                                                base, new]  # fmt: skip
+        if shutil.which("codiff"):
+            commands["codiff (compares DWARF only)"] = ["codiff", base, new]
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        printed = dict.fromkeys(commands, "")
+        for _ in range(ROUNDS):
+            for name, command in commands.items():
+                taken, printed[name] = wall_s(command)
+                times[name].append(taken)
+    print(f"two kernels' layouts, median of {ROUNDS} runs in turn")
+    imports = median(times["python and imports alone"])
+    for name, values in times.items():
+        line = f"  {name:<40} {median(values):6.2f} s wall"
+        if name.startswith("schedperf"):
+            peak = int(printed[name]) / 1024
+            line += f"   {median(values) - imports:6.2f} s beyond imports   {peak:4.0f} MiB"
+        print(line)
+
+
+if __name__ == "__main__":
+    main()

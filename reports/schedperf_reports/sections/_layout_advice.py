@@ -1,0 +1,60 @@
+"""Advice on where to declare a hot set, with the map that follows."""
+
+from collections.abc import Iterator, Sequence
+
+from schedperf_reports._words import count_of
+from schedperf_reports.blocks import Block, Text
+from schedperf_reports.sections._layout_drawing import Data, call_unit, draw_map, list_names
+
+
+def describe_advice(advised: Sequence[tuple[Data, str]]) -> Iterator[Block]:
+    """Yield what to declare where, what follows from it, and the predicted maps.
+
+    :param advised: advice, and the label of the kernel that it is about
+    """
+    for advice, label in advised:
+        yield Text(text=_what_to_do(advice, label), tone="strong")
+        yield from _conditions(advice)
+        if advice["is_change"]:
+            caption = f"{call_unit(advice['unit'])} as predicted"
+            title = f"{label}, with that order"
+            yield draw_map(advice["predicted"], advice["line_bytes"], caption, title)
+    # What holds for all advice is said once.
+    for note in dict.fromkeys(note for advice, _ in advised for note in advice["notes"]):
+        yield Text(text=f"advice: {note}", tone="muted")
+
+
+def _what_to_do(advice: Data, label: str) -> str:
+    before, fewest, moved = advice["lines_before"], advice["fewest"], advice["moved"]
+    names = ", ".join(advice["order"])
+    if not advice["is_change"]:
+        why = (
+            "no order takes fewer"
+            if before <= fewest
+            else f"{fewest} would do, but no place nearby has them without harm"
+        )
+        return (
+            f"advice for {label}: leave {names} as they are, on {count_of(before, 'line')}: {why}"
+        )
+    after = f"after {advice['after']}" if advice["after"] else "at the start"
+    aligned = ", the first of them ____cacheline_aligned" if advice["is_aligned"] else ""
+    others = "1 other entry goes" if moved == 1 else f"{moved} other entries go"
+    return (
+        f"advice for {label}: declare {names} in this order {after}{aligned}: "
+        f"{count_of(advice['lines_after'], 'line')} instead of {before}, fewest possible {fewest}; "
+        f"{others} to another line"
+    )
+
+
+def _conditions(advice: Data) -> Iterator[Block]:
+    writers: dict[str, list[str]] = {}
+    for member, reader in advice["joins"]:
+        writers.setdefault(member, []).append(reader)
+    for member, readers in writers.items():
+        joined = list_names(readers, len(readers))
+        yield Text(
+            text=f"{member} is written by its own CPU and shares the line of read-mostly {joined}",
+            tone="muted",
+        )
+    for one in advice["left_out"]:
+        yield Text(text=f"{one['name']} is left out: {one['reason']}", tone="muted")

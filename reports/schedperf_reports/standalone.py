@@ -1,0 +1,28 @@
+"""What one engine alone found, without a comparison of benchmarks: as text, or as one HTML page.
+
+The blocks are those of the report's section, so both say the same.
+"""
+
+from collections.abc import Iterable
+
+from schedperf_reports._page import Described, Head, HeadSide, render_sections
+from schedperf_reports._terminal import draw_section, write_text
+from schedperf_reports.blocks import Block
+from schedperf_reports.formats import Options
+from schedperf_reports.formats.terminal import NARROWEST
+
+__all__ = ["Head", "HeadSide", "draw_page", "draw_text"]
+
+
+def draw_text(title: str, blocks: Iterable[Block], options: Options) -> str:
+    """Return a section as text for a terminal, a pipe or a mail."""
+    width = max(options.width, NARROWEST)
+    return write_text(draw_section(blocks, title, width), width, colour=options.colour)
+
+
+def draw_page(name: str, title: str, blocks: Iterable[Block], head: Head) -> str:
+    """Return a section as one self-contained HTML page.
+
+    :param name: of the section, to which evidence links: "layout"
+    """
+    return render_sections(head, [Described(name=name, title=title, blocks=tuple(blocks))])

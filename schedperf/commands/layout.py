@@ -1,0 +1,150 @@
+"""``schedperf layout``: who shares cache lines with whom, in one kernel or between several."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from schedperf.commands._layout_request import Request
+    from schedperf.layout.model import UnitKind
+    from schedperf_reports.blocks import Block
+
+EPILOG = """\b
+Examples:
+  schedperf layout base.tar new.tar
+  schedperf layout base.tar new.tar --percpu --html layout.html
+  schedperf layout base.tar new.tar --hot sd_llc_id,sd_llc --json -
+  schedperf layout base.tar --struct task_group
+"""
+
+STDOUT = "-"
+TITLE = "Cache lines"
+USUAL_LIMIT = 8
+# As compare says "regression".
+ALARM_STATUS = 1
+
+
+@click.command(epilog=EPILOG)
+@click.argument("paths", metavar="A [B]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--percpu", is_flag=True, help="Look at the per-CPU section.")
+@click.option(
+    "--struct", "structs", metavar="NAME", multiple=True, help="Look at this struct or union."
+)
+@click.option("--globals", "has_globals", is_flag=True, help="Look at the global variables.")
+@click.option(
+    "--all",
+    "has_all",
+    is_flag=True,
+    help="Look at all of these and the scheduler's structs; so it is where nothing is chosen.",
+)
+@click.option(
+    "--hot",
+    metavar="NAME,NAME",
+    multiple=True,
+    help="What belongs on as few lines as possible: variables, fields as rq.nr_running.",
+)
+@click.option(
+    "--cacheline",
+    metavar="BYTES",
+    type=click.IntRange(min=1),
+    help="Length of a cache line; else what the kernel says, or 64.",
+)
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=USUAL_LIMIT,
+    show_default=True,
+    help="How many alarms and rows of a table the text shows.",
+)
+@click.option("--json", metavar="FILE", help="Write all of it as JSON; - is stdout.")
+@click.option("--html", metavar="FILE", help="Write it as one HTML file; - is stdout.")
+def command(
+    paths: tuple[Path, ...],
+    *,
+    percpu: bool,
+    structs: tuple[str, ...],
+    has_globals: bool,
+    has_all: bool,
+    hot: tuple[str, ...],
+    cacheline: int | None,
+    limit: int,
+    json: str | None,
+    html: str | None,
+) -> int:
+    """Say whose cache line mates differ between kernels, why, and whether it can matter.
+
+    A and B are bundles, folders, or files: System.map, output of nm, kallsyms, raw BTF, vmlinux.
+    A is compared with each other one; alone, it is drawn. Exit status: 0 no alarm, 1 at least one,
+    2 usage or input error.
+    """
+    # Imported here so that --help of all commands stays fast.
+    from schedperf.commands._layout_request import make_request  # noqa: PLC0415
+    from schedperf.commands._outputs import open_output, write_output  # noqa: PLC0415
+
+    if not paths:
+        raise click.UsageError("got no kernel; name a bundle, a folder or a file")
+    printed = _choose_format(json, html)
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context(open_output(Path(file), paths))
+            for name, file in (("json", json), ("html", html))
+            if file is not None and file != STDOUT
+        }
+        asked = _kinds(percpu=percpu, has_structs=bool(structs), has_globals=has_globals)
+        request = make_request(paths, () if has_all else asked, structs, hot, cacheline)
+        data = request.analyse()
+        for name, file in files.items():
+            write_output(file, _render(request, data, name, limit))
+    click.echo(_render(request, data, printed, limit), nl=False)
+    return ALARM_STATUS if _has_alarm(data) else 0
+
+
+def _choose_format(json: str | None, html: str | None) -> str:
+    """Return the one format that stdout gets."""
+    chosen = [name for name, file in (("json", json), ("html", html)) if file == STDOUT]
+    if len(chosen) > 1:
+        raise click.UsageError("stdout can hold one format, not json and html")
+    return chosen[0] if chosen else "text"
+
+
+def _kinds(*, percpu: bool, has_structs: bool, has_globals: bool) -> "tuple[UnitKind, ...]":
+    asked: dict[UnitKind, bool] = {
+        "percpu": percpu,
+        "struct": has_structs,
+        "globals": has_globals,
+    }
+    return tuple(kind for kind, is_asked in asked.items() if is_asked)
+
+
+def _has_alarm(data: Mapping[str, Any]) -> bool:
+    return any(compared["alarms"] for compared in data.get("comparisons", ()))
+
+
+def _render(request: "Request", data: Mapping[str, Any], name: str, limit: int) -> str:
+    if name == "json":
+        import json  # noqa: PLC0415 # as above
+
+        return json.dumps(data, indent=1) + "\n"
+    blocks = _describe(data, limit)
+    if name == "html":
+        from schedperf_reports.standalone import draw_page  # noqa: PLC0415 # as above
+
+        return draw_page("layout", TITLE, blocks, request.head(data))
+    from schedperf.text import make_console  # noqa: PLC0415 # as above
+    from schedperf_reports.formats import Options  # noqa: PLC0415
+    from schedperf_reports.standalone import draw_text  # noqa: PLC0415
+
+    console = make_console()
+    has_colour = console.color_system is not None and not console.no_color
+    return draw_text(TITLE, blocks, Options(width=console.width, colour=has_colour))
+
+
+def _describe(data: Mapping[str, Any], limit: int) -> "list[Block]":
+    from schedperf_reports.sections.layout import describe_layout, describe_maps  # noqa: PLC0415
+
+    describe = describe_layout if "comparisons" in data else describe_maps
+    return list(describe(data, limit))

@@ -1,0 +1,396 @@
+"""The rules by which changes of a layout become alarms."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Literal
+
+from schedperf.layout._packing import Block, fewest_lines
+from schedperf.layout.changes import Pair, UnitChange
+from schedperf.layout.cotenancy import Span, spans_of
+from schedperf.layout.heat import Apart, HeatTable, Together, Use
+from schedperf.layout.model import Unit
+
+# Memory samples of one entry, below which nothing is concluded: the error of a count of 10 is
+# already a third of it (Poisson, 1/sqrt(10)).
+FEWEST_HITM = 10
+# Members of a measured pair; of larger sets the lines are counted.
+PAIR = 2
+# Bytes that a variable of unknown size is taken to have where a set's fewest lines are counted: a
+# pointer's.
+USUAL_BYTES = 8
+# How many names a claim spells out; the alarm holds the others.
+MOST_NAMED = 3
+SOURCE = "the kernel's source, as the table of hot variables has it"
+
+RuleName = Literal["contended", "separated", "joined", "spread", "group broken"]
+GradeName = Literal["measured", "stated", "inferred"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What a rule found; the parameters are those of an alarm."""
+
+    rule: RuleName
+    grade: GradeName
+    pairs: tuple[Pair, ...]
+    entries: tuple[str, ...]
+    claim: str
+    is_apart: bool = False
+    functions: tuple[str, ...] = ()
+    effect: str | None = None
+    reference: str = SOURCE
+    limits: tuple[str, ...] = ()
+
+
+class Facts:
+    """One change with both units and the table; every name is base's where base has it.
+
+    :ivar lines: of base and of new: the lines of every entry, by name
+    """
+
+    def __init__(
+        self,
+        change: UnitChange,
+        base: Unit,
+        new: Unit,
+        table: HeatTable,
+        hitm: Mapping[str, int] | None,
+    ) -> None:
+        self.change, self.table = change, table
+        self.units = (base, new)
+        self.line_bytes = change.lines.line_bytes
+        self._called = {rename.new_name: rename.base_name for rename in change.renamed}
+        self.spans = (self._spans(base, {}), self._spans(new, self._called))
+        self.lines = tuple(
+            {name: self._lines(span) for name, span in spans.items()} for spans in self.spans
+        )
+        self._hitm = None
+        if hitm is not None:
+            self._hitm = {self._called.get(name, name): count for name, count in hitm.items()}
+        self._uses: dict[str, Use | None] = {}
+
+    def _spans(self, unit: Unit, called: Mapping[str, str]) -> dict[str, Span]:
+        entries = sorted(unit.entries, key=lambda entry: entry.offset)
+        spans = spans_of(entries, unit.kind, unit.size)
+        return {called.get(name, name): span for name, span in spans.items()}
+
+    def _lines(self, span: Span) -> frozenset[int]:
+        first, last = span.lines(self.line_bytes)
+        # Lines between the first and the last are its own, so the two are all that can be shared.
+        return frozenset((first, last))
+
+    def use(self, name: str) -> Use | None:
+        """Return what the table knows of an entry."""
+        if name not in self._uses:
+            self._uses[name] = self.table.find(self.change.name, name)
+        return self._uses[name]
+
+    def samples(self, names: tuple[str, ...]) -> int | None:
+        """Return how many samples hit entries that another CPU had modified; None: not sampled."""
+        if self._hitm is None:
+            return None
+        return sum(self._hitm.get(name, 0) for name in names)
+
+    def is_sampled(self, found: Found) -> bool:
+        """Whether samples say enough of what a rule found to count more than the table."""
+        return (self.samples(found.entries) or 0) >= FEWEST_HITM
+
+    def contended(self) -> tuple[str, ...]:
+        """Return entries that samples say are contended in new, worst first."""
+        counts = self._hitm or {}
+        enough = [name for name, count in counts.items() if count >= FEWEST_HITM]
+        return tuple(sorted(enough, key=lambda name: (-counts[name], name)))
+
+    def boundary(self, pair: Pair) -> int:
+        """Return where the line of the later one of a pair begins in new."""
+        return max(min(self.lines[1][name]) for name in pair) * self.line_bytes
+
+    def joined(self) -> Iterator[Pair]:
+        """Yield pairs on one line in new and not in base, with those of added entries."""
+        yield from self.change.lines.joined
+        tenants: dict[int, list[str]] = defaultdict(list)
+        for name, lines in self.lines[1].items():
+            for line in lines:
+                tenants[line].append(name)
+        added, seen = {entry.name for entry in self.change.added}, set[frozenset[str]]()
+        for name in sorted(added & self.lines[1].keys()):
+            for line in sorted(self.lines[1][name]):
+                for other in tenants[line]:
+                    pair = frozenset((name, other))
+                    if other != name and pair not in seen:
+                        seen.add(pair)
+                        yield other, name
+
+    def members(self, group: Together, side: int) -> tuple[str, ...]:
+        """Return which entries of a side are in a measured set, by offset."""
+        if group.unit != self.change.name:
+            return ()
+        names = []
+        for name in self.spans[side]:
+            use = self.use(name)
+            if use and use.unit == group.unit and use.name in group.names:
+                names.append(name)
+        return tuple(sorted(names, key=lambda name: (self.spans[side][name].start, name)))
+
+    def lines_of(self, names: tuple[str, ...], side: int) -> int:
+        """Return on how many lines entries of a side are."""
+        lines = set[int]()
+        for name in names:
+            first, last = self.spans[side][name].lines(self.line_bytes)
+            lines.update(range(first, last + 1))
+        return len(lines)
+
+    def fewest(self, names: tuple[str, ...], side: int) -> int:
+        """Return how few lines entries of a side could be on; an unknown size is a pointer's."""
+        blocks, taken = [], set[int]()
+        for name in names:
+            span = self.spans[side][name]
+            # Fields of a union are the same bytes.
+            if span.start not in taken:
+                taken.add(span.start)
+                size = max(span.end - span.start, 1) if span.is_sized else USUAL_BYTES
+                alignment = min(size & -size, span.start & -span.start or size & -size, 8)
+                blocks.append(Block(name=name, size=size, alignment=alignment))
+        return fewest_lines(blocks, self.line_bytes).lines
+
+    def regained(self) -> Iterator[tuple[Together, tuple[str, ...]]]:
+        """Yield the measured sets whose members are on fewer lines in new than in base."""
+        for group in self.table.together:
+            both = tuple(name for name in self.members(group, 1) if name in self.spans[0])
+            if len(both) > 1 and self.lines_of(both, 1) < self.lines_of(both, 0):
+                yield group, both
+
+
+def find_all(facts: Facts) -> list[Found]:
+    """Apply every rule."""
+    sets = list(_spread(facts))
+    known = {frozenset(pair) for found in sets for pair in found.pairs}
+    separated = list(_measured_pairs(facts))
+    known |= {frozenset(pair) for found in separated for pair in found.pairs}
+    joined = list(_joined(facts))
+    shared = {frozenset(pair) for found in joined for pair in found.pairs}
+    return [
+        *_contended(facts, shared),
+        *separated,
+        *_inferred_pairs(facts, known),
+        *joined,
+        *sets,
+        *_broken_groups(facts),
+    ]
+
+
+def _measured_pairs(facts: Facts) -> Iterator[Found]:
+    for group in facts.table.together:
+        for pair in facts.change.lines.separated if len(group.names) == PAIR else ():
+            if set(pair) <= set(facts.members(group, 0)):
+                yield Found(
+                    rule="separated",
+                    grade="measured",
+                    pairs=(pair,),
+                    entries=pair,
+                    claim=_apart_claim(facts, pair),
+                    is_apart=True,
+                    effect=group.effect,
+                    reference=group.reference,
+                )
+
+
+def _apart_claim(facts: Facts, pair: Pair) -> str:
+    return (
+        f"{pair[0]} and {pair[1]} shared a {facts.line_bytes}-byte line and are separated by the "
+        f"boundary at {facts.boundary(pair):#x}"
+    )
+
+
+def _inferred_pairs(facts: Facts, known: set[frozenset[str]]) -> Iterator[Found]:
+    # Pairs that one function touches. Parting from what other CPUs write is no loss.
+    pairs: list[Pair] = []
+    functions: set[str] = set()
+    seen: set[frozenset[Use]] = set()
+    for pair in facts.change.lines.separated:
+        one, other = (facts.use(name) for name in pair)
+        if not one or not other or one == other or frozenset(pair) in known:
+            continue
+        common = facts.table.common_functions(one, other)
+        is_disturbed = one.written == "remote" or other.written == "remote"
+        if not common or is_disturbed or not (one.is_hot and other.is_hot):
+            continue
+        # Both halves of a list head are one row of the table.
+        if frozenset((one, other)) not in seen:
+            seen.add(frozenset((one, other)))
+            pairs.append(pair)
+            functions.update(common)
+    if pairs:
+        more = f", and {len(pairs) - 1} more such pairs" if len(pairs) > 1 else ""
+        yield Found(
+            rule="separated",
+            grade="inferred",
+            pairs=tuple(pairs),
+            entries=_names(pairs),
+            claim=f"{_apart_claim(facts, pairs[0])}, though one function touches both{more}",
+            is_apart=True,
+            functions=tuple(sorted(functions)),
+        )
+
+
+def _joined(facts: Facts) -> Iterator[Found]:
+    victims: dict[str, list[Pair]] = defaultdict(list)
+    measured: dict[Apart, list[Pair]] = defaultdict(list)
+    for pair in facts.joined():
+        one, other = (facts.use(name) for name in pair)
+        if not one or not other or one == other:
+            continue
+        rule = facts.table.apart_of(one, other)
+        if rule:
+            measured[rule].append(pair)
+        elif not facts.table.is_together(one, other):
+            for (name, use), (writer, written) in permutations(
+                zip(pair, (one, other), strict=True)
+            ):
+                if use.is_read_mostly and use.is_hot and written.is_disturbing:
+                    victims[writer].append((name, writer))
+    for rule, pairs in measured.items():
+        yield _joined_as_measured(facts, rule, pairs)
+    for writer, pairs in victims.items():
+        yield _joined_by(facts, writer, pairs)
+
+
+def _joined_as_measured(facts: Facts, rule: Apart, pairs: list[Pair]) -> Found:
+    names = _names(pairs)
+    return Found(
+        rule="joined",
+        grade="measured",
+        pairs=tuple(pairs),
+        entries=names,
+        claim=f"{_listed(names)} share a {facts.line_bytes}-byte line now",
+        effect=rule.effect,
+        reference=rule.reference,
+    )
+
+
+def _joined_by(facts: Facts, writer: str, pairs: list[Pair]) -> Found:
+    names = [name for name, _ in pairs]
+    old = sorted(
+        name
+        for name, lines in facts.lines[0].items()
+        if (use := facts.use(name))
+        and use.is_disturbing
+        and any(not lines.isdisjoint(facts.lines[0].get(victim, frozenset())) for victim in names)
+    )
+    limits = (f"in base the line had {_listed(old)} already, which other CPUs write too",)
+    return Found(
+        rule="joined",
+        grade="inferred",
+        pairs=tuple(pairs),
+        entries=(*names, writer),
+        claim=(
+            f"{writer}, which other CPUs write, came to the {facts.line_bytes}-byte line of "
+            f"{_listed(names)}, read-mostly"
+        ),
+        limits=limits if old else (),
+    )
+
+
+def _spread(facts: Facts) -> Iterator[Found]:
+    for group in facts.table.together:
+        names = facts.members(group, 1)
+        before = facts.members(group, 0)
+        if len(names) <= PAIR or len(before) < PAIR:
+            continue
+        lines, fewest = facts.lines_of(names, 1), facts.fewest(names, 1)
+        if lines > facts.lines_of(before, 0) and lines > fewest:
+            members = set(names) | set(before)
+            pairs = [pair for pair in facts.change.lines.separated if set(pair) <= members]
+            yield Found(
+                rule="spread",
+                grade="measured",
+                pairs=tuple(pairs),
+                entries=names,
+                claim=(
+                    f"{_listed(names)} are on {lines} lines of {facts.line_bytes} bytes, "
+                    f"in base on {facts.lines_of(before, 0)}; {fewest} would do"
+                ),
+                is_apart=bool(pairs),
+                effect=group.effect,
+                reference=group.reference,
+            )
+
+
+def _broken_groups(facts: Facts) -> Iterator[Found]:
+    base, new = facts.units
+    for name, span in base.groups.items():
+        members = _inside(facts, span, 0)
+        staying = tuple(member for member in members if member in facts.spans[1])
+        if not staying:
+            continue
+        lines, before = facts.lines_of(staying, 1), facts.lines_of(staying, 0)
+        now = set(_inside(facts, new.groups[name], 1)) if name in new.groups else set()
+        left = [member for member in staying if member not in now] if now else []
+        guests = _guests(facts, staying, now | set(members))
+        reasons = []
+        if lines > before and lines > facts.fewest(staying, 1):
+            reasons.append(f"its fields are on {lines} lines, in base on {before}")
+        if left:
+            reasons.append(f"{_listed(left)} left it")
+        if guests:
+            reasons.append(f"{_listed(guests)} came to its lines")
+        if reasons:
+            yield Found(
+                rule="group broken",
+                grade="stated",
+                pairs=(),
+                entries=tuple(dict.fromkeys([*left, *guests, *staying])),
+                claim=f"the kernel's own group {name} is broken: {'; '.join(reasons)}",
+                reference=f"__cacheline_group_begin__{name.rpartition('.')[2]} in {new.name}",
+            )
+
+
+def _inside(facts: Facts, span: tuple[int, int], side: int) -> tuple[str, ...]:
+    first, last = span
+    return tuple(name for name, where in facts.spans[side].items() if first <= where.start <= last)
+
+
+def _guests(facts: Facts, group: tuple[str, ...], own: set[str]) -> list[str]:
+    # Who is on the group's lines in new and was not in base.
+    lines = [frozenset[int]().union(*(side[name] for name in group)) for side in facts.lines]
+    return [
+        name
+        for name, where in facts.lines[1].items()
+        if name not in own
+        and not where.isdisjoint(lines[1])
+        and facts.lines[0].get(name, frozenset()).isdisjoint(lines[0])
+    ]
+
+
+def _contended(facts: Facts, known: set[frozenset[str]]) -> Iterator[Found]:
+    # What samples say is contended and has new mates, whatever the table knows of it.
+    gained: dict[str, list[str]] = defaultdict(list)
+    for one, other in facts.joined():
+        if frozenset((one, other)) not in known:
+            gained[one].append(other)
+            gained[other].append(one)
+    for name in facts.contended():
+        if gained[name]:
+            yield Found(
+                rule="contended",
+                grade="inferred",
+                pairs=tuple((name, mate) for mate in gained[name]),
+                entries=(name,),
+                claim=(
+                    f"{name} is contended in new and has new mates on its "
+                    f"{facts.line_bytes}-byte line: {_listed(gained[name])}"
+                ),
+                reference="memory samples of new",
+            )
+
+
+def _names(pairs: list[Pair]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for pair in pairs for name in pair))
+
+
+def _listed(names: list[str] | tuple[str, ...]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    more = len(names) - MOST_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown

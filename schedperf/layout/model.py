@@ -1,0 +1,96 @@
+"""What is known of a kernel's data layout, wherever it was read from.
+
+A per-CPU section, a struct and the kernel's global variables are the same thing
+here: a :class:`Unit`, bytes with named entries. So one comparison serves them all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+UnitKind = Literal["percpu", "struct", "globals"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One variable of a section or one field of a struct.
+
+    :param name: of a field the path from the unit, as C writes it: ``avg.load_avg``
+    :param offset: bytes from the unit's start
+    :param size: bytes; None where the source knows no sizes
+    :param bits: of a bit field its first bit, counted from the unit's start in bits, and how many
+    :param type: as C writes it: ``u64``, ``struct sched_avg``; None where unknown
+    :param letter: of a variable, nm's: "D" global, "d" static
+    :param aliases: other names of the same bytes
+    """
+
+    name: str
+    offset: int
+    size: int | None
+    bits: tuple[int, int] | None = None
+    type: str | None = None
+    letter: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    """Named bytes whose start is aligned to a cache line, or to ``alignment``.
+
+    :param name: "percpu", "struct rq", "globals"
+    :param size: bytes; None where unknown
+    :param alignment: of the unit's start in bytes; None where it is unknown. BTF has none, so that
+        of a struct is inferred from its entries, as ``is_alignment_inferred`` says
+    :param entries: by offset; of a struct the leaves: fields that have no fields of their own
+    :param groups: the kernel's own ``__cacheline_group_begin/end`` marks: name to first and last
+        byte
+    :param sources: where names and offsets come from, then where sizes come from
+    :param noise: how many entries were left out as noise, by what they are
+    :param notes: what weakens it, one sentence each
+    """
+
+    name: str
+    kind: UnitKind
+    size: int | None
+    alignment: int | None
+    is_alignment_inferred: bool
+    entries: tuple[Entry, ...]
+    groups: Mapping[str, tuple[int, int]]
+    sources: tuple[str, ...]
+    noise: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LineBytes:
+    """How long a cache line is, in bytes; None where the source does not say.
+
+    :param compile_time: L1_CACHE_BYTES, which the kernel's alignments use
+    :param hardware: what the machine's caches report
+    """
+
+    compile_time: int | None
+    hardware: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernel:
+    """What is known of one kernel.
+
+    :param label: how reports call it
+    :param machine: "x86_64", "arm64" …; None where the source does not say
+    :param pointer_bytes: 4 or 8; None where unknown
+    :param is_big_endian: None where unknown
+    :param units: by name
+    :param unknown: what was asked for and cannot be seen, name to reason: "struct rq" to
+        "a symbol table has no structs"
+    """
+
+    label: str
+    machine: str | None
+    pointer_bytes: int | None
+    is_big_endian: bool | None
+    line_bytes: LineBytes
+    units: Mapping[str, Unit]
+    unknown: Mapping[str, str]
+    notes: tuple[str, ...]

@@ -1,0 +1,56 @@
+"""Layouts for the comparison: typed from a mail, and of real kernels."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from schedperf.layout.model import Entry, Unit
+from schedperf.layout.sources import load_kernel
+
+ROOT = Path(__file__).parents[3]
+LAYOUTS = ROOT / "tests" / "data" / "layouts"
+KERNELS = ROOT.parent / "shared" / "kernels"
+
+
+@pytest.fixture(scope="session")
+def typed_layout() -> Callable[[str], Unit]:
+    """Return the reader of the layouts that were typed from a mail."""
+
+    def read(name: str) -> Unit:
+        rows = (line.split() for line in (LAYOUTS / f"{name}.map").read_text().splitlines())
+        entries = [
+            Entry(name=symbol, offset=int(address, 16), size=None, letter=letter)
+            for address, letter, symbol in rows
+        ]
+        return Unit(
+            name="percpu",
+            kind="percpu",
+            size=None,
+            alignment=4096,
+            is_alignment_inferred=False,
+            entries=tuple(entries),
+            groups={},
+            sources=("System.map",),
+            noise={},
+            notes=(),
+        )
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def real_section() -> Callable[[str, str], Unit]:
+    """Return the reader of a real kernel's per-CPU section; it skips where there is none.
+
+    Its second argument says from what: "System.map", "BTF" or "both".
+    """
+
+    def read(kernel: str, source: str) -> Unit:
+        folder = KERNELS / kernel
+        if not (folder / "System.map").exists():
+            pytest.skip(f"no real kernel files: {folder} does not exist")
+        path = {"System.map": folder / "System.map", "BTF": folder / "btf"}.get(source, folder)
+        return load_kernel(path, structs=()).units["percpu"]
+
+    return read

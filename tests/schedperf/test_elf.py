@@ -1,0 +1,232 @@
+"""vmlinux and modules: real ones that a compiler makes, and damaged ones."""
+
+import io
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from schedperf.captures.elf import MOST_SECTIONS, ElfKernel, read_elf
+from schedperf.errors import InputError
+from schedperf.layout.sources import load_kernel
+
+# What makes a kernel's image a kernel's image for us: sections and the marks around them.
+SOURCE = """
+#define PERCPU(part) __attribute__((section(".data..percpu" part)))
+long runqueues PERCPU("") = 1;
+static int sd_llc_id PERCPU("") = 2;
+int sd_llc_size PERCPU("") = 3;
+long nohz[4] = {1};
+static int sched_clock_running = 1;
+__attribute__((weak)) int arch_asym = 1;
+char root_task_group[64];
+int *_start(void) { return &sd_llc_id + sched_clock_running; }
+"""
+SCRIPT = """
+SECTIONS {
+  . = BASE;
+  .data..percpu : { __per_cpu_start = .; *(.data..percpu) __per_cpu_end = .; }
+  . = 0x400000;
+  .text : { *(.text) }
+  .notes : { *(.note.gnu.build-id) }
+  . = 0x600000;
+  .data : { _sdata = .; *(.data) _edata = .; }
+  .bss : { __bss_start = .; *(.bss) __bss_stop = .; }
+}
+"""
+
+
+def assert_one_line(message: str) -> None:
+    assert message
+    assert "\n" not in message
+
+
+def read(data: bytes) -> ElfKernel:
+    return read_elf(io.BytesIO(data), "vmlinux")
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
+    """Compile and link: ``build(base=0)``; skip where there is no compiler."""
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed; apt-get install gcc")
+    folder = tmp_path_factory.mktemp("elf")
+    (folder / "k.c").write_text(SOURCE)
+
+    def make(*options: str, base: int = 0x800000, script: str = SCRIPT) -> bytes:
+        (folder / "k.ld").write_text(script.replace("BASE", hex(base)))
+        command = ["gcc", "-nostdlib", "-static", "-fno-pie", "-no-pie", "-Wl,--build-id=0xc0ffee"]
+        linking = ["-c"] if "-c" in options else ["-Wl,-T,k.ld", "-Wl,-z,norelro"]
+        more = [option for option in options if option != "-c"]
+        if "-c" in options:
+            command = ["gcc"]
+        subprocess.run(
+            [*command, *linking, *more, "k.c", "-o", "out"], cwd=folder, check=True,
+            capture_output=True,
+        )  # fmt: skip
+        return (folder / "out").read_bytes()
+
+    return make
+
+
+@pytest.mark.parametrize("base", [0, 0x800000])
+def test_variables_of_both_eras_have_offsets_and_sizes(
+    build: Callable[..., bytes], base: int
+) -> None:
+    elf = read(build(base=base))
+    assert elf.percpu is not None
+    found = {one.name: (one.offset, one.size, one.letter) for one in elf.percpu.symbols}
+    assert found == {
+        "runqueues": (0, 8, "D"),
+        "sd_llc_id": (8, 4, "d"),
+        "sd_llc_size": (12, 4, "D"),
+    }
+    assert elf.percpu.size == 16
+
+
+def test_globals_of_data_and_bss_are_found(build: Callable[..., bytes]) -> None:
+    elf = read(build())
+    assert elf.global_variables is not None
+    found = {one.name: (one.size, one.letter) for one in elf.global_variables.symbols}
+    assert found["nohz"] == (32, "D")
+    assert found["sched_clock_running"] == (4, "d")
+    assert found["arch_asym"] == (4, "V")
+    assert found["root_task_group"] == (64, "B")
+    assert not {"_start", "_edata", "runqueues"} & found.keys()
+
+
+def test_the_machine_and_the_build_id_are_read(build: Callable[..., bytes]) -> None:
+    elf = read(build())
+    assert elf.machine is not None
+    assert (elf.is_module, elf.is_big_endian, elf.has_dwarf) == (False, False, False)
+    assert elf.build_id == "c0ffee"
+    assert read(build("-g")).has_dwarf
+
+
+def test_a_module_has_per_cpu_variables_and_no_places_of_globals(
+    build: Callable[..., bytes],
+) -> None:
+    module = read(build("-c"))
+    assert module.is_module
+    assert module.percpu is not None
+    assert {one.name for one in module.percpu.symbols} >= {"runqueues", "sd_llc_id"}
+    assert module.global_variables is None
+    assert "until it is loaded" in module.problems["globals"]
+
+
+def test_a_stripped_file_says_so(build: Callable[..., bytes]) -> None:
+    elf = read(build("-s"))
+    assert (elf.percpu, elf.global_variables) == (None, None)
+    assert elf.problems["percpu"] == "vmlinux: has no symbols; it is stripped"
+
+
+def test_a_file_without_variables_says_so(build: Callable[..., bytes], tmp_path: Path) -> None:
+    assert build()
+    (tmp_path / "empty.c").write_text("")
+    subprocess.run(["gcc", "-c", "empty.c", "-o", "empty.o"], cwd=tmp_path, check=True)
+    elf = read((tmp_path / "empty.o").read_bytes())
+    assert elf.percpu is None
+    assert elf.problems["percpu"] == "vmlinux: has no symbols of variables"
+    with pytest.raises(InputError, match="empty.o: has no symbols of variables"):
+        load_kernel(tmp_path / "empty.o")
+
+
+def test_a_kernel_that_is_not_smp_says_so(build: Callable[..., bytes]) -> None:
+    script = SCRIPT.replace("*(.data..percpu)", "").replace("*(.data)", "*(.data) *(.data..percpu)")
+    elf = read(build(script=script))
+    assert elf.percpu is None
+    assert elf.problems["percpu"] == "vmlinux: no per-CPU section; the kernel is not SMP"
+    assert elf.global_variables is not None
+    assert "runqueues" in {one.name for one in elf.global_variables.symbols}
+
+
+def test_the_btf_of_both_kinds_is_found(
+    build: Callable[..., bytes], make_btf: Callable[..., bytes], tmp_path: Path
+) -> None:
+    (tmp_path / "vmlinux").write_bytes(build())
+    (tmp_path / "btf").write_bytes(make_btf([]))
+    added = [f"--add-section={name}=btf" for name in (".BTF", ".BTF.base")]
+    subprocess.run(["objcopy", *added, "vmlinux"], cwd=tmp_path, check=True)
+    elf = read((tmp_path / "vmlinux").read_bytes())
+    assert elf.btf == elf.btf_base == make_btf([])
+
+
+def header(*, order: str = "<", **fields: int) -> bytes:
+    """Write the header of an ELF file of a 64-bit s390 machine, or of what is named."""
+    known = {"type": 2, "machine": 22, "shoff": 0, "shentsize": 64, "shnum": 0, "shstrndx": 0}
+    known |= fields
+    ident = b"\x7fELF" + bytes([2, 1 if order == "<" else 2, 1]) + bytes(9)
+    return ident + struct.pack(
+        order + "HHIQQQIHHHHHH", known["type"], known["machine"], 1, 0, 0, known["shoff"], 0,
+        64, 0, 0, known["shentsize"], known["shnum"], known["shstrndx"],
+    )  # fmt: skip
+
+
+def test_big_endian_files_are_read() -> None:
+    elf = read(header(order=">"))
+    assert (elf.machine, elf.is_big_endian, elf.pointer_bytes) == ("s390x", True, 8)
+    assert read(header(machine=21)).machine == "ppc64le"
+    assert read(header(machine=21, order=">")).machine == "ppc64"
+    assert read(header(machine=183)).machine == "arm64"
+    assert read(header(machine=9999)).machine is None
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"", "is no ELF file"),
+        (b"MZ" * 50, "is no ELF file"),
+        (b"\x7fELF", "its ELF headers make no sense"),
+        (header()[:40], "its ELF headers make no sense"),
+        (b"\x7fELF\x09\x09" + bytes(58), "its ELF headers make no sense"),
+        (header(shoff=64, shnum=60_000) + bytes(64), "60000 sections do not fit"),
+        (header(shoff=1 << 60, shnum=3), "3 sections do not fit|make no sense"),
+        (header(shoff=64, shnum=1, shstrndx=9) + bytes(64), "make no sense"),
+        # A section count that stands in the first section, as for more than 65,280.
+        (
+            header(shoff=64) + struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, 1 << 50, 0, 0, 0, 0),
+            "sections do not fit",
+        ),
+    ],
+)
+def test_what_is_no_sound_file_gets_one_clear_line(data: bytes, problem: str) -> None:
+    with pytest.raises(InputError, match=f"^vmlinux: .*({problem})") as caught:
+        read(data)
+    assert "\n" not in str(caught.value)
+
+
+def test_more_sections_than_any_kernel_has_are_refused() -> None:
+    count = MOST_SECTIONS + 1
+    with pytest.raises(InputError, match=f"{count} sections"):
+        read(header(shoff=64, shnum=count) + bytes(64 * count))
+
+
+@pytest.fixture(scope="module")
+def sound(build: Callable[..., bytes]) -> bytes:
+    """Return a sound file, compiled once."""
+    return build()
+
+
+@pytest.mark.property
+@settings(deadline=None)  # pyelftools builds its parsers at the first file
+@given(cut=st.integers(0, 20_000), flips=st.lists(st.integers(0, 160_000), max_size=6))
+@example(cut=20_000, flips=[])
+def test_truncation_and_flipped_bits_give_one_line_or_a_kernel(
+    sound: bytes, cut: int, flips: list[int]
+) -> None:
+    damaged = bytearray(sound[:cut])
+    for bit in flips:
+        if bit // 8 < len(damaged):
+            damaged[bit // 8] ^= 1 << bit % 8
+    try:
+        elf = read(bytes(damaged))
+    except InputError as error:
+        assert_one_line(str(error))
+        return
+    if elf.percpu is not None:
+        assert all(one.offset < elf.percpu.size for one in elf.percpu.symbols)
