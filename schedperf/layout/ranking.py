@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from schedperf.layout._alarms import Facts, Found, find_all
+from schedperf.layout._alarms import Found, find_all
+from schedperf.layout._facts import Facts
 from schedperf.layout.changes import Cause, Pair, UnitChange
 from schedperf.layout.heat import HeatTable, heat_table
 from schedperf.layout.model import Unit
@@ -145,7 +146,7 @@ def _alarm(facts: Facts, found: Found) -> Alarm:
     samples = facts.samples(found.entries)
     return Alarm(
         rule=found.rule,
-        grade="sampled" if facts.is_sampled(found) else found.grade,
+        grade="sampled" if facts.are_sampled(found.entries) else found.grade,
         unit=facts.change.name,
         line_bytes=facts.line_bytes,
         pairs=found.pairs,

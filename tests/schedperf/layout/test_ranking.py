@@ -207,6 +207,7 @@ def test_what_was_measured_to_belong_apart_is_an_alarm_when_it_joins(
 
     assert (alarm.rule, alarm.grade) == ("joined", "measured")
     assert set(alarm.entries) == {one, other}
+    assert alarm.claim.endswith(f"{one} did not move")
     assert alarm.effect
 
 
@@ -337,3 +338,10 @@ def test_every_alarm_is_about_a_change_and_explains_itself(
         assert alarm.functions
         assert {frozenset(pair) for pair in alarm.pairs} <= changed
     assert change.lines.entries or not ranking.alarms
+
+
+def test_two_that_came_together_were_not_joined() -> None:
+    base = unit("struct rq", ("clock", 64, 8))
+    new = unit("struct rq", ("cpu_capacity", 0, 8), ("ttwu_pending", 8, 4), ("clock", 64, 8))
+
+    assert rank(base, new).alarms == ()
