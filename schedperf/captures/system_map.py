@@ -51,7 +51,7 @@ _SYMBOL_LINE = re.compile(
 )
 _NONZERO_ADDRESS = re.compile(rb"(?m)^0*[1-9a-f]")
 # What Debian and Ubuntu install where the real file is in a package of its own.
-_STUB = re.compile(rb"The real System\.map is in the ([\w.+-]{1,100})")
+_STUB = re.compile(rb"The real System\.map is in the ([\w.+<>-]{1,100})")
 # A stub has one line, and a table shows what it is in its first ones.
 _STUB_BYTES = 4096
 _LOOKED_AT_LINES = 20

@@ -245,6 +245,10 @@ def test_output_of_nm_with_sizes_is_read() -> None:
             b"ffffffffffffffff B The real System.map is in the linux-image-6.1.0-9-dbg package\n",
             "is a stub; the real System.map is in the package linux-image-6.1.0-9-dbg",
         ),
+        (
+            b"ffffffffffffffff B The real System.map is in the linux-image-<version>-dbg package\n",
+            "is a stub; the real System.map is in the package linux-image-<version>-dbg, so",
+        ),
         (WITH_GLOBALS + b"ffffffff82e01050 garbage\n", "not a symbol line"),
         (WITH_GLOBALS.replace(b"82e02000 D", b"72e02000 D"), None),
     ],
