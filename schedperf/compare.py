@@ -37,9 +37,8 @@ from schedperf.runs import RunValues, df_run_values
 from schedperf.sections import Absent, SectionPlugin, all_sections
 from schedperf.sides import BASE, Side, name_sides
 from schedperf.stats import KEY, Result, compare_runs, records
-from schedperf.stats._correction import FALSE_DISCOVERY_RATE
 from schedperf.stats._sweeps import CHANGED
-from schedperf.verdicts import MARGIN, decide_overall, describe_blocking
+from schedperf.verdicts import FALSE_DISCOVERY_RATE, MARGIN, decide_overall, describe_blocking
 from schedperf_collectors import __version__
 
 Item = TypeVar("Item")
@@ -315,7 +314,7 @@ def _caveats(sides: Sequence[Side], facts: _Facts, values: RunValues) -> Iterato
         if side.bundle.sequential is not None:
             max_runs = side.bundle.sequential.max_runs
             yield caveat("looks", side=side.name, max_runs=max_runs)
-    if any(_are_blocks(sides[0].bundle, side.bundle) for side in different):
+    if any(_are_blocks(values.table, side.name) for side in different):
         yield caveat("blocks")
 
 
@@ -325,17 +324,10 @@ def say_history(options: CompareOptions) -> Iterator[Caveat]:
         yield caveat("history", count=len(options.history))
 
 
-def _are_blocks(base: Bundle, new: Bundle) -> bool:
-    # One session interleaves its sides. Sessions of their own interleave when boots alternate:
-    # the first run of each side then begins before the last run of the other.
-    runs = [[run for run in bundle.runs if not run.warmup] for bundle in (base, new)]
-    sessions = [{run.session for run in side if run.session is not None} for side in runs]
-    starts = [[run.start for run in side if run.start is not None] for side in runs]
-    if sessions[0] & sessions[1]:
-        return False
-    if not all(starts):
-        return all(runs)
-    return max(starts[0]) < min(starts[1]) or max(starts[1]) < min(starts[0])
+def _are_blocks(runs: pd.DataFrame, side: str) -> bool:
+    # Was one of the two sides recorded wholly before the other?
+    base, new = (runs.loc[runs["side"] == name, "order"] for name in (BASE, side))
+    return bool(base.max() < new.min() or new.max() < base.min())
 
 
 def _decide(

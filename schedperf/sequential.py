@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedperf.model import Row, Verdict
-from schedperf.verdicts import FEWEST_IN_BLOCKS
+from schedperf.verdicts import FEWEST_IN_BLOCKS, FEWEST_POINTS
 
 # The level of each look that leaves 5 % for all of them together, by the budget: looks after 3, 4,
 # … runs of new against a base that does not grow, Welch's t on logarithms, one constant level
@@ -23,10 +23,6 @@ NOMINAL_LEVELS = (
     (15, 0.0042), (20, 0.0037), (25, 0.0034), (30, 0.0032), (40, 0.0029), (50, 0.0028),
     (70, 0.0025), (100, 0.0023),
 )  # fmt: skip
-
-# With fewer than FEWEST_IN_BLOCKS runs a side, so many points of one metric together can show that
-# the machine did not drift; schedperf.stats asks for as many.
-FEWEST_POINTS = 4
 
 # What a change is tested with; fewer in base leave the looks nothing to be compared with.
 FEWEST_IN_BASE = 3

@@ -28,6 +28,10 @@ MARGIN = 0.03
 # it hides too well to be excluded by one row.
 FEWEST_IN_BLOCKS = 10
 
+# With fewer rows of one metric nothing is known of what they have in common: how much they vary, or
+# whether the machine drifted.
+FEWEST_POINTS = 4
+
 # Two printed numbers that hardly vary may differ by almost this many steps without any
 # difference between what was measured: half a step of rounding on each end of each number.
 FEWEST_STEPS = 2.0
@@ -213,6 +217,11 @@ def _is_within(interval: tuple[float, float], bound: float) -> bool:
 
 def _bound(fraction: float, evidence: Evidence) -> float:
     return math.log1p(fraction) if evidence.is_log else fraction
+
+
+def ratio_of(log: float | None) -> float | None:
+    """Return the ratio of which this is the logarithm; None of None."""
+    return None if log is None else math.exp(min(log, LARGEST_LOG))
 
 
 def fraction_of(effect: float, *, is_log: bool) -> float:

@@ -33,6 +33,7 @@ from schedperf.sections._schema import (
 )
 from schedperf.sides import FIRST_NEW, Side
 from schedperf.stats import welch_difference
+from schedperf.verdicts import FALSE_DISCOVERY_RATE
 
 # Rows that the data holds of each point, besides the scheduler's functions, which are all there.
 MOST_ROWS = 40
@@ -40,8 +41,6 @@ MOST_ROWS = 40
 # Percentage points of all CPUs: five times the binomial standard error (0.02 pp) of a function
 # that has 0.1 % of 25,000 samples, which is one run of 5 s on 5 CPUs at 1 kHz.
 SMALLEST_CHANGE_PP = 0.1
-# Expected share of false ones among the functions that are called changed: the usual level.
-FALSE_DISCOVERY_RATE = 0.05
 
 
 _SHARE = {"type": "number", "minimum": 0, "description": "per cent"}

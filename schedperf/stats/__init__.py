@@ -17,14 +17,13 @@ import pandas as pd
 from schedperf.claims import find_contradictions
 from schedperf.errors import InputError
 from schedperf.model import Verdict
-from schedperf.stats._correction import FALSE_DISCOVERY_RATE
 from schedperf.stats._engine import Findings, analyse
 from schedperf.stats._failures import failure_rows
 from schedperf.stats._judge import judge
 from schedperf.stats._rows import Rows, form_rows
 from schedperf.stats._sweeps import CHANGED, SweepPoint, describe_sweep
 from schedperf.stats._table import KEY, complete
-from schedperf.verdicts import EXIT_STATUS, MARGIN
+from schedperf.verdicts import EXIT_STATUS, FALSE_DISCOVERY_RATE, MARGIN
 from schedperf.welch import Difference, welch_difference
 
 __all__ = ["KEY", "Difference", "Result", "compare_runs", "records", "welch_difference"]

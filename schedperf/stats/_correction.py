@@ -4,9 +4,7 @@ import numpy as np
 import pandas as pd
 
 from schedperf.stats._rows import Floats, Integers
-
-# Share of false discoveries tolerated among the rows called changed, at the customary level.
-FALSE_DISCOVERY_RATE = 0.05
+from schedperf.verdicts import FALSE_DISCOVERY_RATE
 
 
 def holm(p: Floats, question: Integers) -> Floats:

@@ -12,8 +12,8 @@ import numpy as np
 from scipy import special
 
 from schedperf.stats._estimates import Estimates
-from schedperf.stats._moderation import FEWEST_ROWS
 from schedperf.stats._rows import Block, Flags, Floats, Integers, add_up
+from schedperf.verdicts import FEWEST_POINTS
 
 # Two sides and a trend take three degrees of freedom.
 MODEL_DF = 3.0
@@ -141,5 +141,5 @@ def _pool(blocked: tuple[Flags, Flags], trends: _Trends, sweep: Integers) -> Dri
         se=bias_se,
         df=total_df[sweep],
         is_drifting=blocked[0] & (p < DRIFT_LEVEL),
-        is_pooled=rows[sweep] >= FEWEST_ROWS,
+        is_pooled=rows[sweep] >= FEWEST_POINTS,
     )

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from schedperf.sequential import equality_level, nominal_level
-from schedperf.stats._correction import FALSE_DISCOVERY_RATE, false_discovery, holm
+from schedperf.stats._correction import false_discovery, holm
 from schedperf.stats._drift import Drift, find_drift
 from schedperf.stats._estimates import Estimates, estimate
 from schedperf.stats._moderation import moderate, past_variances, sweeps_of
@@ -17,6 +17,7 @@ from schedperf.stats._rows import Block, Floats, Rows, blocks_of, count_units, n
 from schedperf.stats._serial import widen
 from schedperf.stats._spread import boot_shares, compare_spread
 from schedperf.stats._table import QUESTION
+from schedperf.verdicts import FALSE_DISCOVERY_RATE
 
 # Two one-sided tests at 5 % each are one 90 % interval: Schuirmann, "A comparison of the two
 # one-sided tests procedure and the power approach", J. Pharmacokin. Biopharm. 15 (1987).

@@ -7,7 +7,7 @@ import pandas as pd
 from scipy import stats
 
 from schedperf.model import Verdict
-from schedperf.stats._correction import FALSE_DISCOVERY_RATE
+from schedperf.verdicts import FALSE_DISCOVERY_RATE
 
 METRIC = "failed runs"
 RUN = ["workload", "point"]

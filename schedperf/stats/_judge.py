@@ -8,19 +8,20 @@ from typing import Any
 import numpy as np
 
 from schedperf.caveats import Caveat, caveat
-from schedperf.stats._correction import FALSE_DISCOVERY_RATE
 from schedperf.stats._engine import Findings
 from schedperf.stats._estimates import CONFIDENCE, Estimates
-from schedperf.stats._moderation import FEWEST_ROWS
 from schedperf.stats._power import least_detectable, runs_to_settle
 from schedperf.stats._rows import REPLICATIONS, Flags, Floats, Rows
 from schedperf.verdicts import (
+    FALSE_DISCOVERY_RATE,
     FEWEST_IN_BLOCKS,
+    FEWEST_POINTS,
     LARGEST_LOG,
     SMALLEST_EFFECT,
     Evidence,
     decide,
     fraction_of,
+    ratio_of,
     signed,
 )
 from schedperf.welch import FEWEST_RUNS
@@ -133,7 +134,7 @@ def _whole(value: float) -> int | None:
 
 
 def _ratio(log: float | None, *, has_ratio: bool) -> float | None:
-    return math.exp(min(log, LARGEST_LOG)) if has_ratio and log is not None else None
+    return ratio_of(log) if has_ratio else None
 
 
 def _evidence(case: _Case, place: int, record: Record) -> Evidence:
@@ -185,7 +186,7 @@ def _obstacle(case: _Case, place: int, record: Record) -> str | None:
     few = min(found.numbers[place])
     if few < FEWEST_IN_BLOCKS and not drift.is_pooled[place]:
         units = REPLICATIONS[case.rows.replication[place]]
-        enough = f"make {FEWEST_IN_BLOCKS} {units} a side or {FEWEST_ROWS} points of a sweep"
+        enough = f"make {FEWEST_IN_BLOCKS} {units} a side or {FEWEST_POINTS} points of a sweep"
         return (
             f"{blocks}, and {few:.0f} {units} a side of one point cannot tell a change from drift; "
             f"{enough}, or {RECIPE}"

@@ -22,13 +22,11 @@ from scipy import special, stats
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._rows import Floats, Integers, Rows, add_up, number_of
 from schedperf.stats._table import QUESTION
+from schedperf.verdicts import FEWEST_POINTS
 
 # Degrees of freedom of the common variance. 12 is where the logarithms of variances scatter as
 # those of variances that are spread evenly over a factor of four do: trigamma(6) = 0.18.
 PRIOR_DF = (1.0, 2.0, 4.0, 8.0, 12.0)
-
-# With fewer rows nothing is known of how alike they are.
-FEWEST_ROWS = 4
 
 # Steps towards the common variance that explains the rows best; each halves the distance at least.
 STEPS = 15
@@ -67,7 +65,7 @@ def moderate(rows: Rows, found: Estimates, history: pd.DataFrame | None = None) 
         size = np.bincount(sweep[members], minlength=len(rows))
         if past is not None:
             size = size + np.bincount(past["sweep"].to_numpy(), minlength=len(rows))
-        members = members[size[sweep[members]] >= FEWEST_ROWS]
+        members = members[size[sweep[members]] >= FEWEST_POINTS]
         if not len(members):
             continue
         own, own_df = _moderated(found.variance, found.inner_df, members, sweep, past)

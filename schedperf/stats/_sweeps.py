@@ -10,6 +10,7 @@ from scipy import special, stats
 
 from schedperf.stats._estimates import CONFIDENCE
 from schedperf.stats._rows import Floats
+from schedperf.verdicts import ratio_of
 
 CHANGED = ("regression", "improvement")
 LEVEL = 0.05
@@ -17,7 +18,6 @@ FEWEST_POINTS = 2
 FEWEST_POINTS_OF_TREND = 3
 # Standard errors of Stouffer's weights and of the line are those of the rows.
 METHOD = "Stouffer's z, weights 1/se"
-LARGEST_LOG = 700.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,18 +54,14 @@ def describe_sweep(points: Sequence[SweepPoint]) -> dict[str, Any]:
     changed = [point.point for point in points if point.verdict in CHANGED]
     return {
         "points": tuple(point.point for point in points),
-        "geomean_ratio": _ratio(mean),
-        "ci_low": _ratio(low),
-        "ci_high": _ratio(high),
+        "geomean_ratio": ratio_of(mean),
+        "ci_low": ratio_of(low),
+        "ci_high": ratio_of(high),
         "p": p,
         "shape": _shape(known, effects, errors) if changed else None,
         "first_point": changed[0] if changed else None,
         "method": METHOD if p is not None else "none",
     }
-
-
-def _ratio(log: float | None) -> float | None:
-    return None if log is None else math.exp(min(log, LARGEST_LOG))
 
 
 def _interval(mean: float, errors: Floats, df: Floats) -> tuple[float, float]:
