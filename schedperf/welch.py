@@ -1,8 +1,9 @@
-"""Welch's comparison of two means, with a floor under the variance.
+"""Welch's comparison of two means of a few numbers; tables of rows have ``schedperf.stats``.
 
 Welch, "The generalization of Student's problem when several different
 population variances are involved", Biometrika 34 (1947). SciPy's
-``ttest_ind`` does the same without a floor; the tests hold the two together.
+``ttest_ind`` does the same far slower, save for values that never vary; the tests hold the two
+together.
 """
 
 import math
@@ -11,9 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
-
-Values = npt.NDArray[np.float64]
+from scipy import special
 
 CONFIDENCE = 0.95
 
@@ -35,33 +34,6 @@ class Difference:
     p: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
-    """A difference of two means with its standard error.
-
-    :param se: 0 where no value varies: the difference is then exact
-    :param df: degrees of freedom
-    """
-
-    difference: float
-    se: float
-    df: float
-
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the two-sided interval of the difference."""
-        if self.se == 0.0:
-            return self.difference, self.difference
-        half = float(stats.t.ppf(0.5 + confidence / 2.0, self.df)) * self.se
-        return self.difference - half, self.difference + half
-
-    @property
-    def p(self) -> float | None:
-        """The two-sided p of no difference; None where the difference is exact."""
-        if self.se == 0.0:
-            return None
-        return float(2.0 * stats.t.sf(abs(self.difference) / self.se, self.df))
-
-
 def welch_difference(
     base: Sequence[float], new: Sequence[float], *, confidence: float = CONFIDENCE
 ) -> Difference:
@@ -77,41 +49,27 @@ def welch_difference(
     if not len(base) or not len(new):
         return Difference(difference=None, ci_low=None, ci_high=None, p=None)
     one, other = np.asarray(base, dtype=np.float64), np.asarray(new, dtype=np.float64)
-    estimate = estimate_welch(one, other)
-    if estimate is None:
-        difference = float(other.mean() - one.mean())
-        return Difference(difference=difference, ci_low=None, ci_high=None, p=None)
-    low, high = estimate.interval(confidence)
-    return Difference(difference=estimate.difference, ci_low=low, ci_high=high, p=estimate.p)
-
-
-def variance_of(values: Values) -> float:
-    """Return the unbiased variance; exactly 0 for equal values, and for fewer than two."""
-    # The rounding of the mean would spoil the zero.
-    if len(values) < FEWEST_RUNS or float(np.ptp(values)) == 0.0:
-        return 0.0
-    return float(values.var(ddof=1))
-
-
-def estimate_welch(
-    base: Values, new: Values, *, floors: tuple[float, float] = (0.0, 0.0)
-) -> Estimate | None:
-    """Estimate new - base; None where a side has fewer than two values.
-
-    :param floors: the least variance of one value, of ``base`` and of ``new``
-    """
+    difference = float(other.mean() - one.mean())
     if min(len(base), len(new)) < FEWEST_RUNS:
-        return None
-    difference = float(new.mean() - base.mean())
-    errors = [
-        max(variance_of(values), floor) / len(values)
-        for values, floor in zip((base, new), floors, strict=True)
-    ]
+        return Difference(difference=difference, ci_low=None, ci_high=None, p=None)
+    errors = [_variance_of(values) / len(values) for values in (one, other)]
     total = sum(errors)
     if total == 0.0:
         # The means of equal numbers may differ from them in the last digit.
-        return Estimate(difference=float(new[0] - base[0]), se=0.0, df=math.inf)
+        exact = float(other[0] - one[0])
+        return Difference(difference=exact, ci_low=exact, ci_high=exact, p=None)
     # Welch and Satterthwaite's degrees of freedom, from shares so that nothing underflows.
     share = errors[0] / total
     df = 1.0 / (share**2 / (len(base) - 1) + (1.0 - share) ** 2 / (len(new) - 1))
-    return Estimate(difference=difference, se=math.sqrt(total), df=df)
+    half = float(special.stdtrit(df, 0.5 + confidence / 2.0)) * math.sqrt(total)
+    return Difference(
+        difference=difference,
+        ci_low=difference - half,
+        ci_high=difference + half,
+        p=float(2.0 * special.stdtr(df, -abs(difference) / math.sqrt(total))),
+    )
+
+
+def _variance_of(values: npt.NDArray[np.float64]) -> float:
+    # The rounding of the mean would spoil the zero of equal values.
+    return 0.0 if float(np.ptp(values)) == 0.0 else float(values.var(ddof=1))

@@ -104,6 +104,14 @@ class TestResolution:
         assert interval(row) == pytest.approx((-half, half), rel=1e-6)
         assert row["p"] == 1.0
 
+    def test_each_side_has_a_floor_of_its_own(self, compare_values: Compare) -> None:
+        row = compare_values([0.05] * 4, [0.1] * 4, resolution=0.001)
+        errors = [(0.001 / value) ** 2 / 12.0 / 4.0 for value in (0.05, 0.1)]
+        # Welch and Satterthwaite's, with four and one fifths of the variance.
+        df = 3.0 / (0.8**2 + 0.2**2)
+        half = stats.t.ppf(0.975, df) * math.sqrt(sum(errors))
+        assert interval(row) == pytest.approx((math.log(2.0) - half, math.log(2.0) + half))
+
     def test_the_floor_leaves_a_larger_variance_alone(self, compare_values: Compare) -> None:
         assert (
             compare_values(BASE, SLOWER, resolution=1e-3)["p"] == compare_values(BASE, SLOWER)["p"]
@@ -247,3 +255,9 @@ class TestUneven:
         pooled = (quotient**2 + MOST_UNEVEN) / (1.0 + MOST_UNEVEN) * (1.0 + 1.0 / MOST_UNEVEN)
         found = 2.0 * stats.norm.sf(stats.norm.ppf(0.975) * math.sqrt(pooled / true))
         assert found == pytest.approx(error, abs=0.001)
+
+
+def test_the_variance_of_equal_values_is_exactly_zero() -> None:
+    found = variances_of(np.array([[0.1, 0.1, 0.1], [1.0, 2.0, 4.0]]))
+    assert found.tolist() == [0.0, pytest.approx(7.0 / 3.0)]
+    assert variances_of(np.array([[7.0]])).tolist() == [0.0]
