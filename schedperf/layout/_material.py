@@ -177,11 +177,14 @@ class Candidate:
     load: Callable[[], Material]
 
 
-def candidates(path: Path, label: str | None) -> list[Candidate]:
-    """Return where a path has a kernel: one place, or every boot of a bundle.
+def candidates(source: Path | Bundle, label: str | None) -> list[Candidate]:
+    """Return where a source has a kernel: one place, or every boot of a bundle.
 
     :raises InputError: it has none
     """
+    if isinstance(source, Bundle):
+        return _from_bundle(source, label)
+    path = source
     if path.is_dir():
         return [_only(partial(_from_folder, path, label or path.resolve().name))]
     if not path.is_file():

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from schedperf.bundle import Bundle
 from schedperf.captures.btf import PERCPU_SECTION, Btf, BtfSection
 from schedperf.errors import InputError
 from schedperf.layout._machine import (
@@ -63,19 +64,19 @@ MOST_REASONS = 3
 
 
 def load_kernel(
-    path: Path, *, structs: Sequence[str] = SCHEDULER_STRUCTS, label: str | None = None
+    source: Path | Bundle, *, structs: Sequence[str] = SCHEDULER_STRUCTS, label: str | None = None
 ) -> Kernel:
     """Read what a file, a folder or a bundle says of a kernel.
 
-    :param path: a bundle; a folder with vmlinux, System.map, kallsyms, btf, config; or one of
-        those: System.map, output of nm, kallsyms, raw BTF, vmlinux, a module
+    :param source: a bundle, open or by its path; a folder with vmlinux, System.map, kallsyms, btf,
+        config; or one of those: System.map, output of nm, kallsyms, raw BTF, vmlinux, a module
     :param structs: whose layouts are wanted; each is in ``units`` or in ``unknown``
     :param label: how reports call the kernel; None: what the source is called
     :return: its units are "percpu", "globals" and "struct NAME"
     :raises InputError: it is none of these, or nothing of a layout can be seen in it
     """
     reasons: list[str] = []
-    places = candidates(path, label)
+    places = candidates(source, label)
     for number, place in enumerate(places):
         reader = _Reader(place.load())
         reader.read_variables()

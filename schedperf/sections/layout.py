@@ -34,11 +34,11 @@ def layout(sides: Sequence[Side]) -> Data:
 
 
 def _load(base: Side, news: Sequence[Side]) -> tuple[Mapping[str, Kernel], list[dict[str, str]]]:
-    kernels = {base.name: load_kernel(base.bundle.path, label=base.name)}
+    kernels = {base.name: load_kernel(base.bundle, label=base.name)}
     missing: list[dict[str, str]] = []
     for side in news:
         try:
-            kernel = load_kernel(side.bundle.path, label=side.name)
+            kernel = load_kernel(side.bundle, label=side.name)
             check_comparable(kernels[base.name], kernel)
         except InputError as error:
             missing.append({"side": side.name, "reason": str(error)})
