@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 CONFIDENCE = 0.95
 
@@ -61,12 +61,12 @@ def welch_difference(
     # Welch and Satterthwaite's degrees of freedom, from shares so that nothing underflows.
     share = errors[0] / total
     df = 1.0 / (share**2 / (len(base) - 1) + (1.0 - share) ** 2 / (len(new) - 1))
-    half = float(special.stdtrit(df, 0.5 + confidence / 2.0)) * math.sqrt(total)
+    half = float(scipy.special.stdtrit(df, 0.5 + confidence / 2.0)) * math.sqrt(total)
     return Difference(
         difference=difference,
         ci_low=difference - half,
         ci_high=difference + half,
-        p=float(2.0 * special.stdtr(df, -abs(difference) / math.sqrt(total))),
+        p=float(2.0 * scipy.special.stdtr(df, -abs(difference) / math.sqrt(total))),
     )
 
 

@@ -17,6 +17,8 @@ import pandas as pd
 from schedperf.claims import find_contradictions
 from schedperf.errors import InputError
 from schedperf.model import Verdict
+from schedperf.stats._columns import Columns, compare_columns
+from schedperf.stats._counts import Rates, compare_counts
 from schedperf.stats._engine import Findings, analyse
 from schedperf.stats._failures import failure_rows
 from schedperf.stats._judge import judge
@@ -26,7 +28,18 @@ from schedperf.stats._table import KEY, complete
 from schedperf.verdicts import EXIT_STATUS, FALSE_DISCOVERY_RATE, MARGIN
 from schedperf.welch import Difference, welch_difference
 
-__all__ = ["KEY", "Difference", "Result", "compare_runs", "records", "welch_difference"]
+__all__ = [
+    "KEY",
+    "Columns",
+    "Difference",
+    "Rates",
+    "Result",
+    "compare_columns",
+    "compare_counts",
+    "compare_runs",
+    "records",
+    "welch_difference",
+]
 
 ROW_COLUMNS = [
     "side", *KEY, "family", "n_base", "n_new", "base", "new", "ratio", "ci_low", "ci_high",

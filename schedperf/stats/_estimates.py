@@ -81,10 +81,7 @@ def estimate(rows: Rows, blocks: Iterable[Block]) -> Estimates:
     """
     found = Estimates(count=len(rows))
     for block in blocks:
-        if block.is_paired:
-            _fill_pairs(found, block)
-        else:
-            _fill_sides(found, block)
+        estimate_block(found, block)
     if len(rows.summaries):
         _fill_summaries(found, rows)
     # One run has no variance of its own, and another side's is none; a boot's other side's is.
@@ -92,6 +89,14 @@ def estimate(rows: Rows, blocks: Iterable[Block]) -> Estimates:
     is_lone = (count_units(rows) < FEWEST_RUNS).any(axis=1) & ~is_boot
     found.se[is_lone] = np.nan
     return found
+
+
+def estimate_block(found: Estimates, block: Block) -> None:
+    """Estimate the rows of one block, each by itself."""
+    if block.is_paired:
+        _fill_pairs(found, block)
+    else:
+        _fill_sides(found, block)
 
 
 def variances_of(values: Floats) -> Floats:

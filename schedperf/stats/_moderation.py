@@ -68,7 +68,7 @@ def moderate(rows: Rows, found: Estimates, history: pd.DataFrame | None = None) 
         members = members[size[sweep[members]] >= FEWEST_POINTS]
         if not len(members):
             continue
-        own, own_df = _moderated(found.variance, found.inner_df, members, sweep, past)
+        own, own_df = moderate_variances(found.variance, found.inner_df, members, sweep, past)
         if is_paired:
             own, own_df = _with_rounds(found, members, sweep, own, own_df)
         found.se[members] = np.sqrt(own * found.factor[members])
@@ -82,10 +82,21 @@ def sweeps_of(rows: Rows) -> Integers:
     return number_of(rows.table, columns)
 
 
-def _moderated(
-    variance: Floats, df: Floats, members: Integers, sweep: Integers, past: pd.DataFrame | None
+def moderate_variances(
+    variance: Floats,
+    df: Floats,
+    members: Integers,
+    sweep: Integers,
+    past: pd.DataFrame | None = None,
 ) -> tuple[Floats, Floats]:
-    # Variances of the members and their degrees of freedom, averaged over the prior's.
+    """Return the members' variances and their degrees of freedom, averaged over the prior's.
+
+    :param variance: of all rows, shape (rows,); those of the members are positive
+    :param df: degrees of freedom of each, at least 1
+    :param members: numbers of the rows to moderate, shape (members,)
+    :param sweep: rows of one number help each other, shape (rows,)
+    :param past: as ``history`` of :func:`moderate`
+    """
     codes, places = np.unique(sweep[members], return_inverse=True)
     sample = _Sample(variance=variance[members], df=df[members], sweep=places, sweeps=len(codes))
     whole = sample if past is None else _extend(sample, past, codes)
@@ -138,7 +149,7 @@ def _with_rounds(
     # which all rows of the sweep tell together, sums vary as differences do and give them back.
     both = np.copy(found.variance)
     both[members] = (found.variance[members] + found.sum_variance[members]) / 2.0
-    free, free_df = _moderated(both, 2.0 * found.inner_df, members, sweep, None)
+    free, free_df = moderate_variances(both, 2.0 * found.inner_df, members, sweep)
     codes, places = np.unique(sweep[members], return_inverse=True)
     df, between, within = (
         add_up(values[members], places, len(codes))

@@ -1,0 +1,304 @@
+"""Rates of rare events: counts of runs over their exposure, compared line by line.
+
+A count of samples scatters at least as Poisson says, and more where runs differ from each other:
+the variance of a count with mean m is m (1 + phi m), that of a negative binomial. One phi is
+estimated from all lines together (:func:`_overdispersion`); how far single lines scatter more than
+that is averaged over prior degrees of freedom as for the variances of a sweep, after Lund,
+Nettleton, McCarthy and Smyth, "Detecting differential expression in RNA-sequence data using
+quasi-likelihood with shrunken dispersion estimates", Stat. Appl. Genet. Mol. Biol. 11 (2012).
+
+Given the sum of both sides, the count of new is binomial (Przyborowski and Wilenski, Biometrika 31,
+1940). A count that scatters k times as much as Poisson tells as much as one k times smaller, so
+counts and exposures are divided by k. The mid-p form is used (Lancaster, J. Am. Stat. Assoc. 56,
+1961): with counts of 0 to 5 the exact one would be far too cautious. Where k is estimated,
+quantiles of t stand for those of the normal distribution.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, special, stats
+
+from schedperf.stats._correction import false_discovery
+from schedperf.stats._moderation import PRIOR_DF
+from schedperf.stats._power import LEVEL, POWER
+from schedperf.stats._rows import Floats
+
+# With fewer samples on both sides together even all of them on one side are no evidence: of 5 on
+# equal exposures the mid-p is 0.03, of 4 it is 0.06. The sum does not depend on the change, so it
+# may choose what is tested (Bourgon, Gentleman and Huber, PNAS 107, 2010).
+FEWEST_SAMPLES = 5
+# Samples a run from which the scatter of one line tells something that Poisson does not drown.
+FEWEST_FOR_SCATTER = 3.0
+# Pearson's statistic of equal counts is 0, of which no logarithm can be taken.
+SMALLEST_SCATTER = 0.05
+# Halvings of the interval (0, 1) until a share of samples is known to the precision of a float.
+HALVINGS = 60
+# No pair of runs differs so much; where phi is not below it runs are not repetitions of anything.
+LARGEST_PHI = 1e4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rates:
+    """What two sides' counts say; arrays of shape (lines,), NaN where nothing can be said.
+
+    :param base: events per unit of exposure, all runs together; ``base_low`` and ``base_high`` are
+        the ends of its 95 % interval
+    :param ratio: new / base; NaN where base has none, and ``ratio_high`` is then infinite
+    :param difference: new - base per unit of exposure with its 95 % interval
+    :param p: two-sided, of equal rates
+    :param q: p after the correction for all lines that were tested
+    :param least_ratio: the smallest ratio above 1 that as many runs find with a power of 80 %
+    :param phi: squared coefficient of variation of a rate from run to run; 0 where runs scatter no
+        more than Poisson; NaN where one run a side cannot tell
+    """
+
+    base: Floats
+    base_low: Floats
+    base_high: Floats
+    new: Floats
+    new_low: Floats
+    new_high: Floats
+    ratio: Floats
+    ratio_low: Floats
+    ratio_high: Floats
+    difference: Floats
+    difference_low: Floats
+    difference_high: Floats
+    p: Floats
+    q: Floats
+    least_ratio: Floats
+    phi: float
+
+    @property
+    def method(self) -> str:
+        """The model of the counts by name."""
+        return "negative binomial" if self.phi > 0.0 else "Poisson"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Side:
+    # Counts of shape (runs, lines) and what each run had occasion for, shape (runs,).
+    counts: Floats
+    exposure: Floats
+
+    @property
+    def total(self) -> Floats:
+        return np.asarray(self.counts.sum(axis=0))
+
+    @property
+    def rate(self) -> Floats:
+        return np.asarray(self.total / self.exposure.sum())
+
+    @property
+    def means(self) -> Floats:
+        return self.exposure[:, None] * self.rate
+
+    def residuals(self, phi: float) -> Floats:
+        # Standardised; 0 where nothing was counted, since nothing scatters there.
+        means = self.means
+        scatter = np.sqrt(means * (1.0 + phi * means))
+        return np.divide(
+            self.counts - means, scatter, out=np.zeros_like(means), where=scatter > 0.0
+        )
+
+    def inflation(self, phi: float) -> Floats:
+        # How many times the variance of the total is that of a Poisson count.
+        means = self.means
+        squares = (means**2).sum(axis=0)
+        common = np.divide(
+            squares, means.sum(axis=0), out=np.zeros_like(squares), where=squares > 0.0
+        )
+        return np.asarray(1.0 + phi * common)
+
+
+def compare_counts(
+    base: Floats, new: Floats, *, base_exposure: Floats, new_exposure: Floats
+) -> Rates:
+    """Compare the rates of two sides, line by line.
+
+    :param base: counts, shape (runs, lines); ``new`` has as many lines
+    :param base_exposure: what a count of each run is divided by, positive, shape (runs,)
+    :raises ValueError: no run on a side, other shapes, a negative count or an exposure that is not
+        positive
+    """
+    sides = (_side(base, base_exposure), _side(new, new_exposure))
+    if sides[0].counts.shape[1] != sides[1].counts.shape[1]:
+        raise ValueError("both sides need the same lines")
+    df = sum(len(side.exposure) for side in sides) - 2.0
+    phi = _overdispersion(sides) if df > 0.0 else np.nan
+    scatter, line_df = _moderated_scatter(sides, phi, df)
+    return _compare(sides, phi, scatter, line_df)
+
+
+def _side(counts: Floats, exposure: Floats) -> _Side:
+    numbers = np.asarray(counts, dtype=np.float64)
+    exposures = np.asarray(exposure, dtype=np.float64)
+    if numbers.ndim != 2 or exposures.shape != numbers.shape[:1] or not len(exposures):  # noqa: PLR2004 # runs and lines
+        raise ValueError("counts need the shape (runs, lines), exposures (runs,), and a run")
+    if not (np.isfinite(exposures).all() and (exposures > 0.0).all() and (numbers >= 0.0).all()):
+        raise ValueError("counts must not be negative, and exposures must be positive")
+    return _Side(counts=numbers, exposure=exposures)
+
+
+def _squares(sides: tuple[_Side, _Side], phi: float) -> Floats:
+    # Pearson's statistic of each line.
+    return np.asarray(np.vstack([side.residuals(phi) ** 2 for side in sides]).sum(axis=0))
+
+
+def _overdispersion(sides: tuple[_Side, _Side]) -> float:
+    # The phi with which Pearson's statistic of all lines is what it should be: Breslow,
+    # "Extra-Poisson variation in log-linear models", Appl. Stat. 33 (1984). Given the totals its
+    # mean under Poisson is exactly the number of degrees of freedom, however small the counts.
+    expected = sum((len(side.exposure) - 1.0) * np.count_nonzero(side.total) for side in sides)
+
+    def excess(phi: float) -> float:
+        return float(_squares(sides, phi).sum() - expected)
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    if excess(LARGEST_PHI) > 0.0:
+        return LARGEST_PHI
+    return float(optimize.brentq(excess, 0.0, LARGEST_PHI))
+
+
+def _moderated_scatter(sides: tuple[_Side, _Side], phi: float, df: float) -> tuple[Floats, Floats]:
+    # How many times as much as the common model each line scatters, at least once, and the degrees
+    # of freedom of its quantiles. A line with few samples scatters as the common model says.
+    lines = sides[0].counts.shape[1]
+    if df <= 0.0:
+        return np.full(lines, np.nan), np.full(lines, np.nan)
+    # Where runs scatter as Poisson says there is no estimate that could be wrong.
+    most_df = np.inf if phi == 0.0 else df * _independent_lines(sides, phi)
+    means = np.vstack([side.means for side in sides]).mean(axis=0)
+    tells = means >= FEWEST_FOR_SCATTER
+    scatter, found_df = np.ones(lines), np.full(lines, most_df)
+    if tells.any():
+        seen = np.maximum(_squares(sides, phi)[tells] / df, SMALLEST_SCATTER)
+        scatter[tells], found_df[tells] = _drawn_to_one(seen, df, most_df)
+    return np.maximum(scatter, 1.0), found_df
+
+
+def _drawn_to_one(seen: Floats, df: float, most_df: float) -> tuple[Floats, float]:
+    # All answers of PRIOR_DF, and that all lines scatter alike, are weighted by how well they
+    # explain what was seen: scatters follow F with df and the prior's degrees of freedom.
+    priors = np.array([*PRIOR_DF, np.inf])
+    logs = np.array([_explain(seen, df, prior) for prior in priors])
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    shares = df / (df + priors)
+    drawn = weights @ (shares[:, None] * seen + (1.0 - shares[:, None]))
+    return drawn, float(1.0 / (weights @ (1.0 / np.minimum(df + priors, most_df))))
+
+
+def _explain(seen: Floats, df: float, prior_df: float) -> float:
+    if np.isinf(prior_df):
+        return float((stats.chi2.logpdf(seen * df, df) + np.log(df)).sum())
+    return float(stats.f.logpdf(seen, df, prior_df).sum())
+
+
+def _independent_lines(sides: tuple[_Side, _Side], phi: float) -> float:
+    # What makes a whole run fast or slow moves all of its lines, which then tell of the scatter
+    # between runs no more than one does: 1 / (variance of a run's mean residual) of them count.
+    counted = sides[0].total + sides[1].total > 0.0
+    residuals = np.vstack([side.residuals(phi)[:, counted] for side in sides])
+    common = (residuals.mean(axis=1) ** 2).sum() if residuals.size else 0.0
+    alone = (residuals**2).sum() / max(residuals.shape[1], 1)
+    return float(np.clip(alone / common, 1.0, residuals.shape[1])) if common > 0.0 else 1.0
+
+
+def _compare(sides: tuple[_Side, _Side], phi: float, scatter: Floats, df: Floats) -> Rates:
+    inflations = [scatter * side.inflation(phi) for side in sides]
+    counts = [side.total / times for side, times in zip(sides, inflations, strict=True)]
+    exposures = [side.exposure.sum() / times for side, times in zip(sides, inflations, strict=True)]
+    quantile = _quantile(df, 1.0 - LEVEL / 2.0)
+    base, new = (side.rate for side in sides)
+    lows, highs = zip(
+        *(_rate_interval(*pair, quantile) for pair in zip(counts, exposures, strict=True)),
+        strict=True,
+    )
+    low, high = _ratio_interval(counts, exposures, quantile)
+    p = _p(counts, exposures, df)
+    p[sides[0].total + sides[1].total < FEWEST_SAMPLES] = np.nan
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(base > 0.0, new / base, np.nan)
+    return Rates(
+        base=base,
+        base_low=lows[0],
+        base_high=highs[0],
+        new=new,
+        new_low=lows[1],
+        new_high=highs[1],
+        ratio=ratio,
+        ratio_low=low,
+        ratio_high=high,
+        difference=new - base,
+        # Zou and Donner, "Construction of confidence limits about effect measures", Stat. Med. 27
+        # (2008): from the limits of each rate.
+        difference_low=new - base - np.hypot(new - lows[1], highs[0] - base),
+        difference_high=new - base + np.hypot(highs[1] - new, base - lows[0]),
+        p=p,
+        q=false_discovery(p, np.zeros(len(p), dtype=np.int64)),
+        least_ratio=_least_ratio(sides, exposures, df),
+        phi=phi,
+    )
+
+
+def _quantile(df: Floats, share: float) -> Floats:
+    normal = np.full_like(df, special.ndtri(share))
+    finite = np.where(np.isfinite(df), df, 1.0)
+    of_t = np.where(np.isnan(df), np.nan, special.stdtrit(finite, share))
+    return np.where(np.isinf(df), normal, of_t)
+
+
+def _rate_interval(count: Floats, exposure: Floats, quantile: Floats) -> tuple[Floats, Floats]:
+    # Garwood, "Fiducial limits for the Poisson distribution", Biometrika 28 (1936).
+    tail = special.ndtr(-quantile)
+    low = np.where(count > 0.0, special.gammaincinv(np.maximum(count, 1e-9), tail), 0.0)
+    high = special.gammainccinv(count + 1.0, tail)
+    return np.where(np.isnan(tail), np.nan, low / exposure), high / exposure
+
+
+def _above(share: Floats, counts: list[Floats]) -> Floats:
+    # Mid-p of as many samples of new or more, where that share of all is expected to be new's.
+    base, new = counts
+    at_least = np.where(new > 0.0, special.betainc(np.maximum(new, 1e-9), base + 1.0, share), 1.0)
+    more = np.where(base > 0.0, special.betainc(new + 1.0, np.maximum(base, 1e-9), share), 0.0)
+    result: Floats = (at_least + more) / 2.0
+    return result
+
+
+def _p(counts: list[Floats], exposures: list[Floats], df: Floats) -> Floats:
+    above = _above(exposures[1] / (exposures[0] + exposures[1]), counts)
+    distance = np.abs(special.ndtri(np.clip(above, 1e-300, 1.0 - 1e-16)))
+    finite = np.where(np.isfinite(df), df, 1.0)
+    tail = np.where(np.isinf(df), special.ndtr(-distance), special.stdtr(finite, -distance))
+    return np.where(np.isnan(df), np.nan, 2.0 * tail)
+
+
+def _ratio_interval(
+    counts: list[Floats], exposures: list[Floats], quantile: Floats
+) -> tuple[Floats, Floats]:
+    ends = []
+    for tail, is_open in ((-quantile, counts[1] <= 0.0), (quantile, counts[0] <= 0.0)):
+        low, high = np.zeros_like(quantile), np.ones_like(quantile)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2.0
+            is_below = _above(middle, counts) < special.ndtr(tail)
+            low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+        with np.errstate(divide="ignore"):
+            odds = np.where(is_open, np.inf if tail is quantile else 0.0, low / (1.0 - low))
+        ends.append(odds * exposures[0] / exposures[1])
+    is_empty = (counts[0] + counts[1] <= 0.0) | np.isnan(quantile)
+    return np.where(is_empty, np.nan, ends[0]), np.where(is_empty, np.nan, ends[1])
+
+
+def _least_ratio(sides: tuple[_Side, _Side], exposures: list[Floats], df: Floats) -> Floats:
+    # Square roots of rates have the variance 1 / (4 exposure) whatever the rate: Gu, Ng, Tang and
+    # Schucany, "Testing the ratio of two Poisson rates", Biometrical J. 50 (2008). Both sides are
+    # taken to have the common rate.
+    common = sum(side.total for side in sides) / sum(side.exposure.sum() for side in sides)
+    error = np.sqrt(1.0 / exposures[0] + 1.0 / exposures[1]) / 2.0
+    step = (_quantile(df, 1.0 - LEVEL / 2.0) + _quantile(df, POWER)) * error
+    with np.errstate(divide="ignore"):
+        return np.where(common > 0.0, (1.0 + step / np.sqrt(common)) ** 2, np.nan)
