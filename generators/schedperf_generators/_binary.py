@@ -1,0 +1,40 @@
+"""Bytes of perf.data that records, attributes and feature sections have in common."""
+
+import struct
+
+# struct perf_event_header: type, misc, size.
+HEADER_BYTES = 8
+# perf pads the strings of feature sections to this (NAME_ALIGN of tools/perf/util/header.c).
+NAME_ALIGN = 64
+
+
+def pack(order: str, layout: str, *values: float) -> bytes:
+    """Pack numbers in a byte order, without padding between them."""
+    return struct.pack(order + layout, *values)
+
+
+def padded(raw: bytes, align: int) -> bytes:
+    """Fill up with NULs to a multiple of ``align``."""
+    return raw + b"\0" * (-len(raw) % align)
+
+
+def name_bytes(name: str) -> bytes:
+    """Return a file or task name as records hold it: NUL-terminated, padded to 8 bytes."""
+    return padded(name.encode() + b"\0", 8)
+
+
+def text_bytes(order: str, text: str) -> bytes:
+    """Return a string as feature sections hold it: its padded length, then that many bytes."""
+    raw = padded(text.encode() + b"\0", NAME_ALIGN)
+    return pack(order, "I", len(raw)) + raw
+
+
+def record_bytes(order: str, kind: int, misc: int, body: bytes) -> bytes:
+    """Return one record; the kernel and perf keep every record a multiple of 8 bytes."""
+    body = padded(body, 8)
+    return pack(order, "IHH", kind, misc, HEADER_BYTES + len(body)) + body
+
+
+def mirrored(flags: int, *, bits: int = 64) -> int:
+    """Return C bit-fields as a big-endian machine fills them: from the most significant bit."""
+    return int(f"{flags:0{bits}b}"[::-1], 2)

@@ -1,0 +1,123 @@
+"""What the perf that is installed here makes of a perf.data."""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from schedperf_generators.truth import Counted
+
+_SECONDS = 60
+# A sign that stands in no name of a symbol; perf replaces it where it does.
+_SEPARATOR = "|"
+_HEADING = re.compile(r"# Samples: \S+ +of events? '(?P<name>[^']*)'")
+_STATISTIC = re.compile(r"  (?P<name>\S.*?)\s+: +(?P<count>\d+)$")
+# "[k] " or "[.] " before a symbol: which part of the machine ran it.
+_LEVEL_CHARACTERS = 4
+_C2C_COLUMNS = (
+    "index", "address", "node", "pages", "percent", "contended", "local", "remote", "records",
+    "loads", "store", "store_l1_hit", "store_l1_miss", "store_na", "load_fb_hit", "load_l1_hit",
+    "load_l2_hit", "load_llc_hit", "lcl_hitm", "rmt_hit", "rmt_hitm", "lcl_dram", "rmt_dram",
+)  # fmt: skip
+
+
+class Reported(NamedTuple):
+    """Where samples fell, as a row of perf report says.
+
+    :param level: ``k`` kernel, ``.`` user, ``g`` guest kernel, ``u`` guest user, ``H`` hypervisor
+    :param symbol: an address where perf knows no name
+    """
+
+    event: str
+    cpu: int | None
+    comm: str
+    dso: str
+    level: str
+    symbol: str
+
+
+def run_perf(*args: str | Path) -> str:
+    """Run perf and return what it prints.
+
+    :raises subprocess.CalledProcessError: it failed
+    """
+    done = subprocess.run(
+        ["perf", *map(str, args)],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=_SECONDS,
+        check=True,
+        # No pager and no user's configuration; the order of digits is the C one.
+        env={**os.environ, "LC_ALL": "C", "PERF_CONFIG": "/dev/null", "PAGER": "cat"},
+        stdin=subprocess.DEVNULL,
+    )
+    return done.stdout
+
+
+def perf_report(
+    path: Path, *args: str, keys: str = "cpu,comm,dso,symbol"
+) -> Mapping[Reported, Counted]:
+    """Return the rows of ``perf report``.
+
+    :param args: further options, such as ``--kallsyms``
+    :param keys: what to sort by, of ``cpu``, ``comm``, ``dso`` and ``symbol``; the others are empty
+    """
+    names = keys.split(",")
+    text = run_perf(
+        "report", "-i", path, "--stdio", "--no-children", "-g", "none", "--no-inline",
+        "--no-group", "-F", f"period,sample,{keys}", "--sort", keys, "-t", _SEPARATOR, *args,
+    )  # fmt: skip
+    rows: dict[Reported, Counted] = {}
+    event = ""
+    for line in text.splitlines():
+        if match := _HEADING.match(line):
+            event = match["name"]
+        cells = [cell.strip() for cell in line.split(_SEPARATOR)]
+        if line.startswith("#") or len(cells) < 2 + len(names):
+            continue
+        row = _reported(event, dict(zip(names, cells[2:], strict=False)))
+        before = rows.get(row, Counted(0, 0))
+        rows[row] = Counted(before.samples + int(cells[1]), before.period + int(cells[0]))
+    return rows
+
+
+def _reported(event: str, cells: Mapping[str, str]) -> Reported:
+    symbol = cells.get("symbol", "")
+    return Reported(
+        event=event,
+        cpu=int(cells["cpu"]) if "cpu" in cells else None,
+        comm=cells.get("comm", ""),
+        dso=cells.get("dso", ""),
+        level=symbol[1:2],
+        symbol=symbol[_LEVEL_CHARACTERS:],
+    )
+
+
+def perf_c2c_statistics(path: Path) -> Mapping[str, int]:
+    """Return perf c2c's "Trace Event Information" by the names of its rows, in snake case."""
+    text = run_perf("c2c", "report", "-i", path, "--stats")
+    found = {}
+    for line in text.partition("Global Shared Cache Line")[0].splitlines():
+        if match := _STATISTIC.fullmatch(line):
+            found["_".join(re.findall(r"\w+", match["name"].lower()))] = int(match["count"])
+    return found
+
+
+def perf_c2c_lines(path: Path, *args: str) -> Mapping[int, Mapping[str, int]]:
+    """Return perf c2c's table of cache lines, by address.
+
+    :param args: further options, such as ``--show-all``, without which perf hides lines
+    """
+    text = run_perf("c2c", "report", "-i", path, "--stdio", *args)
+    table = text.partition("Shared Data Cache Line Table")[2].partition("Distribution Pareto")[0]
+    lines = {}
+    for words in map(str.split, table.splitlines()):
+        if len(words) == len(_C2C_COLUMNS) and words[0].isdecimal():
+            row = dict(zip(_C2C_COLUMNS, words, strict=True))
+            lines[int(row["address"], 16)] = {
+                name: int(row[name]) for name in _C2C_COLUMNS[_C2C_COLUMNS.index("contended") :]
+            }
+    return lines

@@ -1,0 +1,145 @@
+"""A kernel's text and data at known addresses: link time, run time, and what lies where."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from schedperf_generators.records import KERNEL_PID, Mmap
+from schedperf_generators.samples import MODE_KERNEL
+
+# Where x86-64 links the kernel, and where its modules begin.
+TEXT_START = 0xFFFFFFFF81000000
+MODULES_START = 0xFFFFFFFFC0000000
+DATA_START = 0xFFFFFFFF82A00000
+# What lies behind the last function up to the end of its page belongs to it for perf.
+_PAGE = 4096
+# Functions start at multiples of this, the default alignment of x86-64 kernels.
+_ALIGN = 16
+
+
+class Symbol(NamedTuple):
+    """A function or variable.
+
+    :param address: of the kernel's own at link time, of a module's at run time
+    :param module: None for the kernel's own
+    """
+
+    name: str
+    address: int
+    size: int
+    module: str | None = None
+
+
+class Where(NamedTuple):
+    """What perf calls an address."""
+
+    dso: str
+    symbol: str
+    offset: int
+
+
+def lay_out(
+    names: Iterable[str], start: int = TEXT_START, *, size: int = 256, module: str | None = None
+) -> tuple[Symbol, ...]:
+    """Place functions of one size behind each other."""
+    step = -(-size // _ALIGN) * _ALIGN
+    return tuple(
+        Symbol(name, start + place * step, step, module) for place, name in enumerate(names)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelImage:
+    """A kernel as it was linked and as it ran.
+
+    :param functions: by address, without holes inside the kernel and inside a module
+    :param variables: of the kernel's own data, at link-time addresses
+    :param per_cpu: variables in each CPU's copy of the per-CPU section; addresses are offsets
+    :param slide: how far KASLR moved it
+    """
+
+    functions: tuple[Symbol, ...]
+    variables: tuple[Symbol, ...] = ()
+    per_cpu: tuple[Symbol, ...] = ()
+    per_cpu_bytes: int = 0
+    slide: int = 0
+
+    def address(self, name: str, offset: int = 0) -> int:
+        """Return where a function or variable, or a byte behind its start, was at run time."""
+        return self._by_name[name] + offset
+
+    def where(self, address: int) -> Where | None:
+        """Name a run-time address in the text; None outside."""
+        place = bisect_right(self._starts, address) - 1
+        if place < 0:
+            return None
+        start, symbol = self._starts[place], self._text[place]
+        last = place + 1 == len(self._text) or self._text[place + 1].module != symbol.module
+        end = start + symbol.size
+        if address >= (-(-end // _PAGE) * _PAGE if last else end):
+            return None
+        dso = f"[{symbol.module}]" if symbol.module else "[kernel.kallsyms]"
+        return Where(dso, symbol.name, address - start)
+
+    def mappings(self) -> tuple[Mmap, ...]:
+        """Return the records with which perf says where the kernel and its modules were."""
+        own = [symbol for symbol in self._text if not symbol.module]
+        start, end = self._run_time(own[0]), self._run_time(own[-1]) + own[-1].size
+        maps = [(start, end, start, "[kernel.kallsyms]_text")]
+        for module in dict.fromkeys(symbol.module for symbol in self._text if symbol.module):
+            parts = [symbol for symbol in self._text if symbol.module == module]
+            path = f"/lib/modules/6.14.0/kernel/generated/{module}.ko"
+            maps.append((parts[0].address, parts[-1].address + parts[-1].size, 0, path))
+        return tuple(
+            Mmap(
+                pid=KERNEL_PID, tid=0, start=first, length=-(-(last - first) // _PAGE) * _PAGE,
+                page_offset=page_offset, path=path, mode=MODE_KERNEL,
+            )
+            for first, last, page_offset, path in maps
+        )  # fmt: skip
+
+    def kallsyms(self) -> str:
+        """Return /proc/kallsyms of the running kernel, functions only."""
+        own = [symbol for symbol in self._text if not symbol.module]
+        rows: list[tuple[int, str, str, str | None]] = []
+        rows.append((self._run_time(own[0]), "T", "_text", None))
+        rows += [(self._run_time(one), "t", one.name, one.module) for one in self._text]
+        rows.append((self._run_time(own[-1]) + own[-1].size, "T", "_etext", None))
+        return "".join(
+            f"{address:016x} {letter} {name}" + (f"\t[{module}]" if module else "") + "\n"
+            for address, letter, name, module in sorted(rows, key=lambda row: row[0])
+        )
+
+    def system_map(self) -> str:
+        """Return System.map of the build, with per-CPU variables from 0 as x86-64 links them."""
+        own = [symbol for symbol in self._text if not symbol.module]
+        rows = [(0, "D", "__per_cpu_start"), (self.per_cpu_bytes, "D", "__per_cpu_end")]
+        rows += [(one.address, "d", one.name) for one in self.per_cpu]
+        rows.append((own[0].address, "T", "_text"))
+        rows += [(one.address, "t", one.name) for one in own]
+        rows.append((own[-1].address + own[-1].size, "T", "_etext"))
+        rows += [(one.address, "d", one.name) for one in self.variables]
+        if self.variables:
+            first, last = self.variables[0], self.variables[-1]
+            rows.append((first.address // _PAGE * _PAGE, "D", "_sdata"))
+            rows.append((last.address + last.size, "D", "_edata"))
+        return "".join(
+            f"{address:016x} {letter} {name}\n" for address, letter, name in sorted(rows)
+        )
+
+    def _run_time(self, symbol: Symbol) -> int:
+        return symbol.address + (0 if symbol.module else self.slide)
+
+    @cached_property
+    def _text(self) -> tuple[Symbol, ...]:
+        return tuple(sorted(self.functions, key=self._run_time))
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [self._run_time(symbol) for symbol in self._text]
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        return {one.name: self._run_time(one) for one in (*self.functions, *self.variables)}

@@ -1,0 +1,321 @@
+"""Memory samples of machines with many CPUs, whose bouncing cache lines are known.
+
+run = scheduler_run("base")
+write_perf_data(run.perf_data())
+run.truth().folded[("runqueues", 0)]["rmt_hitm"]
+"""
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from schedperf_generators.events import MEMORY, Event, SampleType
+from schedperf_generators.features import Cache, Cpu, Machine
+from schedperf_generators.kernel import DATA_START, KernelImage, Symbol, lay_out
+from schedperf_generators.memory_kinds import KINDS
+from schedperf_generators.numa import DIRECT_MAP, NODE_BYTES, Numa
+from schedperf_generators.perf_data import PerfData
+from schedperf_generators.records import Comm, Record
+from schedperf_generators.samples import Sample, Weight
+
+Vendor = Literal["intel", "amd", "arm"]
+LINE_BYTES = 64
+
+# perf converts a physical address to a node by blocks of this size.
+_BLOCK_BYTES = 1 << 30
+_TASK = 4000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Touch:
+    """Accesses of one kind to one place.
+
+    :param target: a variable, per-CPU variable or slab object of the run
+    :param offset: of the first byte in it
+    :param kind: a key of ``KINDS``
+    :param function: that accessed it
+    :param samples: how often it was sampled
+    :param cpus: which CPUs did, in turn; None: all. Of a per-CPU variable whose copies they are
+    """
+
+    target: str
+    offset: int
+    kind: str
+    function: str
+    samples: int
+    cpus: tuple[int, ...] | None = None
+    locked: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryTruth:
+    """What a run's samples say, counted from how they were made.
+
+    :param totals: perf c2c's "Trace Event Information", in snake case
+    :param lines: columns by address of the line; "records" counts all of its samples
+    :param folded: the same by target and the line's offset in it, the copies of a per-CPU
+        variable together
+    :param offsets: the same by target and offset of the access in it
+    :param copies: how many CPUs' copies of each folded line were touched
+    """
+
+    totals: Mapping[str, int]
+    lines: Mapping[int, Counter[str]]
+    folded: Mapping[tuple[str, int], Counter[str]]
+    offsets: Mapping[tuple[str, int], Counter[str]]
+    copies: Mapping[tuple[str, int], int]
+
+
+class _Access(NamedTuple):
+    touch: Touch
+    cpu: int
+    base: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryRun:
+    """One recording of memory samples.
+
+    :param kernel: with the functions that touch and the variables that are touched
+    :param slabs: address of each object that a slab cache holds
+    :param period: memory operations from one sample to the next
+    :param ldlat: least latency of a sampled load, in cycles
+    :param seed: of the order of the samples
+    """
+
+    numa: Numa
+    kernel: KernelImage
+    touches: tuple[Touch, ...]
+    slabs: Mapping[str, int] = field(default_factory=dict)
+    vendor: Vendor = "intel"
+    period: int = 1000
+    ldlat: int = 30
+    seed: int = 1
+    weight_struct: bool = False
+    order: Literal["<", ">"] = "<"
+
+    def perf_data(self) -> PerfData:
+        """Return the recording, ready to be written."""
+        return PerfData(
+            events=self._events(),
+            records=tuple(self._records()),
+            machine=_machine(self.numa, self.vendor),
+            order=self.order,
+        )
+
+    def truth(self) -> MemoryTruth:
+        """Count what was made."""
+        totals: Counter[str] = Counter()
+        lines: dict[int, Counter[str]] = {}
+        folded: dict[tuple[str, int], Counter[str]] = {}
+        offsets: dict[tuple[str, int], Counter[str]] = {}
+        copies: dict[tuple[str, int], set[int]] = {}
+        for touch, _, base in self._accesses:
+            kind = KINDS[touch.kind]
+            totals.update(("total_records", *kind.totals))
+            totals["locked_load_store_operations"] += touch.locked
+            address = base + touch.offset
+            line = address & -LINE_BYTES
+            key = (touch.target, line - base)
+            columns = ("records", *kind.columns)
+            lines.setdefault(line, Counter()).update(columns)
+            folded.setdefault(key, Counter()).update(columns)
+            offsets.setdefault((touch.target, touch.offset), Counter()).update(columns)
+            copies.setdefault(key, set()).add(base)
+        return MemoryTruth(
+            totals=totals,
+            lines=lines,
+            folded=folded,
+            offsets=offsets,
+            copies={key: len(bases) for key, bases in copies.items()},
+        )
+
+    @cached_property
+    def _accesses(self) -> tuple[_Access, ...]:
+        accesses = [access for touch in self.touches for access in self._of_touch(touch)]
+        random.Random(self.seed).shuffle(accesses)  # noqa: S311 # the order of test data
+        return tuple(accesses)
+
+    def _of_touch(self, touch: Touch) -> list[_Access]:
+        cpus = touch.cpus or tuple(range(self.numa.cpus))
+        turns = [cpus[number % len(cpus)] for number in range(touch.samples)]
+        per_cpu = {symbol.name: symbol.address for symbol in self.kernel.per_cpu}
+        if touch.target in per_cpu:
+            bases, offset = self.numa.unit_bases(), per_cpu[touch.target]
+            return [
+                _Access(touch, self._toucher(touch, owner), bases[owner] + offset)
+                for owner in turns
+            ]
+        base = self.slabs.get(touch.target)
+        if base is None:
+            base = self.kernel.address(touch.target)
+        return [_Access(touch, cpu, base) for cpu in turns]
+
+    def _toucher(self, touch: Touch, owner: int) -> int:
+        # A copy bounces because others look into it; its own CPU writes it.
+        if "remote" in touch.kind:
+            return (owner + self.numa.cpus // self.numa.nodes) % self.numa.cpus
+        if "local_hitm" in touch.kind or "local_peer" in touch.kind:
+            neighbour = (owner + 1) % self.numa.cpus
+            return neighbour if self.numa.node(neighbour) == self.numa.node(owner) else owner - 1
+        return owner
+
+    def _events(self) -> tuple[Event, ...]:
+        asked = MEMORY
+        if self.weight_struct:
+            asked = asked & ~SampleType.WEIGHT | SampleType.WEIGHT_STRUCT
+        plain = Event(rate=self.period, by_frequency=False, sample_type=asked, precise_ip=3, type=4)
+        if self.vendor == "amd":
+            return (replace(plain, name="ibs_op//", type=11, precise_ip=0, ids=(1,)),)
+        if self.vendor == "arm":
+            name = f"arm_spe_0/ts_enable=1,load_filter=1,store_filter=1,min_latency={self.ldlat}/"
+            return (replace(plain, name=name, type=12, precise_ip=0, ids=(1,)),)
+        loads = f"cpu/mem-loads,ldlat={self.ldlat}/P"
+        return (
+            replace(plain, name=loads, config=0x1CD, config1=self.ldlat, ids=(1,)),
+            replace(plain, name="cpu/mem-stores/P", config=0x2CD, ids=(2,)),
+        )
+
+    def _records(self) -> list[Record]:
+        records: list[Record] = [*self.kernel.mappings()]
+        records += [
+            Comm(pid=_TASK + cpu, comm="hackbench", time=1) for cpu in range(self.numa.cpus)
+        ]
+        for number, (touch, cpu, base) in enumerate(self._accesses):
+            kind = KINDS[touch.kind]
+            weight = Weight(latency=kind.weight, instruction=kind.weight + 4)
+            address = base + touch.offset
+            records.append(
+                Sample(
+                    event=1 if self.vendor == "intel" and "store" in touch.kind else 0,
+                    ip=self.kernel.address(touch.function, 16 + touch.offset % 128),
+                    pid=_TASK + cpu,
+                    cpu=cpu,
+                    time=1000 * (number + 2),
+                    period=self.period,
+                    address=address,
+                    physical=address - DIRECT_MAP if address < DIRECT_MAP + (1 << 46) else 0,
+                    data_src=kind.data_src | (1 << 25 | 1 << 24 if touch.locked else 0),
+                    weight=weight if self.weight_struct else kind.weight,
+                )
+            )
+        return records
+
+
+def _machine(numa: Numa, vendor: Vendor) -> Machine:
+    cpuids = {
+        "intel": ("x86_64", "GenuineIntel,6,143,8"),
+        "amd": ("x86_64", "AuthenticAMD,25,17,1"),
+        "arm": ("aarch64", "0x00000000410fd0c0"),
+    }
+    arch, cpuid = cpuids[vendor]
+    return Machine(
+        arch=arch,
+        cpuid=cpuid,
+        command=("/usr/bin/perf", "c2c", "record", "-a"),
+        cpus=tuple(
+            Cpu(core=cpu, socket=numa.node(cpu), node=numa.node(cpu)) for cpu in range(numa.cpus)
+        ),
+        memory_bytes=NODE_BYTES,
+        memory_block_bytes=_BLOCK_BYTES,
+        with_memory=True,
+        caches=(Cache(level=1, line_bytes=LINE_BYTES),),
+    )
+
+
+# Offsets as a kernel of 6.14 has them, rounded: what counts is that they are told apart.
+_PER_CPU = (
+    Symbol("kernel_cpustat", 0x29E40, 0x50),
+    Symbol("tick_cpu_sched", 0x2A000, 0x140),
+    Symbol("runqueues", 0x2BA40, 0xE00),
+)
+_VARIABLES = (
+    Symbol("jiffies_64", DATA_START + 0x5980, 8),
+    Symbol("nohz", DATA_START + 0x6000, 0x40),
+    Symbol("sched_clock_irqtime", DATA_START + 0x6040, 4),
+    Symbol("root_task_group", DATA_START + 0x7000, 0x280),
+)
+# A kernel's text begins with code of the boot, whose address is that of _text too.
+_FUNCTIONS = (
+    "startup_64", "update_load_avg", "update_cfs_group", "enqueue_task_fair", "try_to_wake_up",
+    "select_task_rq_fair", "sched_balance_trigger", "nohz_balancer_kick",
+    "tick_do_update_jiffies64", "available_idle_cpu", "irqtime_account_irq", "cpu_util",
+)  # fmt: skip
+# An object of the slab cache task_group; load_avg lies 256 bytes in.
+_TASK_GROUP = DIRECT_MAP + 0x14A2C8400
+LOAD_AVG_AT = 256
+
+
+def scheduler_kernel(slide: int = 0x1C00000) -> KernelImage:
+    """Return a kernel with the scheduler's functions and variables that are known to bounce."""
+    return KernelImage(
+        functions=lay_out(_FUNCTIONS, size=0x400),
+        variables=_VARIABLES,
+        per_cpu=_PER_CPU,
+        per_cpu_bytes=Numa().static_bytes,
+        slide=slide,
+    )
+
+
+def scheduler_run(
+    side: Literal["base", "new"],
+    *,
+    numa: Numa | None = None,
+    vendor: Vendor = "intel",
+    seed: int = 1,
+    scale: float = 1.0,
+) -> MemoryRun:
+    """Return a run in which lines bounce as they did in real regressions.
+
+    ``task_group.load_avg`` is written and read by all CPUs (true sharing) and cools down from
+    base to new. ``nohz`` has a word that every tick writes beside words that are read alone
+    (false sharing) and does not change. ``runqueues`` bounces a little on each CPU's copy,
+    which is much in all, and more in new.
+
+    :param scale: of the numbers of samples, as another run length would have it
+    """
+    numa = numa or Numa()
+    local, remote = _CONTENDED[vendor]
+    hot, cold = (1.0, 0.5) if side == "base" else (0.15, 1.0)
+    group, queue, idle = "task_group", "runqueues", "nohz"
+    wanted = (
+        (group, LOAD_AVG_AT, remote, "update_cfs_group", 2600 * hot),
+        (group, LOAD_AVG_AT, local, "update_cfs_group", 1400 * hot),
+        (group, LOAD_AVG_AT, "store", "update_load_avg", 1500 * hot),
+        (queue, 4, remote, "available_idle_cpu", 5 * numa.cpus * cold),
+        (queue, 4, local, "select_task_rq_fair", 3 * numa.cpus * cold),
+        (queue, 4, "store", "enqueue_task_fair", 4 * numa.cpus * cold),
+        (queue, 0x48, "load_l1", "cpu_util", 2 * numa.cpus),
+        (idle, 8, remote, "nohz_balancer_kick", 300),
+        (idle, 16, "store", "sched_balance_trigger", 400),
+        ("jiffies_64", 0, remote, "irqtime_account_irq", 60),
+        ("jiffies_64", 0, "store", "tick_do_update_jiffies64", 40),
+        ("root_task_group", 8, "load_local_dram", "update_load_avg", 25),
+        ("root_task_group", 0x88, "load_l2", "update_load_avg", 35),
+    )
+    stores = "store_na" if vendor == "arm" else "store_l1_hit"
+    touches = tuple(
+        Touch(
+            target=target,
+            offset=offset,
+            kind=stores if kind == "store" else kind,
+            function=function,
+            samples=round(samples * scale),
+        )
+        for target, offset, kind, function, samples in wanted
+    )
+    return MemoryRun(
+        numa=numa, kernel=scheduler_kernel(), touches=touches, slabs={group: _TASK_GROUP},
+        vendor=vendor, seed=seed,
+    )  # fmt: skip
+
+
+# How each vendor's samples say that another CPU had the line, in the node and beyond.
+_CONTENDED: Mapping[Vendor, tuple[str, str]] = {
+    "intel": ("load_local_hitm", "load_remote_hitm"),
+    "amd": ("load_local_hitm", "load_remote_hitm_cce1"),
+    "arm": ("load_local_peer", "load_remote_peer"),
+}
