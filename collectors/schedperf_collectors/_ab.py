@@ -25,7 +25,8 @@ from schedperf_collectors._restore import (
     remove_new_cgroups,
     restore_sysctls,
 )
-from schedperf_collectors._session import Request, Session, Side, settle
+from schedperf_collectors._session import Request, Session, Side
+from schedperf_collectors._settle import settle
 from schedperf_collectors._signals import signals
 
 # A teardown undoes what a setup did; one that takes longer waits for something that will not come.

@@ -16,7 +16,15 @@ ended::
         yield
         (capture.folder / "after").write_bytes(...)
 
-Both raise :class:`Skipped` where they cannot see anything here. Any other
+A collector of scope "after" is called when an instrumented run has ended, with what the others
+captured around it. Its files belong to the boot, beside those that it wrote after earlier runs::
+
+    @collector(scope="after", needs=(), cost="0.1 MB")
+    def symbols(capture: AfterRun) -> None:
+        for path in capture.files:
+            (capture.folder / ...).write_bytes(...)
+
+All raise :class:`Skipped` where they cannot see anything here. Any other
 exception is a failure: it costs this capture and nothing else. Each collector
 runs in a process of its own, so a crash or a hang is a failure too.
 """
@@ -58,17 +66,31 @@ class Capture:
     options: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class AfterRun(Capture):
+    """What a collector of scope "after" gets.
+
+    :param files: what the others captured around the run, where it lies now
+    :param present: names of the files that this collector wrote earlier in this boot
+    """
+
+    files: tuple[Path, ...]
+    present: frozenset[str]
+
+
 BootFunction = Callable[[Capture], None]
+AfterFunction = Callable[[AfterRun], None]
 RunFunction = Callable[[Capture], Iterator[None]]
-Function = TypeVar("Function", bound=Callable[[Capture], object])
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 @dataclass(frozen=True)
 class Collector:
     """One registered collector.
 
-    :param scope: "boot" (captured once a boot), "run" (captured around each run) or "workload"
-        (what the others are captured around; there is one, and it runs in the recorder itself)
+    :param scope: "boot" (captured once a boot), "run" (captured around each run), "after" (made
+        of what was captured around an instrumented run) or "workload" (what the others are
+        captured around; there is one, and it runs in the recorder itself)
     :param intrusive: it disturbs what it measures, so it runs only in instrumented runs
     :param default: it is used when ``--with`` is not given
     :param needs: programs that must be on PATH, by name
@@ -86,7 +108,7 @@ class Collector:
     cost: str
     place: str
     summary: str
-    function: BootFunction | RunFunction
+    function: BootFunction | RunFunction | AfterFunction
 
 
 registry: Registry[Collector] = Registry("schedperf_collectors", "collector")
@@ -121,7 +143,7 @@ def collector(
                 cost=cost,
                 place=name if place is None else place,
                 summary=(function.__doc__ or "").strip().partition("\n")[0],
-                function=function,  # type: ignore[arg-type] # scope says which of the two it is
+                function=function,  # type: ignore[arg-type] # scope says which of them it is
             ),
         )
         return function

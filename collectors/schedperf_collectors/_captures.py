@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from schedperf_collectors._base import Capture, Collector, all_collectors
+from schedperf_collectors._base import AfterRun, Capture, Collector, all_collectors
 from schedperf_collectors._errors import RecordError, explain
 from schedperf_collectors._isolate import FAILED, OK, Isolated, Result
 from schedperf_collectors.workload import run_workload
@@ -47,6 +47,7 @@ class Chosen:
     boot: tuple[Collector, ...]
     clean: tuple[Collector, ...]
     intrusive: tuple[Collector, ...]
+    after: tuple[Collector, ...]
 
     @property
     def run(self) -> tuple[Collector, ...]:
@@ -54,11 +55,12 @@ class Chosen:
         return self.clean + self.intrusive
 
     def without(self, names: set[str]) -> Chosen:
-        """Return the choice less some run collectors."""
+        """Return the choice less some collectors, of those that work in each run."""
         return replace(
             self,
             clean=tuple(one for one in self.clean if one.name not in names),
             intrusive=tuple(one for one in self.intrusive if one.name not in names),
+            after=tuple(one for one in self.after if one.name not in names),
         )
 
 
@@ -66,7 +68,8 @@ def choose(names: Sequence[str]) -> Chosen:
     """Choose collectors as ``--with`` says.
 
     "default" are those that are used by default, "none" is nothing but host.
-    Any other name adds that collector to those that capture once a boot.
+    Any other name adds that collector to those that need no choice: they capture once
+    a boot, or read what others captured.
     """
     known = {name: one for name, one in all_collectors().items() if one.scope != "workload"}
     for name in names:
@@ -79,7 +82,7 @@ def choose(names: Sequence[str]) -> Chosen:
         raise RecordError("--with: none goes with no other name; leave it out")
 
     def wanted(one: Collector) -> bool:
-        by_default = one.default and ("default" in names or one.scope == "boot")
+        by_default = one.default and ("default" in names or one.scope != "run")
         return one.name == HOST or one.name in names or (by_default and "none" not in names)
 
     chosen = [one for one in known.values() if wanted(one)]
@@ -87,6 +90,7 @@ def choose(names: Sequence[str]) -> Chosen:
         boot=tuple(one for one in chosen if one.scope == "boot"),
         clean=tuple(one for one in chosen if one.scope == "run" and not one.intrusive),
         intrusive=tuple(one for one in chosen if one.scope == "run" and one.intrusive),
+        after=tuple(one for one in chosen if one.scope == "after"),
     )
 
 
@@ -139,6 +143,28 @@ def capture_boot(collector: Collector, staging: Staging, pid: int, options: Opti
     :raises Interrupted: a signal came
     """
     capture = Capture(staging.folder(), pid, options.get(collector.name, {}))
+    return _capture_once(collector, capture, staging)
+
+
+def capture_after(
+    collector: Collector,
+    staging: Staging,
+    options: Options,
+    captured: Sequence[Captured],
+    present: frozenset[str],
+) -> Captured:
+    """Let one collector read what the others captured around a run.
+
+    :param present: names of the files that it wrote earlier in this boot
+    :raises Interrupted: a signal came
+    """
+    files = tuple(path for one in captured for _, path in one.files)
+    folder = staging.folder()
+    capture = AfterRun(folder, os.getpid(), options.get(collector.name, {}), files, present)
+    return _capture_once(collector, capture, staging)
+
+
+def _capture_once(collector: Collector, capture: Capture, staging: Staging) -> Captured:
     isolated = Isolated(collector, capture, staging.log())
     isolated.start()
     assert isolated.result is not None
@@ -199,7 +225,8 @@ def _gather(collector: Collector, result: Result, folder: Path) -> Captured:
     if result.status != OK:
         return Captured(collector, result, ())
     files = tuple((str(path.relative_to(folder)), path) for path in sorted(_regular_files(folder)))
-    if not files:
+    # What is read after a run may hold nothing that earlier runs did not.
+    if not files and collector.scope != "after":
         result = replace(result, status=FAILED, reason="wrote no file")
     return Captured(collector, result, files)
 

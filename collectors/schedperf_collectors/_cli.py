@@ -162,7 +162,7 @@ def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str,
     # Two options have names of their own because everyone needs them.
     if options.kernel_files is not None:
         folder = str(Path(options.kernel_files).absolute())
-        settings += [("host", "kernel_files", folder), ("layout", "kernel_files", folder)]
+        settings += [(name, "kernel_files", folder) for name in ("host", "layout", "perf_c2c")]
     if options.timeout is not None:
         settings.append(("workload", "timeout_s", str(options.timeout)))
     return _group(settings)

@@ -16,6 +16,7 @@ from schedperf_collectors._captures import (
     Captured,
     Options,
     Staging,
+    capture_after,
     capture_boot,
     try_run_collectors,
 )
@@ -45,16 +46,26 @@ def examine_all(options: Options) -> list[Examined]:
     :raises Interrupted: a signal came
     """
     with signals, Staging() as staging:
-        return [_examine(one, staging, options) for one in all_collectors().values()]
+        brought: list[Captured] = []
+        # Those that read what others captured come last.
+        in_order = sorted(all_collectors().values(), key=lambda one: one.scope == "after")
+        examined = [_examine(one, staging, options, brought) for one in in_order]
+        return sorted(examined, key=lambda one: one.collector.name)
 
 
-def _examine(collector: Collector, staging: Staging, options: Options) -> Examined:
+def _examine(
+    collector: Collector, staging: Staging, options: Options, brought: list[Captured]
+) -> Examined:
+    # ``brought`` grows by what collectors capture around a run.
     if collector.scope == "workload":
         return _examine_workload(collector, staging)
     if collector.scope == "boot":
         captured = capture_boot(collector, staging, os.getpid(), options)
+    elif collector.scope == "after":
+        captured = capture_after(collector, staging, options, brought, frozenset())
     else:
         captured = try_run_collectors([collector], staging, options)[0]
+        brought.append(captured)
     return Examined(collector, captured.result, _size(captured))
 
 

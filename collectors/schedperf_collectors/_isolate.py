@@ -75,7 +75,7 @@ class Isolated:
 
     :param log: file outside the capture's folder that takes what the collector prints
     :param startup_limit_s: a run collector must be ready by then
-    :param finish_limit_s: a boot collector, or a run collector that is stopped, must end by then
+    :param finish_limit_s: any other, or a run collector that is stopped, must end by then
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Isolated:
         self.result: Result | None = missing_programs(collector)
 
     def start(self) -> None:
-        """Start it; return when a run collector is ready, a boot collector done, or it ended early.
+        """Start it; return when a run collector is ready, any other done, or it ended early.
 
         :raises Interrupted: a signal came; the collector has been killed
         """
@@ -107,8 +107,8 @@ class Isolated:
             return
         began_s = time.monotonic()
         self._fork()
-        boot = self.collector.scope == "boot"
-        self._await(began_s + (self._finish_limit_s if boot else self._startup_limit_s), began_s)
+        around = self.collector.scope == "run"
+        self._await(began_s + (self._startup_limit_s if around else self._finish_limit_s), began_s)
 
     def stop(self) -> Result:
         """Let a run collector finish.
@@ -231,11 +231,11 @@ def _detach(log: Path, keep: tuple[int, ...]) -> None:
 
 def _outcome(collector: Collector, capture: Capture, say: Any, order: int) -> Mapping[str, object]:
     try:
-        if collector.scope == "boot":
-            cast("BootFunction", collector.function)(capture)
-        else:
+        if collector.scope == "run":
             steps = iter(cast("RunFunction", collector.function)(capture))
             _step_through(steps, say, order)
+        else:
+            cast("BootFunction", collector.function)(capture)
     except Skipped as skipped:
         return {"status": SKIPPED, "reason": skipped.reason, "remedy": skipped.remedy or None}
     except BaseException as error:  # noqa: BLE001 # the one place where collectors are isolated

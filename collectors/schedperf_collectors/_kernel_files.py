@@ -9,11 +9,11 @@ kernel's own symbols agree with it.
 from __future__ import annotations
 
 import re
-import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from schedperf_collectors._elf_symbols import gnu_build_id
 from schedperf_collectors._system import System, Unavailable, attempt
 
 # A distribution's configuration is 0.3 MB, its System.map 5 to 10 MB; kallsyms with all data
@@ -21,7 +21,6 @@ from schedperf_collectors._system import System, Unavailable, attempt
 CONFIG_LIMIT_BYTES = 4 << 20
 SYMBOLS_LIMIT_BYTES = 256 << 20
 NOTES_LIMIT_BYTES = 1 << 16
-NT_GNU_BUILD_ID = 3
 
 # Nearly all global functions of a kernel's System.map are in its kallsyms, which leaves a few out
 # on purpose (is_ignored_symbol() in scripts/kallsyms.c); another kernel lacks some, and its
@@ -122,17 +121,9 @@ def build_id(system: System) -> str:
     :raises Unavailable: it was linked without
     """
     notes = system.bytes("/sys/kernel/notes", NOTES_LIMIT_BYTES)
-    # Elf_Nhdr: sizes of name and descriptor, type; both are padded to 4 bytes.
-    order = "<" if _is_little_endian(notes) else ">"
-    at = 0
-    while at + 12 <= len(notes):
-        name_bytes, descriptor_bytes, kind = struct.unpack_from(f"{order}III", notes, at)
-        name_at = at + 12
-        descriptor_at = name_at + -(-name_bytes // 4) * 4
-        at = descriptor_at + -(-descriptor_bytes // 4) * 4
-        name = notes[name_at : name_at + name_bytes]
-        if kind == NT_GNU_BUILD_ID and name == b"GNU\0" and at <= len(notes):
-            return notes[descriptor_at : descriptor_at + descriptor_bytes].hex()
+    found = gnu_build_id(notes, "<" if _is_little_endian(notes) else ">")
+    if found is not None:
+        return found
     raise Unavailable("/sys/kernel/notes: no build id")
 
 

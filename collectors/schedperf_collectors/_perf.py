@@ -18,10 +18,18 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from schedperf_collectors._base import Skipped
-from schedperf_collectors._system import Unavailable, c_locale, execute, last_line
+from schedperf_collectors._system import (
+    Unavailable,
+    c_locale,
+    execute,
+    last_line,
+    or_none,
+    run,
+)
 
 # Opening an event on each of 512 CPUs and reading all of /proc takes seconds, more under emulation.
 READY_TIMEOUT_S = 60.0
@@ -73,6 +81,19 @@ def perf_running(command: Sequence[str]) -> Iterator[Recording]:
         recording.stderr = _text_of(stderr)
         if status not in GOOD_STATUS:
             raise failure(recording.stderr, status)
+
+
+def describe_perf(command: Sequence[str], folder: Path, recording: Recording) -> dict[str, object]:
+    """Return which perf ran how, as collectors say it of their captures.
+
+    :param command: as it was run; its last word is a file in ``folder``
+    """
+    return {
+        "perf_version": or_none(lambda: run([command[0], "--version"])),
+        "command": [*command[:-1], Path(command[-1]).name],
+        "started": "acknowledged" if recording.acknowledged else "assumed",
+        "messages": recording.stderr.replace(f"{folder}/", "").splitlines(),
+    }
 
 
 def perf_output(command: Sequence[str]) -> str:

@@ -1,22 +1,44 @@
 """perf.data: where its records are, and which events it rests on.
 
-perf decides on its own what it records: without a hardware PMU a request for
-``cycles`` silently becomes ``cpu-clock``. Only the ``perf_event_attr`` in the
-written file tells. Layouts: tools/perf/Documentation/perf.data-file-format.txt,
+Layouts: tools/perf/Documentation/perf.data-file-format.txt,
 tools/perf/util/header.h and include/uapi/linux/perf_event.h. Either byte order
-and all attribute sizes from 64 bytes (VER0) on are read; what a newer perf
-appended is skipped. The analysis reads headers with this module, too.
+is read. The analysis reads headers with this module, too.
 """
 
 from __future__ import annotations
 
 import mmap
-import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
+
+from schedperf_collectors._perf_attr import (
+    ATTR_LEAST_BYTES,
+    TYPE_BREAKPOINT,
+    TYPE_HARDWARE,
+    TYPE_SOFTWARE,
+    TYPE_TRACEPOINT,
+    Event,
+    read_attr,
+)
+
+__all__ = [
+    "ATTR_LEAST_BYTES",
+    "TYPE_BREAKPOINT",
+    "TYPE_HARDWARE",
+    "TYPE_SOFTWARE",
+    "TYPE_TRACEPOINT",
+    "BadPerfData",
+    "Event",
+    "Header",
+    "Summary",
+    "read_attr",
+    "read_header",
+    "summarise",
+    "summarise_perf_data",
+]
 
 MAGIC = b"PERFILE2"
 # A big-endian machine writes the same number the other way round.
@@ -25,42 +47,15 @@ FIRST_VERSION_MAGIC = b"PERFFILE"
 HEADER_BYTES = 104
 # A pipe's header is the magic and its own size.
 PIPE_HEADER_BYTES = 16
-# PERF_ATTR_SIZE_VER0: what every version of struct perf_event_attr has.
-ATTR_LEAST_BYTES = 64
 # Offset and size of a part of the file.
 SECTION_BYTES = 16
-# The clock id is beyond VER0; attributes of Linux 4.1 and later have it.
-CLOCKID_OFFSET = 92
 # Far above what perf writes (an id for each event and CPU), far below what fills the memory.
 EVENTS_LIMIT = 4096
 IDS_LIMIT = 1 << 20
-# The bit of the feature section with the events' names.
+# Bits of the feature sections: the events' names, one file of a folder, compressed records.
 EVENT_DESC = 12
-
-TYPE_HARDWARE = 0
-TYPE_SOFTWARE = 1
-TYPE_TRACEPOINT = 2
-TYPE_BREAKPOINT = 5
-
-# enum perf_hw_id and enum perf_sw_ids, as `perf list` spells them.
-NAMES = {
-    TYPE_HARDWARE: (
-        "cycles", "instructions", "cache-references", "cache-misses", "branches", "branch-misses",
-        "bus-cycles", "stalled-cycles-frontend", "stalled-cycles-backend", "ref-cycles",
-    ),
-    TYPE_SOFTWARE: (
-        "cpu-clock", "task-clock", "page-faults", "context-switches", "cpu-migrations",
-        "minor-faults", "major-faults", "alignment-faults", "emulation-faults", "dummy",
-        "bpf-output", "cgroup-switches",
-    ),
-}  # fmt: skip
-# Modifiers behind an event's name, as in `cycles:ppp`; tracepoints have a colon of their own.
-_MODIFIERS = re.compile(r":[ukhIGHpPSDWeb]+$")
-
-# Bits of perf_event_attr's flags word.
-FLAG_FREQ = 1 << 10
-PRECISE_IP_SHIFT = 15
-FLAG_USE_CLOCKID = 1 << 25
+DIR_FORMAT = 24
+COMPRESSED = 27
 
 RECORD_HEADER_BYTES = 8
 RECORD_LOST = 2
@@ -125,36 +120,6 @@ def text_until_nul(raw: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Event:
-    """One event as the kernel was asked for it.
-
-    :param name: as perf printed it ("cycles:P"), else after type and config
-    :param rate: events from one sample to the next, or samples a second
-    :param by_frequency: which of the two ``rate`` is
-    :param precise_ip: 0 (arbitrary skid) to 3 (no skid)
-    :param clockid: clock of the time stamps, as clock_gettime numbers them; None: perf's own
-    :param ids: by which samples name this event, one for each time that it was opened: once a
-        CPU when recording system-wide
-    """
-
-    name: str
-    type: int
-    config: int
-    rate: int
-    by_frequency: bool
-    sample_type: int
-    read_format: int
-    precise_ip: int
-    clockid: int | None
-    ids: tuple[int, ...]
-
-    @property
-    def plain_name(self) -> str:
-        """The event by what the kernel was asked for, without modifiers: ``cpu-clock``."""
-        return _known_name(self.type, self.config) or _MODIFIERS.sub("", self.name)
-
-
-@dataclass(frozen=True)
 class Header:
     """Everything but the records and the feature sections.
 
@@ -163,6 +128,7 @@ class Header:
     :param end: offset behind the last record
     :param cut: the file ends before perf's own end, so the last record may be partial
     :param features: numbers of the feature sections in their order; none where the file is cut
+    :param compressed: the records are compressed, or some of them
     :param notes: one sentence for each thing that could not be read
     """
 
@@ -172,6 +138,7 @@ class Header:
     end: int
     cut: bool
     features: tuple[int, ...]
+    compressed: bool
     notes: tuple[str, ...]
 
 
@@ -210,6 +177,8 @@ def summarise(data: Buffer, label: str) -> Summary:
     header = read_header(data, label)
     if header.cut:
         raise BadPerfData(f"{label}: cut off: perf did not end properly; record it again")
+    if header.compressed:
+        raise BadPerfData(f"{label}: the records are compressed; record it without -z")
     samples, lost = _count_records(data, header, label)
     return Summary(header.events, samples, lost)
 
@@ -220,24 +189,30 @@ def read_header(data: Buffer, label: str) -> Header:
     :param label: names the file in messages
     :raises BadPerfData: not a perf.data file, or of a kind that is not read
     """
-    order = _byte_order(data, label)
+    order = byte_order(data, label)
+    if is_pipe(data, order, label):
+        raise BadPerfData(f"{label}: perf.data as written to a pipe; record it with -o FILE")
+    if len(data) < HEADER_BYTES:
+        raise BadPerfData(f"{label}: {len(data)} bytes are no perf.data header; record it again")
     cursor = Cursor(data, order, 16, HEADER_BYTES, label)
     entry_bytes, attrs_start, attrs_bytes, start, size = (cursor.u64() for _ in range(5))
     cursor.skip(SECTION_BYTES)  # Event types, unused since Linux 3.1.
     words = [cursor.u64() for _ in range(4)]
     if start > len(data):
         raise BadPerfData(f"{label}: records start behind the end of the file; record it again")
-    # perf writes the size last: a perf that was killed leaves 0, and no features.
-    cut = size == 0 or start + size > len(data)
-    features: tuple[int, ...] = ()
+    announced = tuple(bit for bit in range(256) if words[bit // 64] >> bit % 64 & 1)
+    # perf writes the size last: a perf that was killed leaves 0, and no features. Where it found
+    # no time to write a record, or wrote them to other files, the features follow at once.
+    cut = start + size > len(data) or (
+        size == 0 and not _starts_with_sections(data, order, start, len(announced))
+    )
+    features = () if cut else announced
     names: list[str] = []
     notes = ["cut off: perf did not end properly, or the copy is partial"] if cut else []
-    if not cut:
-        features = tuple(bit for bit in range(256) if words[bit // 64] >> bit % 64 & 1)
     if EVENT_DESC in features:
         place = features.index(EVENT_DESC)
         try:
-            names = _read_names(open_section(data, order, start + size, place, label))
+            names = read_names(open_section(data, order, start + size, place, label))
         except BadPerfData as error:
             notes.append(f"header section {EVENT_DESC} is damaged: {error}")
     entries = Cursor(data, order, attrs_start, attrs_start + attrs_bytes, label)
@@ -248,8 +223,16 @@ def read_header(data: Buffer, label: str) -> Header:
         end=len(data) if cut else start + size,
         cut=cut,
         features=features,
+        compressed=COMPRESSED in announced,
         notes=tuple(notes),
     )
+
+
+def _starts_with_sections(data: Buffer, order: str, start: int, count: int) -> bool:
+    table_bytes = count * SECTION_BYTES
+    if not count or start + table_bytes > len(data):
+        return False
+    return int(struct.unpack_from(f"{order}Q", data, start)[0]) == start + table_bytes
 
 
 def open_section(data: Buffer, order: str, table: int, place: int, label: str) -> Cursor:
@@ -289,7 +272,8 @@ def payload_bytes(kind: int, body: Cursor) -> int:
     return -(-payload // 8) * 8
 
 
-def _byte_order(data: Buffer, label: str) -> str:
+def byte_order(data: Buffer, label: str) -> str:
+    """Tell the byte order of the machine that recorded, "<" or ">"; refuse other files."""
     magic = data[:8]
     if magic == FIRST_VERSION_MAGIC:
         raise BadPerfData(f"{label}: perf.data of before Linux 2.6.39; record it with a newer perf")
@@ -297,15 +281,16 @@ def _byte_order(data: Buffer, label: str) -> str:
         raise BadPerfData(
             f"{label}: not a perf.data file: it starts with {magic!r}; give one of perf record"
         )
-    order = "<" if magic == MAGIC else ">"
-    if Cursor(data, order, 8, len(data), label).u64() == PIPE_HEADER_BYTES:
-        raise BadPerfData(f"{label}: perf.data as written to a pipe; record it with -o FILE")
-    if len(data) < HEADER_BYTES:
-        raise BadPerfData(f"{label}: {len(data)} bytes are no perf.data header; record it again")
-    return order
+    return "<" if magic == MAGIC else ">"
 
 
-def _read_names(cursor: Cursor) -> list[str]:
+def is_pipe(data: Buffer, order: str, label: str) -> bool:
+    """Tell whether perf wrote to a pipe: what a header holds elsewhere then comes as records."""
+    return Cursor(data, order, 8, len(data), label).u64() == PIPE_HEADER_BYTES
+
+
+def read_names(cursor: Cursor) -> list[str]:
+    """Read the section with the events' names, in the order of the events."""
     # u32 count, u32 attr size; for each event its attr, u32 number of ids, a string, the ids.
     count, attr_bytes = cursor.u32(), cursor.u32()
     names = []
@@ -337,30 +322,9 @@ def _read_events(cursor: Cursor, entry_bytes: int, names: Sequence[str]) -> tupl
 
 
 def _read_event(cursor: Cursor, attr_bytes: int, name: str, ids_left: int) -> Event:
-    data, order, at = cursor.data, cursor.order, cursor.skip(attr_bytes)
-    kind, _, config, rate, sample_type, read_format, flags = struct.unpack_from(
-        f"{order}II5Q", data, at
-    )
-    precise_ip = flags >> PRECISE_IP_SHIFT & 3
-    if order == ">":
-        # The flags are C bit-fields, which big-endian machines fill from the other end.
-        precise_ip = flags >> 62 - PRECISE_IP_SHIFT & 3
-        flags = int(f"{flags:064b}"[::-1], 2)
-    clockid = None
-    if flags & FLAG_USE_CLOCKID and attr_bytes >= CLOCKID_OFFSET + 4:
-        (clockid,) = struct.unpack_from(f"{order}i", data, at + CLOCKID_OFFSET)
-    return Event(
-        name=name or _known_name(kind, config) or f"type {kind} config {config:#x}",
-        type=kind,
-        config=config,
-        rate=rate,
-        by_frequency=bool(flags & FLAG_FREQ),
-        sample_type=sample_type,
-        read_format=read_format,
-        precise_ip=precise_ip,
-        clockid=clockid,
-        ids=_read_ids(cursor, ids_left),
-    )
+    at = cursor.skip(attr_bytes)
+    ids = _read_ids(cursor, ids_left)
+    return read_attr(cursor.data[at : at + attr_bytes], cursor.order, name=name, ids=ids)
 
 
 def _read_ids(cursor: Cursor, ids_left: int) -> tuple[int, ...]:
@@ -370,13 +334,6 @@ def _read_ids(cursor: Cursor, ids_left: int) -> tuple[int, ...]:
         raise BadPerfData(f"{cursor.label}: more than {IDS_LIMIT} event ids; record it again")
     at = Cursor(cursor.data, cursor.order, start, start + size, cursor.label).skip(size)
     return struct.unpack_from(f"{cursor.order}{count}Q", cursor.data, at)
-
-
-def _known_name(kind: int, config: int) -> str | None:
-    # Hybrid CPUs keep the number of the PMU in the upper half of a hardware event's config.
-    number = config & 0xFFFFFFFF if kind == TYPE_HARDWARE else config
-    names = NAMES.get(kind, ())
-    return names[number] if number < len(names) else None
 
 
 def _count_records(data: Buffer, header: Header, label: str) -> tuple[int, int]:

@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from schedperf_collectors import point_key
+from schedperf_collectors._captures import Captured
+from schedperf_collectors._isolate import OK
 from schedperf_collectors._plan import PlannedRun
 from schedperf_collectors._process import signal_name
 from schedperf_collectors.workload import Outcome
@@ -106,6 +108,14 @@ def say_outcome(outcome: Outcome) -> str:
     if outcome.exit_status:
         return f"failed: exit status {outcome.exit_status}"
     return f"{outcome.wall_s:.2f} s"
+
+
+def say_missing(captured: Captured, progress: Progress) -> None:
+    """Tell the user of a capture that brought nothing."""
+    result = captured.result
+    if result.status != OK:
+        remedy = f"; {result.remedy}" if result.remedy else ""
+        progress.note(f"{captured.collector.name} {result.status}: {result.reason}{remedy}")
 
 
 def format_duration(seconds: float) -> str:

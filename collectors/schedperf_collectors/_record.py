@@ -18,15 +18,14 @@ from schedperf_collectors._captures import (
 )
 from schedperf_collectors._looks import Looks
 from schedperf_collectors._plan import format_template, plan_record
-from schedperf_collectors._progress import Progress
+from schedperf_collectors._progress import Progress, say_missing
 from schedperf_collectors._session import (
     Request,
     Session,
     Side,
     read_boot_id,
-    say_missing,
-    settle,
 )
+from schedperf_collectors._settle import settle
 from schedperf_collectors._signals import signals
 
 

@@ -30,22 +30,21 @@ from schedperf_collectors._captures import (
     Options,
     RunCaptures,
     Staging,
-    try_run_collectors,
+    capture_after,
 )
 from schedperf_collectors._errors import Interrupted, NotComparable, RecordError, explain
-from schedperf_collectors._isolate import OK, SKIPPED
+from schedperf_collectors._isolate import SKIPPED
 from schedperf_collectors._looks import Looks
 from schedperf_collectors._plan import (
     CLEAN,
     INSTRUMENTED,
-    Counts,
     PlannedRun,
     Point,
     fill,
     format_template,
 )
 from schedperf_collectors._process import SetupFailed, last_words
-from schedperf_collectors._progress import Progress, format_size, say_outcome
+from schedperf_collectors._progress import Progress, format_size, say_missing, say_outcome
 from schedperf_collectors._signals import signals
 from schedperf_collectors.workload import Outcome, run_workload, utc_now
 
@@ -116,6 +115,7 @@ class Side:
 class _Run:
     """One run that was made, before it is in the bundle.
 
+    :param later: what was made of ``captured`` when the run had ended; it belongs to the boot
     :param folder: where stdout and stderr of the workload lie
     """
 
@@ -124,38 +124,8 @@ class _Run:
     command: Sequence[str]
     outcome: Outcome
     captured: Sequence[Captured]
+    later: Sequence[Captured]
     folder: Path
-
-
-def settle(
-    request: Request, chosen: Chosen, staging: Staging, progress: Progress
-) -> tuple[Chosen, tuple[Captured, ...], Counts]:
-    """Try the run collectors once, and so find out how many runs to make.
-
-    One that is skipped here would be skipped around every run, and one that
-    hangs would cost its time limit again and again.
-
-    :return: the collectors that go on, those that do not, the numbers of runs
-    """
-    tried = try_run_collectors(chosen.run, staging, request.options) if chosen.run else []
-    dropped = tuple(one for one in tried if one.result.status == SKIPPED or one.result.timed_out)
-    for one in tried:
-        say_missing(one, progress)
-    usable = chosen.without({one.collector.name for one in dropped})
-    instrumented = request.at_least if request.instrumented is None else request.instrumented
-    if not usable.intrusive:
-        if chosen.intrusive or request.instrumented:
-            progress.note("no instrumented runs: no intrusive collector can run here")
-        instrumented = 0
-    return usable, dropped, Counts(request.runs, instrumented, request.warmup)
-
-
-def say_missing(captured: Captured, progress: Progress) -> None:
-    """Tell the user of a capture that brought nothing."""
-    result = captured.result
-    if result.status != OK:
-        remedy = f"; {result.remedy}" if result.remedy else ""
-        progress.note(f"{captured.collector.name} {result.status}: {result.reason}{remedy}")
 
 
 class Session:
@@ -259,9 +229,36 @@ class Session:
             captured = captures.stop()
         hung = {one.collector.name for one in captured if one.result.timed_out}
         self.chosen = self.chosen.without(hung)
-        self._check_space(staging, captured)
-        self._store(side, _Run(order, planned, command, outcome, captured, staging.path))
+        later = self._capture_after(side, staging, captured)
+        self._check_space(staging, [*captured, *later])
+        self._store(side, _Run(order, planned, command, outcome, captured, later, staging.path))
         return outcome
+
+    def _capture_after(
+        self, side: Side, staging: Staging, captured: Sequence[Captured]
+    ) -> list[Captured]:
+        """Let collectors read what was captured in an instrumented run; clean ones have nothing."""
+        if not any(one.collector.intrusive and one.files for one in captured):
+            return []
+        later = []
+        for collector in self.chosen.after:
+            place = f"{boot_folder(side.boot_number)}/{collector.place}/"
+            present = frozenset(
+                entry["path"][len(place) :]
+                for entry in side.writer.entries
+                if entry["path"].startswith(place)
+            )
+            one = capture_after(collector, staging, self.request.options, captured, present)
+            say_missing(one, self.progress)
+            later.append(one)
+        # One that cannot work here, or hangs, would cost its time after every run.
+        dropped = {
+            one.collector.name
+            for one in later
+            if one.result.status == SKIPPED or one.result.timed_out
+        }
+        self.chosen = self.chosen.without(dropped)
+        return later
 
     def _check_space(self, staging: Staging, captured: Sequence[Captured]) -> None:
         status = os.statvfs(staging.path)
@@ -280,6 +277,8 @@ class Session:
         ]
         for captured in run.captured:
             entries += writer.add_captured(name, captured)
+        for captured in run.later:
+            writer.add_captured(boot_folder(side.boot_number), captured)
         writer.add(f"{name}/run.json", _to_json(self._run_json(side, run, entries)), "record")
         writer.commit()
         side.next_run += 1

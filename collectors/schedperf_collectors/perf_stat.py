@@ -52,7 +52,7 @@ TRIAL = ("sleep", "0.01")
     intrusive=True,
     needs=("perf",),
     package="linux-perf",
-    cost="two short trials and some 20 counters on each CPU",
+    cost="some 20 counters on each CPU: up to 7 % of CPU time; 1 s around, with two short trials",
 )
 def perf_stat(capture: Capture) -> Iterator[None]:
     """Count scheduler, software and hardware events per NUMA node; option: perf (the program)."""

@@ -12,6 +12,8 @@ KEYS = {
     "name", "summary", "scope", "intrusive", "default", "needs", "package", "cost", "status",
     "reason", "remedy", "seconds", "bytes",
 }  # fmt: skip
+# They need hardware that samples memory accesses, and slow down what they watch.
+MEMORY = {"perf_c2c", "perf_mem"}
 
 
 @pytest.fixture
@@ -71,6 +73,12 @@ def test_the_real_collectors_are_all_there(recorder: Any) -> None:
     statuses = {row["name"]: row["status"] for row in record["collectors"]}
     assert statuses["host"] == statuses["workload"] == "ok"
     assert "failed" not in statuses.values()
+    for row in record["collectors"]:
+        assert bool(row["reason"]) == (row["status"] == "skipped")
+        assert "\n" not in (row["reason"] or "")
+    memory = {row["name"]: row for row in record["collectors"] if row["name"] in MEMORY}
+    assert set(memory) == MEMORY
+    assert all(row["intrusive"] and not row["default"] for row in memory.values())
     assert recorder.temporary_files() == []
 
 

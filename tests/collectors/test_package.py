@@ -47,7 +47,7 @@ def test_every_public_module_is_a_collector_of_its_name() -> None:
 
 def test_every_collector_says_what_it_is_and_costs() -> None:
     for one in all_collectors().values():
-        assert one.scope in {"boot", "run", "workload"}
+        assert one.scope in {"boot", "run", "after", "workload"}
         assert one.summary.endswith(".")
         assert one.cost
         assert bool(one.needs) == bool(one.package)

@@ -1,0 +1,118 @@
+"""The few facts of the kernel's own types (BTF) that a collector needs itself.
+
+Layout: Documentation/bpf/btf.rst and include/uapi/linux/btf.h. Types are walked
+once, by their sizes; nothing but the names that are looked for is decoded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from schedperf_collectors._system import Unavailable
+
+MAGIC = 0xEB9F
+HEADER_BYTES = 24
+TYPE_BYTES = 12
+MEMBER_BYTES = 12
+KIND_STRUCT = 4
+KIND_VAR = 14
+KIND_DATASEC = 15
+# Bytes behind each btf_type: the fixed ones, and those for each of its vlen entries.
+EXTRA_BYTES = {
+    1: (4, 0), 2: (0, 0), 3: (12, 0), 4: (0, 12), 5: (0, 12), 6: (0, 8), 7: (0, 0), 8: (0, 0),
+    9: (0, 0), 10: (0, 0), 11: (0, 0), 12: (0, 0), 13: (0, 8), 14: (4, 0), 15: (0, 12),
+    16: (0, 0), 17: (4, 0), 18: (0, 0), 19: (0, 12),
+}  # fmt: skip
+PERCPU_SECTION = b".data..percpu"
+
+
+@dataclass(frozen=True)
+class RunQueues:
+    """Where the run queues are, as the kernel's types say.
+
+    :param variable_offset: of the per-CPU variable ``runqueues`` in a CPU's unit
+    :param cpu_offset: of ``cpu`` in ``struct rq``
+    """
+
+    variable_offset: int
+    cpu_offset: int
+
+
+@dataclass(frozen=True)
+class _Type:
+    name: int
+    kind: int
+    count: int
+    has_bit_fields: bool
+    body: int
+
+
+def find_run_queues(btf: bytes) -> RunQueues:
+    """Find the run queues in the BTF of vmlinux.
+
+    :raises Unavailable: damaged, or without per-CPU variables
+    """
+    try:
+        return _find_run_queues(btf)
+    except struct.error as error:
+        raise Unavailable(f"BTF of vmlinux is cut off: {error}") from error
+
+
+def _find_run_queues(btf: bytes) -> RunQueues:
+    order, types_at, types_end, strings = _read_header(btf)
+    wanted = {name: _string_offset(strings, name) for name in (b"runqueues", b"rq", PERCPU_SECTION)}
+    variable = cpu = offset = None
+    for number, found in enumerate(_walk(btf, order, types_at, types_end), start=1):
+        if found.kind == KIND_VAR and found.name == wanted[b"runqueues"]:
+            variable = number
+        elif found.kind == KIND_STRUCT and found.name == wanted[b"rq"]:
+            cpu = _member_offset(btf, order, found, strings)
+        elif found.kind == KIND_DATASEC and found.name == wanted[PERCPU_SECTION]:
+            entries = struct.iter_unpack(
+                f"{order}III", btf[found.body : found.body + found.count * MEMBER_BYTES]
+            )
+            offset = next((at for type_id, at, _ in entries if type_id == variable), None)
+    if cpu is None or offset is None:
+        raise Unavailable("BTF of vmlinux has no per-CPU variable runqueues with a member cpu")
+    return RunQueues(variable_offset=offset, cpu_offset=cpu)
+
+
+def _read_header(btf: bytes) -> tuple[str, int, int, bytes]:
+    order = "<" if btf[:2] == MAGIC.to_bytes(2, "little") else ">"
+    magic, _, _, header, types, types_bytes, text, text_bytes = struct.unpack_from(
+        f"{order}HBBIIIII", btf
+    )
+    if magic != MAGIC or header < HEADER_BYTES:
+        raise Unavailable("BTF of vmlinux has an unknown header")
+    strings = btf[header + text : header + text + text_bytes]
+    return order, header + types, min(header + types + types_bytes, len(btf)), strings
+
+
+def _string_offset(strings: bytes, name: bytes) -> int:
+    found = strings.find(b"\0" + name + b"\0")
+    if found < 0:
+        raise Unavailable(f"BTF of vmlinux has no {name.decode()}")
+    return found + 1
+
+
+def _walk(btf: bytes, order: str, at: int, end: int) -> Iterator[_Type]:
+    unpack = struct.Struct(f"{order}II").unpack_from
+    while at + TYPE_BYTES <= end:
+        name, info = unpack(btf, at)
+        kind, count = info >> 24 & 0x1F, info & 0xFFFF
+        if kind not in EXTRA_BYTES:
+            raise Unavailable(f"BTF of vmlinux has types of an unknown kind, {kind}")
+        yield _Type(name, kind, count, bool(info >> 31), at + TYPE_BYTES)
+        fixed, each = EXTRA_BYTES[kind]
+        at += TYPE_BYTES + fixed + each * count
+
+
+def _member_offset(btf: bytes, order: str, found: _Type, strings: bytes) -> int | None:
+    body = btf[found.body : found.body + found.count * MEMBER_BYTES]
+    for name, _, bits in struct.iter_unpack(f"{order}III", body):
+        if strings[name : name + 4] == b"cpu\0":
+            # With bit fields the upper byte holds a width.
+            return int((bits & 0xFFFFFF if found.has_bit_fields else bits) // 8)
+    return None

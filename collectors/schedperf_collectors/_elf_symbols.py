@@ -1,0 +1,371 @@
+"""The functions of an ELF file by their offset in the file: what perf.data gives of user code.
+
+A file is read as hostile input: whatever its headers claim, no more than the limits below is
+read, and what does not hold is :class:`BadElf` with one line that says why.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import os
+import stat
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+# A program of a gigabyte with one section a function has some 10,000; a debug file no more.
+MOST_SECTIONS = 100_000
+MOST_SEGMENTS = 10_000
+# .symtab and .strtab of the largest browsers have 40 and 110 MB.
+MOST_TABLE_BYTES = 256 << 20
+MOST_FUNCTIONS = 1_000_000
+# .gnu_debugdata of the largest programs becomes a few megabytes.
+MOST_UNPACKED_BYTES = 64 << 20
+MOST_NOTE_BYTES = 64 << 10
+# Names of C++ templates can be longer; their beginning tells them apart.
+LONGEST_NAME_BYTES = 512
+
+# Where distributions put their packages of debug information, by the first byte of a build id.
+DEBUG_FILES = Path("/usr/lib/debug/.build-id")
+
+MAGIC = b"\x7fELF"
+NT_GNU_BUILD_ID = 3
+_PT_LOAD, _PT_NOTE = 1, 4
+_SHT_SYMTAB, _SHT_NOBITS, _SHT_DYNSYM = 2, 8, 11
+_STT_NOTYPE, _STT_FUNC, _STT_GNU_IFUNC = 0, 2, 10
+_STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
+_SHN_UNDEF, _SHN_ABS = 0, 0xFFF1
+# Where 16 bits are too few, e_phnum says this, and the first section header has the number.
+_PN_XNUM = 0xFFFF
+_DEBUGDATA = b".gnu_debugdata"
+
+
+class BadElf(Exception):
+    """A file is no ELF file that can be read; the message is one line."""
+
+
+class Function(NamedTuple):
+    """One function.
+
+    :param offset: of its first byte in the file
+    :param size: in bytes; 0 where the file does not say
+    """
+
+    offset: int
+    size: int
+    name: str
+
+
+@dataclass(frozen=True)
+class ElfFunctions:
+    """What was read.
+
+    :param build_id: hexadecimal; None where the file has none
+    :param table: where the symbols are from: ``.symtab``, ``.symtab of the debug file``,
+        ``.dynsym``, or ``.dynsym and .gnu_debugdata``
+    :param functions: sorted by offset, of several at one offset the best
+    """
+
+    build_id: str | None
+    table: str
+    functions: Sequence[Function]
+
+
+class _Shape(NamedTuple):
+    # Layouts of one class of ELF, without the byte order.
+    header: str
+    section: str
+    segment: str
+    symbol: str
+
+
+# e_phoff, e_shoff, flags, ehsize, phentsize, phnum, shentsize, shnum, shstrndx after entry.
+_SHAPES = {
+    1: _Shape("HHIIIIIHHHHHH", "10I", "8I", "IIIBBH"),
+    2: _Shape("HHIQQQIHHHHHH", "IIQQQQIIQQ", "IIQQQQQQ", "IBBHQQ"),
+}
+
+
+class _Section(NamedTuple):
+    name: int
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+class _Segment(NamedTuple):
+    kind: int
+    offset: int
+    address: int
+    file_bytes: int
+    align: int
+
+
+class _Symbol(NamedTuple):
+    address: int
+    size: int
+    binding: int
+    name: str
+
+
+def read_functions(path: Path) -> ElfFunctions:
+    """Read the functions of a file.
+
+    :raises BadElf: it cannot be opened, is none, or is damaged
+    """
+    try:
+        # Opening a device can do something, and opening a fifo waits; should it become one
+        # between the two calls, nothing worse happens than that.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise BadElf("no regular file")
+        with open(path, "rb", opener=_open_without_waiting) as stream:
+            return parse_functions(stream, DEBUG_FILES)
+    except (OSError, ValueError) as error:
+        # ValueError: a name with a zero byte in it.
+        raise BadElf((getattr(error, "strerror", None) or str(error)).lower()) from error
+
+
+def parse_functions(stream: BinaryIO, debug_files: Path | None = None) -> ElfFunctions:
+    """Read the functions of an ELF file that is open, or in memory.
+
+    :param debug_files: folder of files with what strip took away, by build id; None for none
+    :raises BadElf: it is none, or is damaged
+    """
+    elf = _Elf(stream)
+    build_id = elf.build_id()
+    table, symbols = _symbols_of(elf, _debug_file(debug_files, build_id))
+    functions = _best_functions(_place(symbols, elf.segments))
+    if not functions:
+        raise BadElf("its symbol tables name no function")
+    return ElfFunctions(build_id, table, functions)
+
+
+def gnu_build_id(notes: bytes, order: str, align: int = 4) -> str | None:
+    """Return the build id that ELF notes have, hexadecimal; None where they have none.
+
+    :param order: "<" or ">"
+    :param align: what names and descriptors are padded to, in bytes
+    """
+    at = 0
+    while at + 12 <= len(notes):
+        # Elf_Nhdr: sizes of name and descriptor, type.
+        name_bytes, descriptor_bytes, kind = struct.unpack_from(f"{order}III", notes, at)
+        name_at = at + 12
+        descriptor_at = name_at + -(-name_bytes // align) * align
+        end = descriptor_at + descriptor_bytes
+        name = notes[name_at : name_at + name_bytes]
+        if kind == NT_GNU_BUILD_ID and name == b"GNU\0" and end <= len(notes):
+            return notes[descriptor_at:end].hex() or None
+        at = descriptor_at + -(-descriptor_bytes // align) * align
+    return None
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+class _Elf:
+    # One file's headers, and bounded reads of what they point to.
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._bytes = stream.seek(0, io.SEEK_END)
+        start = self.read(0, min(64, self._bytes))
+        if start[:4] != MAGIC or len(start) < 52:  # noqa: PLR2004 # sizeof(Elf32_Ehdr)
+            raise BadElf("no ELF file")
+        if start[4] not in _SHAPES or start[5] not in (1, 2):
+            raise BadElf("an ELF file of an unknown class or byte order")
+        self.order = "<" if start[5] == 1 else ">"
+        self._shape = _SHAPES[start[4]]
+        header = struct.Struct(self.order + self._shape.header)
+        if len(start) < 16 + header.size:
+            raise BadElf("the ELF header is cut off")
+        fields = header.unpack_from(start, 16)
+        _, _, _, _, segments_at, sections_at, _, _, _, segments, _, sections, names = fields
+        first = self._rows(sections_at, 1, self._shape.section) if sections_at else []
+        if first:
+            # Numbers that need more than 16 bits are in the first section header.
+            sections = sections or first[0][5]
+            names = first[0][6] if names == 0xFFFF else names  # noqa: PLR2004 # SHN_XINDEX
+            segments = first[0][7] if segments == _PN_XNUM else segments
+        self._names = names
+        self.segments = list(self._read_segments(segments_at, segments))
+        self.sections = list(self._read_sections(sections_at, sections)) if first else []
+
+    def read(self, offset: int, size: int, most: int = MOST_TABLE_BYTES) -> bytes:
+        if size > most:
+            raise BadElf(f"a table of {size} bytes, more than {most}")
+        if offset + size > self._bytes:
+            raise BadElf(f"cut off: {self._bytes} bytes, its headers need {offset + size}")
+        self._stream.seek(offset)
+        content = self._stream.read(size)
+        if len(content) != size:
+            raise BadElf("became shorter while it was read")
+        return content
+
+    def build_id(self) -> str | None:
+        for segment in self.segments:
+            if segment.kind == _PT_NOTE and segment.file_bytes <= MOST_NOTE_BYTES:
+                notes = self.read(segment.offset, segment.file_bytes)
+                found = gnu_build_id(notes, self.order, 8 if segment.align == 8 else 4)  # noqa: PLR2004
+                if found:
+                    return found
+        return None
+
+    def section_of_kind(self, kind: int) -> _Section | None:
+        return next((one for one in self.sections if one.kind == kind and one.size), None)
+
+    def debugdata(self) -> bytes | None:
+        # "Mini debug information": an ELF file, packed by xz, with the symbols that strip took.
+        if not self._names < len(self.sections):
+            return None
+        names = self.read(self.sections[self._names].offset, self.sections[self._names].size)
+        for section in self.sections:
+            end = section.name + len(_DEBUGDATA) + 1
+            if names[section.name : end] == _DEBUGDATA + b"\0" and section.kind != _SHT_NOBITS:
+                return self.read(section.offset, section.size)
+        return None
+
+    def symbols(self, table: _Section) -> Iterator[_Symbol]:
+        """Yield the functions of a symbol table."""
+        if table.link >= len(self.sections):
+            raise BadElf("a symbol table without names")
+        layout = struct.Struct(self.order + self._shape.symbol)
+        content = self.read(table.offset, table.size - table.size % layout.size)
+        names = self.read(self.sections[table.link].offset, self.sections[table.link].size)
+        is_wide = self._shape is _SHAPES[2]
+        for row in layout.iter_unpack(content):
+            if is_wide:
+                name, info, _, section, address, size = row
+            else:
+                name, address, size, info, _, section = row
+            if _is_code(info, section):
+                text = _name_at(names, name)
+                if text:
+                    yield _Symbol(address, size, info >> 4, text)
+
+    def _read_segments(self, offset: int, count: int) -> Iterator[_Segment]:
+        if count > MOST_SEGMENTS:
+            raise BadElf(f"{count} segments, more than {MOST_SEGMENTS}")
+        for row in self._rows(offset, count, self._shape.segment):
+            if self._shape is _SHAPES[2]:
+                kind, _, start, address, _, file_bytes, _, align = row
+            else:
+                kind, start, address, _, file_bytes, _, _, align = row
+            yield _Segment(kind, start, address, file_bytes, align)
+
+    def _read_sections(self, offset: int, count: int) -> Iterator[_Section]:
+        if count > MOST_SECTIONS:
+            raise BadElf(f"{count} sections, more than {MOST_SECTIONS}")
+        for row in self._rows(offset, count, self._shape.section):
+            name, kind, _, _, start, size, link, *_ = row
+            yield _Section(name, kind, start, size, link)
+
+    def _rows(self, offset: int, count: int, layout: str) -> list[tuple[int, ...]]:
+        unpack = struct.Struct(self.order + layout)
+        return list(unpack.iter_unpack(self.read(offset, count * unpack.size)))
+
+
+def _symbols_of(elf: _Elf, debug_file: Path | None) -> tuple[str, list[_Symbol]]:
+    # .symtab has all that .dynsym has. perf reads the same ones in the same order.
+    table = elf.section_of_kind(_SHT_SYMTAB)
+    if table is not None:
+        return ".symtab", _take(elf.symbols(table))
+    if debug_file is not None and debug_file.is_file():
+        with debug_file.open("rb") as stream:
+            stripped = _Elf(stream)
+            table = stripped.section_of_kind(_SHT_SYMTAB)
+            if table is not None:
+                return ".symtab of the debug file", _take(stripped.symbols(table))
+    exported = elf.section_of_kind(_SHT_DYNSYM)
+    symbols = _take(elf.symbols(exported)) if exported else []
+    packed = elf.debugdata()
+    if packed is not None:
+        inner = _Elf(io.BytesIO(_unpack(packed)))
+        table = inner.section_of_kind(_SHT_SYMTAB)
+        if table is not None:
+            return ".dynsym and .gnu_debugdata", symbols + _take(inner.symbols(table))
+    if exported is None:
+        raise BadElf("stripped: it has no symbol table")
+    return ".dynsym", symbols
+
+
+def _debug_file(folder: Path | None, build_id: str | None) -> Path | None:
+    if folder is None or build_id is None:
+        return None
+    return folder / build_id[:2] / f"{build_id[2:]}.debug"
+
+
+def _is_code(info: int, section: int) -> bool:
+    kind, binding = info & 15, info >> 4
+    if section in (_SHN_UNDEF, _SHN_ABS):
+        return False
+    # Assembly without a type, _start for one; local ones are the labels inside of functions.
+    is_label = kind == _STT_NOTYPE and binding != _STB_LOCAL
+    return is_label or kind in (_STT_FUNC, _STT_GNU_IFUNC)
+
+
+def _take(symbols: Iterator[_Symbol]) -> list[_Symbol]:
+    taken = []
+    for symbol in symbols:
+        taken.append(symbol)
+        if len(taken) > MOST_FUNCTIONS:
+            raise BadElf(f"more than {MOST_FUNCTIONS} functions")
+    return taken
+
+
+def _unpack(packed: bytes) -> bytes:
+    try:
+        stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_UNPACKED_BYTES)
+        content = stream.decompress(packed, MOST_UNPACKED_BYTES)
+    except (lzma.LZMAError, EOFError) as error:
+        raise BadElf(f".gnu_debugdata: {str(error).lower()}") from error
+    if not stream.eof:
+        raise BadElf(f".gnu_debugdata: cut off, or more than {MOST_UNPACKED_BYTES} bytes")
+    return content
+
+
+def _name_at(names: bytes, start: int) -> str:
+    end = names.find(b"\0", start, start + LONGEST_NAME_BYTES)
+    text = names[start : start + LONGEST_NAME_BYTES if end < 0 else end].decode("utf-8", "replace")
+    return text if text.isprintable() else ""
+
+
+def _place(
+    symbols: Sequence[_Symbol], segments: Sequence[_Segment]
+) -> Iterator[tuple[int, _Symbol]]:
+    # From addresses of the link to offsets in the file: that is what a mapping refers to.
+    loaded = sorted(
+        (segment.address, segment.file_bytes, segment.offset)
+        for segment in segments
+        if segment.kind == _PT_LOAD
+    )
+    starts = [address for address, _, _ in loaded]
+    for symbol in symbols:
+        index = bisect_right(starts, symbol.address) - 1
+        if index >= 0:
+            address, file_bytes, offset = loaded[index]
+            if symbol.address - address < file_bytes:
+                yield symbol.address - address + offset, symbol
+
+
+def _best_functions(placed: Iterator[tuple[int, _Symbol]]) -> list[Function]:
+    # Chosen as perf does (choose_best_symbol of tools/perf/util/symbol.c); what is still equal
+    # is chosen by name, so that two builds with the same aliases agree.
+    def rank(entry: tuple[int, _Symbol]) -> tuple[int, bool, bool, bool, int, int, str]:
+        offset, symbol = entry
+        name = symbol.name
+        underscores = len(name) - len(name.lstrip("_"))
+        is_weak, is_global = symbol.binding == _STB_WEAK, symbol.binding == _STB_GLOBAL
+        return offset, not symbol.size, is_weak, not is_global, underscores, -len(name), name
+
+    best: list[Function] = []
+    for offset, symbol in sorted(placed, key=rank):
+        if not best or best[-1].offset != offset:
+            best.append(Function(offset, symbol.size, symbol.name))
+    return best

@@ -1,0 +1,51 @@
+"""Which cache lines bounce between CPUs: samples of memory accesses around an instrumented run.
+
+``perf.data`` is what ``perf c2c record`` would write, so ``perf c2c report`` reads it, but with a
+fixed period: counts of two runs with different periods cannot be compared. ``perf_c2c.json`` says
+what it rests on::
+
+    {"vendor": "Intel", "observable": "hitm", "requested": ["cpu/mem-loads,ldlat=30,…/P", …],
+     "events": [{"name": "cpu/mem-loads,…", "period": 20011, "precise_ip": 3}, …],
+     "period": 20011, "store_period": 1000003, "ldlat": 30, "samples": 123456, "lost": 0,
+     "blind": ["loads answered in less than 30 cycles"], "cpu": "Intel(R) Xeon(R) …", …}
+
+``percpu.json`` has the addresses of the per-CPU areas, before and after the run
+(:mod:`schedperf_collectors._percpu_units`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from schedperf_collectors._base import Capture, collector
+from schedperf_collectors._memory_events import choose_memory_events, read_wanted
+from schedperf_collectors._memory_samples import memory_sampled
+from schedperf_collectors._percpu_units import UnitBases, describe_units
+from schedperf_collectors._system import System
+
+
+@collector(
+    scope="run",
+    intrusive=True,
+    default=False,
+    needs=("perf",),
+    package="linux-perf",
+    cost="0.1 kB a sample; some 10 % of CPU time at 5000 samples a second and CPU of a clock, with"
+    " memory events not measured yet; 0.2 s before the run for the per-CPU areas",
+)
+def perf_c2c(capture: Capture) -> Iterator[None]:
+    """Sample loads and stores; options: period, store_period, ldlat, event, perf."""
+    return capture_c2c(System(), capture)
+
+
+def capture_c2c(system: System, capture: Capture) -> Iterator[None]:
+    """Do the work of :func:`perf_c2c` on any system."""
+    events = choose_memory_events(system, read_wanted("perf_c2c", capture.options, stores=True))
+    # Outside of what is sampled: reading moves this process over all CPUs.
+    bases = UnitBases(system, capture.options)
+    before = bases.read()
+    with memory_sampled(system, capture, events, "perf_c2c"):
+        yield
+    facts = describe_units(system, before, bases.read())
+    (capture.folder / "percpu.json").write_text(json.dumps(facts, indent=1) + "\n")

@@ -1,0 +1,36 @@
+"""Where loads are answered and how long they take: memory samples around an instrumented run.
+
+The same events as of ``perf_c2c``, but loads only, where the hardware samples them
+apart: fewer samples, and nothing that is needed for false sharing alone. ``perf mem report`` reads
+``perf.data``; ``perf_mem.json`` has the keys of ``perf_c2c.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedperf_collectors._base import Capture, collector
+from schedperf_collectors._memory_events import choose_memory_events, read_wanted
+from schedperf_collectors._memory_samples import memory_sampled
+from schedperf_collectors._system import System
+
+
+@collector(
+    scope="run",
+    intrusive=True,
+    default=False,
+    needs=("perf",),
+    package="linux-perf",
+    cost="0.1 kB a sample; some 10 % of CPU time at 5000 samples a second and CPU of a clock, with"
+    " memory events not measured yet",
+)
+def perf_mem(capture: Capture) -> Iterator[None]:
+    """Sample loads with latency and data source; options: period, ldlat, event, perf."""
+    return capture_mem(System(), capture)
+
+
+def capture_mem(system: System, capture: Capture) -> Iterator[None]:
+    """Do the work of :func:`perf_mem` on any system."""
+    events = choose_memory_events(system, read_wanted("perf_mem", capture.options, stores=False))
+    with memory_sampled(system, capture, events, "perf_mem"):
+        yield

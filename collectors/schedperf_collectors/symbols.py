@@ -1,0 +1,142 @@
+"""The functions of the programs and libraries that samples hit, so that a profile can name them.
+
+Debugging tools resolve user addresses from the files of the machine that reads a profile, which
+are others than those that were recorded. ``BUILD-ID.sym`` keeps of each file what names its
+code: one line of JSON, then one line a function, ``OFFSET SIZE NAME`` in hexadecimal, sorted by
+offset in the file, size 0 where the file does not say::
+
+    {"format": "schedperf-symbols/1", "build_id": "93ac61ec…", "path": "/usr/lib/…/libc.so.6",
+     "table": ".dynsym", "functions": 2391, "reason": null}
+    28490 1c5 __libc_start_main
+
+A file that could not be read has the first line only, and ``reason`` says why. A file is
+stored once a boot, after the first run in which it was hit.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from pathlib import Path
+
+from schedperf_collectors._base import AfterRun, collector
+from schedperf_collectors._elf_symbols import (
+    BadElf,
+    ElfFunctions,
+    parse_functions,
+    read_functions,
+)
+from schedperf_collectors._system import run
+
+FORMAT = "schedperf-symbols/1"
+SUFFIX = ".sym"
+PERF_DATA = "perf.data"
+# The kernel gives every process a small ELF file of its own; it is in no file system.
+VDSO = "[vdso]"
+VDSO_LIMIT_BYTES = 1 << 20
+
+# A desktop hits 300 files in a minute.
+MOST_FILES = 2000
+# A browser's own file has 30 MB of such lines, a C library 60 kB.
+MOST_TEXT_BYTES = 64 << 20
+MOST_BYTES_A_RUN = 256 << 20
+# perf reads the whole profile once: 1 GB takes a second, and a slow disk more.
+BUILD_IDS_TIMEOUT_S = 60.0
+
+# A build id is a hash of 20 bytes, of 8 with some linkers, or what the user gave.
+_HIT = re.compile(r"^((?:[0-9a-f]{2}){4,20}) (/.*|\[vdso\])$", re.MULTILINE)
+
+
+@collector(
+    scope="after",
+    needs=("perf",),
+    package="linux-perf",
+    cost="0.1 s and 0.1 MB for each file that was hit, once a boot; perf reads each profile again",
+)
+def symbols(capture: AfterRun) -> None:
+    """Keep the function symbols of the programs and libraries that were hit; option: perf."""
+    program = capture.options.get("perf", "perf")
+    hit: dict[str, str] = {}
+    for path in capture.files:
+        if path.name == PERF_DATA:
+            hit.update(files_hit(program, path))
+    left_bytes = MOST_BYTES_A_RUN
+    new = {key: name for key, name in hit.items() if f"{key}{SUFFIX}" not in capture.present}
+    for build_id, name in sorted(new.items())[:MOST_FILES]:
+        text = symbols_of(build_id, name, min(left_bytes, MOST_TEXT_BYTES))
+        left_bytes -= len(text)
+        (capture.folder / f"{build_id}{SUFFIX}").write_bytes(text)
+
+
+def files_hit(program: str, path: Path) -> dict[str, str]:
+    """Return the user files that samples of a profile lie in: build id to path.
+
+    :param program: perf
+    :raises Unavailable: perf cannot read it
+    """
+    command = [program, "buildid-list", "--with-hits", "-i", str(path)]
+    return dict(_HIT.findall(run(command, BUILD_IDS_TIMEOUT_S)))
+
+
+def symbols_of(build_id: str, path: str, limit_bytes: int = MOST_TEXT_BYTES) -> bytes:
+    """Return the content of a ``.sym`` file.
+
+    :param limit_bytes: more lines than that are left out, and the reason is given
+    """
+    try:
+        found = read_file(path)
+    except BadElf as error:
+        return _header(build_id, path, reason=str(error))
+    if found.build_id != build_id:
+        reason = f"another file is there now, with build id {found.build_id}"
+        return _header(build_id, path, reason=reason)
+    lines = [f"{start:x} {size:x} {name}\n" for start, size, name in found.functions]
+    body = "".join(lines).encode()
+    if len(body) > limit_bytes:
+        reason = f"{len(body)} bytes of symbols, more than the {limit_bytes} that are left for it"
+        return _header(build_id, path, reason=reason)
+    return _header(build_id, path, table=found.table, functions=len(lines)) + body
+
+
+def read_file(path: str) -> ElfFunctions:
+    """Read the functions of a file, or of the vdso, which is the same in every process.
+
+    :raises BadElf: it cannot be read
+    """
+    return parse_functions(io.BytesIO(_vdso())) if path == VDSO else read_functions(Path(path))
+
+
+def _header(
+    build_id: str,
+    path: str,
+    *,
+    table: str | None = None,
+    functions: int = 0,
+    reason: str | None = None,
+) -> bytes:
+    facts = {
+        "format": FORMAT,
+        "build_id": build_id,
+        "path": path,
+        "table": table,
+        "functions": functions,
+        "reason": reason,
+    }
+    return json.dumps(facts).encode() + b"\n"
+
+
+def _vdso() -> bytes:
+    maps = Path("/proc/self/maps").read_text()
+    found = re.search(r"^([0-9a-f]+)-([0-9a-f]+) .* \[vdso\]$", maps, re.MULTILINE)
+    if not found:
+        raise BadElf("this process has no vdso")
+    start, end = (int(bound, 16) for bound in found.groups())
+    descriptor = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(descriptor, min(end - start, VDSO_LIMIT_BYTES), start)
+    except OSError as error:
+        raise BadElf(f"vdso: {(error.strerror or str(error)).lower()}") from error
+    finally:
+        os.close(descriptor)
