@@ -4,8 +4,11 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from schedperf._tar import Archive
+from schedperf._tar import Archive, Member
 from schedperf.errors import BundleError
+
+# File systems take names of 255 bytes; a character may have four.
+LONGEST_FILE_NAME = 60
 
 
 class Contents:
@@ -44,18 +47,34 @@ class Contents:
         :param limit: refuse a member that has more bytes
         :raises BundleError: there is no such member, or it does not match its checksum
         """
-        member = self._archive.members.get(name)
-        if member is None:
-            raise BundleError(f"{self.path}: holds no {name}; `tar tf` lists what it holds")
-        if limit is not None and member.bytes > limit:
-            raise BundleError(
-                f"{self.path}: {name} has {member.bytes} bytes; at most {limit} are read"
-            )
-        content = self._archive.read(member)
+        content = self._archive.read(self._member(name, limit))
         if name not in self._found:
             self._found[name] = hashlib.sha256(content).hexdigest()
         self._check(name)
         return content
+
+    def extract(self, name: str, folder: Path, limit: int | None = None) -> Path:
+        """Copy a member's bytes to a new file, a chunk at a time.
+
+        :param folder: takes the file; where the member was in the bundle plays no part
+        :raises BundleError: as :meth:`read`; or the file cannot be written
+        """
+        member = self._member(name, limit)
+        state = hashlib.sha256()
+        path = folder / name.replace("/", "_")[-LONGEST_FILE_NAME:]
+        try:
+            with path.open("xb") as file:
+                for chunk in self._archive.chunks(member):
+                    state.update(chunk)
+                    file.write(chunk)
+        except OSError as error:
+            raise BundleError(
+                f"{self.path}: {name} cannot be copied into {folder}: "
+                f"{str(error.strerror).lower()}; name a larger folder with TMPDIR"
+            ) from error
+        self._found[name] = state.hexdigest()
+        self._check(name)
+        return path
 
     def sha256(self, name: str) -> str:
         """Return the SHA-256 of a member's bytes as they are, whatever the manifest expects."""
@@ -82,6 +101,16 @@ class Contents:
                 self._check(name)
                 state.update(f"{name}\0{found}\n".encode())
         return state.hexdigest()
+
+    def _member(self, name: str, limit: int | None) -> Member:
+        member = self._archive.members.get(name)
+        if member is None:
+            raise BundleError(f"{self.path}: holds no {name}; `tar tf` lists what it holds")
+        if limit is not None and member.bytes > limit:
+            raise BundleError(
+                f"{self.path}: {name} has {member.bytes} bytes; at most {limit} are read"
+            )
+        return member
 
     def _check(self, name: str) -> None:
         if not self.is_intact(name):

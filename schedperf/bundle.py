@@ -115,6 +115,15 @@ class Bundle:
         """
         return self._contents.read(name, limit)
 
+    def extract(self, name: str, folder: Path, limit: int | None = None) -> Path:
+        """Copy a member to a new file, for what need not be held in memory whole.
+
+        :param folder: of the caller's own, which takes the file away again
+        :return: the file
+        :raises BundleError: as :meth:`read`; or the file cannot be written
+        """
+        return self._contents.extract(name, folder, limit)
+
     def read_text(self, name: str, limit: int | None = None) -> str:
         """Return a member as text; bytes that are not UTF-8 become U+FFFD."""
         return self.read(name, limit).decode(errors="replace")

@@ -69,7 +69,7 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
             if not run.succeeded:
                 rows.append({**common, **_measured(FAILED, math.nan, None)})
                 continue
-            found = list(_read_run(side.bundle, run, allowance))
+            found = list(read_run(side.bundle, run, allowance))
             bad += [item.problem for item in found if isinstance(item, BadLine)]
             values = _values_of_run([item for item in found if isinstance(item, Measurement)])
             if len(values) > MOST_METRICS:
@@ -93,7 +93,11 @@ def _runs_in_order(bundle: Bundle) -> list[Run]:
     return sorted((run for run in bundle.runs if not run.warmup), key=place)
 
 
-def _read_run(bundle: Bundle, run: Run, allowance: Allowance) -> Iterator[Measurement | BadLine]:
+def read_run(bundle: Bundle, run: Run, allowance: Allowance) -> Iterator[Measurement | BadLine]:
+    """Yield what one run printed: each number of each benchmark, and the lines that have none.
+
+    :param allowance: what the rules of this bundle may still take, together
+    """
     # Programs differ in where they print: stress-ng's table is on stderr in some versions.
     # A rule has precedence over a parser's metric of the same name.
     ruled = {rule.name for rule in run.metric_rules}

@@ -17,14 +17,13 @@ import csv
 import difflib
 import hashlib
 import io
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from schedperf._files import read_regular
 from schedperf._table_columns import COLUMNS, df_rows, shown
 from schedperf.errors import InputError
 
@@ -80,7 +79,7 @@ def open_table(path: Path) -> Table:
 
     :raises InputError: as :func:`read_table`
     """
-    content = _read(path)
+    content = read_regular(path, LARGEST_BYTES, "give a table of numbers, a large one in parts")
     runs = _Reader(str(path)).read(_decode(content, path))
     sides = tuple(runs["side"].unique()) if "side" in runs else ()
     if len(sides) > MOST_SIDES:
@@ -91,25 +90,6 @@ def open_table(path: Path) -> Table:
         sides=sides,
         runs=runs,
     )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise InputError(f"{path}: is no regular file; give a table of numbers")
-            content = file.read(LARGEST_BYTES + 1)
-    except OSError as error:
-        problem = (error.strerror or str(error)).lower()
-        raise InputError(f"{path}: cannot be read: {problem}; give a table of numbers") from None
-    if len(content) > LARGEST_BYTES:
-        raise InputError(f"{path}: is larger than {LARGEST_BYTES} bytes; split it")
-    return content
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    # A fifo would wait for its other end.
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _decode(content: bytes, path: Path) -> str:

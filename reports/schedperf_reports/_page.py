@@ -45,6 +45,20 @@ COMPRESSION_LEVEL = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Drawn:
+    """A drawing with a script of its own, above the blocks of its section.
+
+    :param markup: with its data
+    :param style: name of its style sheet among the templates, once a page however many drawings
+    :param scripts: names of its scripts in their order, likewise
+    """
+
+    markup: Markup
+    style: str
+    scripts: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Described:
     """One section of the page.
 
@@ -54,6 +68,7 @@ class Described:
     name: str
     title: str
     blocks: tuple[Block, ...]
+    drawn: tuple[Drawn, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,19 +146,22 @@ def render_sections(head: Head, sections: Sequence[Described]) -> str:
     anchors = _Anchors(sections)
     views = [(section, _view_blocks(section, anchors)) for section in sections]
     has_figures = any(view.kind == "figure" for _, shown in views for view in shown)
-    script = _read_template("report.js")
+    drawn = [drawing for section in sections for drawing in section.drawn]
+    styles = dict.fromkeys(("report.css", *(drawing.style for drawing in drawn)))
+    scripts = dict.fromkeys(("report.js", *(name for drawing in drawn for name in drawing.scripts)))
+    texts = [_read_template(name) for name in scripts]
     plotly = _load_plotly() if has_figures else None
-    hashes = [_hash(script), *([plotly.digest] if plotly else [])]
+    hashes = [*map(_hash, texts), *([plotly.digest] if plotly else [])]
     # The file says what it is without a charset of the network: browsers then read it as UTF-8.
     return (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             head=head,
             sections=views,
             policy=_policy(hashes),
-            style=Markup(_read_template("report.css")),  # noqa: S704 # our own file
-            script=Markup(script),  # noqa: S704 # our own file
+            style=Markup("".join(map(_read_template, styles))),  # noqa: S704 # our own files
+            scripts=[Markup(text) for text in texts],  # noqa: S704 # our own files
             plotly=plotly,
             letter=side_letter,
         )
@@ -151,8 +169,9 @@ def render_sections(head: Head, sections: Sequence[Described]) -> str:
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Return the templates; each of their expressions is cleaned and escaped."""
+    made = Environment(
         loader=PackageLoader(TEMPLATES, ""),
         autoescape=True,
         undefined=StrictUndefined,
@@ -160,10 +179,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.tests["spanning"] = is_spanning
-    environment.tests["note"] = is_note
-    environment.filters["words_of_rule"] = words_of_rule
-    return environment
+    made.tests["spanning"] = is_spanning
+    made.tests["note"] = is_note
+    made.filters["words_of_rule"] = words_of_rule
+    return made
 
 
 def _finalize(value: object) -> object:

@@ -65,17 +65,20 @@ FEWEST_LETTERS = 12
 NARROWEST_COLUMN = 34
 
 
-def draw_block(block: Block, width: int) -> RenderableType | None:
-    """Return what stands for a block on so many columns; None where a terminal shows nothing."""
+def draw_block(block: Block, width: int, *, see: str) -> RenderableType | None:
+    """Return what stands for a block on so many columns; None where a terminal shows nothing.
+
+    :param see: what shows the rows that are left out: "--html or --json"
+    """
     match block:
         case Text() | Table(limit=0):
-            return _indent(_paragraph(block))
+            return _indent(_paragraph(block, see))
         case Headline():
             return _draw_headline(block)
         case Items():
-            return _draw_items(block)
+            return _draw_items(block, see)
         case Table():
-            return _draw_table(block, width)
+            return _draw_table(block, width, see)
         case Drawing():
             return _draw_drawing(block, width)
         case Figure():
@@ -96,18 +99,18 @@ def _draw_headline(block: Headline) -> RenderableType:
     return word.append_text(_styled(block.text, "strong"))
 
 
-def _more(number: int) -> Styled:
-    return _styled(f"… {number} more, see --html or --json", "muted")
+def _more(number: int, see: str) -> Styled:
+    return _styled(f"… {number} more, see {see}", "muted")
 
 
-def _draw_items(block: Items) -> RenderableType:
+def _draw_items(block: Items, see: str) -> RenderableType:
     shown = block.items[: block.limit]
     grid = Grid.grid(padding=(0, 1, 0, 0))
     for number, item in enumerate(shown, 1):
         grid.add_row(Styled(f"{number}." if block.ordered else "-"), _draw_item(item))
     hidden = len(block.items) - len(shown)
     parts: list[RenderableType] = [grid] if shown else []
-    return _indent(Group(*parts, *([_more(hidden)] if hidden else [])))
+    return _indent(Group(*parts, *([_more(hidden, see)] if hidden else [])))
 
 
 def _draw_item(item: Item) -> RenderableType:
@@ -119,7 +122,7 @@ def _draw_item(item: Item) -> RenderableType:
     return Group(text, _styled(notes, "muted"))
 
 
-def _draw_table(block: Table, width: int) -> RenderableType:
+def _draw_table(block: Table, width: int, see: str) -> RenderableType:
     hidden = len(block.rows) - len(block.rows[: block.limit])
     clean_rows = [[_clean_cell(cell) for cell in row] for row in block.rows[: block.limit]]
     columns = [replace(one, title=clean(one.title, limit=LONGEST_CELL)) for one in block.columns]
@@ -138,7 +141,7 @@ def _draw_table(block: Table, width: int) -> RenderableType:
                 *(Styled(row[index].text, style=STYLES[row[index].tone]) for index in kept)
             )
     parts += [grid] if grid.row_count or grid.show_header else []
-    parts += [*([_more(hidden)] if hidden else []), *_left_out(columns, kept)]
+    parts += [*([_more(hidden, see)] if hidden else []), *_left_out(columns, kept)]
     return _indent(Group(*parts))
 
 
@@ -184,7 +187,7 @@ def choose_columns(
     """Choose which columns are shown and how wide each is, by index.
 
     Columns of the highest priority number go until the others fit; columns of text then share
-    what the numbers leave.
+    what the numbers leave, be it less than their longest words take.
     """
     texts = [
         [column.title, *(row[index].text for row in rows)] for index, column in enumerate(columns)
@@ -200,6 +203,9 @@ def choose_columns(
         if not droppable:
             break
         kept.remove(max(droppable, key=lambda index: (columns[index].priority, index)))
+    texts_kept = [index for index in kept if columns[index].align == "left"]
+    while _total(floors, kept) > width and any(floors[index] > 1 for index in texts_kept):
+        floors[max(texts_kept, key=lambda index: floors[index])] -= 1
     return _share(kept, natural, floors, width)
 
 
@@ -280,17 +286,23 @@ def _shorten(text: str, columns: int) -> str:
 
 
 def draw_section(
-    blocks: Iterable[Block], title: str | None, width: int
+    blocks: Iterable[Block], title: str | None, width: int, *, see: str
 ) -> Iterator[RenderableType]:
     """Yield a section's drawings: its title, then the blocks, paragraphs close together.
 
     A section of one paragraph is one line with its title.
+
+    :param see: what shows the rows that are left out: "--html or --json"
     """
-    shown = [(block, drawn) for block in blocks if (drawn := draw_block(block, width)) is not None]
+    shown = [
+        (block, drawn)
+        for block in blocks
+        if (drawn := draw_block(block, width, see=see)) is not None
+    ]
     if title is not None:
         heading = Styled(clean(title, limit=LONGEST_CELL), style=STYLES["strong"])
         if len(shown) == 1 and _is_paragraph(only := shown[0][0]):
-            yield Styled.assemble(heading, ": ", _paragraph(only))
+            yield Styled.assemble(heading, ": ", _paragraph(only, see))
             return
         yield heading
     previous: Block | None = None
@@ -307,10 +319,10 @@ def _is_paragraph(block: Block) -> TypeGuard[Text | Table]:
     return isinstance(block, Text) or (isinstance(block, Table) and block.limit == 0)
 
 
-def _paragraph(block: Text | Table) -> Styled:
+def _paragraph(block: Text | Table, see: str) -> Styled:
     if isinstance(block, Text):
         return _styled(block.text, block.tone)
-    return _styled(f"{block.caption} (see --html or --json)", "muted")
+    return _styled(f"{block.caption} (see {see})", "muted")
 
 
 def write_text(drawn: Iterable[RenderableType], width: int, *, colour: bool) -> str:

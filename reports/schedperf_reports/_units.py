@@ -1,26 +1,25 @@
-"""Numbers as people read them: scaled to a fitting unit, three or four digits.
+"""Numbers as people read them: scaled to a fitting unit, changes in per cent, probabilities.
 
-Scaling happens here and nowhere before, so that every number of the record is
-in base units::
+::
 
-    >>> scale = scale_for("s", 0.000612, 0.00084)
-    >>> scale.unit, scale.format(0.000612), scale.format(0.00084)
-    ('us', '612', '840')
     >>> format_change(1.3724), format_interval(1.35, 1.395)
     ('+37.2 %', '+35.0..+39.5')
 """
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from schedperf.quantities import MISSING, Scale, format_number, scale_for
 
-# What a reader sees where a value is missing.
-MISSING = "-"
-
-SIGNIFICANT_DIGITS = 4
-# Outside of these powers of ten a number is written with an exponent.
-SMALLEST_PLAIN_POWER = -4
-LARGEST_PLAIN_POWER = 6
+__all__ = [
+    "MISSING",
+    "Scale",
+    "format_change",
+    "format_interval",
+    "format_number",
+    "format_p",
+    "format_share",
+    "format_size",
+    "format_size_interval",
+    "scale_for",
+]
 
 # From here on (in per cent) digits behind the point say nothing, and further on only the power
 # of ten does; an interval narrower than NARROW needs a second digit.
@@ -30,55 +29,6 @@ NARROW_PERCENT = 0.2
 
 # Smaller probabilities are rounding errors of the tail of a distribution.
 SMALLEST_P = 1e-99
-
-# By base unit: factors and units in rising order.
-SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
-    "s": ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms"), (1.0, "s")),
-    "B": ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB")),
-    "B/s": ((1.0, "B/s"), (2.0**10, "KiB/s"), (2.0**20, "MiB/s"), (2.0**30, "GiB/s")),
-    "1/s": ((1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")),
-    "count": ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")),
-}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scale:
-    """A unit to show values in.
-
-    :param factor: one of the shown unit, in base units
-    """
-
-    factor: float
-    unit: str
-
-    def format(self, value: float | None) -> str:
-        """Write a value of the base unit in this one, without the unit."""
-        return MISSING if value is None else format_number(value / self.factor)
-
-
-def scale_for(unit: str, *values: float | None) -> Scale:
-    """Return the largest unit in which the largest of the values is at least 1.
-
-    Where there is nothing but zeros it is the base unit.
-    """
-    steps = SCALES.get(unit, ((1.0, unit),))
-    largest = max((abs(value) for value in values if value is not None), default=0.0)
-    fitting = [step for step in steps if step[0] <= (largest or 1.0)]
-    factor, name = fitting[-1] if fitting else steps[0]
-    return Scale(factor=factor, unit=name)
-
-
-def format_number(value: float) -> str:
-    """Write a number with four significant digits, no trailing zeros: ``61240``, ``0.6123``."""
-    if value == 0.0 or not math.isfinite(value):
-        return f"{value:g}"
-    rounded = float(f"{value:.{SIGNIFICANT_DIGITS - 1}e}")
-    power = math.floor(math.log10(abs(rounded)))
-    if not SMALLEST_PLAIN_POWER <= power <= LARGEST_PLAIN_POWER:
-        return f"{value:.{SIGNIFICANT_DIGITS - 1}g}"
-    if power >= SIGNIFICANT_DIGITS:
-        return f"{value:.0f}"
-    return f"{rounded:.{SIGNIFICANT_DIGITS}g}"
 
 
 def format_change(ratio: float | None) -> str:

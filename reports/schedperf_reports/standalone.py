@@ -17,7 +17,8 @@ __all__ = ["Head", "HeadSide", "draw_page", "draw_text"]
 def draw_text(title: str, blocks: Iterable[Block], options: Options) -> str:
     """Return a section as text for a terminal, a pipe or a mail."""
     width = max(options.width, NARROWEST)
-    return write_text(draw_section(blocks, title, width), width, colour=options.colour)
+    drawn = draw_section(blocks, title, width, see=options.see)
+    return write_text(drawn, width, colour=options.colour)
 
 
 def draw_page(name: str, title: str, blocks: Iterable[Block], head: Head) -> str:

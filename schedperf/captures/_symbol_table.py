@@ -10,16 +10,22 @@ LONGEST_NAME = 512
 MOST_LINES = 2_000_000
 
 
-def split_lines(text: AnyStr, end: AnyStr, label: str) -> list[AnyStr]:
-    """Split a table into lines, unless they are too many for the memory.
+def check_lines(text: AnyStr, end: AnyStr, label: str) -> int:
+    """Return how many lines a table has.
 
     :param end: what ends a line
     :param label: names the source in messages
-    :raises InputError: they are
+    :raises InputError: they are too many for the memory
     """
-    count = text.count(end)
+    count = text.count(end) + (not text.endswith(end) if text else 0)
     if count > MOST_LINES:
         raise InputError(
             f"{label}: {count} lines, more than {MOST_LINES}; use the symbol table of a real kernel"
         )
+    return count
+
+
+def split_lines(text: AnyStr, end: AnyStr, label: str) -> list[AnyStr]:
+    """Split a table into lines; parameters and errors are those of :func:`check_lines`."""
+    check_lines(text, end, label)
     return text.removesuffix(end).split(end) if text else []

@@ -9,26 +9,42 @@ kallsyms has the addresses of the running kernel; System.map has those of the
 link, and KASLR moves them all by one distance, the *slide*.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
+import re
+from dataclasses import dataclass, replace
 
-from schedperf.captures._symbol_table import LONGEST_NAME, split_lines
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from schedperf.captures._symbol_table import LONGEST_NAME, check_lines
 from schedperf.errors import InputError
 
 # Text and data, as perf reads them (symbol_type__filter of tools/perf/util/symbol.c): data too,
 # since it ends the text symbol in front of it. Absolute and read-only symbols are left out.
-_LETTERS = frozenset("TtWwDdBb")
+_LETTERS = b"TtWwDdBb"
 # `$x` and `$d` of arm64 say what follows, instructions or data, and name nothing.
-_MAPPING_SYMBOL = "$"
+_MAPPING_SYMBOL = ord("$")
 _EARLY_PREFIX = "__pi_"
 _PAGE_BYTES = 4096
 _ADDRESS_END = 1 << 64
 
-# Address, type letter, name, module; the module is "" for the kernel itself.
-_Entry = tuple[int, str, str, str]
+# What an index is where an address lies in no symbol.
+NO_SYMBOL = -1
+
+# Digits of the longest address.
+_MOST_DIGITS = 16
+# Address, type and name; and the module.
+_FEWEST_FIELDS, _MOST_FIELDS = 3, 4
+
+# One line, to find the one that is none; what stands around the fields varies.
+_LINE = re.compile(
+    r"^[ \t]*([0-9A-Fa-f]{1,16})[ \t]+(\S+)[ \t]+"
+    rf"(\S{{1,{LONGEST_NAME}}})(?:[ \t]+(\S+))?[ \t\r]*$",
+    re.MULTILINE,
+)
+# Type letter, name, module in brackets; the module is "" for the kernel itself.
+_Entry = tuple[str, str, str]
+_Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,35 +72,86 @@ class KernelSymbols:
     chosen by name, so that two kernels with the same aliases agree.
     """
 
-    def __init__(self, entries: Iterable[_Entry]) -> None:
-        by_address = sorted(entries, key=itemgetter(0))
-        best = [_choose(list(group)) for _, group in groupby(by_address, key=itemgetter(0))]
+    def __init__(self, table: "_Table") -> None:
+        order = np.argsort(table.address, kind="stable")
+        self._starts, first, counts = np.unique(
+            table.address[order], return_index=True, return_counts=True
+        )
+        best = order[first]
+        for index in np.flatnonzero(counts > 1).tolist():
+            aliases = order[first[index] : first[index] + counts[index]].tolist()
+            best[index] = min(aliases, key=lambda line: _rank(table.entry(line)))
         self._best = best
-        self._starts: Sequence[int] = [entry[0] for entry in best]
+        self._table = table
+        self._ends = _ends(self._starts, table.modules()[best])
 
     def __len__(self) -> int:
         return len(self._best)
 
+    def __getitem__(self, index: int) -> Symbol:
+        """Return a symbol by its number in the order of addresses."""
+        _, name, module = self._table.entry(self._best[index])
+        start, end = int(self._starts[index]), int(self._ends[index])
+        return Symbol(name=name, module=module.strip("[]") or None, start=start, end=end)
+
     def find(self, address: int) -> Symbol | None:
         """Return the symbol that an address lies in; None outside of all."""
-        index = bisect_right(self._starts, address) - 1
-        if index < 0:
+        if not 0 <= address < _ADDRESS_END:
             return None
-        start, _, name, module = self._best[index]
-        end = self._end(index)
-        if address >= end:
-            return None
-        return Symbol(name=name, module=module or None, start=start, end=end)
+        index = int(self.find_all(np.array([address], np.uint64))[0])
+        return None if index == NO_SYMBOL else self[index]
 
-    def _end(self, index: int) -> int:
-        # A symbol ends where the next begins. The last one of the kernel or of a module ends
-        # somewhere in its page or the next, as in symbols__fixup_end of perf.
-        start, module = self._best[index][0], self._best[index][3]
-        following = self._best[index + 1] if index + 1 < len(self._best) else None
-        guess = (start + 2 * _PAGE_BYTES - 1) & -_PAGE_BYTES
-        if following is None:
-            return guess
-        return following[0] if following[3] == module else min(guess, following[0])
+    def find_all(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return for each address the number of its symbol, or ``NO_SYMBOL``."""
+        index = np.searchsorted(self._starts, addresses, side="right") - 1
+        inside = (index >= 0) & (addresses < self._ends[index])
+        return np.where(inside, index, NO_SYMBOL)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Table:
+    # Lines as columns of shape (lines,): a kernel has 200,000 names, of which few are asked for.
+    # Where names and modules start and end in ``content``; a line without a module has 0 and 0.
+
+    content: bytes
+    address: NDArray[np.uint64]
+    letter: NDArray[np.uint8]
+    name: tuple[_Places, _Places]
+    module: tuple[_Places, _Places]
+
+    def entry(self, line: int) -> _Entry:
+        """Return what is read of one line."""
+        return chr(self.letter[line]), self._text(self.name, line), self._text(self.module, line)
+
+    def _text(self, field: tuple[_Places, _Places], line: int) -> str:
+        start, end = field
+        return self.content[start[line] : end[line]].decode("utf-8", "replace")
+
+    def modules(self) -> _Places:
+        """Number the modules; 0 is the kernel itself."""
+        numbers = np.zeros(len(self.address), np.int64)
+        starts, ends = self.module
+        known: dict[bytes, int] = {}
+        (lines,) = np.nonzero(ends)
+        for line, start, end in zip(
+            lines.tolist(), starts[lines].tolist(), ends[lines].tolist(), strict=True
+        ):
+            numbers[line] = known.setdefault(self.content[start:end], len(known) + 1)
+        return numbers
+
+
+def _ends(starts: NDArray[np.uint64], modules: _Places) -> NDArray[np.uint64]:
+    # A symbol ends where the next begins. The last one of the kernel or of a module ends
+    # somewhere in its page or the next, as in symbols__fixup_end of perf.
+    if not len(starts):
+        return starts
+    page = np.uint64(_PAGE_BYTES)
+    guess = (starts + (page + page - np.uint64(1))) // page * page
+    # At the very end of the address space the next page would be the first.
+    guess = np.where(guess < starts, np.uint64(_ADDRESS_END - 1), guess)
+    following = np.append(starts[1:], np.uint64(_ADDRESS_END - 1))
+    is_last = np.append(modules[1:] != modules[:-1], True)
+    return np.where(is_last, np.minimum(guess, following), following)
 
 
 def parse_kernel_symbols(text: str, label: str, *, slide: int = 0) -> KernelSymbols:
@@ -94,20 +161,63 @@ def parse_kernel_symbols(text: str, label: str, *, slide: int = 0) -> KernelSymb
     :param label: names the source in messages: "kallsyms of base.tar"
     :raises InputError: it is none, or has no usable addresses
     """
-    entries = []
-    for number, line in enumerate(split_lines(text, "\n", label), start=1):
-        entry = _parse_line(line, slide)
-        if entry is None:
-            raise InputError(
-                f"{label}:{number}: not a symbol: {line[:60]!r}; use an undamaged file"
-            )
-        if entry[1] in _LETTERS and not entry[2].startswith(_MAPPING_SYMBOL):
-            entries.append(entry)
-    if not entries:
+    table = _read_table(text, label) if check_lines(text, "\n", label) else None
+    if table is None or not len(table.address):
         raise InputError(f"{label}: no symbols of functions; use the whole file")
-    if all(entry[0] == slide % _ADDRESS_END for entry in entries):
+    if not table.address.any():
         raise InputError(f"{label}: all addresses are hidden; capture as root (kptr_restrict)")
-    return KernelSymbols(entries)
+    # Modulo 2**64, as the kernel computes.
+    return KernelSymbols(replace(table, address=table.address + np.uint64(slide % _ADDRESS_END)))
+
+
+def _read_table(text: str, label: str) -> _Table:
+    # The lines of functions. A blank in front lets the first field begin as all others do.
+    content = b" " + text.encode("utf-8", "replace") + (b"" if text.endswith("\n") else b"\n")
+    characters = np.frombuffer(content, np.uint8)
+    is_blank = characters <= ord(" ")
+    borders = np.flatnonzero(is_blank[1:] != is_blank[:-1]) + 1
+    starts, ends = borders[::2], borders[1::2]
+    behind = np.searchsorted(starts, np.flatnonzero(characters == ord("\n")))
+    fields = np.diff(behind, prepend=0)
+    if np.any((fields < _FEWEST_FIELDS) | (fields > _MOST_FIELDS)):
+        raise _damaged_line(text, label)
+    first = behind - fields
+    name = first + 2
+    address = _read_numbers(characters, starts[first], ends[first])
+    if address is None or np.any(ends[name] - starts[name] > LONGEST_NAME):
+        raise _damaged_line(text, label)
+    letter = characters[starts[first + 1]]
+    chosen = np.isin(letter, list(_LETTERS)) & (ends[first + 1] - starts[first + 1] == 1)
+    chosen &= characters[starts[name]] != _MAPPING_SYMBOL
+    has_module = fields[chosen] == _MOST_FIELDS
+    name, module = name[chosen], np.where(has_module, first[chosen] + 3, 0)
+    return _Table(
+        content=content,
+        address=address[chosen],
+        letter=letter[chosen],
+        name=(starts[name], ends[name]),
+        module=(starts[module] * has_module, ends[module] * has_module),
+    )
+
+
+def _read_numbers(
+    characters: NDArray[np.uint8], starts: _Places, ends: _Places
+) -> NDArray[np.uint64] | None:
+    # Hexadecimal numbers of up to 16 digits; None: one of the fields is none.
+    lengths = ends - starts
+    if np.any(lengths > _MOST_DIGITS):
+        return None
+    padded = np.concatenate((np.full(_MOST_DIGITS, ord("0"), np.uint8), characters))
+    # What ends at a place begins there in what is padded by as many characters.
+    digits = sliding_window_view(padded, _MOST_DIGITS)[ends]
+    if np.any(lengths < _MOST_DIGITS):
+        digits[np.arange(_MOST_DIGITS) < _MOST_DIGITS - lengths[:, None]] = ord("0")
+    try:
+        return np.frombuffer(bytes.fromhex(digits.tobytes().decode("latin-1")), ">u8").astype(
+            np.uint64
+        )
+    except ValueError:
+        return None
 
 
 def address_of(text: str, name: str) -> int | None:
@@ -119,15 +229,18 @@ def address_of(text: str, name: str) -> int | None:
     return _parse_address(address)
 
 
-def _parse_line(line: str, slide: int) -> _Entry | None:
-    fields = line.split()
-    if not 3 <= len(fields) <= 4 or len(fields[2]) > LONGEST_NAME:  # noqa: PLR2004
-        return None
-    address = _parse_address(fields[0])
-    if address is None:
-        return None
-    module = fields[3].strip("[]") if len(fields) == 4 else ""  # noqa: PLR2004
-    return (address + slide) % _ADDRESS_END, fields[1], fields[2], module
+def without_modules(text: str) -> str:
+    """Return a table without the lines of modules: at another boot they are elsewhere."""
+    return "".join(line for line in text.splitlines(keepends=True) if "[" not in line)
+
+
+def _damaged_line(text: str, label: str) -> InputError:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not _LINE.fullmatch(line):
+            return InputError(
+                f"{label}:{number}: not a symbol: {line[:60]!r}; use an undamaged file"
+            )
+    return InputError(f"{label}: not a symbol table; use an undamaged file")
 
 
 def _parse_address(text: str) -> int | None:
@@ -138,12 +251,8 @@ def _parse_address(text: str) -> int | None:
     return address if 0 <= address < _ADDRESS_END else None
 
 
-def _choose(aliases: Sequence[_Entry]) -> _Entry:
-    return min(aliases, key=_rank) if len(aliases) > 1 else aliases[0]
-
-
 def _rank(entry: _Entry) -> tuple[bool, bool, bool, int, int, str]:
-    _, letter, name, _ = entry
+    letter, name, _ = entry
     underscores = len(name) - len(name.lstrip("_"))
     is_early = name.startswith(_EARLY_PREFIX)
     return is_early, letter in "Ww", not letter.isupper(), underscores, -len(name), name

@@ -1,12 +1,82 @@
-"""Files that a command writes: opened before the work starts, complete or not there at all."""
+"""What a command prints and the files that it writes.
+
+Files are opened before the work starts, and are complete or not there at all.
+"""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
+
+import click
 
 from schedperf.errors import InputError
+
+if TYPE_CHECKING:
+    from schedperf_reports.blocks import Block
+
+# As the name of a file.
+STDOUT = "-"
+
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def limit_option(usual: int, what: str) -> Option:
+    """Return the option ``--limit``.
+
+    :param what: is counted: "rows"
+    """
+    return click.option(
+        "--limit",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=usual,
+        show_default=True,
+        help=f"How many {what} the text shows.",
+    )
+
+
+def json_option(what: str) -> Option:
+    """Return the option ``--json``.
+
+    :param what: is written: "all of it"
+    """
+    return click.option("--json", metavar="FILE", help=f"Write {what} as JSON; - is stdout.")
+
+
+def printed_format(files: Mapping[str, str | None]) -> str | None:
+    """Return which format goes to stdout; None: the text.
+
+    :param files: by format, None where it was not asked for
+    :raises UsageError: more than one goes to stdout
+    """
+    printed = [name for name, file in files.items() if file == STDOUT]
+    if len(printed) > 1:
+        raise click.UsageError(f"stdout can hold one format, not {' and '.join(printed)}")
+    return printed[0] if printed else None
+
+
+def dump_json(data: object) -> str:
+    """Return a JSON text that ends with a newline."""
+    # Imported here so that --help of all commands stays fast; so are those below.
+    import json  # noqa: PLC0415
+
+    return json.dumps(data, indent=1) + "\n"
+
+
+def draw_for_stdout(title: str, blocks: "Iterable[Block]", *, see: str) -> str:
+    """Return a section as text for the terminal or the pipe that stdout is.
+
+    :param see: what shows the rows that the text leaves out: "--json"
+    """
+    from schedperf.text import make_console  # noqa: PLC0415
+    from schedperf_reports.formats import Options  # noqa: PLC0415
+    from schedperf_reports.standalone import draw_text  # noqa: PLC0415
+
+    console = make_console()
+    has_colour = console.color_system is not None and not console.no_color
+    return draw_text(title, blocks, Options(width=console.width, colour=has_colour, see=see))
 
 
 @contextmanager

@@ -7,6 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from schedperf.commands._outputs import (
+    STDOUT,
+    draw_for_stdout,
+    dump_json,
+    json_option,
+    limit_option,
+    open_output,
+    printed_format,
+    write_output,
+)
+
 if TYPE_CHECKING:
     from schedperf.commands._layout_request import Request
     from schedperf.layout.model import UnitKind
@@ -20,7 +31,6 @@ Examples:
   schedperf layout base.tar --struct task_group
 """
 
-STDOUT = "-"
 TITLE = "Cache lines"
 USUAL_LIMIT = 8
 # As compare says "regression".
@@ -52,15 +62,8 @@ ALARM_STATUS = 1
     type=click.IntRange(min=1),
     help="Length of a cache line; else what the kernel says, or 64.",
 )
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=USUAL_LIMIT,
-    show_default=True,
-    help="How many alarms and rows of a table the text shows.",
-)
-@click.option("--json", metavar="FILE", help="Write all of it as JSON; - is stdout.")
+@limit_option(USUAL_LIMIT, "alarms and rows of a table")
+@json_option("all of it")
 @click.option("--html", metavar="FILE", help="Write it as one HTML file; - is stdout.")
 def command(
     paths: tuple[Path, ...],
@@ -83,15 +86,15 @@ def command(
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._layout_request import make_request  # noqa: PLC0415
-    from schedperf.commands._outputs import open_output, write_output  # noqa: PLC0415
 
     if not paths:
         raise click.UsageError("got no kernel; name a bundle, a folder or a file")
-    printed = _choose_format(json, html)
+    wanted = {"json": json, "html": html}
+    printed = printed_format(wanted)
     with ExitStack() as stack:
         files = {
             name: stack.enter_context(open_output(Path(file), paths))
-            for name, file in (("json", json), ("html", html))
+            for name, file in wanted.items()
             if file is not None and file != STDOUT
         }
         asked = _kinds(percpu=percpu, has_structs=bool(structs), has_globals=has_globals)
@@ -101,14 +104,6 @@ def command(
             write_output(file, _render(request, data, name, limit))
     click.echo(_render(request, data, printed, limit), nl=False)
     return ALARM_STATUS if _has_alarm(data) else 0
-
-
-def _choose_format(json: str | None, html: str | None) -> str:
-    """Return the one format that stdout gets."""
-    chosen = [name for name, file in (("json", json), ("html", html)) if file == STDOUT]
-    if len(chosen) > 1:
-        raise click.UsageError("stdout can hold one format, not json and html")
-    return chosen[0] if chosen else "text"
 
 
 def _kinds(*, percpu: bool, has_structs: bool, has_globals: bool) -> "tuple[UnitKind, ...]":
@@ -124,23 +119,15 @@ def _has_alarm(data: Mapping[str, Any]) -> bool:
     return any(compared["alarms"] for compared in data.get("comparisons", ()))
 
 
-def _render(request: "Request", data: Mapping[str, Any], name: str, limit: int) -> str:
+def _render(request: "Request", data: Mapping[str, Any], name: str | None, limit: int) -> str:
     if name == "json":
-        import json  # noqa: PLC0415 # as above
-
-        return json.dumps(data, indent=1) + "\n"
+        return dump_json(data)
     blocks = _describe(data, limit)
     if name == "html":
         from schedperf_reports.standalone import draw_page  # noqa: PLC0415 # as above
 
         return draw_page("layout", TITLE, blocks, request.head(data))
-    from schedperf.text import make_console  # noqa: PLC0415 # as above
-    from schedperf_reports.formats import Options  # noqa: PLC0415
-    from schedperf_reports.standalone import draw_text  # noqa: PLC0415
-
-    console = make_console()
-    has_colour = console.color_system is not None and not console.no_color
-    return draw_text(TITLE, blocks, Options(width=console.width, colour=has_colour))
+    return draw_for_stdout(TITLE, blocks, see="--html or --json")
 
 
 def _describe(data: Mapping[str, Any], limit: int) -> "list[Block]":

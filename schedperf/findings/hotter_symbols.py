@@ -1,4 +1,4 @@
-"""Scheduler functions that take more, or less, of the CPUs in new; and profiles that are blind.
+"""Code that takes more, or less, of the CPUs in new, by class and function; and blind profiles.
 
 Only an event that samples code with interrupts off can say anything about the
 scheduler, most of which runs so. Where the event is blind, that is the finding.
@@ -9,14 +9,25 @@ from typing import Any
 
 from schedperf.findings import finding
 from schedperf.model import Finding, Section
+from schedperf.profile.order import ONE_AFTER_THE_OTHER
+from schedperf.quantities import cost_scale
 
-# Of one point; the section's table has all of them.
+# Of one point; the section's tables have all of them.
 MOST_FINDINGS = 5
+
+# Everything that no class has a name for says nothing by growing.
+UNNAMED_CLASSES = ("other kernel code", "user code")
+
+Entry = Mapping[str, Any]
 
 
 @finding("hotter_symbols", needs=("profile",))
 def hotter_symbols(sections: Mapping[str, Section]) -> Iterator[Finding]:
-    """Yield the changed functions of each side, largest change first, or why none can be seen."""
+    """Yield what changed on each side, largest change first, or why nothing can be seen.
+
+    A class of functions stands for its functions; a function of the scheduler whose class did not
+    change as a whole stands for itself.
+    """
     # The section's own JSON Schema vouches for the shape.
     data: Any = sections["profile"].data
     for compared in data["comparisons"]:
@@ -27,35 +38,62 @@ def hotter_symbols(sections: Mapping[str, Section]) -> Iterator[Finding]:
             elif event["blind"] == {"base": False, "new": False}:
                 for point in event["points"]:
                     yield from _changed(compared["side"], event, point)
+                    yield from _explained(compared["side"], event, point)
 
 
-def _changed(side: str, event: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Finding]:
-    for row in [row for row in point["rows"] if row["changed"]][:MOST_FINDINGS]:
-        direction = "more" if row["change_pp"] > 0 else "less"
-        at = f" at {point['point']}" if point["point"] else ""
-        yield Finding(
-            id=f"hotter_symbols#{row['row']}",
-            side=side,
-            claim=(
-                f"{row['symbol']} takes {row['new']:.2f} % of all CPUs{at}, "
-                f"{abs(row['change_pp']):.2f} pp {direction} than before "
-                f"(95 % interval {row['ci_low']:+.2f}..{row['ci_high']:+.2f} pp)"
-                f"{_by_node(row)}"
-            ),
-            metric=f"share of {event['event']} samples",
-            value=row["change_pp"],
-            ci=(row["ci_low"], row["ci_high"]),
-            unit="pp",
-            better="lower",
-            n=(point["runs"]["base"], point["runs"]["new"]),
-            evidence=(f"profile#{row['row']}",),
-            replication=f"{point['runs']['base']}+{point['runs']['new']} runs",
-            attribution="co-occurs; not shown to cause the change",
-        )
+def _changed(side: str, event: Entry, point: Entry) -> Iterator[Finding]:
+    classes = [
+        row for row in point["classes"] if row["changed"] and row["class"] not in UNNAMED_CLASSES
+    ]
+    told = {row["class"] for row in classes}
+    symbols = [
+        row
+        for row in point["rows"]
+        if row["changed"] and row["scheduler"] and row["class"] not in told
+    ]
+    ranked = sorted((*classes, *symbols), key=lambda row: -abs(row["share"]["change"]))
+    for row in ranked[:MOST_FINDINGS]:
+        yield _describe(side, event, point, row)
 
 
-def _by_node(row: Mapping[str, Any]) -> str:
-    if len(row["base_nodes"]) < 2 or len(row["new_nodes"]) < 2:  # noqa: PLR2004
+def _describe(side: str, event: Entry, point: Entry, row: Entry) -> Finding:
+    share, runs = row["share"], point["runs"]
+    name = row["symbol"] if "symbol" in row else _name_class(row)
+    direction = "more" if share["change"] > 0 else "less"
+    at = f" at {point['point']}" if point["point"] else ""
+    return Finding(
+        id=f"hotter_symbols#{row['row']}",
+        side=side,
+        claim=(
+            f"{name} takes {share['new']:.2f} % of all CPUs{at}, "
+            f"{abs(share['change']):.2f} pp {direction} than before "
+            f"(95 % interval {share['ci_low']:+.2f}..{share['ci_high']:+.2f} pp)"
+            f"{_by_node(row)}{_per_operation(row, point)}"
+        ),
+        metric=f"share of {event['event']} samples",
+        value=share["change"],
+        ci=(share["ci_low"], share["ci_high"]),
+        unit="pp",
+        better="lower",
+        n=(runs["base"], runs["new"]),
+        evidence=(f"profile#{row['row']}",),
+        replication=f"{runs['base']}+{runs['new']} runs",
+        attribution=_attribution(event, point),
+    )
+
+
+def _name_class(row: Entry) -> str:
+    functions = ", ".join(f"{one['symbol']} {one['change']:+.2f}" for one in row["functions"])
+    return f"{row['class']} ({functions} pp)"
+
+
+def _by_node(row: Entry) -> str:
+    if row["base_range"] is None or row["new_range"] is None:
+        return ""
+    only = row.get("one_node")
+    if only is not None:
+        return f"; on node {only} only"
+    if row["base_range"][0] == row["base_range"][1] and row["new_range"][0] == row["new_range"][1]:
         return ""
     base, new = (
         f"{low:.2f} % - {high:.2f} %" for low, high in (row["base_range"], row["new_range"])
@@ -63,7 +101,58 @@ def _by_node(row: Mapping[str, Any]) -> str:
     return f"; by node, without idle, {new} instead of {base}"
 
 
-def _blind(side: str, event: Mapping[str, Any], blind: Sequence[str]) -> Finding:
+def _per_operation(row: Entry, point: Entry) -> str:
+    cost = row["cost"]
+    if cost is None or cost["ci_low"] is None:
+        return ""
+    scale = cost_scale(point["cost_unit"], cost["base"], cost["new"])
+    base, new = (scale.format(cost[name]) for name in ("base", "new"))
+    change, low, high = (
+        scale.format_change(cost[name]) for name in ("change", "ci_low", "ci_high")
+    )
+    return f"; from {base} to {new} {scale.unit} ({change}, 95 % interval {low}..{high})"
+
+
+def _explained(side: str, event: Entry, point: Entry) -> Iterator[Finding]:
+    explained = point["explained"]
+    if explained is None or explained["part"] is None:
+        return
+    runs, symbols = point["runs"], explained["symbols"]
+    percent, low, high = (100.0 * explained[name] for name in ("part", "ci_low", "ci_high"))
+    whole, _, operation = point["cost_unit"].partition(" per ")
+    at = f" at {point['point']}" if point["point"] else ""
+    place = f"{point['workload']}/{point['point']}"
+    wall = "the same of the wall time" if explained["busy_equal"] else "the wall time is not told"
+    yield Finding(
+        id=f"hotter_symbols#explained:{place}",
+        side=side,
+        claim=(
+            f"{' + '.join(symbols)} {'is' if len(symbols) == 1 else 'are'} {percent:.0f} % of the "
+            f"change in {'CPU time' if whole == 'ns' else whole} per {operation}{at} "
+            f"(95 % interval {low:.0f}..{high:.0f} %); {wall}: {explained['busy_reason']}"
+        ),
+        metric="part of the change per operation",
+        value=percent,
+        ci=(low, high),
+        unit="%",
+        better=None,
+        n=(runs["base"], runs["new"]),
+        evidence=("profile",),
+        replication=f"{runs['base']}+{runs['new']} runs",
+        attribution=f"{_attribution(event, point)}; the same runs chose the functions",
+    )
+
+
+def _attribution(event: Entry, point: Entry) -> str:
+    text = "co-occurs; not shown to cause the change"
+    if not point["took_turns"]:
+        text += f"; {ONE_AFTER_THE_OTHER}"
+    if any(event["emulated"].values()):
+        return f"{text}; counted by an emulator: instructions, not time"
+    return text
+
+
+def _blind(side: str, event: Entry, blind: Sequence[str]) -> Finding:
     runs = [sum(point["runs"][name] for point in event["points"]) for name in ("base", "new")]
     where = "the profile" if len(blind) > 1 else f"the profile of {blind[0]}"
     return Finding(
@@ -71,7 +160,7 @@ def _blind(side: str, event: Mapping[str, Any], blind: Sequence[str]) -> Finding
         side=side,
         claim=(
             f"{where} cannot see the scheduler's own cost: {event['event']} is blind to code that "
-            "runs with interrupts off"
+            f"runs with interrupts off; {event['remedy']}"
         ),
         metric=f"share of {event['event']} samples",
         value=None,

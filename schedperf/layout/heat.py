@@ -18,6 +18,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, cast, get_args
 
+from schedperf.captures.renamed_functions import newest_function
 from schedperf.errors import InputError
 
 PathName = Literal["wakeup", "switch", "tick", "newidle", "fork", "idle", "balance"]
@@ -31,7 +32,7 @@ HOT_PATHS = frozenset({"wakeup", "switch", "tick", "newidle", "fork"})
 DISTURBING_PATHS = HOT_PATHS | {"idle"}
 
 _VERSION = 1
-_SPECIAL = frozenset({"version", "renamed_functions", "embedded", "together", "apart"})
+_SPECIAL = frozenset({"version", "embedded", "inlined", "together", "apart"})
 _KEYS = frozenset({"paths", "written", "read", "in", "since", "until", "only", "was"})
 _NEEDED = frozenset({"paths", "written", "read", "in"})
 _RELEASE = re.compile(r"\d+\.\d+")
@@ -112,14 +113,14 @@ class HeatTable:
 
     :param uses: by unit and name
     :param embedded: by unit, field and the struct that it is
-    :param renamed_functions: old name to new name
+    :param inlined: the callers of functions that have no name of their own in a profile
     """
 
     uses: Mapping[tuple[str, str], Use]
     embedded: Mapping[str, Mapping[str, str]]
+    inlined: Mapping[str, tuple[str, ...]]
     together: tuple[Together, ...]
     apart: tuple[Apart, ...]
-    renamed_functions: Mapping[str, str]
 
     def find(self, unit: str, entry: str) -> Use | None:
         """Return what is known of an entry of a unit; None: its heat is unknown.
@@ -141,8 +142,12 @@ class HeatTable:
 
     def function_names(self, use: Use) -> frozenset[str]:
         """Return who touches it, under the newest names and without the files."""
-        names = (function.rpartition(":")[2] for function in use.functions)
-        return frozenset(self.renamed_functions.get(name, name) for name in names)
+        return frozenset(newest_function(each.rpartition(":")[2]) for each in use.functions)
+
+    def sampled_names(self, use: Use) -> frozenset[str]:
+        """Return the names under which samples of who touches it appear, the newest ones."""
+        own = self.function_names(use)
+        return own.union(*(self.inlined.get(name, ()) for name in own))
 
     def is_together(self, one: Use, other: Use) -> bool:
         """Whether somebody measured that both belong on one line."""
@@ -186,9 +191,9 @@ def parse_heat(text: str, label: str) -> HeatTable:
     table = HeatTable(
         uses=uses,
         embedded=_texts_of_tables(tree.get("embedded", {}), f"{label}: embedded"),
+        inlined=_strings_of_table(tree.get("inlined", {}), f"{label}: inlined"),
         together=tuple(_together(row, label) for row in _rows(tree, "together", label)),
         apart=tuple(_apart(row, label) for row in _rows(tree, "apart", label)),
-        renamed_functions=_texts(tree.get("renamed_functions", {}), f"{label}: renamed_functions"),
     )
     _refuse_unknown_names(table, label)
     return table
@@ -290,6 +295,10 @@ def _texts(value: object, where: str) -> dict[str, str]:
 
 def _texts_of_tables(value: object, where: str) -> dict[str, dict[str, str]]:
     return {key: _texts(inner, where) for key, inner in _table(value, where).items()}
+
+
+def _strings_of_table(value: object, where: str) -> dict[str, tuple[str, ...]]:
+    return {key: _strings(names, f"{where}: {key}") for key, names in _table(value, where).items()}
 
 
 def _strings(value: object, where: str) -> tuple[str, ...]:

@@ -1,55 +1,153 @@
 """From a bundle to profiles: each instrumented run's perf.data, given the names of its kernel."""
 
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from schedperf._json import JsonObject, parse_object
-from schedperf.bundle import Run
-from schedperf.captures.perf_data import TYPE_SOFTWARE, Event, read_perf_data
+from schedperf._json import parse_object
+from schedperf.bundle import Boot, Bundle, Run
+from schedperf.captures.perf_data import Keep, read_perf_data
+from schedperf.captures.perf_data.recording import Recording
 from schedperf.errors import InputError
-from schedperf.profile import Profile, fold_parts, profile_event
+from schedperf.operations import Operations, operations_of
+from schedperf.profile.alignment import RunNames, names_of
+from schedperf.profile.blindness import EventSight, judge_event, machine_facts
+from schedperf.profile.compare import ProfiledRun
+from schedperf.profile.places import Placed, build_ids, place_samples
+from schedperf.profile.shares import weigh
 from schedperf.sections import Absent
 from schedperf.sections._profile_symbols import BootSymbols
 from schedperf.sides import Side
 
 FOLDER = "perf_profile"
-# A minute of 200 CPUs at 1 kHz with call chains of 15 addresses; it is held in memory whole.
+# A minute of 200 CPUs at 1 kHz with call chains of 15 addresses; it is read from a file.
 LARGEST_PERF_DATA_BYTES = 2 << 30
 LARGEST_JSON_BYTES = 1 << 20
 
-# PERF_COUNT_SW_CPU_CLOCK and PERF_COUNT_SW_TASK_CLOCK.
-_TIMER_CONFIGS = (0, 1)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EventFacts:
-    """What a profile rests on.
+class PlacedRun:
+    """The samples of one run and their places.
 
-    :param event: its name without modifiers: ``cycles``
-    :param clock: what makes a sample due: "hrtimer", "pmu"; None where it is no time or unknown
-    :param blind: whether code that runs with interrupts off is invisible; None where unknown
-    :param blind_reason: why, one sentence
+    :param sights: what each event sees, in the order of the recording's events
+    :param operations: what the run did; None where that is not known
     """
 
-    event: str
-    clock: str | None
-    blind: bool | None
-    blind_reason: str
+    recording: Recording
+    placed: Placed
+    sights: tuple[EventSight, ...]
+    node_of_cpu: Mapping[int, int]
+    operations: Operations | None
+
+
+class ProfileReader:
+    """The profiles of one bundle, read one at a time.
+
+    :param note: takes one sentence about what could not be read
+    """
+
+    def __init__(self, bundle: Bundle, note: Callable[[str], None]) -> None:
+        self._bundle = bundle
+        self._note = note
+        # Of the boot that was read last: runs of one boot follow each other.
+        self._symbols: tuple[Boot, BootSymbols] | None = None
+
+    def runs(self) -> Iterator[tuple[Boot, Run]]:
+        """Yield the runs that count and have a profile, boot by boot."""
+        for boot in self._bundle.boots:
+            for run in boot.runs:
+                is_counted = run.kind == "instrumented" and not run.warmup and run.succeeded
+                if is_counted and self._bundle.size(_perf_data_of(run)) is not None:
+                    yield boot, run
+
+    def read(
+        self, boot: Boot, run: Run, *, keep: frozenset[Keep], folded: bool, by_offset: bool
+    ) -> PlacedRun:
+        """Read the profile of a run.
+
+        :param folded: are parts and former names of a function counted as the function?
+        :param by_offset: has each unresolved address of a file with a build id its own place?
+        :raises InputError: it cannot be read
+        """
+        recording = self._read_recording(run, _label_of(boot, run), keep)
+        machine, emulated = machine_facts(boot.host)
+        recorded = read_sight(self._bundle, run)
+        placed = place_samples(
+            recording,
+            self._symbols_of(boot).of(recording),
+            folded=folded,
+            by_offset=build_ids(recording) if by_offset else frozenset(),
+        )
+        return PlacedRun(
+            recording=recording,
+            placed=placed,
+            sights=tuple(
+                judge_event(
+                    event,
+                    machine=machine,
+                    emulated=emulated,
+                    recorded=recorded,
+                    pmus=recording.features.pmus,
+                )
+                for event in recording.events
+            ),
+            node_of_cpu=nodes_of_host(boot.host) or recording.features.node_of_cpu,
+            operations=operations_of(self._bundle, run),
+        )
+
+    def why_not_recorded(self) -> str:
+        """Say why the bundle has no profile."""
+        for entry in self._bundle.captures:
+            if entry.collector == FOLDER and entry.reason:
+                return f"{FOLDER} was {entry.status}: {entry.reason}"
+        return f"no instrumented run was recorded with {FOLDER}"
+
+    def _symbols_of(self, boot: Boot) -> BootSymbols:
+        if self._symbols is None or self._symbols[0] is not boot:
+            self._symbols = boot, BootSymbols(self._bundle, boot, self._note)
+        return self._symbols[1]
+
+    def _read_recording(self, run: Run, label: str, keep: frozenset[Keep]) -> Recording:
+        # It may be gigabytes, so it is read from a file and not from memory.
+        with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
+            path = self._bundle.extract(_perf_data_of(run), Path(folder), LARGEST_PERF_DATA_BYTES)
+            recording = read_perf_data(path, label, keep=keep)
+        for note in recording.notes:
+            self._note(f"{label}: {note}")
+        return recording
+
+
+def _label_of(boot: Boot, run: Run) -> str:
+    return f"boot {boot.number}, run {run.folder.rpartition('/')[2]}"
+
+
+def _perf_data_of(run: Run) -> str:
+    return f"{run.folder}/{FOLDER}/perf.data"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunProfile:
     """One event's samples in one run.
 
-    :param profile: parts of functions are folded
+    :param folder: of the run, in its bundle
+    :param run: parts of functions are folded, and unresolved addresses apart where the file has a
+        build id
+    :param names: what is known of the files that it was sampled in
+    :param operations: what the run did; None where that is not known
     :param lost: records that the kernel could not deliver during the run, over all events
+    :param throttled: how often the kernel paused an event of the run
     """
 
+    folder: str
     workload: str
     point: str
-    facts: EventFacts
-    profile: Profile
+    sight: EventSight
+    run: ProfiledRun
+    names: RunNames
+    operations: Operations | None
     lost: int
+    throttled: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,106 +166,69 @@ def load_profiles(side: Side) -> SideProfiles:
 
     :raises Absent: there is none at all
     """
-    loader = _Loader(side)
-    runs = tuple(loader.load())
+    notes: list[str] = []
+    reader = ProfileReader(side.bundle, notes.append)
+    runs = tuple(_read_runs(reader, notes.append))
     if not runs:
-        raise Absent(f"{side.name}: {loader.why_nothing()}")
-    return SideProfiles(runs=runs, notes=tuple(dict.fromkeys(loader.notes)))
-
-
-class _Loader:
-    # One side's bundle, and what could not be read of it so far.
-
-    def __init__(self, side: Side) -> None:
-        self.side = side
-        self.bundle = side.bundle
-        self.notes: list[str] = []
-
-    def load(self) -> Iterator[RunProfile]:
-        """Yield the profiles of each boot in turn: its symbols are needed no longer than that."""
-        for boot in self.bundle.boots:
-            symbols = BootSymbols(self.bundle, boot, self.note)
-            node_of_cpu = _nodes_of_host(boot.host)
-            for run in boot.runs:
-                if run.kind != "instrumented" or run.warmup or not run.succeeded:
-                    continue
-                try:
-                    yield from self.load_run(run, symbols, node_of_cpu)
-                except InputError as error:
-                    self.note(str(error))
-
-    def load_run(
-        self, run: Run, symbols: BootSymbols, node_of_cpu: Mapping[int, int]
-    ) -> Iterator[RunProfile]:
-        """Yield one run's profiles, one for each event that has samples."""
-        name = f"{run.folder}/{FOLDER}/perf.data"
-        if self.bundle.size(name) is None:
-            return
-        data = self.bundle.read(name, LARGEST_PERF_DATA_BYTES)
-        recording = read_perf_data(data, name)
-        facts = self.read_facts(run)
-        for note in recording.notes:
-            self.note(f"{name}: {note}")
-        nodes = node_of_cpu or recording.features.node_of_cpu
-        for counted in recording.events:
-            if not counted.samples:
-                continue  # perf's dummy event, or one that never fired.
-            profile = profile_event(recording, counted, symbols.of(recording), nodes)
-            yield RunProfile(
-                workload=run.workload,
-                point=run.point_key,
-                facts=_facts_of(counted.event, facts),
-                profile=fold_parts(profile),
-                lost=recording.lost,
-            )
-
-    def read_facts(self, run: Run) -> JsonObject:
-        """Read perf_profile.json; an empty object where there is none."""
-        name = f"{run.folder}/{FOLDER}/perf_profile.json"
-        if self.bundle.size(name) is None:
-            return JsonObject({}, name)
-        return parse_object(self.bundle.read(name, LARGEST_JSON_BYTES), name)
-
-    def note(self, text: str) -> None:
-        """Keep one sentence about what could not be read."""
-        self.notes.append(f"{self.side.name}: {text}")
-
-    def why_nothing(self) -> str:
-        """Say why there is no profile: what went wrong, else why none was recorded."""
-        if self.notes:
-            return self.notes[0].removeprefix(f"{self.side.name}: ")
-        for entry in self.bundle.captures:
-            if entry.collector == FOLDER and entry.reason:
-                return f"{FOLDER} was {entry.status}: {entry.reason}"
-        return f"no instrumented run was recorded with {FOLDER}"
-
-
-def _facts_of(event: Event, facts: JsonObject) -> EventFacts:
-    # What the event is comes from perf.data alone; perf_profile.json adds how the PMU interrupts.
-    name = event.plain_name
-    if event.type == TYPE_SOFTWARE:
-        is_timer = event.config in _TIMER_CONFIGS
-        return EventFacts(
-            event=name,
-            clock="hrtimer" if is_timer else None,
-            blind=True if is_timer else None,
-            blind_reason=(
-                f"{name} is driven by an hrtimer: code that runs with interrupts off is charged "
-                "to the instruction that turns them on again"
-                if is_timer
-                else f"{name} samples occurrences of an event, not time"
-            ),
-        )
-    return EventFacts(
-        event=name,
-        clock=facts.optional(facts.text, "clock"),
-        blind=facts.optional(facts.flag, "blind"),
-        blind_reason=facts.optional(facts.text, "blind_reason")
-        or "it is not recorded how the PMU interrupts",
+        raise Absent(f"{side.name}: {notes[0] if notes else reader.why_not_recorded()}")
+    return SideProfiles(
+        runs=runs, notes=tuple(f"{side.name}: {note}" for note in dict.fromkeys(notes))
     )
 
 
-def _nodes_of_host(host: Mapping[str, object]) -> dict[int, int]:
+def _read_runs(reader: ProfileReader, note: Callable[[str], None]) -> Iterator[RunProfile]:
+    # The comparison of places has no use of call chains.
+    for boot, run in reader.runs():
+        try:
+            found = reader.read(boot, run, keep=frozenset(), folded=True, by_offset=True)
+        except InputError as error:
+            note(str(error))
+        else:
+            yield from _profiles_of(boot, run, found)
+
+
+def _profiles_of(boot: Boot, run: Run, found: PlacedRun) -> Iterator[RunProfile]:
+    # One for each event that has samples.
+    recording, operations = found.recording, found.operations
+    names = names_of(recording, found.placed)
+    for number, sight in enumerate(found.sights):
+        weights = weigh(recording, found.placed, number, found.node_of_cpu)
+        if not weights.samples:
+            continue  # perf's dummy event, or one that never fired.
+        yield RunProfile(
+            folder=run.folder,
+            workload=run.workload,
+            point=run.point_key,
+            sight=sight,
+            run=ProfiledRun(
+                weights=weights,
+                operations=None if operations is None else operations.count,
+                boot=boot.number,
+            ),
+            names=names,
+            operations=operations,
+            lost=recording.losses.records,
+            throttled=recording.losses.throttled,
+        )
+
+
+def read_sight(bundle: Bundle, run: Run) -> tuple[str, bool | None, str] | None:
+    """Read what the machine knew of its PMU: for which event, whether that is blind, and why.
+
+    :return: None where there is no perf_profile.json, or it does not say
+    :raises InputError: it is damaged
+    """
+    name = f"{run.folder}/{FOLDER}/perf_profile.json"
+    if bundle.size(name) is None:
+        return None
+    facts = parse_object(bundle.read(name, LARGEST_JSON_BYTES), name)
+    event, blind = facts.optional(facts.text, "event"), facts.optional(facts.flag, "blind")
+    reason = facts.optional(facts.text, "blind_reason")
+    return None if event is None or reason is None else (event, blind, reason)
+
+
+def nodes_of_host(host: Mapping[str, object]) -> dict[int, int]:
+    """Return the NUMA node of each CPU, as host.json says it; empty where it does not."""
     topology = host.get("topology")
     cpus = topology.get("cpus") if isinstance(topology, dict) else None
     pairs = [

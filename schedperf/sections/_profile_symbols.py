@@ -1,19 +1,25 @@
-"""The symbols of one booted kernel, from what the layout collector captured of it."""
+"""What names the addresses of one boot: its kernel's symbols, and those of the files that were hit.
+
+The collector ``layout`` captured the kernel's, ``symbols`` those of programs and libraries.
+"""
 
 from collections.abc import Callable, Iterator
 
 from schedperf.bundle import Boot, Bundle
 from schedperf.captures.kernel_symbols import KernelSymbols, address_of, parse_kernel_symbols
-from schedperf.captures.perf_data import KernelText, PerfData
+from schedperf.captures.perf_data.recording import KernelText, MappedFile, Recording
+from schedperf.captures.user_symbols import MOST_FILE_BYTES, FileSymbols, parse_user_symbols
 from schedperf.errors import InputError
+from schedperf.profile.places import Symbols
 from schedperf_collectors._kernel_files import SYMBOLS_LIMIT_BYTES
+from schedperf_collectors.symbols import SUFFIX
 
 # Best first: kallsyms has the modules and the addresses at run time.
 SOURCES = ("kallsyms", "System.map")
 
 
 class BootSymbols:
-    """The kernel's symbols of one boot, read when the first profile asks for them.
+    """The symbols of one boot, each table read when the first profile asks for it.
 
     :param note: takes one sentence about what could not be read
     """
@@ -22,18 +28,38 @@ class BootSymbols:
         self._bundle = bundle
         self._boot = boot
         self._note = note
+        self._label = f"boot {boot.number}"
         self._is_read = False
-        self._symbols: KernelSymbols | None = None
+        self._kernel: KernelSymbols | None = None
+        self._files: dict[str, FileSymbols | None] = {}
 
-    def of(self, recording: PerfData) -> KernelSymbols | None:
-        """Return the symbols at the addresses of a recording; None where no source has them."""
+    def of(self, recording: Recording) -> Symbols:
+        """Return what names the addresses of a recording of this boot."""
         self._compare_build_ids(recording)
         if not self._is_read:
             self._is_read = True
-            self._symbols = next(self._read_sources(recording.kernel), None)
-            if self._symbols is None:
-                self._note(f"{self._boot.folder}: kernel addresses stay unresolved")
-        return self._symbols
+            self._kernel = next(self._read_sources(recording.kernel), None)
+            if self._kernel is None:
+                self._note(f"{self._label}: kernel addresses stay unresolved")
+        return Symbols(self._kernel, self._of_file)
+
+    def _of_file(self, mapped: MappedFile) -> FileSymbols | None:
+        if mapped.build_id is None:
+            return None
+        if mapped.build_id not in self._files:
+            self._files[mapped.build_id] = self._read_file(mapped)
+        return self._files[mapped.build_id]
+
+    def _read_file(self, mapped: MappedFile) -> FileSymbols | None:
+        name = f"{self._boot.folder}/symbols/{mapped.build_id}{SUFFIX}"
+        if self._bundle.size(name) is None:
+            return None
+        try:
+            label = f"{self._label}, symbols of {mapped.path}"
+            return parse_user_symbols(self._bundle.read(name, MOST_FILE_BYTES), label)
+        except InputError as error:
+            self._note(str(error))
+            return None
 
     def _read_sources(self, kernel: KernelText | None) -> Iterator[KernelSymbols]:
         for source in SOURCES:
@@ -42,30 +68,31 @@ class BootSymbols:
                 continue
             try:
                 text = self._bundle.read_text(name, SYMBOLS_LIMIT_BYTES)
-                slide = self._slide(text, name, kernel)
-                yield parse_kernel_symbols(text, name, slide=slide)
+                label = f"{self._label}, {source}"
+                slide = self._slide(text, label, kernel)
+                yield parse_kernel_symbols(text, label, slide=slide)
             except InputError as error:
                 self._note(str(error))
 
-    def _slide(self, text: str, name: str, kernel: KernelText | None) -> int:
+    def _slide(self, text: str, label: str, kernel: KernelText | None) -> int:
         # perf measured the address of one symbol; 0 in the table means that it is hidden there.
-        is_runtime = name.endswith(SOURCES[0])
+        is_runtime = label.endswith(SOURCES[0])
         linked = None if kernel is None else address_of(text, kernel.symbol)
         if kernel is None or not linked:
             if is_runtime:
                 return 0
-            raise InputError(f"{name}: perf.data does not say where the kernel was; use kallsyms")
+            raise InputError(f"{label}: perf.data does not say where the kernel was; use kallsyms")
         slide = kernel.address - linked
         if slide and is_runtime:
-            self._note(f"{name}: the kernel was at other addresses than when perf recorded it")
+            self._note(f"{label}: the kernel was at other addresses than when perf recorded it")
         return slide
 
-    def _compare_build_ids(self, recording: PerfData) -> None:
+    def _compare_build_ids(self, recording: Recording) -> None:
         group = self._boot.host.get("kernel")
         expected = group.get("build_id") if isinstance(group, dict) else None
         found = recording.features.kernel_build_id
         if isinstance(expected, str) and found is not None and found != expected.lower():
             self._note(
-                f"{self._boot.folder}: perf.data is of the kernel with build id {found}, "
+                f"{self._label}: perf.data is of the kernel with build id {found}, "
                 f"host.json of {expected}"
             )

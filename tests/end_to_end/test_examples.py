@@ -85,10 +85,24 @@ def test_deep_cgroup_is_a_regression_whose_profile_says_that_it_is_blind(
     assert primary["ci_low"] > 1.0
     profile = record["sections"]["profile"]
     assert profile["status"] == "ok"
-    assert "interrupt" in json.dumps(profile["data"])
-    assert not [
-        finding for finding in record["findings"] if "update_cfs_group" in finding["claim"]
-    ], "a blind profile proves nothing about a scheduler function"
+    (event,) = profile["data"]["comparisons"][0]["events"]
+    assert (event["event"], event["blind"]) == ("cpu-clock", {"base": True, "new": True})
+    for row in event["points"][0]["rows"]:
+        is_kernel = row["dso"] == "[kernel]"
+        assert not (is_kernel and row["changed"]), "a blind profile proves nothing of the kernel"
+    found = [one for one in record["findings"] if one["id"].startswith("hotter_symbols#")]
+    assert [one["id"] for one in found] == ["hotter_symbols#blind:cpu-clock"]
+    assert found[0]["value"] is None
+    assert "record cycles on a machine with a PMU" in found[0]["claim"]
+
+
+def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do() -> None:
+    text = " ".join(compare("deep-cgroup").stdout.split())
+    assert "blind to most of the scheduler: cpu-clock is driven by an hrtimer" in text
+    assert "that update_cfs_group, update_load_avg or enqueue_task_fair are missing" in text
+    assert "Instead: record cycles on a machine with a PMU" in text
+    assert "irqchip.gicv3_pseudo_nmi=1" in text
+    assert "perf stat -a -e mem:ADDRESS:x" in text
 
 
 def test_cluster_percpu_names_the_pair_that_a_cacheline_boundary_separates(
@@ -121,8 +135,33 @@ def test_arm64_shows_update_cfs_group_rising_on_both_nodes_and_decides_nothing(
     printed = compare("deep-cgroup-arm64").stdout
     change, by_node = [
         line.split() for line in printed.splitlines() if line.startswith("  update_cfs_group ")
-    ]
+    ][:2]
     assert float(change[3]) > 0.1
     assert change[3].startswith("+")
     base_high, new_low = float(by_node[4]), float(by_node[6])
     assert base_high < new_low
+
+
+def test_arm64_shows_pelt_as_the_class_that_grew_on_each_node_and_per_operation(
+    records: dict[str, tuple[int, dict[str, Any]]],
+) -> None:
+    _, record = records["deep-cgroup-arm64"]
+    (event,) = record["sections"]["profile"]["data"]["comparisons"][0]["events"]
+    assert event["blind"] == {"base": False, "new": False}
+    assert event["emulated"] == {"base": True, "new": True}
+    (point,) = event["points"]
+    changed = [row for row in point["classes"] if row["changed"]]
+    assert [row["class"] for row in changed] == ["PELT"]
+    (pelt,) = changed
+    assert 0.0 < pelt["share"]["ci_low"] < pelt["share"]["change"] < pelt["share"]["ci_high"]
+    assert pelt["share"]["q"] < 0.01
+    assert pelt["base_range"][1] < pelt["new_range"][0]
+    assert {"update_load_avg", "update_cfs_group"} <= {one["symbol"] for one in pelt["functions"]}
+    # 2 groups of 20 senders that pass 50 messages to each of 20 receivers.
+    assert point["operations"] == {"unit": "message", "exact": True, "base": 4e4, "new": 4e4}
+    assert point["cost_unit"] == "cycles per message"
+    assert 0.0 < pelt["cost"]["ci_low"] < pelt["cost"]["change"]
+    claims = [one["claim"] for one in record["findings"] if one["id"].endswith("#class:PELT")]
+    assert len(claims) == 1
+    for said in ("PELT (", "update_cfs_group +", "95 % interval +", "by node", "per message"):
+        assert said in claims[0]

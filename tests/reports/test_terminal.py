@@ -34,7 +34,9 @@ def draw(comparison: Comparison, width: int = 78, *, colour: bool = False) -> st
 
 
 def draw_blocks(*blocks: Block, width: int = 78) -> list[str]:
-    return write_text(draw_section(blocks, None, width), width, colour=False).splitlines()
+    return write_text(
+        draw_section(blocks, None, width, see="--html or --json"), width, colour=False
+    ).splitlines()
 
 
 def test_piped_report_is_as_blessed(
@@ -286,10 +288,12 @@ def test_evidence_is_named_as_its_section_is_headed(make_comparison: Make) -> No
 
 
 def test_a_section_of_one_paragraph_is_one_line() -> None:
-    one = write_text(draw_section([Text(text="not analysed")], "Counters", 78), 78, colour=False)
+    one = write_text(
+        draw_section([Text(text="not analysed")], "Counters", 78, see="--json"), 78, colour=False
+    )
     assert one == "Counters: not analysed\n"
     blocks = [Text(text="one"), Text(text="two")]
-    two = write_text(draw_section(blocks, "Counters", 78), 78, colour=False)
+    two = write_text(draw_section(blocks, "Counters", 78, see="--json"), 78, colour=False)
     assert two == "Counters\n  one\n  two\n"
 
 

@@ -5,53 +5,10 @@ from schedperf_reports._units import (
     MISSING,
     format_change,
     format_interval,
-    format_number,
     format_p,
     format_share,
     format_size_interval,
-    scale_for,
 )
-
-
-@pytest.mark.parametrize(
-    ("unit", "values", "expected"),
-    [
-        ("s", (0.000612, 0.00084), ["612", "840", "us"]),
-        ("s", (0.9996, 1.2), ["0.9996", "1.2", "s"]),
-        ("s", (7.21e-9,), ["7.21", "ns"]),
-        ("s", (3e-12,), ["0.003", "ns"]),
-        ("s", (0.0,), ["0", "s"]),
-        ("count", (0.0,), ["0", ""]),
-        ("s", (None, 0.5), [MISSING, "500", "ms"]),
-        ("B", (3 * 2**20,), ["3", "MiB"]),
-        ("1/s", (138700.0,), ["138.7", "k/s"]),
-        ("count", (12.0,), ["12", ""]),
-        ("frobs", (61240.4,), ["61240", "frobs"]),
-        ("s", (), ["s"]),
-    ],
-)
-def test_values_of_a_row_share_the_unit_of_the_largest(
-    unit: str, values: tuple[float | None, ...], expected: list[str]
-) -> None:
-    scale = scale_for(unit, *values)
-    assert [*map(scale.format, values), scale.unit] == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"),
-        (612.34, "612.3"),
-        (999.96, "1000"),
-        (1234567.0, "1234567"),
-        (-0.00012345, "-0.0001234"),
-        (1e300, "1e+300"),
-        (float("nan"), "nan"),
-        (float("inf"), "inf"),
-    ],
-)
-def test_numbers_have_four_digits(value: float, text: str) -> None:
-    assert format_number(value) == text
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""Shared by the tests of the library: writers of BTF and perf.data, and real files."""
+"""Shared by the tests of the library: a writer of BTF, bundles with profiles, and real files."""
 
+import json
 import shutil
 import struct
 import subprocess
@@ -8,7 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+
+from schedperf.bundle import open_bundle
+from schedperf.sections.profile import SCHEMA, profile
+from schedperf.sides import name_sides
+from schedperf_generators.events import Event
+from schedperf_generators.perf_data import PerfData, write_perf_data
+from schedperf_generators.samples import Sample
 
 # Name, offset, size, linkage (0 static, 1 global) of a per-CPU variable.
 BtfRow = tuple[str, int, int, int]
@@ -91,105 +100,115 @@ def real_kernel() -> Callable[[str], Path]:
     return find
 
 
-def _record(order: str, kind: int, body: bytes, misc: int = 0) -> bytes:
-    return struct.pack(order + "IHH", kind, misc, 8 + len(body)) + body
+PROFILED = ("update_cfs_group", "update_load_avg.isra.0", "vfs_write", "default_idle")
+KERNEL_TEXT = 0xFFFFFFFF81000000
+FUNCTION_BYTES = 0x100
+NMI = {
+    "event": "cycles",
+    "clock": "pmu",
+    "blind": False,
+    "blind_reason": "the PMU interrupts by NMI",
+}
 
 
-def _perf_text(order: str, text: str) -> bytes:
-    padded = text.encode() + b"\0" * (64 - len(text) % 64)
-    return struct.pack(order + "I", len(padded)) + padded
+def _kallsyms(names: Sequence[str]) -> str:
+    symbols = ["_text", *names, "end_of_text"]
+    starts = [KERNEL_TEXT - 0x1000]
+    starts += [KERNEL_TEXT + FUNCTION_BYTES * number for number in range(len(names) + 1)]
+    return "".join(f"{at:016x} T {name}\n" for at, name in zip(starts, symbols, strict=True))
 
 
-def _sample(order: str, sample: Mapping[str, Any], *, identifier: bool) -> bytes:
-    number = 100 + sample.get("event", 0)
-    pid, chain = sample.get("pid", 1), sample.get("chain", ())
-    start, middle = ((number,), ()) if identifier else ((), (number,))
-    numbers = (*start, sample["ip"])
-    body = struct.pack(f"{order}{len(numbers)}Q2IQ", *numbers, pid, pid, 7)
-    body += struct.pack(f"{order}{len(middle)}Q", *middle)
-    body += struct.pack(
-        f"{order}2I2Q", sample.get("cpu", 0), 0, sample.get("period", 1), len(chain)
-    )
-    body += struct.pack(f"{order}{len(chain)}Q", *chain)
-    return _record(order, 9, body, misc=sample.get("mode", 1))
+@dataclass(frozen=True, slots=True)
+class ProfiledBundles:
+    """Bundles whose profiles have known weights, and what the section says of them.
 
-
-def _mapping(order: str, pid: int, place: tuple[int, int, int], name: str) -> bytes:
-    padded = name.encode() + b"\0" * (8 - len(name) % 8)
-    return _record(order, 1, struct.pack(order + "2I3Q", pid, pid, *place) + padded)
-
-
-def _write_perf_data(
-    samples: Sequence[Mapping[str, Any]] = (),
-    *,
-    events: Sequence[tuple[str, int, int]] = (("cycles", 0, 0),),
-    order: str = "<",
-    identifier: bool = False,
-    attr_bytes: int = 128,
-    kernel: tuple[str, int] | None = None,
-    mappings: Sequence[tuple[int, int, int, str]] = (),
-    nodes: Mapping[int, str] = {},
-    records: Sequence[tuple[int, bytes]] = (),
-    features: Mapping[int, bytes] = {},
-) -> bytes:
-    """Write perf.data.
-
-    :param samples: ``{"ip": …}`` and, if wanted, event (its index), cpu, pid, period, mode, chain
-    :param events: name, type, config
-    :param kernel: the symbol and the address that perf found for it
-    :param mappings: pid, start, length, file
-    :param records: type and body of further records, in front of the samples
-    :param features: further feature sections
+    :param folder: where the bundles go
     """
-    ids_start = 104 + len(events) * (attr_bytes + 16)
-    # IP, TID, TIME, CALLCHAIN, CPU, PERIOD, and IDENTIFIER or ID.
-    sample_type = 0x1A7 | (0x10000 if identifier else 0x40)
-    attrs = b""
-    for index, (_, kind, config) in enumerate(events):
-        attr = struct.pack(order + "2I4Q", kind, attr_bytes, config, 4000, sample_type, 4)
-        ids = struct.pack(order + "2Q", ids_start + 8 * index, 8)
-        attrs += attr.ljust(attr_bytes, b"\0") + ids
-    attrs += struct.pack(f"{order}{len(events)}Q", *range(100, 100 + len(events)))
-    data = b"".join(
-        [
-            *([_mapping(order, 0xFFFFFFFF, (0, 1, kernel[1]), f"[kernel.kallsyms]{kernel[0]}")]
-              if kernel else []),
-            *(_mapping(order, pid, (start, size, 0), name) for pid, start, size, name in mappings),
-            *(_record(order, kind, body) for kind, body in records),
-            *(_sample(order, sample, identifier=identifier) for sample in samples),
+
+    folder: Path
+    make_bundle: Callable[..., Path]
+
+    def perf_data(
+        self,
+        nodes: Mapping[int, Mapping[str, int]],
+        *,
+        event: Event | None = None,
+        names: Sequence[str] = PROFILED,
+        slide: int = 0,
+        **chosen: Any,
+    ) -> bytes:
+        """Write a perf.data: ``perf_data({cpu: {"vfs_write": weight}})``.
+
+        CPU n is on node n // 2 of the generated machine.
+        """
+        samples = [
+            Sample(
+                ip=KERNEL_TEXT + slide + FUNCTION_BYTES * names.index(name) + 8,
+                cpu=cpu,
+                period=weight,
+                pid=0 if name == "default_idle" else 9,
+            )
+            for cpu, weights in nodes.items()
+            for name, weight in weights.items()
         ]
-    )  # fmt: skip
-    sections = {
-        3: _perf_text(order, "bench01"),
-        12: struct.pack(order + "2I", len(events), attr_bytes)
-        + b"".join(
-            b"\0" * attr_bytes + struct.pack(order + "I", 0) + _perf_text(order, name)
-            for name, _, _ in events
-        ),
-        14: struct.pack(order + "I", len(nodes))
-        + b"".join(
-            struct.pack(order + "I2Q", node, 0, 0) + _perf_text(order, cpus)
-            for node, cpus in nodes.items()
-        ),
-        **features,
-    }
-    offset = ids_start + 8 * len(events) + len(data) + 16 * len(sections)
-    table = b""
-    for bit in sorted(sections):
-        table += struct.pack(order + "2Q", offset, len(sections[bit]))
-        offset += len(sections[bit])
-    bits = [sum(1 << bit % 64 for bit in sections if bit // 64 == word) for word in range(4)]
-    start = ids_start + 8 * len(events)
-    header = b"PERFILE2" if order == "<" else b"2ELIFREP"
-    places = (104, attr_bytes + 16, 104, ids_start - 104, start, len(data), 0, 0)
-    header += struct.pack(order + "12Q", *places, *bits)
-    return header + attrs + data + table + b"".join(sections[bit] for bit in sorted(sections))
+        records = (*chosen.pop("records", ()), *samples)
+        return write_perf_data(PerfData(events=(event or Event(),), records=records, **chosen))
+
+    def run(
+        self, perf_data: bytes, facts: Mapping[str, Any] | None = NMI, **chosen: Any
+    ) -> dict[str, Any]:
+        """Return an instrumented run with this perf.data and perf_profile.json."""
+        files: dict[str, bytes | str] = {"perf_profile/perf.data": perf_data}
+        if facts is not None:
+            files["perf_profile/perf_profile.json"] = json.dumps(facts)
+        return {"kind": "instrumented", "files": files, **chosen}
+
+    def runs(self, *per_mille: int, event: Event | None = None, **chosen: Any) -> list[Any]:
+        """Return instrumented runs, one for each share of update_cfs_group in per mille."""
+        weights = [{"update_cfs_group": hot, "vfs_write": 1000 - hot} for hot in per_mille]
+        return [self.run(self.perf_data({0: one}, event=event), **chosen) for one in weights]
+
+    def weighted(self, names: Sequence[str], *runs: Sequence[int]) -> list[Any]:
+        """Return instrumented runs: of each the weights of these functions."""
+        weights = [dict(zip(names, one, strict=True)) for one in runs]
+        return [self.run(self.perf_data({0: one}, names=names)) for one in weights]
+
+    def compare(
+        self,
+        *sides: Sequence[Mapping[str, Any]],
+        names: Sequence[str] = PROFILED,
+        layout: Mapping[str, str] | None = None,
+        **chosen: Any,
+    ) -> dict[str, Any]:
+        """Return the section's data for sides that are given as runs; it follows its schema."""
+        captured = {"kallsyms": _kallsyms(names)} if layout is None else layout
+        files = {f"boots/0/layout/{name}": text for name, text in captured.items()}
+        paths = [
+            self.make_bundle(self.folder / f"{number}.tar", runs=runs, files=files, **chosen)
+            for number, runs in enumerate(sides)
+        ]
+        data = profile(name_sides([open_bundle(path) for path in paths]))
+        jsonschema.validate(data, SCHEMA)
+        return json.loads(json.dumps(data))  # type: ignore[no-any-return] # the schema says what it is
+
+    def points(self, data: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the points of the first event of the first new side."""
+        points: list[dict[str, Any]] = data["comparisons"][0]["events"][0]["points"]
+        return points
+
+    def row(self, data: Mapping[str, Any], symbol: str = "update_cfs_group") -> dict[str, Any]:
+        """Return a function's row at the first point."""
+        return next(row for row in self.points(data)[0]["rows"] if row["symbol"] == symbol)
+
+    def kallsyms(self, names: Sequence[str] = PROFILED) -> str:
+        """Return the symbols of the kernel that is profiled."""
+        return _kallsyms(names)
 
 
-@pytest.fixture(scope="session")
-def make_perf_data() -> Callable[..., bytes]:
-    """Write perf.data: ``make_perf_data([{"ip": 0xffffffff81000000}]) -> bytes``."""
-    return _write_perf_data
+@pytest.fixture
+def profiled(tmp_path: Path, make_bundle: Callable[..., Path]) -> ProfiledBundles:
+    """Make bundles with profiles: ``profiled.compare(profiled.runs(10), profiled.runs(110))``."""
+    return ProfiledBundles(tmp_path, make_bundle)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

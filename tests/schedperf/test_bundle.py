@@ -104,6 +104,23 @@ class TestReading:
         bundle = open_bundle(make_bundle(tmp_path / "b.tar", runs=[{"stdout": b"a\xffb"}]))
         assert bundle.read_text("boots/0/runs/000/stdout") == "a\N{REPLACEMENT CHARACTER}b"
 
+    def test_a_member_is_copied_to_a_file_of_the_caller_s_own(
+        self, tmp_path: Path, make_bundle: MakeBundle
+    ) -> None:
+        bundle = open_bundle(make_bundle(tmp_path / "base.tar", runs=[{"stdout": "x" * 3_000_000}]))
+        name = "boots/0/runs/000/stdout"
+        folder = tmp_path / "out"
+        folder.mkdir()
+        copied = bundle.extract(name, folder)
+        assert copied.parent == folder
+        assert copied.read_bytes() == bundle.read(name)
+        with pytest.raises(BundleError, match="has 3000000 bytes; at most 5 are read"):
+            bundle.extract(name, folder, limit=5)
+        with pytest.raises(BundleError, match="holds no nothing; "):
+            bundle.extract("nothing", folder)
+        with pytest.raises(BundleError, match="stdout cannot be copied into .*; name a larger"):
+            bundle.extract(name, tmp_path / "missing")
+
     def test_the_digest_is_over_names_and_checksums_without_the_manifest(
         self, tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar
     ) -> None:
@@ -215,6 +232,8 @@ class TestChecksums:
         members = make_members(files={"boots/0/layout/kallsyms": "original"})
         members["boots/0/layout/kallsyms"] = b"tampered"
         bundle = open_bundle(make_tar(tmp_path / "b.tar", members.items()))
+        with pytest.raises(BundleError, match="kallsyms does not match its checksum"):
+            bundle.extract("boots/0/layout/kallsyms", tmp_path)
         with pytest.raises(BundleError, match="kallsyms does not match its checksum"):
             bundle.read("boots/0/layout/kallsyms")
         with pytest.raises(BundleError, match="kallsyms does not match its checksum"):

@@ -1,9 +1,15 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.captures._symbol_table import MOST_LINES
-from schedperf.captures.kernel_symbols import address_of, parse_kernel_symbols
+from schedperf.captures.kernel_symbols import (
+    NO_SYMBOL,
+    address_of,
+    parse_kernel_symbols,
+    without_modules,
+)
 from schedperf.errors import InputError
 
 KALLSYMS = """\
@@ -52,6 +58,15 @@ def test_the_last_symbol_of_the_kernel_or_a_module_ends_with_the_next_page() -> 
     assert symbols.find(0xFFFFFFFFC0003000) is None
 
 
+def test_many_addresses_are_looked_up_at_once() -> None:
+    symbols = parse_kernel_symbols(KALLSYMS, "kallsyms")
+    addresses = [0, *(0xFFFFFFFF80FFF000 + step for step in range(0, 0x6000, 0x80)), (1 << 64) - 1]
+    for address, index in zip(
+        addresses, symbols.find_all(np.array(addresses, np.uint64)).tolist(), strict=True
+    ):
+        assert symbols.find(address) == (None if index == NO_SYMBOL else symbols[index])
+
+
 def test_symbols_of_modules_name_their_module() -> None:
     symbols = parse_kernel_symbols(KALLSYMS, "kallsyms")
     in_module, in_kernel = symbols.find(0xFFFFFFFFC0001101), symbols.find(0xFFFFFFFF81000900)
@@ -79,6 +94,22 @@ def test_of_aliases_the_best_is_chosen_in_any_order(aliases: list[str], best: st
         assert name_at(text, 0xFFFFFFFF81000000) == best
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "81000000 T first\n81000100 T second",
+        "81000000 T first\r\n0000000081000100 T second\r\n",
+        "  81000000\tT first \n81000100  T\tsecond\t\n",
+        "81000000 T first\n81000080 Tt other\n81000090 ? other\n81000100 T second\n",
+    ],
+    ids=["short addresses", "other ends of lines", "other blanks", "no type of code"],
+)
+def test_what_stands_around_the_fields_of_a_line_varies(text: str) -> None:
+    assert name_at(text, 0x810000FF) == "first"
+    assert name_at(text, 0x81000100) == "second"
+    assert name_at(text, 0x80FFFFFF) is None
+
+
 def test_a_slide_moves_every_symbol() -> None:
     assert name_at(KALLSYMS, 0xFFFFFFFF91000900, slide=0x10000000) == "schedule"
     assert name_at(KALLSYMS, 0xFFFFFFFF81000900, slide=0x10000000) is None
@@ -89,6 +120,12 @@ def test_the_address_of_one_symbol_is_found_by_its_whole_name() -> None:
     assert address_of(KALLSYMS, "_text") == 0xFFFFFFFF81000000
     assert address_of(KALLSYMS, "text") is None
     assert address_of("x T _text\n", "_text") is None
+
+
+def test_modules_can_be_left_out() -> None:
+    left = parse_kernel_symbols(without_modules(KALLSYMS), "kallsyms")
+    assert left.find(0xFFFFFFFFC0001101) is None
+    assert left.find(0xFFFFFFFF81000900) is not None
 
 
 @pytest.mark.parametrize(

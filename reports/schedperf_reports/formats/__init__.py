@@ -20,10 +20,12 @@ class Options:
 
     :param width: columns of the terminal or page of text
     :param colour: whether colour codes may be written
+    :param see: what shows the rows that a terminal leaves out
     """
 
     width: int
     colour: bool
+    see: str = "--html or --json"
 
 
 Render = Callable[[Comparison, Options], str]

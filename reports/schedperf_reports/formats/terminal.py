@@ -22,17 +22,17 @@ NARROWEST = 40
 def terminal(comparison: Comparison, options: Options) -> str:
     """Text for a terminal or a pipe: verdict, tables, drawings, caveats."""
     width = max(options.width, NARROWEST)
-    return write_text(_draw_report(comparison, width), width, colour=options.colour)
+    return write_text(_draw_report(comparison, width, options.see), width, colour=options.colour)
 
 
-def _draw_report(comparison: Comparison, width: int) -> Iterator[RenderableType]:
+def _draw_report(comparison: Comparison, width: int, see: str) -> Iterator[RenderableType]:
     sections = all_report_sections()
     titles = {section.name: section.title for section in sections}
     for place, section in enumerate(sections):
         # The verdict needs no heading: it is what the report begins with.
         title = section.title if place else None
         blocks = (_with_titles(block, titles) for block in section.describe(comparison))
-        yield from draw_section(blocks, title, width)
+        yield from draw_section(blocks, title, width, see=see)
         yield ""
     yield _last_line(comparison)
 

@@ -1,18 +1,22 @@
 """Hot symbols: which functions took how much of the CPUs, base beside new, and on which node."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schedperf.model import Comparison
-from schedperf_reports._units import MISSING
 from schedperf_reports._words import count_of, merge_sides
-from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Text
+from schedperf_reports.blocks import Block, Text
 from schedperf_reports.sections import report_section
+from schedperf_reports.sections._profile_tables import (
+    changed_nodes_table,
+    classes_table,
+    costs_table,
+    format_cost,
+    shares_table,
+)
 
 # With base and one new side, a sentence need not say which new side it means.
 MOST_UNNAMED_SIDES = 2
-# Rows that a terminal shows of a point.
-MOST_ROWS = 10
 
 _DENOMINATORS = (
     "base %, new %: of all samples of all CPUs, idle included, as in perf report --no-children, "
@@ -23,17 +27,12 @@ _BY_NODE = (
 )
 _SIDES = ("base", "new")
 
-_NODE_COLUMNS = (
-    Column(title="base by node", align="right", priority=REFERENCE_PRIORITY),
-    Column(title="new by node", align="right", priority=REFERENCE_PRIORITY),
-)
-
 Entry = Mapping[str, Any]
 
 
 @report_section("profile", title="Hot symbols", order=50)
 def profile(comparison: Comparison) -> Iterator[Block]:
-    """Yield what the samples rest on, then a table for each point."""
+    """Yield what the samples rest on, then the tables of each point."""
     section = comparison.sections.get("profile")
     if section is None or section.status != "ok":
         reason = None if section is None else section.reason
@@ -46,142 +45,99 @@ def profile(comparison: Comparison) -> Iterator[Block]:
             yield Text(text=f"{compared['side']} against base", tone="strong")
         for event in compared["events"]:
             yield from _describe_event(event)
-        if compared["events"]:
-            yield Text(text=_DENOMINATORS, tone="muted")
-        if any(_has_nodes(point) for event in compared["events"] for point in event["points"]):
-            yield Text(text=_BY_NODE, tone="muted")
-        for note in merge_sides(compared["notes"]):
-            yield Text(text=note, tone="muted")
+        yield from _describe_rest(compared)
     for missing in data["missing"]:
         yield Text(text=missing["reason"], tone="muted")
 
 
+def _describe_rest(compared: Entry) -> Iterator[Block]:
+    points = [point for event in compared["events"] for point in event["points"]]
+    if points:
+        yield Text(text=_DENOMINATORS, tone="muted")
+    if any(len(row["base_nodes"]) > 1 for point in points for row in point["rows"]):
+        yield Text(text=_BY_NODE, tone="muted")
+    for reason in dict.fromkeys(point["cost_reason"] for point in points if point["cost_reason"]):
+        yield Text(text=f"no cost per operation: {reason}", tone="muted")
+    for note in merge_sides(compared["notes"]):
+        yield Text(text=note, tone="muted")
+
+
 def _describe_event(event: Entry) -> Iterator[Block]:
-    sight = event["blind"]
+    yield _describe_sight(event)
+    for caveat in event["caveats"]:
+        yield Text(text=caveat, tone="muted")
+    for point in event["points"]:
+        yield from (Text(text=text, tone="warning") for text in point["cautions"])
+        if point["explained"] is not None:
+            yield Text(text=describe_explained(point["explained"], point), tone="strong")
+        tables = (
+            shares_table(event["event"], point),
+            changed_nodes_table(point),
+            classes_table(point),
+            costs_table(point),
+        )
+        yield from (table for table in tables if table is not None)
+        for side in _SIDES:
+            if point["losses"][side]:
+                yield Text(text=f"{side}: {point['losses'][side]}", tone="warning")
+
+
+def _describe_sight(event: Entry) -> Text:
+    sight, reasons = event["blind"], event["blind_reason"]
     blind = [side for side in _SIDES if sight[side]]
     unknown = [side for side in _SIDES if sight[side] is None]
+    instead = f". Instead: {event['remedy']}" if event["remedy"] else ""
     if blind:
-        yield Text(
-            text=(
-                f"{_where(blind)}recorded with {event['event']}, blind to most of the scheduler: "
-                f"{event['blind_reason'][blind[0]]}; that update_cfs_group, update_load_avg or "
-                "enqueue_task_fair are missing below proves nothing"
-            ),
-            tone="warning",
+        text = (
+            f"{_where(blind)}recorded with {event['event']}, blind to most of the scheduler: "
+            f"{reasons[blind[0]]}; that update_cfs_group, update_load_avg or enqueue_task_fair are "
+            f"missing below proves nothing{instead}"
         )
     elif unknown:
-        yield Text(
-            text=(
-                f"{_where(unknown)}recorded with {event['event']}, and whether that sees code "
-                f"that runs with interrupts off is not known: "
-                f"{event['blind_reason'][unknown[0]]}"
-            ),
-            tone="warning",
+        text = (
+            f"{_where(unknown)}recorded with {event['event']}, and whether that sees code that "
+            f"runs with interrupts off is not known: {reasons[unknown[0]]}{instead}"
         )
     else:
-        yield Text(
+        return Text(
             text=(
                 f"recorded with {event['event']}, which sees code that runs with interrupts off "
-                f"too: {event['blind_reason']['new']}"
+                f"too: {reasons['new']}"
             )
         )
-    for point in event["points"]:
-        yield _table(event["event"], point)
-        changed = [row for row in point["rows"] if row["changed"]]
-        if changed and len(changed[0]["new_nodes"]) > 1:
-            yield _nodes_table(changed)
-        if any(point["lost"].values()):
-            lost = " in base and ".join(count_of(point["lost"][s], "record") for s in _SIDES)
-            yield Text(text=f"lost while recording: {lost} in new", tone="warning")
+    return Text(text=text, tone="warning")
 
 
 def _where(sides: list[str]) -> str:
     return "" if len(sides) > 1 else f"{sides[0]} was "
 
 
-def _table(event: str, point: Entry) -> Table:
-    runs, samples, idle = point["runs"], point["samples"], point["idle"]
-    place = f"{point['workload']} at {point['point']}" if point["point"] else point["workload"]
-    hidden = point["symbols"] - len(point["rows"])
-    more = f"; {hidden} colder symbols are left out" if hidden else ""
-    return Table(
-        caption=(
-            f"{place}: {event}, n = {runs['base']} + {runs['new']} runs, "
-            f"{samples['base']} + {samples['new']} samples, "
-            f"idle {idle['base']:.1f} % in base and {idle['new']:.1f} % in new{more}"
-        ),
-        columns=(
-            Column(title="symbol", code=True),
-            Column(title="base %", align="right"),
-            Column(title="new %", align="right"),
-            Column(title="change, pp", align="right"),
-            Column(title="95 % CI", align="right", priority=1),
-            *(_NODE_COLUMNS if _has_nodes(point) else ()),
-            Column(title="object", priority=REFERENCE_PRIORITY, code=True),
-        ),
-        rows=tuple(_cells(row, with_nodes=_has_nodes(point)) for row in point["rows"]),
-        limit=MOST_ROWS,
-        anchors=tuple(row["row"] for row in point["rows"]),
+def describe_explained(explained: Entry, point: Entry) -> str:
+    """Say what part of the change of the CPU time per operation a few functions are.
+
+    ::
+
+        these 3 symbols are 71 % of the change in cycles per message (95 % interval 60..83 %): …
+    """
+    unit, symbols = point["cost_unit"], explained["symbols"]
+    listed = f"{', '.join(symbols)}: {format_cost(explained['change'], unit)}"
+    counted, _, operation = unit.partition(" per ")
+    whole = "CPU time" if counted == "ns" else counted
+    these = count_of(len(symbols), "symbol")
+    subject = f"{'this' if len(symbols) == 1 else 'these'} {these} "
+    if explained["part"] is None:
+        return (
+            f"{subject}changed, but what part of the change in {whole} per {operation} that is "
+            f"cannot be said ({explained['reason']}): {listed}"
+        )
+    low, high = (f"{100.0 * explained[end]:.0f}" for end in ("ci_low", "ci_high"))
+    verb = "is" if len(symbols) == 1 else "are"
+    also = (
+        " and of the wall time"
+        if explained["busy_equal"]
+        else ", which says nothing of the wall time"
     )
-
-
-def _nodes_table(rows: Sequence[Entry]) -> Table:
-    # A narrow page has no room for these columns in the large table.
-    return Table(
-        caption=(
-            f"{count_of(len(rows), 'scheduler function')} changed beyond chance; "
-            "least and largest share of a node:"
-        ),
-        columns=(
-            Column(title="symbol", code=True),
-            Column(title="base by node", align="right"),
-            Column(title="new by node", align="right"),
-            Column(title="q", align="right", priority=1),
-        ),
-        rows=tuple(
-            (
-                Cell(text=row["symbol"], tone="strong"),
-                *_node_cells(row),
-                Cell(text=f"{row['q']:.2g}"),
-            )
-            for row in rows
-        ),
-        limit=MOST_ROWS,
-    )
-
-
-def _cells(row: Entry, *, with_nodes: bool) -> tuple[Cell, ...]:
-    name = f"{row['symbol']} (idle)" if row["idle"] else row["symbol"]
     return (
-        Cell(text=name, tone="strong" if row["scheduler"] else "plain"),
-        Cell(text=f"{row['base']:.2f}"),
-        Cell(text=f"{row['new']:.2f}"),
-        Cell(text=f"{row['change_pp']:+.2f}", tone="strong" if row["changed"] else "plain"),
-        Cell(text=_interval(row)),
-        *(_node_cells(row) if with_nodes else ()),
-        Cell(text=row["dso"], tone="muted"),
+        f"{subject}{verb} {100.0 * explained['part']:.0f} % of the change in {whole} per "
+        f"{operation} (95 % interval {low}..{high} %){also} ({explained['busy_reason']}): {listed}"
     )
-
-
-def _has_nodes(point: Entry) -> bool:
-    # On one node the range is a single share.
-    return any(len(row[f"{side}_nodes"]) > 1 for row in point["rows"] for side in _SIDES)
-
-
-def _node_cells(row: Entry) -> tuple[Cell, ...]:
-    return tuple(
-        Cell(text=_over_nodes(row[f"{side}_range"], len(row[f"{side}_nodes"]))) for side in _SIDES
-    )
-
-
-def _interval(row: Entry) -> str:
-    if row["ci_low"] is None:
-        return MISSING
-    return f"{row['ci_low']:+.2f}..{row['ci_high']:+.2f}"
-
-
-def _over_nodes(ends: tuple[float, float] | None, nodes: int) -> str:
-    if ends is None:
-        return MISSING
-    low, high = (f"{end:.2f} %" for end in ends)
-    return low if nodes == 1 else f"{low} - {high}"

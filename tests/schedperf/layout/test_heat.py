@@ -97,12 +97,6 @@ def test_a_function_is_known_under_its_old_and_its_new_name() -> None:
     assert "sched_balance_newidle" in table.common_functions(rd, idle)
 
 
-def test_no_function_that_was_renamed_still_exists_under_its_old_name() -> None:
-    renamed = heat_table().renamed_functions
-
-    assert not renamed.keys() & set(renamed.values())
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -207,6 +201,29 @@ def test_a_kernel_of_6_1_has_every_variable_that_the_table_gives_it(
     ]
 
     assert missing == []
+
+
+def test_what_is_inlined_is_sampled_under_its_callers_names() -> None:
+    table = parse_heat(
+        'version = 1\n[inlined]\ninner = ["outer", "other"]\n[percpu]\n'
+        'a = { paths = ["tick"], written = "own", read = "own", in = ["fair.c:inner"] }\n',
+        "made",
+    )
+    use = table.find("percpu", "a")
+    assert use is not None
+    assert table.function_names(use) == {"inner"}
+    assert table.sampled_names(use) == {"inner", "outer", "other"}
+
+
+def test_callers_that_are_no_list_are_refused() -> None:
+    with pytest.raises(InputError, match="inlined: inner: 'outer' is no list of names"):
+        parse_heat('version = 1\n[inlined]\ninner = "outer"\n', "made")
+
+
+def test_all_that_is_inlined_touches_something_in_the_table() -> None:
+    table = heat_table()
+    known = {name for use in table.uses.values() for name in table.function_names(use)}
+    assert table.inlined.keys() <= known
 
 
 def test_the_variables_of_the_cluster_series_are_in_its_kernel(

@@ -1,0 +1,191 @@
+"""The data of ``schedperf profile`` in words: what the samples rest on, and the table of rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from schedperf_reports._units import MISSING, format_number
+from schedperf_reports._words import count_of
+from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+
+Data = Mapping[str, Any]
+
+# Names of the kernel and of tools.
+_CODE_KEYS = ("comm", "dso", "symbol")
+# Where all of it is that one line has no room for.
+_MANUAL = "docs/profile.md"
+# What the sign in front of a change means; a narrow page has no room for q.
+_CHANGED = "* "
+
+
+def describe_samples(data: Data, limit: int) -> Iterator[Block]:
+    """Yield what the samples rest on, a table of each event, and what to record instead.
+
+    :param limit: rows of a table that a terminal shows
+    """
+    yield from _describe_sources(data)
+    for event in data["events"]:
+        yield from _describe_event(event)
+        yield _table(data, event, limit)
+    yield from _describe_marks(data)
+    remedies = [
+        f"{event['event']}: {sight['reason']}; {sight['remedy']}"
+        for event in data["events"]
+        for sight in event["sight"]
+        if sight["clock"] is not None and sight["remedy"]
+    ]
+    for text in dict.fromkeys((*remedies, *_notes(data))):
+        yield Text(text=text, tone="muted")
+
+
+def describe_basis(data: Data) -> Iterator[Block]:
+    """Yield what the samples rest on: runs, losses, what the event sees, what could not be read."""
+    yield from _describe_sources(data)
+    for event in data["events"]:
+        yield from _describe_event(event)
+    for note in _notes(data):
+        yield Text(text=note, tone="muted")
+
+
+def _describe_sources(data: Data) -> Iterator[Block]:
+    for side in data["sides"]:
+        yield Text(text=_describe_side(side))
+    yield from (Text(text=text, tone="warning") for text in data["cautions"])
+
+
+def _notes(data: Data) -> list[str]:
+    return list(dict.fromkeys(note for side in data["sides"] for note in side["notes"]))
+
+
+def _describe_marks(data: Data) -> Iterator[Block]:
+    if any(row.get("changed") for row in data["rows"]):
+        drift = "" if data["took_turns"] else ", or the machine drifted"
+        yield Text(
+            text=f"{_CHANGED}changed beyond noise{drift}: q < 0.05, and 0.1 pp or more",
+            tone="muted",
+        )
+
+
+def _describe_side(side: Data) -> str:
+    of_point = f", {count_of(side['runs'], 'run')} of {side['point']}" if side["point"] else ""
+    name = "" if side["side"] is None else f"{side['side']}: "
+    loss = f"; {side['loss']}" if side["loss"] else ""
+    return f"{name}{side['label']}{of_point}{loss}"
+
+
+def _describe_event(event: Data) -> Iterator[Block]:
+    for sight in event["sight"]:
+        yield from _describe_sight(event["event"], sight)
+    if len(event["n"]) > 1 and min(event["n"].values()) == 1:
+        counts = " + ".join(map(str, event["n"].values()))
+        yield Text(
+            text=f"{event['event']}: n = {counts}: no interval; record several runs",
+            tone="warning",
+        )
+
+
+def _describe_sight(event: str, sight: Data) -> Iterator[Block]:
+    where = f"{sight['side']} was " if sight["side"] else ""
+    if sight["clock"] is None:
+        yield Text(text=f"{where}recorded with {event}: samples are its occurrences, not time")
+    elif sight["blind"] is False:
+        text = f"{where}recorded with {event}, which sees code that runs with interrupts off too"
+        yield Text(text=f"{text}: {sight['reason']}")
+    else:
+        sees = "is blind to" if sight["blind"] else "may be blind to"
+        instead = "record cycles on a PMU" if sight["clock"] == "hrtimer" else "see below"
+        yield Text(
+            text=(
+                f"{where}recorded with {event}, which {sees} code that runs with interrupts off, "
+                f"most of the scheduler; {instead}, see {_MANUAL}"
+            ),
+            tone="warning",
+        )
+    if sight["caveats"]:
+        yield Text(text="; ".join(sight["caveats"]), tone="muted")
+
+
+def _table(data: Data, event: Data, limit: int | None) -> Table:
+    is_compared = len(data["sides"]) > 1
+    keys = [key for key in data["sort"] if key != "event" or len(data["events"]) == 1]
+    rows = [row for row in data["rows"] if row.get("event", event["event"]) == event["event"]]
+    has_costs = is_compared and any(row["cost"] for row in rows)
+    samples = " + ".join(f"{n} samples" for n in event["samples"].values())
+    what = (
+        "% of all samples of the event, change in percentage points"
+        if is_compared
+        else "% of all samples of the event, as in perf report --no-children"
+    )
+    return Table(
+        caption=f"{event['event']}: {samples}; {what}",
+        columns=(
+            *(_key_column(key, keys) for key in keys),
+            *(_compared_columns(data, has_costs=has_costs) if is_compared else _ONE_SIDE),
+        ),
+        rows=tuple(
+            (
+                *(Cell(text=MISSING if row[key] is None else str(row[key])) for key in keys),
+                *(_compared_cells(row, has_costs=has_costs) if is_compared else _cells(row)),
+            )
+            for row in rows
+        ),
+        limit=limit,
+    )
+
+
+# Where a line is too short, the file goes if the symbol says enough; the interval stays.
+_FILE_PRIORITY, _Q_PRIORITY, _COST_PRIORITY = 1, 2, 3
+
+_ONE_SIDE = (
+    Column(title="%", align="right"),
+    Column(title="samples", align="right", priority=2),
+    Column(title="period", align="right", priority=3),
+)
+
+
+def _cells(row: Data) -> tuple[Cell, ...]:
+    return (
+        Cell(text=_share(row["share"])),
+        Cell(text=str(row["samples"])),
+        Cell(text=str(row["period"])),
+    )
+
+
+def _compared_columns(data: Data, *, has_costs: bool) -> tuple[Column, ...]:
+    cost = Column(title=f"change per {data['operation']}", align="right", priority=_COST_PRIORITY)
+    return (
+        Column(title="base %", align="right"),
+        Column(title="new %", align="right"),
+        Column(title="change, pp", align="right"),
+        Column(title="95 % CI", align="right"),
+        Column(title="q", align="right", priority=_Q_PRIORITY),
+        *((cost,) if has_costs else ()),
+    )
+
+
+def _compared_cells(row: Data, *, has_costs: bool) -> tuple[Cell, ...]:
+    interval, q, cost = row["interval"], row["q"], row["cost"]
+    mark = _CHANGED if row["changed"] else ""
+    change = MISSING if row["change"] is None else f"{mark}{row['change']:+.2f}"
+    costs = (Cell(text=format_number(cost["change"]) if cost else MISSING),) if has_costs else ()
+    return (
+        Cell(text=_share(row["base"]["share"])),
+        Cell(text=_share(row["new"]["share"])),
+        Cell(text=change, tone="strong" if row["changed"] else "plain"),
+        Cell(text=f"{interval[0]:+.2f}..{interval[1]:+.2f}" if interval else MISSING),
+        Cell(text=MISSING if q is None else f"{q:.2g}"),
+        *costs,
+    )
+
+
+def _share(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.2f}"
+
+
+def _key_column(key: str, keys: Sequence[str]) -> Column:
+    is_code = key in _CODE_KEYS
+    return Column(
+        title=key,
+        align="left" if is_code else "right",
+        priority=_FILE_PRIORITY if key == "dso" and "symbol" in keys else 0,
+        code=is_code,
+    )

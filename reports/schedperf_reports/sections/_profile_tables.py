@@ -1,0 +1,257 @@
+"""The tables of a profile comparison: shares, nodes, costs per operation and function classes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedperf.quantities import MISSING, Scale, cost_scale, scale_for
+from schedperf_reports._units import format_p
+from schedperf_reports._words import count_of
+from schedperf_reports.blocks import REFERENCE_PRIORITY, Cell, Column, Table
+
+# Rows that a terminal shows of a table.
+MOST_ROWS = 10
+
+_SIDES = ("base", "new")
+
+_NODE_COLUMNS = (
+    Column(title="base by node", align="right", priority=REFERENCE_PRIORITY),
+    Column(title="new by node", align="right", priority=REFERENCE_PRIORITY),
+)
+_CPU_COLUMNS = (
+    Column(title="base by CPU", align="right", priority=REFERENCE_PRIORITY + 1),
+    Column(title="new by CPU", align="right", priority=REFERENCE_PRIORITY + 1),
+)
+_SHARE_COLUMNS = (
+    Column(title="base %", align="right"),
+    Column(title="new %", align="right"),
+    Column(title="change, pp", align="right"),
+    Column(title="95 % CI", align="right", priority=1),
+    Column(title="q", align="right", priority=2),
+)
+
+Entry = Mapping[str, Any]
+
+
+def shares_table(event: str, point: Entry) -> Table:
+    """Return each symbol's share of all CPUs and its change."""
+    hidden = point["symbols"] - len(point["rows"])
+    more = f"; {hidden} colder symbols are left out" if hidden else ""
+    with_nodes = _has_nodes(point)
+    return Table(
+        caption=f"{describe_point(event, point)}{more}",
+        columns=(
+            Column(title="symbol", code=True),
+            *_SHARE_COLUMNS,
+            *(_NODE_COLUMNS if with_nodes else ()),
+            *_CPU_COLUMNS,
+            Column(title="object", priority=REFERENCE_PRIORITY, code=True),
+        ),
+        rows=tuple(_share_row(row, with_nodes=with_nodes) for row in point["rows"]),
+        limit=MOST_ROWS,
+        anchors=tuple(row["row"] for row in point["rows"]),
+    )
+
+
+def describe_point(event: str, point: Entry) -> str:
+    """Say what was run, how often, and how much of it was sampled."""
+    runs, samples, busy = point["runs"], point["samples"], point["busy"]
+    place = f"{point['workload']} at {point['point']}" if point["point"] else point["workload"]
+    boots = "; intervals count boots" if point["independent"] == "boots" else ""
+    return (
+        f"{place}: {event}, n = {runs['base']} + {runs['new']} runs{boots}, "
+        f"{samples['base']} + {samples['new']} samples, "
+        f"idle {100.0 - busy['base']:.1f} % in base and {100.0 - busy['new']:.1f} % in new"
+    )
+
+
+def nodes_table(rows: Sequence[Entry], caption: str) -> Table:
+    """Return the least and the largest share of a node, a row a symbol.
+
+    A narrow page has no room for these columns in the large table.
+
+    :param rows: ``symbol``, ``base_range`` and ``new_range`` in per cent or None, ``base_nodes``
+        and ``new_nodes`` by node, ``one_node``, and ``q`` of ``share``
+    """
+    return Table(
+        caption=caption,
+        columns=(
+            Column(title="symbol", code=True),
+            Column(title="base by node", align="right"),
+            Column(title="new by node", align="right"),
+            Column(title="where"),
+            Column(title="q", align="right", priority=1),
+        ),
+        rows=tuple(
+            (
+                Cell(text=row["symbol"], tone="strong"),
+                *_node_cells(row),
+                Cell(text=_describe_where(row)),
+                Cell(text=format_p(row["share"]["q"])),
+            )
+            for row in rows
+        ),
+        limit=MOST_ROWS,
+    )
+
+
+def changed_nodes_table(point: Entry) -> Table | None:
+    """Return the nodes of what changed; None where nothing did, or there is one node only."""
+    changed = [row for row in point["rows"] if row["changed"]]
+    if not changed or len(changed[0]["new_nodes"]) < 2:  # noqa: PLR2004 # one node is no range
+        return None
+    return nodes_table(
+        changed,
+        f"{count_of(len(changed), 'function')} changed beyond chance; "
+        "least and largest share of a node:",
+    )
+
+
+def costs_table(point: Entry) -> Table | None:
+    """Return the costs per operation, largest change first; None where they are not known."""
+    rows = [row for row in point["rows"] if not row["idle"] and row["cost"] is not None]
+    if not rows:
+        return None
+    operations = point["operations"]
+    costs = [row["cost"][side] for row in rows for side in _SIDES]
+    scale = cost_scale(point["cost_unit"], *costs)
+    about = "" if operations["exact"] else "; operations are the printed rate times the run's time"
+    ranked = sorted(rows, key=lambda row: -abs(row["cost"]["change"]))
+    return Table(
+        caption=(
+            f"cost in {scale.unit}, without idle time: "
+            f"{scale_for('count', operations['base']).format(operations['base'])}"
+            f"{scale_for('count', operations['base']).unit} {operations['unit']}s a run{about}"
+        ),
+        columns=(
+            Column(title="symbol", code=True),
+            Column(title="base", align="right"),
+            Column(title="new", align="right"),
+            Column(title="change", align="right"),
+            Column(title="95 % CI", align="right", priority=1),
+            Column(title="q", align="right", priority=2),
+        ),
+        rows=(
+            *_total_row(point["busy_cost"], scale),
+            *(_cost_row(row, scale) for row in ranked),
+        ),
+        limit=MOST_ROWS,
+    )
+
+
+def classes_table(point: Entry) -> Table | None:
+    """Return the function classes, hottest first; None where there is none."""
+    rows = point["classes"]
+    if not rows:
+        return None
+    return Table(
+        caption="by class of function; each function is in one class:",
+        columns=(
+            Column(title="class"),
+            *_SHARE_COLUMNS,
+            *(_NODE_COLUMNS if _has_nodes(point) else ()),
+            Column(title="moved most", priority=REFERENCE_PRIORITY, code=True),
+        ),
+        rows=tuple(_class_row(row, point) for row in rows),
+        limit=MOST_ROWS,
+        anchors=tuple(row["row"] for row in rows),
+    )
+
+
+def format_cost(value: float, unit: str) -> str:
+    """Write a cost with its unit: ``1.25 us per message``."""
+    scale = cost_scale(unit, value)
+    return f"{scale.format(value)} {scale.unit}"
+
+
+def _share_row(row: Entry, *, with_nodes: bool) -> tuple[Cell, ...]:
+    name = f"{row['symbol']} (idle)" if row["idle"] else row["symbol"]
+    return (
+        Cell(text=name, tone="strong" if row["scheduler"] else "plain"),
+        *_share_cells(row),
+        *(_node_cells(row) if with_nodes else ()),
+        *(Cell(text=_over_cpus(row[f"{side}_cpus"])) for side in _SIDES),
+        Cell(text=row["dso"], tone="muted"),
+    )
+
+
+def _class_row(row: Entry, point: Entry) -> tuple[Cell, ...]:
+    functions = ", ".join(f"{one['symbol']} {one['change']:+.2f}" for one in row["functions"])
+    return (
+        Cell(text=row["class"], tone="strong" if row["changed"] else "plain"),
+        *_share_cells(row),
+        *(
+            [Cell(text=_over_nodes(row[f"{side}_range"])) for side in _SIDES]
+            if _has_nodes(point)
+            else ()
+        ),
+        Cell(text=functions, tone="muted"),
+    )
+
+
+def _share_cells(row: Entry) -> tuple[Cell, ...]:
+    share = row["share"]
+    return (
+        Cell(text=f"{share['base']:.2f}"),
+        Cell(text=f"{share['new']:.2f}"),
+        Cell(text=f"{share['change']:+.2f}", tone="strong" if row["changed"] else "plain"),
+        Cell(text=format_pp_interval(share)),
+        Cell(text=format_p(share["q"])),
+    )
+
+
+def format_pp_interval(share: Entry) -> str:
+    """Write the interval of a change in percentage points: ``+0.10..+0.20``."""
+    if share["ci_low"] is None:
+        return MISSING
+    return f"{share['ci_low']:+.2f}..{share['ci_high']:+.2f}"
+
+
+def _total_row(busy: Entry | None, scale: Scale) -> tuple[tuple[Cell, ...], ...]:
+    if busy is None:
+        return ()
+    return ((Cell(text="all but idle", tone="strong"), *_cost_cells(busy, scale), Cell(text="")),)
+
+
+def _cost_row(row: Entry, scale: Scale) -> tuple[Cell, ...]:
+    return (
+        Cell(text=row["symbol"], tone="strong" if row["scheduler"] else "plain"),
+        *_cost_cells(row["cost"], scale),
+        Cell(text=format_p(row["cost"]["q"])),
+    )
+
+
+def _cost_cells(cost: Entry, scale: Scale) -> tuple[Cell, ...]:
+    ends = [cost["ci_low"], cost["ci_high"]]
+    known = [scale.format_change(end) for end in ends if end is not None]
+    return (
+        Cell(text=scale.format(cost["base"])),
+        Cell(text=scale.format(cost["new"])),
+        Cell(text=scale.format_change(cost["change"])),
+        Cell(text="..".join(known) or MISSING),
+    )
+
+
+def _has_nodes(point: Entry) -> bool:
+    # On one node the range is a single share.
+    return any(len(row[f"{side}_nodes"]) > 1 for row in point["rows"] for side in _SIDES)
+
+
+def _node_cells(row: Entry) -> tuple[Cell, ...]:
+    return tuple(Cell(text=_over_nodes(row[f"{side}_range"])) for side in _SIDES)
+
+
+def _describe_where(row: Entry) -> str:
+    return "" if row["one_node"] is None else f"node {row['one_node']} only"
+
+
+def _over_nodes(ends: Sequence[float] | None) -> str:
+    if ends is None:
+        return MISSING
+    low, high = (f"{end:.2f} %" for end in ends)
+    return low if ends[0] == ends[1] else f"{low} - {high}"
+
+
+def _over_cpus(spread: Entry | None) -> str:
+    if spread is None:
+        return MISSING
+    return f"{spread['least']:.2f} % - {spread['largest']:.2f} % of {spread['cpus']}"

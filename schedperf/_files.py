@@ -1,0 +1,44 @@
+"""Files that a user names: they may be missing, a fifo, a device or endless."""
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from schedperf.errors import InputError
+
+
+def read_regular(path: Path, limit: int, advice: str) -> bytes:
+    """Return all of a regular file.
+
+    :param limit: bytes that it may have
+    :param advice: what to give instead: "give a percpu.json"
+    :raises InputError: it is none, cannot be read or has more bytes
+    """
+    try:
+        with _open(path) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InputError(f"{path}: is no regular file; {advice}")
+            content = file.read(limit + 1)
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        raise InputError(f"{path}: cannot be read: {problem}; {advice}") from None
+    if len(content) > limit:
+        raise InputError(f"{path}: is larger than {limit} bytes; {advice}")
+    return content
+
+
+def read_head(path: Path, count: int) -> bytes:
+    """Return the first bytes of a regular file, by which its kind is told; none of any other."""
+    try:
+        with _open(path) as file:
+            return file.read(count) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except OSError:
+        # Whoever reads all of it says what is wrong.
+        return b""
+
+
+def _open(path: Path) -> BinaryIO:
+    # A fifo would wait for its other end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    return os.fdopen(descriptor, "rb")

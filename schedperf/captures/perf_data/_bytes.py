@@ -1,0 +1,35 @@
+"""The bytes of a perf.data as numbers, wherever they start and in either byte order."""
+
+import mmap
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = bytes | mmap.mmap
+
+
+def words_of(data: Bytes, order: str, start: int, end: int) -> NDArray[np.uint64]:
+    """Return the whole 64-bit words between two offsets; nothing is copied."""
+    count = max(0, min(end, len(data)) - start) // 8
+    if not count:
+        return np.zeros(0, np.uint64)
+    return np.frombuffer(data, f"{order}u8", count, start)
+
+
+def low_half(words: NDArray[np.uint64], order: str) -> NDArray[np.uint64]:
+    """Return the 32-bit numbers that come first in each word of the file."""
+    return words & np.uint64(0xFFFFFFFF) if order == "<" else words >> np.uint64(32)
+
+
+def high_half(words: NDArray[np.uint64], order: str) -> NDArray[np.uint64]:
+    """Return the 32-bit numbers that come second in each word of the file."""
+    return words >> np.uint64(32) if order == "<" else words & np.uint64(0xFFFFFFFF)
+
+
+def release(data: Bytes, start: int, end: int) -> None:
+    """Give the pages between two offsets back: they come again when they are looked at."""
+    if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        last = min(end, len(data))
+        if last > first:
+            data.madvise(mmap.MADV_DONTNEED, first, last - first)

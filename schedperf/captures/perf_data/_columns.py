@@ -1,0 +1,219 @@
+"""The fields of samples as columns: what all samples have in front of their variable fields."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from schedperf.captures.perf_data._bytes import high_half, low_half, words_of
+from schedperf.captures.perf_data._layout import (
+    CALLCHAIN,
+    CPU,
+    FORMAT_GROUP,
+    FORMAT_ID,
+    FORMAT_LOST,
+    FORMAT_TIMES,
+    IP,
+    PERIOD,
+    READ,
+    TID,
+    TIME,
+    EventFinder,
+    Layout,
+)
+from schedperf.captures.perf_data._walk import Window
+from schedperf_collectors._perf_data import Event
+
+_MODE_MASK = 7
+# A record's size is a 16-bit number.
+RECORD_MOST_BYTES = 1 << 16
+
+Words = NDArray[np.uint64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Columns:
+    """Samples of one layout; shape (samples,).
+
+    :param words: what ``at``, ``stop`` and ``chain`` are indices of
+    :param at: where the record starts
+    :param stop: where it ends
+    :param chain: the first word of the call chain
+    :param length: of the call chain, in words
+    :param when: time of the sample, else its place in the file
+    :param place: of the record in the file
+    """
+
+    layout: Layout
+    words: Words
+    at: Integers
+    stop: Integers
+    chain: Integers
+    length: Integers
+    event: Integers
+    mode: Integers
+    cpu: Words
+    pid: Words
+    tid: Words
+    when: Words
+    ip: Words
+    period: Integers
+    place: Integers
+
+    def take(self, rows: Integers, *, event: Integers, period: Integers) -> "Columns":
+        """Return some of the samples, or some of them twice, as others' with other periods."""
+        one_a_sample = (
+            "at", "stop", "chain", "length", "mode", "cpu", "pid", "tid", "when", "ip", "place"
+        )  # fmt: skip
+        taken: dict[str, Any] = {name: getattr(self, name)[rows] for name in one_a_sample}
+        return replace(self, event=event, period=period, **taken)
+
+
+class Splitter:
+    """Split the samples of windows into columns, one set for each layout and alignment."""
+
+    def __init__(self, events: Sequence[Event], *, timed: bool) -> None:
+        self.events = events
+        self.finder = EventFinder(events)
+        self.layouts = tuple(dict.fromkeys(Layout.of(event) for event in events))
+        self.layout_of = np.array([self.layouts.index(Layout.of(event)) for event in events])
+        # A missing period is the one that was asked for, as in perf report.
+        self.rates = np.array([event.rate for event in events], np.uint64).view(np.int64)
+        self.timed = timed
+
+    def split(self, window: Window) -> tuple[list[Columns], int, int]:
+        """Return the columns, and how many samples have no event and how many are too short."""
+        columns, unknown, short = [], 0, 0
+        for view, at in _views(window):
+            sizes = _sizes(view.words[at], view.order)
+            events = self.finder.find(view.words, at, sizes)
+            unknown += int(np.count_nonzero(events < 0))
+            for number, layout in enumerate(self.layouts):
+                mine = (events >= 0) & (self.layout_of[events] == number)
+                part = self._whole(view, layout, *_chosen(mine, at, sizes, events))
+                if part is not None:
+                    columns.append(part)
+                short += int(np.count_nonzero(mine)) - (0 if part is None else len(part.at))
+        return columns, unknown, short
+
+    def _whole(
+        self, view: "_View", layout: Layout, at: Integers, sizes: Integers, events: Integers
+    ) -> Columns | None:
+        # The samples that are long enough for their fields, if there are any.
+        at, sizes, events = _chosen(sizes >= layout.fixed_words, at, sizes, events)
+        if not len(at):
+            return None
+        columns = self._columns(view, layout, at, sizes, events)
+        fits = columns.length >= 0
+        if fits.all():
+            return columns
+        if not fits.any():
+            return None
+        return self._columns(view, layout, *_chosen(fits, at, sizes, events))
+
+    def _columns(
+        self, view: "_View", layout: Layout, at: Integers, sizes: Integers, events: Integers
+    ) -> Columns:
+        words, order = view.words, view.order
+        # All fields of a sample at once: each word by itself would come from memory again.
+        fields = sliding_window_view(words, layout.fixed_words)[at]
+
+        def take(field: int) -> Words | None:
+            place = layout.place(field)
+            return None if place is None else fields[:, place]
+
+        none = np.zeros(len(at), np.uint64)
+        task, cpu, period = take(TID), take(CPU), take(PERIOD)
+        misc = fields[:, 0] >> np.uint64(32 if order == "<" else 16)
+        file_place = view.place + at * 8
+        time = take(TIME) if self.timed else None
+        ip = take(IP)
+        stop = at + sizes
+        chain, length = _chains(layout, words, at, stop)
+        return Columns(
+            layout=layout,
+            words=words,
+            at=at,
+            stop=stop,
+            chain=chain,
+            length=length,
+            event=events,
+            mode=(misc & np.uint64(_MODE_MASK)).view(np.int64),
+            cpu=none if cpu is None else low_half(cpu, order),
+            pid=none if task is None else low_half(task, order),
+            tid=none if task is None else high_half(task, order),
+            when=file_place.view(np.uint64) if time is None else time,
+            ip=none if ip is None else ip,
+            period=self.rates[events] if period is None else period.view(np.int64),
+            place=file_place,
+        )
+
+
+def _chosen(flags: NDArray[np.bool_], *columns: Integers) -> tuple[Integers, ...]:
+    # Nearly always all of them.
+    return columns if flags.all() else tuple(column[flags] for column in columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    # Bytes as words; ``place`` is that of the first of them in the recording.
+    words: Words
+    order: str
+    place: int
+
+
+def _views(window: Window) -> Iterator[tuple[_View, Integers]]:
+    # Records of odd sizes shift those behind them: one view for each alignment, and where in it
+    # samples start. Nearly always there is one.
+    stream = window.stream
+    offsets = window.offsets.astype(np.int64)
+    end = min(window.start + int(offsets[-1]) + RECORD_MOST_BYTES, stream.end)
+    alignments = offsets & 7
+    for alignment in np.flatnonzero(np.bincount(alignments)).tolist():
+        start = window.start + alignment
+        words = words_of(stream.data, stream.order, start, end).astype(np.uint64, copy=False)
+        (aligned,) = _chosen(alignments == alignment, offsets)
+        at = (aligned - alignment) >> 3
+        yield _View(words, stream.order, stream.base + start), at
+
+
+def _sizes(headers: Words, order: str) -> Integers:
+    sizes = headers >> np.uint64(51) if order == "<" else (headers & np.uint64(0xFFFF)) >> 3
+    return sizes.view(np.int64)
+
+
+def _chains(
+    layout: Layout, words: Words, at: Integers, stop: Integers
+) -> tuple[Integers, Integers]:
+    # Where the call chains start and how long they are; -1 where a sample is too short for it.
+    chain = at + layout.fixed_words
+    last = len(words) - 1
+    if layout.sample_type & READ:
+        chain = chain + read_words(layout, words, chain, stop)
+    if not layout.sample_type & CALLCHAIN:
+        return chain, np.where(chain > stop, -1, 0)
+    room = stop - chain - 1
+    length = words[np.minimum(chain, last)]
+    fits = (room >= 0) & (length <= np.maximum(room, 0).view(np.uint64))
+    return chain + 1, np.where(fits, length.view(np.int64), -1)
+
+
+def read_words(layout: Layout, words: Words, at: Integers, stop: Integers) -> Integers | int:
+    """Return how many words the values of the event or of its group take.
+
+    :param at: where they start; shape (samples,)
+    """
+    asked = layout.read_format
+    times = sum(bool(asked & bit) for bit in FORMAT_TIMES)
+    each = 1 + bool(asked & FORMAT_ID) + bool(asked & FORMAT_LOST)
+    if not asked & FORMAT_GROUP:
+        return times + each
+    members = words[np.minimum(at, len(words) - 1)]
+    # More than the record has room for is as bad as one more.
+    room = np.maximum(stop - at, 0).view(np.uint64)
+    counted: Integers = np.minimum(members, room).view(np.int64)
+    return 1 + times + each * counted

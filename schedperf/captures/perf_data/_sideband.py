@@ -1,0 +1,329 @@
+"""What perf says beside the samples: who was running, what was mapped, what was lost.
+
+The records are taken in the order of their times. Only then is a process's child
+known before its samples are looked at, whichever CPU's buffer perf emptied first.
+"""
+
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedperf.captures.perf_data._bytes import Bytes
+from schedperf.captures.perf_data._layout import IDENTIFIER, TIME, Layout
+from schedperf.captures.perf_data._spaces import (
+    KERNEL_LINE,
+    UNKNOWN_LINE,
+    Line,
+    Maps,
+    SpaceTable,
+)
+from schedperf.captures.perf_data._timelines import Timelines
+from schedperf.captures.perf_data._walk import Stream
+from schedperf.captures.perf_data.recording import KernelText, MappedFile, RuntimeSymbol
+from schedperf_collectors._perf_data import (
+    RECORD_HEADER_BYTES,
+    RECORD_LOST,
+    RECORD_LOST_SAMPLES,
+    BadPerfData,
+    Cursor,
+    Event,
+    lost_records,
+    text_until_nul,
+)
+
+# PERF_RECORD_* of include/uapi/linux/perf_event.h.
+_MMAP, _COMM, _EXIT, _THROTTLE, _FORK, _MMAP2, _KSYMBOL = 1, 3, 4, 5, 7, 10, 17
+# PERF_RECORD_MISC_COMM_EXEC: the name came with a new program; PERF_RECORD_MISC_FORK_EXEC: perf
+# made the record itself and all of the child's mappings follow.
+_MISC_EXEC = 1 << 13
+_MISC_MMAP_BUILD_ID = 1 << 14
+# Offset of the file's name in a record.
+_NAME_OFFSETS = {_MMAP: 40, _MMAP2: 72}
+_BUILD_ID_OFFSET = 40
+_BUILD_ID_MOST_BYTES = 20
+
+# The pid of what the kernel itself maps: its text and its modules.
+_KERNEL_PID = 0xFFFFFFFF
+_KERNEL_MAP = "[kernel.kallsyms]"
+_GUEST_MAP = "[guest.kernel.kallsyms"
+_LAST_ADDRESS = (1 << 64) - 1
+_IDLE_COMM = "swapper"
+UNKNOWN_COMM = -1
+
+
+@dataclass(kw_only=True, slots=True)
+class SideBand:
+    """What the records say that are no samples.
+
+    :param lost: sums of LOST and of LOST_SAMPLES
+    :param spaces_of: space of a process at a time
+    :param comms_of: index into ``comms`` of a thread at a time, ``UNKNOWN_COMM``: nobody knows
+    """
+
+    kernel: KernelText | None
+    runtime_symbols: tuple[RuntimeSymbol, ...]
+    lost: Counter[int]
+    throttled: int
+    files: Sequence[MappedFile]
+    spaces: SpaceTable
+    spaces_of: Timelines
+    comms: Sequence[str]
+    comms_of: Timelines
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Record:
+    time: int
+    kind: int
+    misc: int
+    body: Cursor
+
+
+def read_side_band(
+    streams: Sequence[tuple[Stream, Sequence[int]]],
+    events: Sequence[Event],
+    build_ids: Mapping[str, str],
+    *,
+    timed: bool,
+) -> SideBand:
+    """Read the records that are no samples.
+
+    :param streams: each with the offsets of its records
+    :param build_ids: of files whose mappings do not say
+    :param timed: whether records say when they were made; else their place in the file counts
+    """
+    when = _Clock(events) if timed else None
+    reader = _Reader(build_ids)
+    for record in sorted(_records(streams, when), key=lambda record: record.time):
+        reader.read(record)
+    return reader.result()
+
+
+def _records(
+    streams: Sequence[tuple[Stream, Sequence[int]]], clock: "_Clock | None"
+) -> list[_Record]:
+    records = []
+    for stream, offsets in streams:
+        unpack = struct.Struct(f"{stream.order}IHH").unpack_from
+        for offset in offsets:
+            kind, misc, size = unpack(stream.data, offset)
+            if kind not in _HANDLERS:
+                continue
+            stop = offset + size
+            time = (
+                stream.base + offset
+                if clock is None
+                else clock.time(stream.data, stream.order, offset, stop)
+            )
+            body = Cursor(
+                stream.data, stream.order, offset + RECORD_HEADER_BYTES, stop, stream.label
+            )
+            records.append(_Record(time, kind, misc, body))
+    return records
+
+
+class _Clock:
+    # When a record that is no sample was made, from the fields at its end.
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        layouts = [Layout.of(event) for event in events]
+        self.first = layouts[0].place_from_end(TIME) or 0
+        places = {layout.place_from_end(TIME) or 0 for layout in layouts}
+        has_ids = all(layout.sample_type & IDENTIFIER for layout in layouts)
+        self.by_id: dict[int, int] = {}
+        if len(places) > 1 and has_ids:
+            for event, layout in zip(events, layouts, strict=True):
+                self.by_id |= dict.fromkeys(event.ids, layout.place_from_end(TIME) or 0)
+
+    def time(self, data: Bytes, order: str, offset: int, stop: int) -> int:
+        place = self.first
+        if self.by_id and stop - 8 >= offset + RECORD_HEADER_BYTES:
+            (number,) = struct.unpack_from(f"{order}Q", data, stop - 8)
+            place = self.by_id.get(number, place)
+        at = stop - 8 * place
+        if not place or at < offset + RECORD_HEADER_BYTES:
+            return 0
+        (time,) = struct.unpack_from(f"{order}Q", data, at)
+        # perf takes records without a time as they come; all ones mean the same.
+        return 0 if time == _LAST_ADDRESS else int(time)
+
+
+class _Reader:
+    def __init__(self, build_ids: Mapping[str, str]) -> None:
+        self.build_ids = build_ids
+        self.kernel: KernelText | None = None
+        self.symbols: dict[RuntimeSymbol, None] = {}
+        self.lost: Counter[int] = Counter()
+        self.throttled = 0
+        self.files: dict[MappedFile, int] = {}
+        self.lines = [Line(-1, 0), Line(-1, 0)]
+        self.maps: list[tuple[int, int, int, int, int]] = []
+        self.map_times: list[tuple[int, int]] = []
+        self.line_of: dict[int, int] = {}
+        # How many processes share a line.
+        self.sharers: defaultdict[int, int] = defaultdict(int)
+        self.attached: list[tuple[int, int, int, int]] = []
+        self.comms: dict[str, int] = {_IDLE_COMM: 0}
+        self.comm_of: dict[int, int] = {0: 0}
+        self.named: list[tuple[int, int, int]] = [(0, 0, 0)]
+        self.damaged = 0
+
+    def read(self, record: _Record) -> None:
+        try:
+            _HANDLERS[record.kind](self, record)
+        except BadPerfData:
+            self.damaged += 1
+
+    def attach(self, pid: int, line: int, time: int) -> None:
+        """Give a process a line, from a time on."""
+        if pid in self.line_of:
+            self.sharers[self.line_of[pid]] -= 1
+        self.line_of[pid] = line
+        self.sharers[line] += 1
+        self.attached.append((pid, time, line, len(self.maps)))
+
+    def new_line(self, parent: int) -> int:
+        self.lines.append(Line(parent, len(self.maps)))
+        return len(self.lines) - 1
+
+    def read_mapping(self, record: _Record) -> None:
+        body = record.body
+        offset = body.offset - RECORD_HEADER_BYTES
+        pid, _ = body.u32(), body.u32()
+        start, length, page_offset = body.u64(), body.u64(), body.u64()
+        name = text_until_nul(body.data[offset + _NAME_OFFSETS[record.kind] : body.end])
+        if not length or name.startswith(_GUEST_MAP):
+            return
+        line = KERNEL_LINE if pid == _KERNEL_PID else self.own_line(pid, record.time)
+        if line == KERNEL_LINE and name.startswith(_KERNEL_MAP):
+            # Here perf stores an address instead of the offset in a file.
+            if self.kernel is None or page_offset:
+                self.kernel = KernelText(symbol=name.removeprefix(_KERNEL_MAP), address=page_offset)
+            page_offset = (start - page_offset) & _LAST_ADDRESS
+        file = self.number_of_file(name, _build_id(record, offset) or self.build_ids.get(name))
+        end = min(start + length, _LAST_ADDRESS)
+        self.maps.append((line, start, end, file, page_offset))
+        self.map_times.append((pid, record.time))
+
+    def own_line(self, pid: int, time: int) -> int:
+        """Return the line of a process that maps a file, and no other process's."""
+        line = self.line_of.get(pid)
+        if line is None or self.sharers[line] > 1:
+            line = self.new_line(-1 if line is None else line)
+            self.attach(pid, line, time)
+        return line
+
+    def number_of_file(self, name: str, build_id: str | None) -> int:
+        return self.files.setdefault(MappedFile(name, build_id), len(self.files))
+
+    def read_comm(self, record: _Record) -> None:
+        body = record.body
+        pid, tid = body.u32(), body.u32()
+        name = text_until_nul(body.data[body.offset : body.end])
+        comm = self.comms.setdefault(name, len(self.comms))
+        self.comm_of[tid] = comm
+        self.named.append((tid, record.time, comm))
+        if record.misc & _MISC_EXEC:
+            self.attach(pid, self.new_line(-1), record.time)
+
+    def read_fork(self, record: _Record) -> None:
+        child, parent, thread, parent_thread = (record.body.u32() for _ in range(4))
+        comm = self.comm_of.get(parent_thread)
+        if comm is not None:
+            self.comm_of[thread] = comm
+            self.named.append((thread, record.time, comm))
+        # A new thread has its process's mappings.
+        if child == parent:
+            return
+        if record.misc & _MISC_EXEC:
+            self.attach(child, self.new_line(-1), record.time)
+        elif parent in self.line_of:
+            self.attach(child, self.line_of[parent], record.time)
+
+    def read_exit(self, record: _Record) -> None:
+        pid, _, thread = (record.body.u32() for _ in range(3))
+        if pid == thread and pid in self.line_of:
+            # What it shared is no longer shared with it; late samples still find it.
+            self.sharers[self.line_of.pop(pid)] -= 1
+
+    def read_symbol(self, record: _Record) -> None:
+        body = record.body
+        address, size, kind_and_flags = body.u64(), body.u32(), body.u32()
+        kind = kind_and_flags & 0xFFFF if body.order == "<" else kind_and_flags >> 16
+        name = text_until_nul(body.data[body.offset : body.end])
+        self.symbols[RuntimeSymbol(address, size, name, kind)] = None
+
+    def read_lost(self, record: _Record) -> None:
+        self.lost[record.kind] += lost_records(record.kind, record.misc, record.body)
+
+    def read_throttle(self, _record: _Record) -> None:
+        self.throttled += 1
+
+    def result(self) -> SideBand:
+        columns = list(zip(*self.maps, strict=True)) or [(), (), (), (), ()]
+        maps = Maps(
+            np.array(columns[0], np.int64),
+            np.array(columns[1], np.uint64),
+            np.array(columns[2], np.uint64),
+            np.array(columns[3], np.int64),
+            np.array(columns[4], np.uint64),
+        )
+        spaces = SpaceTable(self.lines, maps)
+        notes = [f"records that end too early: {self.damaged}"] if self.damaged else []
+        return SideBand(
+            kernel=self.kernel,
+            runtime_symbols=tuple(self.symbols),
+            lost=self.lost,
+            throttled=self.throttled,
+            files=tuple(self.files),
+            spaces=spaces,
+            spaces_of=self.timelines_of_spaces(spaces),
+            comms=tuple(self.comms),
+            comms_of=Timelines(self.named, UNKNOWN_COMM),
+            notes=tuple(notes),
+        )
+
+    def timelines_of_spaces(self, spaces: SpaceTable) -> Timelines:
+        """Return which space each process had when: as it got a line, and as spaces began."""
+        numbers = np.flatnonzero(spaces.starts_space)
+        lines = np.array([one[2] for one in self.attached], np.int64)
+        counts = np.array([one[3] for one in self.attached], np.int64)
+        got = spaces.space_at(lines, counts).tolist()
+        begun = spaces.space_at(spaces.maps.line[numbers], numbers + 1).tolist()
+        changes = [
+            (pid, time, order, 0, space)
+            for (pid, time, _, order), space in zip(self.attached, got, strict=True)
+        ]
+        changes += [
+            (*self.map_times[number], number, 1, space)
+            for number, space in zip(numbers.tolist(), begun, strict=True)
+        ]
+        changes.sort(key=lambda change: (change[2], change[3]))
+        return Timelines([(pid, time, space) for pid, time, _, _, space in changes], UNKNOWN_LINE)
+
+
+def _build_id(record: _Record, offset: int) -> str | None:
+    if record.kind != _MMAP2 or not record.misc & _MISC_MMAP_BUILD_ID:
+        return None
+    body = record.body
+    raw = body.data[offset + _BUILD_ID_OFFSET : body.end]
+    if len(raw) < 4 + _BUILD_ID_MOST_BYTES:
+        return None
+    return raw[4 : 4 + min(raw[0], _BUILD_ID_MOST_BYTES)].hex() or None
+
+
+_HANDLERS: Mapping[int, Callable[[_Reader, _Record], None]] = {
+    _MMAP: _Reader.read_mapping,
+    _MMAP2: _Reader.read_mapping,
+    _COMM: _Reader.read_comm,
+    _FORK: _Reader.read_fork,
+    _EXIT: _Reader.read_exit,
+    _KSYMBOL: _Reader.read_symbol,
+    _THROTTLE: _Reader.read_throttle,
+    RECORD_LOST: _Reader.read_lost,
+    RECORD_LOST_SAMPLES: _Reader.read_lost,
+}

@@ -1,0 +1,43 @@
+"""Functions that the kernel renamed: the table ``renames.toml``, for all that compare two kernels.
+
+::
+
+    newest_function("trigger_load_balance")     # "sched_balance_trigger"
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Renamed:
+    """What became of one function.
+
+    :param commit: the kernel's, 12 hexadecimal digits
+    :param since: first release that has the newer name
+    """
+
+    new: str
+    commit: str
+    since: str
+
+
+@cache
+def renamed_functions() -> Mapping[str, Renamed]:
+    """Return the table that comes with this package, by the older name."""
+    text = (files("schedperf.captures") / "renames.toml").read_text(encoding="utf-8")
+    return {old: Renamed(**row) for old, row in tomllib.loads(text).items()}
+
+
+@cache
+def newest_function(name: str) -> str:
+    """Return the newest name of a kernel's function, whatever its name was renamed to on the way.
+
+    >>> newest_function("tick_sched_timer"), newest_function("try_to_wake_up")
+    ('tick_nohz_handler', 'try_to_wake_up')
+    """
+    renamed = renamed_functions().get(name)
+    return name if renamed is None else newest_function(renamed.new)

@@ -1,0 +1,97 @@
+"""Symbols of programs and libraries by offset in the file, as the collector of them stores them.
+
+::
+
+    {"format": "schedperf-symbols/1", "build_id": "93ac61ec…", "path": "/usr/lib/…/libc.so.6",
+     "table": ".dynsym", "functions": 2391, "reason": null}
+    28490 1c5 __libc_start_main
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedperf._json import parse_object
+from schedperf.captures._symbol_table import LONGEST_NAME, split_lines
+from schedperf.captures.kernel_symbols import NO_SYMBOL
+from schedperf.errors import InputError
+from schedperf_collectors._elf_symbols import Function
+from schedperf_collectors.symbols import FORMAT, MOST_TEXT_BYTES
+
+# The file and its first line.
+MOST_FILE_BYTES = MOST_TEXT_BYTES + (1 << 16)
+_LARGEST = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class FileSymbols:
+    """The functions of one file.
+
+    :param starts: offsets in the file, rising; shape (functions,)
+    :param ends: offsets behind the last byte of each
+    """
+
+    starts: NDArray[np.uint64]
+    ends: NDArray[np.uint64]
+    names: Sequence[str]
+
+    def find(self, offsets: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return for each offset an index into ``names``, or ``NO_SYMBOL``."""
+        if not len(self.names):
+            return np.full(len(offsets), NO_SYMBOL, np.int64)
+        index = np.searchsorted(self.starts, offsets, side="right") - 1
+        inside = (index >= 0) & (offsets < self.ends[index])
+        return np.where(inside, index, NO_SYMBOL)
+
+
+def file_symbols(functions: Sequence[Function]) -> FileSymbols:
+    """Make a table of functions; one without a size ends where the next begins, as in perf.
+
+    :param functions: sorted by offset, one at each
+    """
+    starts = np.array([one.offset for one in functions], np.uint64)
+    sizes = np.array([one.size for one in functions], np.uint64)
+    following = np.append(starts[1:], starts[-1:])
+    ends = np.where(sizes == 0, following, starts + sizes)
+    return FileSymbols(starts, ends, tuple(one.name for one in functions))
+
+
+def parse_user_symbols(content: bytes, label: str) -> FileSymbols:
+    """Read a ``.sym`` file.
+
+    :param label: names it in messages
+    :raises InputError: it is none, is damaged, or says why the file could not be read
+    """
+    head, _, body = content.partition(b"\n")
+    facts = parse_object(head, label)
+    if facts.text("format") != FORMAT:
+        raise InputError(f"{label}: format {facts.text('format')[:40]!r}; only {FORMAT} is known")
+    reason = facts.optional(facts.text, "reason")
+    if reason is not None:
+        raise InputError(f"{label}: no symbols of {facts.text('path')}: {reason}")
+    lines = split_lines(body.decode("utf-8", "replace"), "\n", label)
+    functions = [_parse_line(line, f"{label}:{at}") for at, line in enumerate(lines, start=2)]
+    if len(functions) != facts.count("functions"):
+        raise InputError(
+            f"{label}: {len(functions)} functions, its first line says {facts.count('functions')}; "
+            "use an undamaged file"
+        )
+    if any(one.offset >= other.offset for one, other in pairwise(functions)):
+        raise InputError(f"{label}: its functions are not sorted; use an undamaged file")
+    return file_symbols(functions)
+
+
+def _parse_line(line: str, where: str) -> Function:
+    offset, _, rest = line.partition(" ")
+    size, _, name = rest.partition(" ")
+    try:
+        function = Function(int(offset, 16), int(size, 16), name)
+    except ValueError:
+        function = Function(-1, -1, "")
+    is_bounded = 0 <= function.offset < _LARGEST and 0 <= function.size < _LARGEST
+    if not is_bounded or not 0 < len(name) <= LONGEST_NAME:
+        raise InputError(f"{where}: not a function: {line[:60]!r}; use an undamaged file")
+    return function

@@ -1,0 +1,98 @@
+"""What kind of file a source of ``schedperf profile`` is, and what is wrong with one of neither."""
+
+import io
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import zstandard
+
+from schedperf._files import read_head
+from schedperf.bundle import Bundle, open_bundle
+from schedperf.errors import InputError
+
+# Of a file and of a pipe, in either byte order; the last is of perf before Linux 2.6.39.
+MAGICS = (b"PERFILE2", b"2ELIFREP", b"PERFFILE")
+
+# Where a header of a tar has its magic (ustar, of POSIX and of GNU), and how many bytes show it.
+_USTAR = slice(257, 262)
+_HEAD_BYTES = 512
+# Packed bytes in which those are, whatever the compression.
+_PACKED_BYTES = 1 << 17
+# A file of perf record --threads; data itself has what describes all of them.
+_PART = re.compile(r"data\.[0-9]+")
+
+
+def is_perf_data(path: Path) -> bool:
+    """Say whether this is what perf record wrote: a file of its, or a folder of such files."""
+    if path.is_dir():
+        return True
+    return read_head(path, len(MAGICS[0])) in MAGICS
+
+
+def open_source(path: Path) -> Bundle:
+    """Open what is not perf.data.
+
+    :raises InputError: it is no bundle either, or a damaged one
+    """
+    head = read_head(path, _PACKED_BYTES)
+    if head:
+        _check_kind(path, head)
+    return open_bundle(path)
+
+
+def _check_kind(path: Path, head: bytes) -> None:
+    if _PART.fullmatch(path.name) and is_perf_data(path.with_name("data")):
+        raise InputError(
+            f"{path}: one part of what perf record --threads wrote; name the folder {path.parent}"
+        )
+    found = _unpack(head)
+    if found is None:
+        if head[_USTAR] != b"ustar":
+            raise InputError(
+                f"{path}: neither a bundle nor perf.data; give what schedperf record or perf "
+                "record wrote"
+            )
+        return
+    compression, inner = found
+    # A packed file that cannot be unpacked is a damaged bundle, which says where.
+    if inner and (inner[_USTAR] != b"ustar" or compression == "zlib"):
+        raise InputError(
+            f"{path}: neither a bundle nor perf.data, but compressed by {compression}; decompress "
+            "it first"
+        )
+
+
+def _unpack(head: bytes) -> tuple[str, bytes] | None:
+    """Return how a file is compressed and its first bytes; None where it is not."""
+    for magic, (compression, unpack) in _COMPRESSIONS.items():
+        if head.startswith(magic):
+            try:
+                return compression, unpack(head)
+            except (zlib.error, lzma.LZMAError, zstandard.ZstdError):
+                return compression, b""
+    return None
+
+
+def _unpack_zlib(head: bytes) -> bytes:
+    # Both gzip and zlib: 32 lets zlib find out which.
+    return zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(head, _HEAD_BYTES)
+
+
+def _unpack_xz(head: bytes) -> bytes:
+    return lzma.LZMADecompressor().decompress(head, _HEAD_BYTES)
+
+
+def _unpack_zstd(head: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(head)).read(_HEAD_BYTES)
+
+
+_COMPRESSIONS: Mapping[bytes, tuple[str, Callable[[bytes], bytes]]] = {
+    b"\x1f\x8b": ("gzip", _unpack_zlib),
+    b"\xfd7zXZ\0": ("xz", _unpack_xz),
+    b"\x28\xb5\x2f\xfd": ("zstd", _unpack_zstd),
+    # The levels that zlib has words for.
+    **dict.fromkeys((b"x\x01", b"x\x5e", b"x\x9c", b"x\xda"), ("zlib", _unpack_zlib)),
+}

@@ -1,0 +1,280 @@
+"""What ``schedperf profile`` was asked for, and the data that answers it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schedperf import __version__
+from schedperf.captures.perf_data import Keep
+from schedperf.captures.perf_data.recording import NO_CHAIN
+from schedperf.commands._profile_sources import Loaded, LoadedRun, Wanted, load_sides
+from schedperf.errors import InputError
+from schedperf.profile.blindness import EventSight, loss_caveat
+from schedperf.profile.export import EXPORTS
+from schedperf.profile.flame import build_flame
+from schedperf.profile.flame_data import describe_flames
+from schedperf.profile.sampled import Flags, RunSamples, Side, sampled_events
+from schedperf.profile.stacks import Stacks, collect_stacks
+from schedperf.profile.table import SORT_KEYS, tabulate
+from schedperf.profile.table_data import SIDES, describe_rows, describe_table
+from schedperf.text import clean_line
+from schedperf_collectors._system import Unavailable, parse_cpu_list
+from schedperf_reports.standalone import Head, HeadSide
+
+SCHEMA = "schedperf/profile/1"
+# The rows that schedperf compare tests together.
+_FAMILY = {"symbol", "dso"}
+_ADVICE = "; record it again"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What is to be shown of one or two sides.
+
+    :param events: that have samples and were asked for
+    :param keys: of a row
+    :param operation: what all runs counted: "message"; None: not known, or different things
+    """
+
+    loaded: Loaded
+    sides: tuple[Side, ...]
+    events: tuple[str, ...]
+    keys: tuple[str, ...]
+    operation: str | None
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the samples rest on and the rows, as JSON."""
+        tables = [tabulate(self.sides, event, self.keys) for event in self.events]
+        return {
+            "schema": SCHEMA,
+            "tool_version": __version__,
+            "sort": list(self.keys),
+            "operation": self.operation,
+            "took_turns": self.loaded.took_turns,
+            "cautions": [*self.loaded.cautions, *self._family()],
+            "sides": [self._describe_side(number) for number in range(len(self.sides))],
+            "events": [
+                {**describe_table(table), "sight": list(self._describe_sights(event))}
+                for event, table in zip(self.events, tables, strict=True)
+            ],
+            "rows": [
+                row
+                for table in tables
+                for row in describe_rows(table, self.keys, has_costs=self.operation is not None)
+            ],
+        }
+
+    def describe_flames(self) -> dict[str, Any]:
+        """Return the data of the flame graphs."""
+        flames = [build_flame(stacks) for stacks in self._collect_stacks()]
+        return describe_flames(flames, self.operation, took_turns=self.loaded.took_turns)
+
+    def export(self, name: str) -> Iterable[str]:
+        """Yield the text of a file for another viewer, piece by piece."""
+        return EXPORTS[name](self._collect_stacks())
+
+    def head(self, data: Mapping[str, Any]) -> Head:
+        """Return what stands above the page."""
+        labels = [side.label for side in self.loaded.sides]
+        return Head(
+            title=f"profile: {', against '.join(reversed(labels))}",
+            sides=tuple(
+                HeadSide(name=name, label=side.label, path=str(side.path))
+                for name, side in zip(SIDES, self.loaded.sides, strict=False)
+            ),
+            tool_version=data["tool_version"],
+            schema=data["schema"],
+        )
+
+    def _family(self) -> Iterator[str]:
+        # What is tested together decides q, so that another choice of rows has other ones.
+        is_whole = all(bool(run.rows.all()) for side in self.sides for run in side.runs)
+        if len(self.sides) > 1 and not (is_whole and set(self.keys) - {"event"} == _FAMILY):
+            yield (
+                "q is corrected over the rows of this table; that of schedperf compare is over "
+                "functions, of all samples"
+            )
+
+    def _collect_stacks(self) -> list[Stacks]:
+        return [collect_stacks(self.sides, event) for event in self.events]
+
+    def _name(self, number: int) -> str | None:
+        return SIDES[number] if len(self.sides) > 1 else None
+
+    def _describe_side(self, number: int) -> dict[str, Any]:
+        side = self.loaded.sides[number]
+        losses = [run.samples.recording.losses for run in side.runs]
+        samples = sum(int(run.samples.recording.samples.count.sum()) for run in side.runs)
+        records = sum(one.records for one in losses)
+        throttled = sum(one.throttled for one in losses)
+        return {
+            "side": self._name(number),
+            "label": side.label,
+            "path": str(side.path),
+            "point": side.point,
+            "runs": len(side.runs),
+            "lost": {
+                "records": records,
+                "samples": sum(one.samples for one in losses),
+                "throttled": throttled,
+                "unknown_ids": sum(one.unknown_ids for one in losses),
+            },
+            "loss": loss_caveat(samples, records, throttled),
+            "notes": list(side.notes),
+        }
+
+    def _describe_sights(self, event: str) -> Iterator[dict[str, Any]]:
+        # What is the same on both sides is said once.
+        found = [_sight_of(side.runs, event) for side in self.loaded.sides]
+        sights = [sight for sight in found if sight is not None]
+        if all(sight == sights[0] for sight in sights):
+            yield _describe_sight(sights[0], None)
+            return
+        for number, sight in enumerate(found):
+            if sight is not None:
+                yield _describe_sight(sight, self._name(number))
+
+
+def _sight_of(runs: Sequence[LoadedRun], event: str) -> EventSight | None:
+    return next((sight for run in runs for sight in run.sights if sight.event == event), None)
+
+
+def _describe_sight(sight: EventSight, side: str | None) -> dict[str, Any]:
+    return {
+        "side": side,
+        "clock": sight.clock,
+        "unit": sight.unit,
+        "nmi": sight.nmi,
+        "blind": sight.blind,
+        "reason": sight.reason,
+        "precise": sight.precise,
+        "emulated": sight.emulated,
+        "remedy": sight.remedy,
+        "caveats": list(sight.caveats),
+    }
+
+
+def make_request(
+    paths: Sequence[Path],
+    sort: str,
+    *,
+    symbols: Path | None,
+    event: str | None,
+    point: str | None,
+    comm: str | None,
+    cpu: str | None,
+    node: str | None,
+    has_stacks: bool,
+) -> Request:
+    """Read the sources, and choose what is asked for.
+
+    :param sort: keys with commas between
+    :param comm: count only tasks of this name; ``cpu``, ``node``: only these, as "0-3,8"
+    :param has_stacks: are call stacks wanted?
+    :raises InputError: a source cannot be read, or has nothing of what is wanted
+    """
+    keys = _parse_keys(sort)
+    chosen = {"--cpu": cpu, "--node": node}
+    cpus, nodes = (_parse_numbers(option, text) for option, text in chosen.items())
+    # The stacks of several commands are told apart by their names.
+    needs = {
+        Keep.CHAIN: has_stacks,
+        Keep.TASK: has_stacks or "comm" in keys or comm is not None,
+    }
+    wanted = Wanted(
+        keep=frozenset(keep for keep, is_needed in needs.items() if is_needed),
+        compared=len(paths) > 1,
+        symbols=symbols,
+        point=point,
+    )
+    loaded = load_sides(paths, wanted)
+    every = [run for side in loaded.sides for run in side.runs]
+    _check_samples(every, paths, has_stacks=has_stacks)
+    units = {run.unit for run in every}
+    operation = units.pop() if len(units) == 1 else None
+    sides = tuple(
+        Side(
+            label=clean_line(side.label),
+            runs=tuple(_select(run, comm, cpus, nodes) for run in side.runs),
+        )
+        for side in loaded.sides
+    )
+    events = _choose_events(sampled_events(sides), event, paths)
+    if len(events) > 1 and "event" not in keys:
+        keys = ("event", *keys)
+    return Request(loaded=loaded, sides=sides, events=events, keys=keys, operation=operation)
+
+
+def _parse_keys(sort: str) -> tuple[str, ...]:
+    keys = tuple(dict.fromkeys(key.strip() for key in sort.split(",") if key.strip()))
+    unknown = [key for key in keys if key not in SORT_KEYS]
+    if unknown or not keys:
+        found = f"{unknown[0]!r} is no key" if unknown else "has no key"
+        raise InputError(f"--sort: {found}; use some of {', '.join(SORT_KEYS)}")
+    return keys
+
+
+def _parse_numbers(option: str, text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        numbers = parse_cpu_list(text)
+    except Unavailable:
+        numbers = []
+    if not numbers:
+        raise InputError(f"{option}: not a list of numbers: {text[:40]!r}; write it as 0-3,8")
+    return numbers
+
+
+def _check_samples(runs: Sequence[LoadedRun], paths: Sequence[Path], *, has_stacks: bool) -> None:
+    # What the reader could not read explains best why there is nothing.
+    if not any(len(run.samples.recording.samples) for run in runs):
+        notes = [note for run in runs for note in run.samples.recording.notes]
+        # A damaged feature costs a name; what is said of a record cost what follows it.
+        costly = [note for note in notes if "record" in note] or notes
+        why = f"no samples could be read: {costly[0]}" if costly else "holds no samples"
+        advice = "" if why.endswith(_ADVICE) else _ADVICE
+        raise InputError(f"{' and '.join(map(str, paths))}: {why}{advice}")
+    if has_stacks and all(_has_no_chains(run) for run in runs):
+        raise InputError(f"{paths[0]}: has no call chains; record it with perf record -g")
+
+
+def _has_no_chains(run: LoadedRun) -> bool:
+    return bool(np.all(run.samples.recording.samples.chain == NO_CHAIN))
+
+
+def _select(
+    run: LoadedRun, comm: str | None, cpus: Sequence[int] | None, nodes: Sequence[int] | None
+) -> RunSamples:
+    samples = run.samples.recording.samples
+    rows: Flags = run.samples.rows
+    if comm is not None:
+        tasks = [n for n, task in enumerate(run.samples.recording.tasks) if task.comm == comm]
+        rows = rows & np.isin(samples.task, tasks)
+    if cpus is not None:
+        rows = rows & np.isin(samples.cpu, cpus)
+    if nodes is not None:
+        of_nodes = [cpu for cpu, node in run.samples.node_of_cpu.items() if node in nodes]
+        rows = rows & np.isin(samples.cpu, of_nodes)
+    return replace(run.samples, rows=rows)
+
+
+def _choose_events(
+    sampled: Sequence[str], wanted: str | None, paths: Sequence[Path]
+) -> tuple[str, ...]:
+    where = " and ".join(map(str, paths))
+    if not sampled:
+        raise InputError(
+            f"{where}: no samples of this --comm, --cpu or --node; leave them out to see which "
+            "there are"
+        )
+    if wanted is None:
+        return tuple(sampled)
+    # As perf list writes it, with or without modifiers: cycles:ppp.
+    chosen = tuple(event for event in sampled if event in (wanted, wanted.partition(":")[0]))
+    if not chosen:
+        raise InputError(f"{where}: no samples of {wanted!r}; there are {', '.join(sampled)}")
+    return chosen

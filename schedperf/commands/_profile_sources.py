@@ -1,0 +1,241 @@
+"""What ``schedperf profile`` reads: the recordings in bundles, and perf.data by itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from schedperf._timeline import place_in_time
+from schedperf.bundle import Bundle
+from schedperf.captures.perf_data import Keep, Recording, read_perf_data
+from schedperf.commands._profile_inputs import is_perf_data, open_source
+from schedperf.commands._profile_points import Point, choose_point
+from schedperf.errors import InputError
+from schedperf.profile.alignment import Alignment, RunNames, align, align_places, names_of
+from schedperf.profile.blindness import EventSight, judge_event
+from schedperf.profile.local_symbols import symbols_for_file
+from schedperf.profile.order import ONE_AFTER_THE_OTHER, may_be_drift
+from schedperf.profile.places import Placed, build_ids, place_samples
+from schedperf.profile.sampled import RunSamples
+from schedperf.sides import name_sides
+
+if TYPE_CHECKING:
+    from schedperf.operations import Operations
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """What is looked at of the sources.
+
+    :param keep: what the reader must keep apart
+    :param compared: are there two sides? Parts and former names of a function then count as the
+        function, and unresolved addresses are apart
+    :param symbols: of the kernel, for perf.data by itself; None: this machine's if they fit
+    :param point: of a bundle's workload; None: the first one that all bundles have
+    """
+
+    keep: frozenset[Keep]
+    compared: bool
+    symbols: Path | None
+    point: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedRun:
+    """One run.
+
+    :param folder: in its bundle; "" where there is none
+    :param sights: what each event of the recording sees, in the order of its events
+    :param unit: what one operation is: "message"; None where they are not counted
+    :param names: what is known of the files that it was sampled in
+    """
+
+    folder: str
+    samples: RunSamples
+    sights: tuple[EventSight, ...]
+    unit: str | None
+    names: RunNames
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedSide:
+    """All that is looked at of one source.
+
+    :param point: workload and point of a bundle's runs; "" where there is no bundle
+    :param notes: what could not be read or is not looked at, one sentence each
+    """
+
+    label: str
+    path: Path
+    point: str
+    runs: tuple[LoadedRun, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded:
+    """All that is looked at, made comparable.
+
+    :param sides: one, or base and new
+    :param took_turns: false where a drift of the machine may look like a change
+    :param cautions: what to know before a number is read, one sentence each
+    """
+
+    sides: tuple[LoadedSide, ...]
+    took_turns: bool
+    cautions: tuple[str, ...]
+
+
+def load_sides(paths: Sequence[Path], wanted: Wanted) -> Loaded:
+    """Read each source; of bundles the same point.
+
+    :raises InputError: one cannot be read, has no profile, or they have no point in common
+    """
+    bundles = {path: open_source(path) for path in paths if not is_perf_data(path)}
+    point, others = choose_point(list(bundles.values()), wanted.point) if bundles else (None, None)
+    sides = []
+    for path in paths:
+        if point is None or path not in bundles:
+            sides.append(_load_file(path, wanted))
+        else:
+            sides.append(_load_bundle(bundles[path], point, wanted))
+    labels = [side.label for side in sides]
+    if len(set(labels)) < len(labels):
+        # Two files called perf.data are told apart by their folders.
+        sides = [replace(side, label=str(side.path)) for side in sides]
+    found = _compare(sides, [bundles.get(path) for path in paths])
+    return replace(found, cautions=(*found.cautions, *([others] if others else [])))
+
+
+def _compare(sides: Sequence[LoadedSide], bundles: Sequence[Bundle | None]) -> Loaded:
+    if len(sides) == 1:
+        return Loaded(sides=tuple(sides), took_turns=True, cautions=())
+    alignment = align(*([run.names for run in side.runs] for side in sides))
+    took_turns = _took_turns(sides, [bundle for bundle in bundles if bundle is not None])
+    return Loaded(
+        sides=tuple(
+            replace(side, runs=tuple(_aligned(run, alignment) for run in side.runs))
+            for side in sides
+        ),
+        took_turns=took_turns,
+        cautions=(*([] if took_turns else [ONE_AFTER_THE_OTHER]), *alignment.notes),
+    )
+
+
+def _aligned(run: LoadedRun, alignment: Alignment) -> LoadedRun:
+    placed = align_places(run.samples.placed, alignment)
+    return replace(run, samples=replace(run.samples, placed=placed))
+
+
+def _took_turns(sides: Sequence[LoadedSide], bundles: Sequence[Bundle]) -> bool:
+    # Nobody knows when perf.data by itself was recorded; and one file a side has no interval.
+    if len(bundles) < len(sides):
+        return True
+    named = name_sides(bundles)
+    moments = place_in_time(named)
+    orders = [
+        [moments[name.name, run.folder].order for run in side.runs]
+        for name, side in zip(named, sides, strict=True)
+    ]
+    return not may_be_drift(orders, [[run.samples.boot for run in side.runs] for side in sides])
+
+
+def _load_file(path: Path, wanted: Wanted) -> LoadedSide:
+    if wanted.point is not None:
+        raise InputError(f"{path}: perf.data by itself has no points; leave --point out")
+    recording = read_perf_data(path, str(path), keep=wanted.keep)
+    notes = list(recording.notes)
+    symbols = symbols_for_file(recording, wanted.symbols, notes.append)
+    run = _make_run(
+        recording,
+        place_samples(
+            recording,
+            symbols,
+            folded=wanted.compared,
+            by_offset=build_ids(recording) if wanted.compared else frozenset(),
+        ),
+        tuple(
+            judge_event(
+                event,
+                machine=recording.features.arch,
+                emulated=None,
+                pmus=recording.features.pmus,
+            )
+            for event in recording.events
+        ),
+        node_of_cpu=recording.features.node_of_cpu,
+        operations=None,
+        boot=0,
+        folder="",
+    )
+    return LoadedSide(label=path.name, path=path, point="", runs=(run,), notes=tuple(notes))
+
+
+def _load_bundle(bundle: Bundle, point: Point, wanted: Wanted) -> LoadedSide:
+    """Read all runs at a point; one that cannot be read does not cost the others."""
+    # Imported here so that one file is shown without what bundles and comparisons need.
+    from schedperf.sections._profile_sources import ProfileReader  # noqa: PLC0415
+
+    notes: list[str] = []
+    reader = ProfileReader(bundle, notes.append)
+    runs = []
+    for boot, run in reader.runs():
+        if Point.of(run) != point:
+            continue
+        try:
+            found = reader.read(
+                boot, run, keep=wanted.keep, folded=wanted.compared, by_offset=wanted.compared
+            )
+        except InputError as error:
+            notes.append(str(error))
+        else:
+            made = _make_run(
+                found.recording,
+                found.placed,
+                found.sights,
+                node_of_cpu=found.node_of_cpu,
+                operations=found.operations,
+                boot=boot.number,
+                folder=run.folder,
+            )
+            runs.append(made)
+    if not runs:
+        raise InputError(f"{bundle.path}: {notes[-1]}")
+    return LoadedSide(
+        label=bundle.label,
+        path=bundle.path,
+        point=str(point),
+        runs=tuple(runs),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _make_run(
+    recording: Recording,
+    placed: Placed,
+    sights: tuple[EventSight, ...],
+    *,
+    node_of_cpu: Mapping[int, int],
+    operations: "Operations | None",
+    boot: int,
+    folder: str,
+) -> LoadedRun:
+    samples = RunSamples(
+        recording=recording,
+        placed=placed,
+        rows=np.ones(len(recording.samples), dtype=np.bool_),
+        node_of_cpu=node_of_cpu,
+        operations=None if operations is None else operations.count,
+        boot=boot,
+        seeing=frozenset(sight.event for sight in sights if sight.blind is False),
+    )
+    unit = None if operations is None else operations.unit
+    return LoadedRun(
+        folder=folder,
+        samples=samples,
+        sights=sights,
+        unit=unit,
+        names=names_of(recording, placed),
+    )

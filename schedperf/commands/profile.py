@@ -1,0 +1,152 @@
+"""``schedperf profile``: where the time went, in one recording or between two."""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from schedperf.commands._outputs import (
+    STDOUT,
+    draw_for_stdout,
+    dump_json,
+    json_option,
+    limit_option,
+    open_output,
+    printed_format,
+    write_output,
+)
+
+if TYPE_CHECKING:
+    from schedperf.commands._profile_request import Request
+
+EPILOG = """\b
+Examples:
+  schedperf profile base.tar
+  schedperf profile base.tar new.tar --flamegraph flames.html
+  schedperf profile base.tar new.tar --sort node,symbol --json -
+  schedperf profile base.tar new.tar --export folded > stacks.folded
+"""
+
+TITLE = "Profile"
+MOST_SOURCES = 2
+USUAL_SORT = "symbol,dso"
+USUAL_LIMIT = 25
+
+
+@click.command(epilog=EPILOG)
+@click.argument("paths", metavar="A [B]", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--sort",
+    metavar="KEY,KEY",
+    default=USUAL_SORT,
+    show_default=True,
+    help="What a row is: some of event, cpu, node, comm, dso, symbol.",
+)
+@click.option("--event", metavar="NAME", help="Look at this event only.")
+@click.option(
+    "--point", metavar="POINT", help="Of a bundle: this point (groups=4), or this workload."
+)
+@click.option("--comm", metavar="NAME", help="Count only tasks of this name.")
+@click.option("--cpu", metavar="LIST", help="Count only these CPUs, as 0-3,8.")
+@click.option("--node", metavar="LIST", help="Count only CPUs of these NUMA nodes.")
+@click.option(
+    "--symbols",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Of perf.data: the kernel's System.map or kallsyms.",
+)
+@limit_option(USUAL_LIMIT, "rows")
+@json_option("all rows")
+@click.option("--flamegraph", metavar="FILE", help="Write the call stacks as one HTML file.")
+@click.option(
+    "--export",
+    type=click.Choice(["folded", "speedscope"]),
+    help="Write the call stacks for other viewers.",
+)
+@click.option("-o", "output", metavar="FILE", help="Where --export goes; else to stdout.")
+def command(
+    paths: tuple[Path, ...],
+    *,
+    sort: str,
+    event: str | None,
+    point: str | None,
+    comm: str | None,
+    cpu: str | None,
+    node: str | None,
+    symbols: Path | None,
+    limit: int,
+    json: str | None,
+    flamegraph: str | None,
+    export: str | None,
+    output: str | None,
+) -> int:
+    """Say which functions the samples are in, and between two sides which changed.
+
+    A and B are bundles, or what perf record wrote: a file, a folder, the output of a pipe, be it
+    compressed or not. A alone has its own names, as perf report shows them; against B all parts
+    and former names of a function are one. Exit status: 0, or 2 for a usage or input error.
+    """
+    # Imported here so that --help of all commands stays fast.
+    from schedperf.commands._profile_request import make_request  # noqa: PLC0415
+
+    if not 1 <= len(paths) <= MOST_SOURCES:
+        raise click.UsageError("give one bundle or perf.data, or two to compare")
+    if output is not None and export is None:
+        raise click.UsageError("-o names the file of --export; give both, or neither")
+    asked = {
+        "json": json,
+        "flamegraph": flamegraph,
+        "export": (output or STDOUT) if export else None,
+    }
+    wanted = {name: file for name, file in asked.items() if file is not None}
+    printed = printed_format(wanted)
+    inputs = (*paths, *([symbols] if symbols else []))
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context(open_output(Path(file), inputs))
+            for name, file in wanted.items()
+            if file != STDOUT
+        }
+        request = make_request(
+            paths,
+            sort,
+            symbols=symbols,
+            event=event,
+            point=point,
+            comm=comm,
+            cpu=cpu,
+            node=node,
+            has_stacks=not wanted.keys() <= {"json"},
+        )
+        for name, file in files.items():
+            write_output(file, "")
+            file.writelines(_render(request, name, export))
+    pieces = _render(request, printed, export) if printed else [_draw_text(request, limit)]
+    for piece in pieces:
+        click.echo(piece, nl=False)
+    return 0
+
+
+def _render(request: "Request", name: str, export: str | None) -> Iterable[str]:
+    if name == "json":
+        return [dump_json(request.describe())]
+    if name == "export":
+        return request.export(str(export))
+    return [_draw_flames(request)]
+
+
+def _draw_flames(request: "Request") -> str:
+    from schedperf_reports._flame import draw_flame_page  # noqa: PLC0415 # as above
+    from schedperf_reports._sample_table import describe_basis  # noqa: PLC0415
+
+    data = request.describe()
+    return draw_flame_page(describe_basis(data), request.describe_flames(), request.head(data))
+
+
+def _draw_text(request: "Request", limit: int) -> str:
+    from schedperf_reports._sample_table import describe_samples  # noqa: PLC0415 # as above
+
+    blocks = describe_samples(request.describe(), limit)
+    return draw_for_stdout(TITLE, blocks, see="--limit or --json")

@@ -1,0 +1,17 @@
+"""Call stacks as other viewers read them: folded lines, and the JSON of speedscope.
+
+Nothing is left out here, however small it is. The weights are means over the runs of a
+side, in the unit of the event, rounded to whole numbers.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from schedperf.profile._folded import folded_text
+from schedperf.profile._speedscope import speedscope_text
+from schedperf.profile.stacks import Stacks
+
+# By the name of the format: the text of a file, piece by piece, from the stacks of each event.
+EXPORTS: Mapping[str, Callable[[Sequence[Stacks]], Iterable[str]]] = {
+    "folded": folded_text,
+    "speedscope": speedscope_text,
+}

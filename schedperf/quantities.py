@@ -1,0 +1,92 @@
+"""Quantities as people read them: scaled to a fitting unit, four digits.
+
+Numbers are scaled where a sentence or a table is written and nowhere before, so that every number
+of the record is in base units::
+
+    >>> scale = scale_for("s", 0.000612, 0.00084)
+    >>> scale.unit, scale.format(0.000612), scale.format(0.00084)
+    ('us', '612', '840')
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+# What a reader sees where a value is missing.
+MISSING = "-"
+
+SIGNIFICANT_DIGITS = 4
+# Outside of these powers of ten a number is written with an exponent.
+SMALLEST_PLAIN_POWER = -4
+LARGEST_PLAIN_POWER = 6
+
+# One nanosecond in the unit that times are scaled from.
+NANOSECOND_S = 1e-9
+
+# By base unit: factors and units in rising order.
+SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
+    "s": ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms"), (1.0, "s")),
+    "B": ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB")),
+    "B/s": ((1.0, "B/s"), (2.0**10, "KiB/s"), (2.0**20, "MiB/s"), (2.0**30, "GiB/s")),
+    "1/s": ((1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")),
+    "count": ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scale:
+    """A unit to show values in.
+
+    :param factor: one of the shown unit, in base units
+    """
+
+    factor: float
+    unit: str
+
+    def format(self, value: float | None) -> str:
+        """Write a value of the base unit in this one, without the unit."""
+        return MISSING if value is None else format_number(value / self.factor)
+
+    def format_change(self, value: float | None) -> str:
+        """Write a change with its sign: ``+1.25``."""
+        text = self.format(value)
+        return text if value is None or text.startswith("-") else f"+{text}"
+
+
+def scale_for(unit: str, *values: float | None) -> Scale:
+    """Return the largest unit in which the largest of the values is at least 1.
+
+    Where there is nothing but zeros it is the base unit.
+    """
+    steps = SCALES.get(unit, ((1.0, unit),))
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    fitting = [step for step in steps if step[0] <= (largest or 1.0)]
+    factor, name = fitting[-1] if fitting else steps[0]
+    return Scale(factor=factor, unit=name)
+
+
+def format_number(value: float) -> str:
+    """Write a number with four significant digits, no trailing zeros: ``61240``, ``0.6123``."""
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value:g}"
+    rounded = float(f"{value:.{SIGNIFICANT_DIGITS - 1}e}")
+    power = math.floor(math.log10(abs(rounded)))
+    if not SMALLEST_PLAIN_POWER <= power <= LARGEST_PLAIN_POWER:
+        return f"{value:.{SIGNIFICANT_DIGITS - 1}g}"
+    if power >= SIGNIFICANT_DIGITS:
+        return f"{value:.0f}"
+    return f"{rounded:.{SIGNIFICANT_DIGITS}g}"
+
+
+def cost_scale(unit: str, *values: float | None) -> Scale:
+    """Return the unit for costs of an operation: "ns per message" is scaled as times are.
+
+    >>> cost_scale("cycles per message", 21400.0).unit, cost_scale("ns per message", 1250.0).unit
+    ('k cycles per message', 'us per message')
+    """
+    counted, _, operation = unit.partition(" per ")
+    if counted == "ns":
+        found = scale_for("s", *(None if one is None else one * NANOSECOND_S for one in values))
+        return Scale(factor=found.factor / NANOSECOND_S, unit=f"{found.unit} per {operation}")
+    found = scale_for("count", *values)
+    return Scale(factor=found.factor, unit=f"{found.unit} {counted} per {operation}".lstrip())

@@ -1,0 +1,156 @@
+"""The sentences of the report's hot symbols: what the samples rest on comes first."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.model import Comparison, Section
+from schedperf_reports.blocks import Block, Text
+from schedperf_reports.sections import all_report_sections
+from schedperf_reports.sections.profile import profile
+
+Describe = Callable[[dict[str, Any]], list[Block]]
+
+
+def texts(blocks: list[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, Text)]
+
+
+@pytest.mark.parametrize(
+    ("explained", "said"),
+    [
+        (
+            {},
+            (
+                "these 3 symbols are 71 % of the change in CPU time per message (95 % interval "
+                "60..83 %), which says nothing of the wall time (the event stops): "
+                "update_cfs_group, update_load_avg, reweight_entity: 1.2 us per message"
+            ),
+        ),
+        (
+            {"symbols": ["update_cfs_group"], "busy_equal": True, "busy_reason": "it stayed"},
+            (
+                "this 1 symbol is 71 % of the change in CPU time per message (95 % interval "
+                "60..83 %) and of the wall time (it stayed): update_cfs_group: 1.2 us per message"
+            ),
+        ),
+        (
+            {"part": None, "ci_low": None, "ci_high": None, "reason": "too few"},
+            (
+                "these 3 symbols changed, but what part of the change in CPU time per message that "
+                "is cannot be said (too few): update_cfs_group, update_load_avg, reweight_entity: "
+                "1.2 us per message"
+            ),
+        ),
+    ],
+)
+def test_what_is_explained_is_a_sentence(
+    example: Any, describe: Describe, explained: dict[str, Any], said: str
+) -> None:
+    assert said in texts(describe(example.with_point(explained={**example.explained, **explained})))
+
+
+def test_what_both_sides_note_is_said_once(example: Any, describe: Describe) -> None:
+    data = example.with_event()
+    data["comparisons"][0]["notes"] = ["base: the copy is partial", "new: the copy is partial"]
+    assert texts(describe(data))[-1] == "base and new: the copy is partial"
+
+
+def test_denominators_and_notes_are_stated(example: Any, describe: Describe) -> None:
+    blocks = describe(example.data)
+    denominators, nodes, note = [block for block in blocks if isinstance(block, Text)][-3:]
+    assert "idle included, as in perf report --no-children" in denominators.text
+    assert "that node's own samples without idle" in nodes.text
+    assert (denominators.tone, note.tone) == ("muted", "muted")
+    assert note.text == "base: the copy is partial"
+
+
+def test_a_blind_event_is_a_warning_in_front_of_everything(
+    example: Any, describe: Describe
+) -> None:
+    reason = "cpu-clock is driven by an hrtimer"
+    data = example.with_event(
+        event="cpu-clock",
+        blind={"base": True, "new": True},
+        blind_reason={"base": reason, "new": reason},
+        remedy="record on a machine with a PMU",
+    )
+    first = describe(data)[0]
+    assert isinstance(first, Text)
+    assert first.tone == "warning"
+    assert first.text.startswith("recorded with cpu-clock, blind to most of the scheduler: ")
+    assert f": {reason}; that update_cfs_group, " in first.text
+    assert first.text.endswith(
+        "are missing below proves nothing. Instead: record on a machine with a PMU"
+    )
+
+
+@pytest.mark.parametrize(
+    ("blind", "start"),
+    [
+        ({"base": False, "new": True}, "new was recorded with cycles, blind to most of"),
+        ({"base": None, "new": False}, "base was recorded with cycles, and whether that sees"),
+        ({"base": None, "new": None}, "recorded with cycles, and whether that sees"),
+    ],
+)
+def test_a_side_that_is_or_may_be_blind_is_named_in_a_warning(
+    example: Any, describe: Describe, blind: dict[str, bool | None], start: str
+) -> None:
+    first = describe(example.with_event(blind=blind))[0]
+    assert isinstance(first, Text)
+    assert first.tone == "warning"
+    assert first.text.startswith(start)
+
+
+def test_an_event_that_sees_everything_is_no_warning(example: Any, describe: Describe) -> None:
+    first = describe(example.data)[0]
+    assert isinstance(first, Text)
+    assert first.tone == "plain"
+    assert (
+        first.text == "recorded with cycles, which sees code that runs with interrupts off too: NMI"
+    )
+
+
+def test_losses_are_a_warning_and_other_caveats_are_muted(example: Any, describe: Describe) -> None:
+    data = example.with_point(losses={"base": None, "new": "1 records were lost"})
+    data["comparisons"][0]["events"][0]["caveats"] = ["an emulator counted"]
+    blocks = describe(data)
+    assert Text(text="new: 1 records were lost", tone="warning") in blocks
+    assert Text(text="an emulator counted", tone="muted") in blocks
+
+
+def test_missing_sides_are_named_and_so_are_several(
+    example: Any,
+    describe: Describe,
+    make_comparison: Callable[..., Comparison],
+    make_side: Callable[..., Any],
+) -> None:
+    data = {**example.data, "missing": [{"side": "new2", "reason": "new2: perf is not installed"}]}
+    assert texts(describe(data))[-1] == "new2: perf is not installed"
+    section = Section(schema="", status="ok", reason=None, data=data)
+    sides = tuple(make_side(name) for name in ("base", "new", "new2"))
+    blocks = list(profile(make_comparison(sections={"profile": section}, sides=sides)))
+    assert texts(blocks)[0] == "new against base"
+
+
+@pytest.mark.parametrize(
+    ("section", "text"),
+    [
+        (None, "not analysed"),
+        (
+            Section(schema="", status="absent", reason="no perf", data=None),
+            "no perf",
+        ),
+    ],
+)
+def test_an_absent_section_is_one_line_that_says_why(
+    make_comparison: Callable[..., Comparison], section: Section | None, text: str
+) -> None:
+    sections = {} if section is None else {"profile": section}
+    assert list(profile(make_comparison(sections=sections))) == [Text(text=text, tone="muted")]
+
+
+def test_it_is_registered_as_hot_symbols() -> None:
+    found = next(section for section in all_report_sections() if section.name == "profile")
+    assert (found.title, found.order) == ("Hot symbols", 50)

@@ -1,0 +1,168 @@
+"""The tables of the report's hot symbols: shares, nodes, costs and classes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from schedperf_reports.blocks import Block, Table, Text
+
+Describe = Callable[[dict[str, Any]], list[Block]]
+
+
+def texts(blocks: list[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, Text)]
+
+
+def tables(blocks: list[Block]) -> list[Table]:
+    return [block for block in blocks if isinstance(block, Table)]
+
+
+def cells(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def titled(blocks: list[Block], start: str) -> Table:
+    (found,) = [table for table in tables(blocks) if table.caption.startswith(start)]
+    return found
+
+
+def test_a_table_shows_shares_change_and_ranges_over_nodes_and_cpus(
+    example: Any, describe: Describe
+) -> None:
+    table = tables(describe(example.data))[0]
+    assert cells(table) == [
+        [
+            "update_cfs_group",
+            "8.50",
+            "16.25",
+            "+7.75",
+            "+7.00..+8.50",
+            "0.004",
+            "7.73 % - 13.15 %",
+            "12.68 % - 20.22 %",
+            "6.50 % - 21.00 % of 192",
+            "6.50 % - 21.00 % of 192",
+            "[kernel]",
+        ],
+        [
+            "default_idle (idle)",
+            "8.50",
+            "16.25",
+            "+7.75",
+            "-",
+            "-",
+            "0.00 %",
+            "-",
+            "-",
+            "-",
+            "[kernel]",
+        ],
+    ]
+    assert table.anchors == ("update_cfs_group", "default_idle")
+    assert table.caption == (
+        "hackbench -g {groups} at groups=4: cycles, n = 5 + 6 runs, 1000 + 2000 samples, "
+        "idle 12.3 % in base and 0.5 % in new; 5 colder symbols are left out"
+    )
+
+
+def test_boots_are_said_where_they_are_what_is_independent(
+    example: Any, describe: Describe
+) -> None:
+    table = tables(describe(example.with_point(independent="boots")))[0]
+    assert "n = 5 + 6 runs; intervals count boots" in table.caption
+
+
+def test_what_changed_is_shown_over_nodes_in_a_narrow_table_too(
+    example: Any, describe: Describe
+) -> None:
+    nodes = titled(describe(example.data), "1 function changed beyond chance")
+    assert cells(nodes) == [
+        ["update_cfs_group", "7.73 % - 13.15 %", "12.68 % - 20.22 %", "", "0.004"]
+    ]
+
+
+def test_a_change_on_one_node_only_is_stated(example: Any, describe: Describe) -> None:
+    nodes = titled(
+        describe(example.with_point(rows=[{**example.row, "one_node": 1}])), "1 function changed"
+    )
+    assert cells(nodes)[0][3] == "node 1 only"
+
+
+def test_without_a_change_or_with_one_node_there_is_no_second_table(
+    example: Any, describe: Describe
+) -> None:
+    one = {**example.row, "new_nodes": {"0": 12.0}, "new_range": [12.0, 12.0]}
+    for row in (one, {**example.row, "changed": False}):
+        captions = [table.caption for table in tables(describe(example.with_point(rows=[row])))]
+        assert not any("changed beyond chance" in caption for caption in captions)
+
+
+def test_one_node_has_no_ranges(example: Any, describe: Describe) -> None:
+    only: dict[str, Any] = {}
+    for side in ("base", "new"):
+        only |= {f"{side}_nodes": {"0": 12.0}, f"{side}_range": [12.0, 12.0]}
+    blocks = describe(
+        example.with_point(rows=[{**example.row, **only}], classes=[{**example.class_row, **only}])
+    )
+    assert not any(
+        "by node" in column.title for table in tables(blocks) for column in table.columns
+    )
+    assert all(len(row) == len(table.columns) for table in tables(blocks) for row in table.rows)
+    assert not any(text.startswith("by node: ") for text in texts(blocks))
+
+
+def test_costs_are_scaled_and_begin_with_all_that_is_not_idle(
+    example: Any, describe: Describe
+) -> None:
+    table = titled(
+        describe(example.data), "cost in us per message, without idle time: 40k messages a run"
+    )
+    assert cells(table) == [
+        ["all but idle", "10", "12", "+2", "+1.9..+2.1", ""],
+        ["update_cfs_group", "0.85", "1.7", "+0.85", "+0.8..+0.9", "0.004"],
+    ]
+    cold = {**example.row, "cost": {**example.cost, "base": 85.0, "new": 170.0}}
+    assert cells(titled(describe(example.with_point(rows=[cold])), "cost in ns per"))[1][1:3] == [
+        "85",
+        "170",
+    ]
+    cycles = titled(
+        describe(example.with_point(cost_unit="cycles per message")), "cost in k cycles per mes"
+    )
+    assert cells(cycles)[1][1:3] == ["0.85", "1.7"]
+
+
+def test_a_rate_times_the_time_is_no_count_and_that_is_said(
+    example: Any, describe: Describe
+) -> None:
+    operations = {**example.point["operations"], "exact": False}
+    table = titled(describe(example.with_point(operations=operations)), "cost in")
+    assert table.caption.endswith("; operations are the printed rate times the run's time")
+
+
+def test_without_operations_there_are_no_costs_and_the_reason_is_given(
+    example: Any, describe: Describe
+) -> None:
+    rows = [{**example.row, "cost": None}]
+    blocks = describe(
+        example.with_point(
+            rows=rows,
+            operations=None,
+            cost_unit=None,
+            busy_cost=None,
+            explained=None,
+            cost_reason="nobody counted",
+        )
+    )
+    assert not any(table.caption.startswith("cost in") for table in tables(blocks))
+    assert "no cost per operation: nobody counted" in texts(blocks)
+
+
+def test_classes_have_a_table_with_what_moved_them(example: Any, describe: Describe) -> None:
+    table = titled(describe(example.data), "by class of function")
+    assert cells(table)[0][:4] == ["PELT", "8.50", "16.25", "+7.75"]
+    assert cells(table)[0][-3:] == [
+        "7.73 % - 13.15 %",
+        "12.68 % - 20.22 %",
+        "update_cfs_group +7.75",
+    ]
+    assert table.anchors == ("class:PELT",)

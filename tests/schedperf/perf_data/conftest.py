@@ -1,0 +1,89 @@
+"""Shared by the tests of the perf.data reader: what real files hold, and how to look at rows."""
+
+import gzip
+import subprocess
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from schedperf.captures.perf_data import Recording
+
+SAMPLES = Path(__file__).resolve().parents[4] / "shared" / "data" / "perfdata"
+_FOLDERS = ("quipper", "hotspot", "linux-perf-data", "perfparser")
+_MAGICS = (b"PERFILE2", b"PERFFILE")
+
+# Event, CPU, address, call chain and what is counted.
+Row = tuple[str, int, int, tuple[int, ...]]
+
+
+def _rows_of(recording: Recording) -> dict[Row, tuple[int, int]]:
+    samples = recording.samples
+    found: dict[Row, tuple[int, int]] = {}
+    for row in range(len(samples)):
+        chain = int(samples.chain[row])
+        key = (
+            recording.events[samples.event[row]].name,
+            int(samples.cpu[row]),
+            int(samples.ip[row]),
+            tuple(recording.chains[chain].tolist()) if chain >= 0 else (),
+        )
+        count, period = found.get(key, (0, 0))
+        found[key] = count + int(samples.count[row]), period + int(samples.period[row])
+    return found
+
+
+def _by_address(recording: Recording) -> Counter[tuple[str, int, int]]:
+    found: Counter[tuple[str, int, int]] = Counter()
+    for (event, _, address, _), (samples, period) in _rows_of(recording).items():
+        found[event, address, 0] += samples
+        found[event, address, 1] += period
+    return found
+
+
+@pytest.fixture(scope="session")
+def rows_of() -> Callable[[Recording], dict[Row, tuple[int, int]]]:
+    """Return rows as ``{(event, cpu, ip, chain): (samples, period)}``."""
+    return _rows_of
+
+
+@pytest.fixture(scope="session")
+def by_address() -> Callable[[Recording], Counter[tuple[str, int, int]]]:
+    """Count (event, address) in samples (0) and periods (1), as perf script prints them."""
+    return _by_address
+
+
+def _unpacked(path: Path) -> bytes:
+    raw = path.read_bytes()
+    if path.suffix == ".gz":
+        return gzip.decompress(raw)
+    # Qt puts the size in front.
+    return zlib.decompress(raw[4:]) if path.suffix == ".zlib" else raw
+
+
+@pytest.fixture(scope="session")
+def foreign_files() -> dict[str, bytes]:
+    """Return perf.data files of other machines by their names; skip where there are none."""
+    paths = [path for name in _FOLDERS for path in sorted((SAMPLES / name).rglob("*"))]
+    contents = {str(path.relative_to(SAMPLES)): _unpacked(path) for path in paths if path.is_file()}
+    found = {name: raw for name, raw in contents.items() if raw[:8] in _MAGICS}
+    if not found:
+        pytest.skip(f"no files of other machines: {SAMPLES} does not exist")
+    return found
+
+
+@pytest.fixture(scope="session")
+def recorded_with(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Record this machine: ``recorded_with("-z", "-g") -> Path``; skip where that fails."""
+
+    def record(*options: str, workload: tuple[str, ...] = ("sleep", "0.2")) -> Path:
+        path = tmp_path_factory.mktemp("perf") / "perf.data"
+        command = ["perf", "record", "-a", "-N", "-F", "499", "-o", str(path), *options]
+        done = subprocess.run([*command, "--", *workload], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"all CPUs cannot be profiled here: {done.stderr[-200:]!r}")
+        return path
+
+    return record

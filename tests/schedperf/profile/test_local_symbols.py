@@ -1,0 +1,168 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schedperf.captures.perf_data import Recording, read_perf_data
+from schedperf.captures.perf_data.recording import MappedFile
+from schedperf.errors import InputError
+from schedperf.profile.local_symbols import symbols_for_file
+from schedperf_collectors._system import System
+from schedperf_collectors.symbols import read_file
+from schedperf_generators.kernel import KernelImage
+from schedperf_generators.perf_data import write_perf_data
+from schedperf_generators.profiles import profile, profiled_kernel
+
+BUILD_ID = bytes(range(20))
+NOTES = b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0" + BUILD_ID
+
+
+@pytest.fixture
+def kernel() -> KernelImage:
+    return profiled_kernel()
+
+
+@pytest.fixture
+def recording(kernel: KernelImage) -> Recording:
+    data = profile(kernel, {("update_load_avg", 0): 4, ("nf_ct_get_tuple", 1): 3})
+    return read_perf_data(write_perf_data(data), "perf.data")
+
+
+@pytest.fixture
+def make_machine(tmp_path: Path) -> Callable[[bytes, str], System]:
+    """Make a machine: its kernel's ELF notes, and its kallsyms."""
+
+    def make(notes: bytes, kallsyms: str) -> System:
+        for name, content in (("sys/kernel/notes", notes), ("proc/kallsyms", kallsyms.encode())):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes(content)
+        return System(tmp_path, "x86_64")
+
+    return make
+
+
+def test_the_running_kernel_names_a_recording_of_it(
+    kernel: KernelImage, recording: Recording, make_machine: Callable[[bytes, str], System]
+) -> None:
+    notes: list[str] = []
+    machine = make_machine(NOTES, kernel.kallsyms())
+
+    symbols = symbols_for_file(recording, None, notes.append, machine)
+
+    assert symbols.kernel is not None
+    found = symbols.kernel.find(kernel.address("update_load_avg", 5))
+    assert found is not None
+    assert found.name == "update_load_avg"
+    assert notes == []
+
+
+def without_build_ids(recording: Recording, release: str) -> Recording:
+    features = replace(recording.features, build_ids={}, os_release=release)
+    return replace(recording, features=features)
+
+
+@pytest.mark.parametrize(
+    ("release", "slide", "is_here"),
+    [("6.18.1", 0, True), ("6.17.9", 0, False), ("6.18.1", 0x4000000, False)],
+)
+def test_without_a_build_id_release_and_text_address_tell_the_running_kernel(
+    recording: Recording,
+    make_machine: Callable[[bytes, str], System],
+    release: str,
+    slide: int,
+    *,
+    is_here: bool,
+) -> None:
+    # The profiled kernel of the recording has a slide of its own.
+    now = profiled_kernel(slide=slide) if slide else profiled_kernel()
+    machine = make_machine(NOTES, now.kallsyms())
+    (machine.root / "proc/sys/kernel").mkdir(parents=True)
+    (machine.root / "proc/sys/kernel/osrelease").write_text("6.18.1\n")
+    heard: list[str] = []
+
+    symbols = symbols_for_file(without_build_ids(recording, release), None, heard.append, machine)
+
+    assert (symbols.kernel is not None) == is_here
+    assert bool(heard) != is_here
+
+
+def test_another_boot_of_the_kernel_names_all_but_modules(
+    kernel: KernelImage, recording: Recording, make_machine: Callable[[bytes, str], System]
+) -> None:
+    now = profiled_kernel(slide=0x4000000)
+    symbols = symbols_for_file(recording, None, print, make_machine(NOTES, now.kallsyms()))
+
+    assert symbols.kernel is not None
+    found = symbols.kernel.find(kernel.address("update_load_avg", 5))
+    assert found is not None
+    assert found.name == "update_load_avg"
+    assert symbols.kernel.find(kernel.address("nf_ct_get_tuple")) is None
+
+
+@pytest.mark.parametrize(
+    ("notes", "kallsyms", "said"),
+    [
+        (NOTES[:-1] + b"\xff", "ffffffff81000000 T _text\n", "the running one has build id 0001"),
+        (b"", "ffffffff81000000 T _text\n", "does not say its own (/sys/kernel/notes: no"),
+        (NOTES, "0000000000000000 T _text\n", "addresses are hidden; run as root"),
+    ],
+)  # fmt: skip
+def test_why_the_kernel_stays_unnamed_is_said(
+    recording: Recording,
+    make_machine: Callable[[bytes, str], System],
+    notes: bytes,
+    kallsyms: str,
+    said: str,
+) -> None:
+    heard: list[str] = []
+    symbols = symbols_for_file(recording, None, heard.append, make_machine(notes, kallsyms))
+    assert symbols.kernel is None
+    assert len(heard) == 1
+    assert heard[0].startswith("kernel addresses stay unresolved: ")
+    assert said in heard[0]
+
+
+def test_a_given_symbol_table_is_moved_to_the_recorded_address(
+    kernel: KernelImage, recording: Recording, tmp_path: Path
+) -> None:
+    path = tmp_path / "System.map"
+    path.write_text(kernel.system_map())
+
+    symbols = symbols_for_file(recording, path, print)
+
+    assert symbols.kernel is not None
+    found = symbols.kernel.find(kernel.address("update_load_avg", 5))
+    assert found is not None
+    assert found.name == "update_load_avg"
+
+
+def test_a_given_table_that_is_none_is_refused(recording: Recording, tmp_path: Path) -> None:
+    path = tmp_path / "System.map"
+    with pytest.raises(InputError, match="no such file or directory; name a System.map"):
+        symbols_for_file(recording, path, print)
+    path.write_bytes(b"\x7fELF" + bytes(99))
+    with pytest.raises(InputError, match="not a symbol"):
+        symbols_for_file(recording, path, print)
+
+
+def test_a_local_file_is_believed_by_its_build_id_alone(recording: Recording) -> None:
+    path = "[vdso]"
+    build_id = read_file(path).build_id
+    heard: list[str] = []
+    of_file = symbols_for_file(recording, None, lambda _text: None).of_file
+
+    found = of_file(MappedFile(path, build_id))
+    assert found is not None
+    assert found.find(found.starts[:1]).tolist() == [0]
+    assert of_file(MappedFile(path, None)) is None
+    assert of_file(MappedFile("//anon", build_id)) is None
+
+    of_file = symbols_for_file(recording, None, heard.append).of_file
+    heard.clear()
+    assert of_file(MappedFile(path, "00" * 20)) is None
+    assert of_file(MappedFile("/no/such/file", "00" * 20)) is None
+    assert len(heard) == 1
+    assert heard[0].startswith("[vdso]: not the file that was recorded; ")
+    assert np.uint64(0) not in found.starts

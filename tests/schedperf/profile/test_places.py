@@ -1,0 +1,287 @@
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schedperf.captures.kernel_symbols import parse_kernel_symbols
+from schedperf.captures.perf_data import Keep, Recording, read_perf_data
+from schedperf.captures.perf_data.recording import MODE_GUEST_KERNEL, MODE_HYPERVISOR, MappedFile
+from schedperf.captures.user_symbols import FileSymbols, file_symbols
+from schedperf.profile.local_symbols import symbols_for_file
+from schedperf.profile.place import Place
+from schedperf.profile.places import Placed, Symbols, build_ids, place_samples
+from schedperf_collectors._elf_symbols import Function
+from schedperf_generators.events import PLAIN, Event, SampleType
+from schedperf_generators.features import BuildId, Machine
+from schedperf_generators.kernel import MODULES_START, KernelImage, lay_out
+from schedperf_generators.perf_data import PerfData, write_perf_data
+from schedperf_generators.records import KERNEL_PID, Ksymbol, Mmap, Mmap2, Record
+from schedperf_generators.samples import (
+    CONTEXT_KERNEL,
+    CONTEXT_USER,
+    MODE_KERNEL,
+    MODE_USER,
+    Sample,
+)
+
+KERNEL_BUILD_ID, LIBRARY_BUILD_ID = bytes(range(20)), bytes(range(20, 40))
+FUNCTIONS = ("startup_64", "load_balance", "update_load_avg.isra.0", "do_syscall_64")
+LIBRARY, LIBRARY_AT, OTHER_AT = "/usr/lib/libbench.so", 0x7F0000000000, 0x7F1100000000
+PROGRAM, PROGRAM_AT = "/usr/bin/bench", 0x400000
+BPF_AT = MODULES_START + 0x900000
+SYMBOLS_OF_LIBRARY = file_symbols([Function(0x1000, 0x100, "send"), Function(0x1100, 0, "recv"),
+                                   Function(0x1200, 8, "last")])  # fmt: skip
+
+
+def image(slide: int = 0x1C00000) -> KernelImage:
+    module = lay_out(("nf_hook", "nf_free"), MODULES_START + 0x1000, module="nf_conntrack")
+    return KernelImage(functions=(*lay_out(FUNCTIONS), *module), slide=slide)
+
+
+KERNEL = image()
+
+
+def record(
+    samples: Sequence[Sample], *, mapped: Sequence[Record] = (), chains: bool = True
+) -> Recording:
+    kind = PLAIN | SampleType.CALLCHAIN if chains else PLAIN
+    maps = [
+        Mmap2(pid=1000, start=LIBRARY_AT, length=0x10000, path=LIBRARY, build_id=LIBRARY_BUILD_ID),
+        Mmap2(pid=2000, start=OTHER_AT, length=0x10000, path=LIBRARY, build_id=LIBRARY_BUILD_ID),
+        Mmap2(pid=1000, start=PROGRAM_AT, length=0x1000, path=PROGRAM, page_offset=0x1000),
+        Mmap2(pid=2000, start=PROGRAM_AT, length=0x1000, path=LIBRARY, page_offset=0x1000),
+    ]
+    data = PerfData(
+        events=(Event(sample_type=kind),),
+        records=(*KERNEL.mappings(), *maps, *mapped, *samples),
+        machine=Machine(
+            build_ids=(BuildId(path="[kernel.kallsyms]", raw=KERNEL_BUILD_ID, mode=1),)
+        ),
+    )
+    keep = frozenset({Keep.TASK, Keep.CHAIN}) if chains else frozenset({Keep.TASK})
+    return read_perf_data(write_perf_data(data), "perf.data", keep=keep)
+
+
+def of_file(mapped: MappedFile) -> FileSymbols | None:
+    return SYMBOLS_OF_LIBRARY if mapped.path == LIBRARY else None
+
+
+def kallsyms(kernel: KernelImage = KERNEL) -> Symbols:
+    return Symbols(parse_kernel_symbols(kernel.kallsyms(), "kallsyms"), of_file)
+
+
+def names(placed: Placed, recording: Recording) -> dict[int, Place]:
+    """Return the place of each sampled address."""
+    ips = recording.samples.ip.tolist()
+    return {ip: placed.places[code] for ip, code in zip(ips, placed.of_row.tolist(), strict=True)}
+
+
+def user(ip: int, pid: int = 1000, chain: tuple[int, ...] = ()) -> Sample:
+    return Sample(ip=ip, mode=MODE_USER, pid=pid, chain=chain)
+
+
+def test_the_kernel_and_its_modules_are_named_by_the_running_addresses() -> None:
+    inside = KERNEL.address("load_balance", 3)
+    module = KERNEL.address("nf_hook", 9)
+    recording = record(
+        [Sample(ip=inside), Sample(ip=module), Sample(ip=KERNEL.address("do_syscall_64"))]
+    )
+
+    found = names(place_samples(recording, kallsyms(), folded=False), recording)
+
+    assert found[inside] == Place("load_balance", "[kernel]")
+    assert found[module] == Place("nf_hook", "[nf_conntrack]")
+
+
+def test_one_file_has_raw_names_and_a_comparison_folded_ones() -> None:
+    part, renamed = KERNEL.address("update_load_avg.isra.0"), KERNEL.address("load_balance")
+    recording = record([Sample(ip=part), Sample(ip=renamed)])
+
+    raw = names(place_samples(recording, kallsyms(), folded=False), recording)
+    folded = names(place_samples(recording, kallsyms(), folded=True), recording)
+
+    assert [raw[part].symbol, raw[renamed].symbol] == ["update_load_avg.isra.0", "load_balance"]
+    assert [folded[part].symbol, folded[renamed].symbol] == ["update_load_avg", "sched_balance_rq"]
+
+
+def test_user_code_is_named_by_its_offset_in_the_file() -> None:
+    sent, received, last, behind = (LIBRARY_AT + at for at in (0x1000, 0x11FF, 0x1207, 0x1208))
+    program, nowhere = PROGRAM_AT + 8, 0x10
+    recording = record([user(ip) for ip in (sent, received, last, behind, program, nowhere)])
+
+    found = names(place_samples(recording, kallsyms(), folded=False), recording)
+
+    assert [found[ip].symbol for ip in (sent, received, last)] == ["send", "recv", "last"]
+    assert found[behind] == Place("[libbench.so] unresolved", "libbench.so")
+    assert found[program] == Place("[bench] unresolved", "bench")
+    assert found[nowhere] == Place("[unknown] unresolved", "unknown")
+
+
+def test_one_address_means_something_else_in_another_process() -> None:
+    recording = record(
+        [user(PROGRAM_AT + 8), user(PROGRAM_AT + 8, 2000), user(OTHER_AT + 0x1001, 2000)]
+    )
+
+    placed = place_samples(recording, kallsyms(), folded=False)
+
+    pids = [recording.tasks[task].pid for task in recording.samples.task.tolist()]
+    found = {
+        (pid, ip): placed.places[code].symbol
+        for pid, ip, code in zip(
+            pids, recording.samples.ip.tolist(), placed.of_row.tolist(), strict=True
+        )
+    }
+    assert found == {
+        (1000, PROGRAM_AT + 8): "[bench] unresolved",
+        (2000, PROGRAM_AT + 8): "send",
+        (2000, OTHER_AT + 0x1001): "send",
+    }
+
+
+def test_unresolved_addresses_are_told_apart_by_offset_only_where_it_is_asked_for() -> None:
+    behind, program = LIBRARY_AT + 0x4321, PROGRAM_AT + 8
+    unknown = KERNEL.address("do_syscall_64") + 0x500000
+    recording = record([user(behind), user(program), Sample(ip=unknown)])
+    ids = build_ids(recording)
+    assert {LIBRARY_BUILD_ID.hex(), KERNEL_BUILD_ID.hex()} <= ids
+
+    found = names(place_samples(recording, kallsyms(), folded=True, by_offset=ids), recording)
+
+    assert found[behind] == Place("libbench.so+0x4321", "libbench.so")
+    assert found[program] == Place("[bench] unresolved", "bench")
+    assert re.fullmatch(r"\[kernel\]\+0x[0-9a-f]+", found[unknown].symbol)
+
+
+def test_the_offset_of_a_kernel_address_does_not_depend_on_kaslr() -> None:
+    assert record([Sample(ip=1)]).kernel is not None
+    ip = KERNEL.address("do_syscall_64") + 0x500000
+    recording = record([Sample(ip=ip)])
+    text = recording.kernel
+    assert text is not None
+    nothing = Symbols(None, of_file)
+
+    found = place_samples(recording, nothing, folded=True, by_offset=build_ids(recording))
+
+    assert found.places == (Place(f"[kernel]+{ip - text.address:#x}", "[kernel]"),)
+
+
+def test_programs_that_were_loaded_while_perf_recorded_have_names() -> None:
+    late, early = BPF_AT + 0x10, BPF_AT + 0x1010
+    text = (
+        KERNEL.kallsyms()
+        + f"{BPF_AT:x} t bpf_prog_old\t[bpf]\n{BPF_AT + 0x1000:x} t bpf_prog_0\t[bpf]\n"
+    )
+    symbols = Symbols(parse_kernel_symbols(text, "kallsyms"), of_file)
+    loaded = Ksymbol(address=BPF_AT, size=0x40, name="bpf_prog_6deef7357e7b4530_count")
+    recording = record([Sample(ip=late), Sample(ip=early)], mapped=[loaded])
+
+    found = names(place_samples(recording, symbols, folded=False), recording)
+
+    assert found[late] == Place("bpf_prog_6deef7357e7b4530_count", "[bpf]")
+    assert found[early] == Place("bpf_prog_0", "[bpf]")
+
+
+def test_code_that_the_kernel_makes_for_itself_is_the_kernels() -> None:
+    at = MODULES_START + 0x800000
+    text = KERNEL.kallsyms() + f"{at:x} t ftrace_trampoline\t[__builtin__ftrace]\n"
+    recording = record([Sample(ip=at + 4)])
+    symbols = Symbols(parse_kernel_symbols(text, "kallsyms"), of_file)
+
+    found = place_samples(recording, symbols, folded=False)
+
+    assert found.places == (Place("ftrace_trampoline", "[kernel]"),)
+
+
+def test_without_symbols_modules_and_other_modes_are_still_told_apart() -> None:
+    module, packed = KERNEL.address("nf_hook", 4), MODULES_START + 0x700004
+    samples = [
+        Sample(ip=module),
+        Sample(ip=packed),
+        Sample(ip=2, mode=MODE_HYPERVISOR),
+        Sample(ip=3, mode=MODE_GUEST_KERNEL),
+        Sample(ip=4, mode=0),
+    ]
+    path = "/lib/modules/6.1.0/kernel/net/foo-bar.ko.xz"
+    mapped = Mmap(pid=KERNEL_PID, start=packed - 4, length=0x1000, mode=MODE_KERNEL, path=path)
+    recording = record(samples, mapped=[mapped])
+
+    found = names(place_samples(recording, Symbols(None, of_file), folded=False), recording)
+
+    assert found[module] == Place("[nf_conntrack] unresolved", "[nf_conntrack]")
+    assert found[packed] == Place("[foo_bar] unresolved", "[foo_bar]")
+    assert found[2].symbol == "[hypervisor] unresolved"
+    assert found[3].symbol == "[guest kernel] unresolved"
+    assert found[4].symbol == "[unknown] unresolved"
+
+
+def test_frames_are_the_chain_from_the_outside_and_end_in_the_sampled_place() -> None:
+    ip, caller = KERNEL.address("load_balance", 5), KERNEL.address("do_syscall_64", 7)
+    chain = (CONTEXT_KERNEL, ip, caller, CONTEXT_USER, LIBRARY_AT + 0x1001, PROGRAM_AT + 5)
+    recording = record(
+        [
+            Sample(ip=ip, chain=chain),
+            Sample(ip=caller, pid=2000, chain=chain),
+            user(LIBRARY_AT + 0x1001, chain=(CONTEXT_USER, LIBRARY_AT + 0x1001)),
+            Sample(ip=caller, chain=()),
+        ]
+    )
+    placed = place_samples(recording, kallsyms(), folded=False)
+
+    frames = placed.frames(np.arange(len(recording.samples)))
+
+    shown = {tuple(placed.places[place].symbol for place in row) for row in frames}
+    assert shown == {
+        ("[bench] unresolved", "send", "do_syscall_64", "load_balance"),
+        # Process 2000 has the library where process 1000 has the program, and no library.
+        ("send", "[unknown] unresolved", "do_syscall_64", "load_balance", "do_syscall_64"),
+        ("send",),
+        ("do_syscall_64",),
+    }
+    assert placed.frames(np.array([], np.int64)) == []
+
+
+def test_a_recording_without_chains_or_samples_has_places_all_the_same() -> None:
+    recording = record([Sample(ip=KERNEL.address("load_balance"))], chains=False)
+    placed = place_samples(recording, kallsyms(), folded=False)
+    assert placed.frames(np.array([0])) == [(0,)]
+
+    empty = place_samples(record([]), kallsyms(), folded=False)
+    assert empty.places == ()
+    assert empty.of_row.tolist() == []
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Path:
+    path = tmp_path / "perf.data"
+    loop = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); echo $i > /dev/null; done"
+    command = ["perf", "record", "-q", "-a", "-g", "-e", "cpu-clock", "-F", "999", "-o", str(path)]
+    done = subprocess.run([*command, "--", "sh", "-c", loop], capture_output=True)
+    if done.returncode:
+        pytest.skip("perf cannot record all CPUs here")
+    return path
+
+
+def test_this_machines_own_files_name_what_was_recorded_here(live: Path) -> None:
+    recording = read_perf_data(live, "perf.data")
+    notes: list[str] = []
+
+    placed = place_samples(recording, symbols_for_file(recording, None, notes.append), folded=False)
+
+    periods = np.bincount(placed.of_row, recording.samples.period, len(placed.places))
+    ours = {place: period for place, period in zip(placed.places, periods, strict=True) if period}
+    command = ["perf", "report", "-i", str(live), "--no-children", "-g", "none", "-t", "|",
+               "--sort", "dso,symbol", "-F", "period,dso,symbol"]  # fmt: skip
+    report = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"^ *(\d+) *\|(\S+) *\|\[[.k]\] ([^ |]+)", report, re.MULTILINE)
+    named = {
+        Place(symbol, "[kernel]" if dso.startswith("[kernel") else dso): int(period)
+        for period, dso, symbol in rows
+        # perf makes up names for the linkage table, and chooses other names of some addresses.
+        if not symbol.startswith("0x") and not symbol.endswith("@plt")
+    }
+    same = sum(period for place, period in named.items() if ours.get(place) == period)
+    assert same > 0.9 * sum(named.values()) > 0
+    assert periods.sum() == recording.samples.period.sum()

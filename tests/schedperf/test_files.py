@@ -1,0 +1,43 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from schedperf._files import read_head, read_regular
+from schedperf.errors import InputError
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    os.mkfifo(tmp_path / "fifo")
+    return tmp_path / "fifo"
+
+
+def test_a_file_is_read_whole_up_to_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345678")
+
+    assert read_regular(path, 8, "shorten it") == b"12345678"
+    with pytest.raises(InputError, match="file: is larger than 7 bytes; shorten it"):
+        read_regular(path, 7, "shorten it")
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: no such file or directory; give one"):
+        read_regular(tmp_path / "absent", 8, "give one")
+
+
+@pytest.mark.timeout(10)
+def test_neither_a_fifo_nor_an_endless_device_is_waited_for(fifo: Path) -> None:
+    for path in (fifo, Path("/dev/zero")):
+        with pytest.raises(InputError, match="is no regular file; give one"):
+            read_regular(path, 8, "give one")
+        assert read_head(path, 8) == b""
+
+
+def test_the_head_of_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(b"12")
+
+    assert read_head(tmp_path / "short", 8) == b"12"
+    assert read_head(tmp_path / "absent", 8) == b""
+    assert read_head(tmp_path, 8) == b""

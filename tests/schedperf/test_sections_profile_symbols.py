@@ -1,0 +1,100 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schedperf.bundle import open_bundle
+from schedperf.captures.perf_data import Recording, read_perf_data
+from schedperf.captures.perf_data.recording import MappedFile
+from schedperf.sections._profile_symbols import BootSymbols
+from schedperf_collectors.symbols import VDSO, read_file, symbols_of
+from schedperf_generators.perf_data import write_perf_data
+from schedperf_generators.profiles import profile, profiled_kernel
+
+KERNEL = profiled_kernel()
+FILES = {"boots/0/layout/kallsyms": KERNEL.kallsyms()}
+
+
+@pytest.fixture
+def recording() -> Recording:
+    return read_perf_data(write_perf_data(profile(KERNEL, {("schedule", 0): 2})), "perf.data")
+
+
+@pytest.fixture
+def open_boot(
+    make_bundle: Callable[..., Path], tmp_path: Path
+) -> Callable[..., tuple[BootSymbols, list[str]]]:
+    """Make a bundle of some files; returns its boot's symbols, and what they note."""
+
+    def make(files: dict[str, Any]) -> tuple[BootSymbols, list[str]]:
+        host = {"kernel": {"build_id": bytes(range(20)).hex()}}
+        bundle = open_bundle(
+            make_bundle(tmp_path / "b.tar", host=host, runs=[{"time_s": 1}], files=files)
+        )
+        notes: list[str] = []
+        return BootSymbols(bundle, bundle.boots[0], notes.append), notes
+
+    return make
+
+
+def test_the_kernels_symbols_are_those_of_the_boot(
+    open_boot: Callable[..., tuple[BootSymbols, list[str]]], recording: Recording
+) -> None:
+    for source, text in (("kallsyms", KERNEL.kallsyms()), ("System.map", KERNEL.system_map())):
+        boot, notes = open_boot({f"boots/0/layout/{source}": text})
+
+        symbols = boot.of(recording)
+
+        assert symbols.kernel is not None
+        found = symbols.kernel.find(KERNEL.address("schedule", 8))
+        assert found is not None
+        assert found.name == "schedule"
+        assert notes == []
+        assert boot.of(recording).kernel is symbols.kernel
+
+
+def test_user_files_are_found_by_their_build_id(
+    open_boot: Callable[..., tuple[BootSymbols, list[str]]], recording: Recording
+) -> None:
+    build_id = read_file(VDSO).build_id or ""
+    stored = {
+        f"boots/0/symbols/{build_id}.sym": symbols_of(build_id, VDSO),
+        "boots/0/symbols/00ff.sym": symbols_of("00ff", "/no/such/file"),
+    }
+    boot, notes = open_boot({**FILES, **stored})
+    of_file = boot.of(recording).of_file
+
+    found = of_file(MappedFile(VDSO, build_id))
+    assert found is not None
+    assert found.find(np.array([0], np.uint64)).tolist() == [-1]
+    assert of_file(MappedFile("/other/name/of/it", build_id)) is found
+    assert of_file(MappedFile(VDSO, None)) is None
+    assert of_file(MappedFile("/not/stored", "11" * 20)) is None
+    assert notes == []
+
+    for _ in range(2):
+        assert of_file(MappedFile("/no/such/file", "00ff")) is None
+    assert notes == [
+        "boot 0, symbols of /no/such/file: no symbols of /no/such/file: no such file or directory"
+    ]
+
+
+def test_what_does_not_fit_is_noted(
+    open_boot: Callable[..., tuple[BootSymbols, list[str]]], recording: Recording
+) -> None:
+    boot, notes = open_boot({})
+    assert boot.of(recording).kernel is None
+    assert notes == ["boot 0: kernel addresses stay unresolved"]
+
+    moved = profiled_kernel(slide=0x5000000)
+    boot, notes = open_boot({"boots/0/layout/kallsyms": moved.kallsyms()})
+    assert boot.of(recording).kernel is not None
+    assert notes == [
+        "boot 0, kallsyms: the kernel was at other addresses than when perf recorded it"
+    ]
+
+    boot, notes = open_boot({"boots/0/layout/kallsyms": "no symbols\n"})
+    assert boot.of(recording).kernel is None
+    assert notes[0].startswith("boot 0, kallsyms:1: not a symbol")
