@@ -69,7 +69,7 @@ def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) ->
     values = df_run_values(sides)
     rows, result = _compare_numbers(sides, facts, values, chosen)
     sections = {name: analyse_sides(plugin, sides) for name, plugin in all_sections().items()}
-    findings, failed_rules = find_all(all_rules().values(), sections)
+    findings, failed_rules = find_all(all_rules().values(), sections, rows)
     return Comparison(
         schema=SCHEMA,
         tool_version=__version__,

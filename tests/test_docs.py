@@ -9,12 +9,16 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import click
 import pytest
 
 from schedperf.cli import cli
 from schedperf_collectors._base import all_collectors
+from schedperf_generators.memory import scheduler_run
+from schedperf_generators.numa import Numa
+from schedperf_generators.perf_data import write_perf_data
 
 REPOSITORY = Path(__file__).parent.parent
 DOCUMENTS = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")])
@@ -152,12 +156,24 @@ def bring_inputs(folder: Path) -> None:
         (folder / f"{side}.csv").write_text(f"workload,metric,unit,better,value\n{runs}")
 
 
+def bring_memory_samples(folder: Path) -> None:
+    """Bring base.data and new.data with memory samples, and the units of their CPUs."""
+    numa = Numa(cpus=16, nodes=2)
+    (folder / "percpu.txt").write_text(numa.percpu_lines())
+    sides: tuple[Literal["base", "new"], ...] = ("base", "new")
+    for side in sides:
+        run = scheduler_run(side, numa=numa)
+        (folder / f"{side}.data").write_bytes(write_perf_data(run.perf_data()))
+
+
 @pytest.mark.parametrize("name", all_commands())
 def test_examples_of_help_run(name: str, folder: Path) -> None:
     examples = help_examples(name)
     assert examples, f"schedperf {name} --help shows no example"
     if not any("base.tar" in example and " -o " in example for example in examples):
         bring_inputs(folder)
+    if any("base.data" in example for example in examples):
+        bring_memory_samples(folder)
     for example in examples:
         done = run(example, folder)
         # 1 says "regression": the example did its job.

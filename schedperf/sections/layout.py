@@ -4,13 +4,16 @@ Offsets and addresses in the data count from the start of the per-CPU section, t
 the globals that they are in.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from schedperf.c2c.entries import contended_entries
+from schedperf.c2c.merge import see_lines
 from schedperf.errors import InputError
-from schedperf.layout.analysis import analyse_kernels, check_comparable
+from schedperf.layout.analysis import Hitm, analyse_kernels, check_comparable
 from schedperf.layout.model import Kernel
 from schedperf.layout.sources import load_kernel
 from schedperf.sections import Absent, Data, section
+from schedperf.sections._c2c_sources import load_memory
 from schedperf.sections._layout_schema import ANALYSIS
 from schedperf.sections._schema import TEXT, array, record
 from schedperf.sides import Side
@@ -27,7 +30,11 @@ def layout(sides: Sequence[Side]) -> Data:
         if len(kernels) == 1:
             reasons = "; ".join(entry["reason"] for entry in missing)
             raise Absent(reasons or "there is no new side")
-        data = analyse_kernels(list(kernels.values()), sides=list(kernels))
+        data = analyse_kernels(
+            list(kernels.values()),
+            sides=list(kernels),
+            hitm=_contended(side for side in news if side.name in kernels),
+        )
     except InputError as error:
         raise Absent(str(error)) from None
     return {**data, "missing": missing}
@@ -45,3 +52,13 @@ def _load(base: Side, news: Sequence[Side]) -> tuple[Mapping[str, Kernel], list[
         else:
             kernels[side.name] = kernel
     return kernels, missing
+
+
+def _contended(news: Iterable[Side]) -> Hitm:
+    # What was sampled outranks the table of hot variables; a side without samples has no say.
+    sampled = {side.name: load_memory(side).runs for side in news}
+    return {
+        name: contended_entries(see_lines([one.run for one in runs]).values())
+        for name, runs in sampled.items()
+        if runs
+    }

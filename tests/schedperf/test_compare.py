@@ -248,7 +248,9 @@ class TestCaveats:
 class TestFindings:
     @staticmethod
     def rule(find: Rule, *, needs: tuple[str, ...] = ()) -> FindingPlugin:
-        return FindingPlugin(name="broken", needs=needs, find=find)
+        return FindingPlugin(
+            name="broken", needs=needs, find=lambda sections, _: find(sections), is_joined=False
+        )
 
     @staticmethod
     def found(value: float) -> Finding:

@@ -1,0 +1,134 @@
+"""What a recording of memory samples cannot show, said so that "nothing" is never read into it."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from schedperf.c2c.model import Observable
+from schedperf.captures.perf_data.recording import NO_CPU, MemorySamples, Recording
+
+# Family and models of AMD's cores whose IBS knows only one kind of "another core's cache": Zen 1
+# and 2 are family 23, Zen 3 these models of family 25. Linux commit 8bfc20baa935.
+_ZEN_FAMILY, _ZEN3_FAMILY = 23, 25
+_ZEN3_MODELS = frozenset((*range(0x10), *range(0x20, 0x60)))
+_AMD = re.compile(r"AuthenticAMD,(\d{1,4}),(\d{1,4})")
+# Neoverse V2, of which perf knows the data sources from 6.13 on.
+_NEOVERSE_V2, _FIRST_PERF = 0x410FD4F0, (6, 13)
+_PART = 0xFF0FFFF0
+_LATENCY = re.compile(r"\b(?:ldlat|min_latency)=(0x[0-9a-f]{1,8}|\d{1,10})\b")
+# Part of the samples without a usable data source from which it is worth a sentence.
+MANY = 0.01
+
+
+def least_latency(names: Iterable[str]) -> int | None:
+    """Return the least latency that a sampled load has, in cycles; None where none is asked for.
+
+    :param names: of the events, as perf wrote them
+    """
+    found = (_LATENCY.search(name) for name in names)
+    return next((int(match[1], 0) for match in found if match), None)
+
+
+def period_of(recording: Recording, memory: MemorySamples) -> int | None:
+    """Return the fixed period of the memory events; None where perf chose it as it went.
+
+    Where loads and stores have different ones it is that of the event that the file has first.
+    """
+    events = [recording.events[index] for index in np.unique(memory.event)]
+    if not events or any(event.by_frequency for event in events):
+        return None
+    period: int = events[0].rate
+    return period
+
+
+def notes_of_recording(
+    recording: Recording,
+    memory: MemorySamples,
+    counts: Mapping[str, int],
+    observable: Observable,
+) -> tuple[str, ...]:
+    """Return what could not be seen, one sentence each.
+
+    :param counts: by counter, over all samples
+    """
+    return (
+        *_notes_of_samples(memory, counts, observable),
+        *_notes_of_machine(recording, observable),
+        *_notes_of_event(recording, memory),
+        *recording.notes,
+    )
+
+
+def _notes_of_samples(
+    memory: MemorySamples, counts: Mapping[str, int], observable: Observable
+) -> Iterator[str]:
+    levels = ("load_fb_hit", "load_l1_hit", "load_l2_hit", "load_llc_hit", "lcl_hitm", "rmt_hitm",
+              "rmt_hit", "lcl_dram", "rmt_dram", "load_miss")  # fmt: skip
+    if counts["load"] and not any(counts[name] for name in levels):
+        yield (
+            'no load says which cache answered it, so contention cannot be seen: this is not "none"'
+        )
+    if not counts["store"]:
+        yield "no store was sampled, so who wrote a line cannot be seen"
+    elif observable == "peer" and counts["store_na"]:
+        yield "stores do not say which cache they hit (Arm SPE)"
+    if counts["no_parse"] > MANY * len(memory):
+        ordinary = "; usual with IBS, which samples all operations" if observable == "ibs" else ""
+        yield (
+            f"{counts['no_parse']} of {len(memory)} samples are no load and no store or do not "
+            f"say what they are{ordinary}"
+        )
+    without = counts["load_no_address"] + counts["store_no_address"]
+    if without > MANY * len(memory):
+        yield f"{without} of {len(memory)} samples have no data address"
+    if (memory.cpu == NO_CPU).any():
+        yield "samples do not say on which CPU they were; who shares with whom cannot be seen"
+    if counts["double_counted"]:
+        yield (
+            f"{counts['double_counted']} remote HITM are counted as remote DRAM accesses too, as "
+            "`perf c2c` counts them; records and loads of a line hold them twice"
+        )
+
+
+def _notes_of_machine(recording: Recording, observable: Observable) -> Iterator[str]:
+    features = recording.features
+    amd = _AMD.match(features.cpuid or "")
+    if amd and observable == "ibs":
+        family, model = int(amd[1]), int(amd[2])
+        if family == _ZEN_FAMILY or (family == _ZEN3_FAMILY and model in _ZEN3_MODELS):
+            yield (
+                "this CPU's IBS does not tell a modified line of another core from other answers "
+                "before Zen 4: contention that is not shown may be there"
+            )
+    if _is_neoverse_v2(features.cpuid) and _release(features.perf_version) < _FIRST_PERF:
+        yield (
+            "perf before 6.13 cannot decode the data sources of Neoverse V2: that no peer snoop "
+            "was seen does not mean that there was none"
+        )
+
+
+def _is_neoverse_v2(cpuid: str | None) -> bool:
+    if not re.fullmatch(r"0x[0-9a-f]{1,16}", cpuid or ""):
+        return False
+    # Variant and revision differ from stepping to stepping.
+    return int(cpuid or "", 16) & _PART == _NEOVERSE_V2 & _PART
+
+
+def _release(version: str | None) -> tuple[int, int]:
+    # A version that is not known is not called too old.
+    found = re.match(r"(\d{1,3})\.(\d{1,3})", version or "")
+    return (int(found[1]), int(found[2])) if found else _FIRST_PERF
+
+
+def _notes_of_event(recording: Recording, memory: MemorySamples) -> Iterator[str]:
+    if period_of(recording, memory) is None:
+        yield (
+            "perf chose the period as it went, so numbers of samples of two runs are not "
+            "comparable; record with a fixed one (`-c`)"
+        )
+    losses = recording.losses
+    if losses.records or losses.samples:
+        yield f"{losses.records or losses.samples} records were lost"
+    if losses.throttled:
+        yield f"the kernel paused the event {losses.throttled} times because it fired too often"

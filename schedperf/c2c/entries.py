@@ -1,0 +1,57 @@
+"""What a name on a cache line is in the layout: units and their entries.
+
+>>> entries_of("percpu+0x2ba40", "runqueues.cfs.avg.load_avg")
+(('percpu', 'runqueues'), ('struct rq', 'cfs.avg.load_avg'))
+>>> entries_of("task_group+0x100", "task_group.load_avg")
+(('struct task_group', 'load_avg'),)
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from schedperf.c2c.merge import SeenLine
+from schedperf.layout.heat import heat_table
+
+# Units of variables; any other line belongs to an object of a struct.
+_VARIABLES = frozenset({"percpu", "globals"})
+_KEY = re.compile(r"(\w+)[+:]")
+_INDEX = re.compile(r"\[\d*\]|#\d+")
+
+
+def entries_of(key: str, name: str) -> tuple[tuple[str, str], ...]:
+    """Return the units that have what is named, and what they call it, outermost first.
+
+    :param key: of the cache line
+    :param name: variable and field, or struct and field
+    """
+    head, _, path = name.partition(".")
+    found = _KEY.match(key)
+    unit = found[1] if found else ""
+    if unit not in _VARIABLES:
+        return ((f"struct {head}", path),) if path else ()
+    variable = _INDEX.sub("", head)
+    struct = heat_table().embedded.get(unit, {}).get(variable)
+    outer = (unit, variable)
+    return (outer, (struct, path)) if struct and path else (outer,)
+
+
+def say_name(name: str) -> str:
+    """Return a name as one says it, an atomic_t without its only field.
+
+    >>> say_name("task_group.load_avg.counter")
+    'task_group.load_avg'
+    """
+    return name.removesuffix(".counter")
+
+
+def contended_entries(lines: Iterable[SeenLine]) -> dict[str, dict[str, int]]:
+    """Count the contended samples of each entry, by unit and entry."""
+    counts: dict[str, Counter[str]] = {}
+    for line in lines:
+        for access in line.accesses:
+            if access.name is None:
+                continue
+            for unit, entry in entries_of(line.key, access.name):
+                counts.setdefault(unit, Counter())[entry] += access.local + access.remote
+    return {unit: dict(+entries) for unit, entries in counts.items()}

@@ -1,0 +1,243 @@
+"""What all runs of one side saw of a cache line, and which lines of two sides are one.
+
+A line is found again by its key. A key that counts from the start of the per-CPU section or of a
+struct means other variables in another build, so lines of two kernels are one where the same
+names are on them. A line of which nothing but the address is known is the same within one boot.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from schedperf.c2c._samples import CONTENDED
+from schedperf.c2c.model import Access, Line, MemoryProfile, NodeAccesses, Sharing
+from schedperf.operations import Operations
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryRun:
+    """One run's memory samples and what they are to be divided by.
+
+    :param store_period: stores from one sampled one to the next, where they have a period of their
+        own; None where it is not fixed
+    :param operations: what the run did; None where that is unknown
+    :param boot: one boot of one machine: addresses mean the same within it
+    :param kernel: one build of the kernel: offsets mean the same within it
+    """
+
+    profile: MemoryProfile
+    store_period: int | None
+    operations: Operations | None
+    boot: str
+    kernel: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeenLine:
+    """One line of one side, all runs together.
+
+    :param identity: what finds it in another run: its key, with the boot where that is an address
+    :param is_address: nothing but its address is known
+    :param boots: in which it was seen
+    :param kernels: builds in which it was seen
+    :param remote: contended samples of other nodes, by place of the run; ``local`` of the same one
+    :param records: perf's "Total records", all runs together, of which ``loads`` are loads; None
+        where the source does not say
+    :param double_counted: how many of them perf counts twice; None where the source does not say
+    :param accesses: by offset and name; latencies of several runs are not put together
+    """
+
+    identity: str
+    key: str
+    name: str | None
+    is_address: bool
+    boots: frozenset[str]
+    kernels: frozenset[str]
+    copies: int | None
+    remote: Mapping[int, int]
+    local: Mapping[int, int]
+    records: int
+    loads: int | None
+    double_counted: int | None
+    stores: int
+    sharing: Sharing | None
+    false_share: float | None
+    accesses: tuple[Access, ...]
+
+    @property
+    def contended(self) -> int:
+        """How many samples, of all runs, say that the line moved between caches."""
+        return sum(self.remote.values()) + sum(self.local.values())
+
+    @property
+    def names(self) -> Mapping[str, int]:
+        """How many samples hit each name on the line."""
+        found: Counter[str] = Counter()
+        for access in self.accesses:
+            if access.name is not None:
+                found[access.name] += (access.reads or 0) + access.writes
+        return found
+
+
+def is_address_only(line: Line) -> bool:
+    """Say whether nothing of a line is known but where it was."""
+    return line.name is None and line.key.startswith("0x")
+
+
+def see_lines(runs: Sequence[MemoryRun]) -> dict[str, SeenLine]:
+    """Return the lines of one side's runs by identity, most contended first."""
+    found: dict[str, list[tuple[int, Line]]] = {}
+    for place, run in enumerate(runs):
+        for line in run.profile.lines:
+            identity = f"{line.key}@{run.boot}" if is_address_only(line) else line.key
+            found.setdefault(identity, []).append((place, line))
+    seen = [_together(identity, lines, runs) for identity, lines in found.items()]
+    return {line.identity: line for line in sorted(seen, key=lambda one: -one.contended)}
+
+
+def _together(
+    identity: str, lines: Sequence[tuple[int, Line]], runs: Sequence[MemoryRun]
+) -> SeenLine:
+    local_name, remote_name = CONTENDED[runs[0].profile.observable]
+    hottest = max((line for _, line in lines), key=lambda line: line.records)
+    return SeenLine(
+        identity=identity,
+        key=hottest.key,
+        name=hottest.name,
+        is_address=is_address_only(hottest),
+        boots=frozenset(runs[place].boot for place, _ in lines),
+        kernels=frozenset(runs[place].kernel for place, _ in lines),
+        copies=None if hottest.copies is None else max(line.copies or 0 for _, line in lines),
+        remote={place: line.counts.get(remote_name, 0) for place, line in lines},
+        local={place: line.counts.get(local_name, 0) for place, line in lines},
+        records=sum(line.records for _, line in lines),
+        loads=_sum_known(line.counts.get("loads") for _, line in lines),
+        double_counted=_sum_known(line.counts.get("double_counted") for _, line in lines),
+        stores=sum(line.counts.get("store", 0) for _, line in lines),
+        sharing=_sharing({line.sharing for _, line in lines}),
+        false_share=_false_share([line for _, line in lines]),
+        accesses=tuple(_accesses(line for _, line in lines)),
+    )
+
+
+def _sharing(kinds: set[Sharing | None]) -> Sharing | None:
+    known = [kind for kind in kinds if kind is not None]
+    return "mixed" if len(known) > 1 else next(iter(known), None)
+
+
+def _false_share(lines: Iterable[Line]) -> float | None:
+    # Each run counts by its contended samples.
+    known = [
+        (sum(access.local + access.remote for access in line.accesses), line.false_share)
+        for line in lines
+        if line.false_share is not None
+    ]
+    weight = sum(samples for samples, _ in known)
+    return sum(samples * share for samples, share in known) / weight if weight else None
+
+
+def _accesses(lines: Iterable[Line]) -> Iterator[Access]:
+    same: dict[tuple[int, str], list[Access]] = {}
+    for line in lines:
+        for access in line.accesses:
+            same.setdefault((access.offset, access.name or ""), []).append(access)
+    for _, parts in sorted(same.items()):
+        yield parts[0] if len(parts) == 1 else _access(parts)
+
+
+def _access(parts: Sequence[Access]) -> Access:
+    symbols: Counter[str] = Counter()
+    for part in parts:
+        symbols.update(part.symbols)
+    grades = {part.grade for part in parts}
+    return Access(
+        offset=parts[0].offset,
+        name=parts[0].name,
+        grade="A" if "A" in grades else parts[0].grade,
+        reads=_sum_known(part.reads for part in parts),
+        writes=sum(part.writes for part in parts),
+        local=sum(part.local for part in parts),
+        remote=sum(part.remote for part in parts),
+        readers=_union_known([part.readers for part in parts]),
+        writers=_union_known([part.writers for part in parts]),
+        nodes=_nodes(parts),
+        symbols=symbols,
+        mean_weight=None,
+    )
+
+
+def _sum_known(values: Iterable[int | None]) -> int | None:
+    # What one part does not say is not known of all.
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
+def _union_known(parts: Sequence[frozenset[int] | None]) -> frozenset[int] | None:
+    known = [part for part in parts if part is not None]
+    return frozenset[int]().union(*known) if len(known) == len(parts) else None
+
+
+def _nodes(parts: Sequence[Access]) -> dict[int, NodeAccesses] | None:
+    nodes: dict[int, NodeAccesses] = {}
+    for part in parts:
+        if part.nodes is None:
+            return None
+        for node, found in part.nodes.items():
+            before = nodes.get(node, NodeAccesses(0, 0, 0, 0))
+            nodes[node] = NodeAccesses(*map(sum, zip(before, found, strict=True)))
+    return nodes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """One line as each side saw it; None where a side did not."""
+
+    base: SeenLine | None
+    new: SeenLine | None
+
+    @property
+    def lines(self) -> tuple[SeenLine, ...]:
+        """The sides that saw it, base first."""
+        return tuple(line for line in (self.base, self.new) if line is not None)
+
+
+def pair_lines(base: Mapping[str, SeenLine], new: Mapping[str, SeenLine]) -> list[Pair]:
+    """Return the lines of both sides, each once; the most contended first.
+
+    Where fields of a line went to several lines, it is the one that has the most samples of them.
+    """
+    candidates = sorted(_candidates(base, new), reverse=True)
+    partner: dict[str, str] = {}
+    taken: set[str] = set()
+    for _, one, other in candidates:
+        if one not in partner and other not in taken:
+            partner[one] = other
+            taken.add(other)
+    pairs = [
+        Pair(base=line, new=new[partner[name]] if name in partner else None)
+        for name, line in base.items()
+    ]
+    pairs += [Pair(base=None, new=line) for name, line in new.items() if name not in taken]
+    return sorted(pairs, key=lambda pair: -sum(line.contended for line in pair.lines))
+
+
+def _candidates(
+    base: Mapping[str, SeenLine], new: Mapping[str, SeenLine]
+) -> Iterator[tuple[int, str, str]]:
+    # Pairs of identities with how much speaks for them.
+    with_name: dict[str, list[SeenLine]] = {}
+    for line in new.values():
+        for name in line.names:
+            with_name.setdefault(name, []).append(line)
+    votes: Counter[tuple[str, str]] = Counter()
+    for line in base.values():
+        for name, samples in line.names.items():
+            for other in with_name.get(name, ()):
+                votes[line.identity, other.identity] += samples + other.names[name]
+    yield from ((count, *pair) for pair, count in votes.items())
+    for identity in base.keys() & new.keys():
+        one, other = base[identity], new[identity]
+        is_same_build = one.kernels == other.kernels
+        if not (one.names or other.names) and (one.is_address or is_same_build):
+            yield one.contended + other.contended, identity, identity

@@ -1,0 +1,230 @@
+"""The names of bytes: per-CPU variables, global variables, their fields, and fields of objects.
+
+::
+
+    variables = Variables(kernel, data_address=None)
+    variables.percpu(0x2BA44).name                     # "runqueues.nr_running"
+    variables.find_object(touched)                     # ("struct task_group", 0x100)
+
+The kernel's own variables are found by address. Of an object in a slab the address says nothing,
+so it is recognised by the code: by which functions touch it, and at which bytes of the line.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from schedperf.captures.renamed_functions import newest_function
+from schedperf.layout.heat import heat_table
+from schedperf.layout.model import Entry, Kernel, Unit
+from schedperf.profile.functions import function_name
+
+PERCPU, GLOBALS = "percpu", "globals"
+# An object is recognised where functions that are known to touch it there made so much of the
+# line's contended samples, and no other object explains half as much.
+LEAST_EXPLAINED, MOST_ELSEWHERE = 0.5, 0.5
+# Bytes: what one load or store of the kernel's own code reaches; a larger thing has parts.
+LARGEST_ACCESS = 8
+# Bytes: a struct of which slabs keep the lines; no machine with memory samples has shorter ones.
+LEAST_ALIGNMENT = 64
+
+# Samples by offset in a line and by function.
+Touched = Mapping[int, Mapping[str, int]]
+
+_STRUCT = re.compile(r"((?:struct|union) \w+)((?:\[\d+\])*)")
+_MODULE = re.compile(r" \[.*\]$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Named:
+    """What lies at an address.
+
+    :param unit: "percpu", "globals", "struct task_group"
+    :param name: variable and field, as C writes it: ``runqueues.cfs.avg.load_avg``
+    :param start: first byte of the innermost thing that is named, from the unit's start; the byte
+        itself where that thing is larger than one access and its parts are not known
+    :param at: the byte itself, from the unit's start
+    """
+
+    unit: str
+    name: str
+    start: int
+    at: int
+
+
+class Variables:
+    """Names the bytes of one kernel.
+
+    :param data_address: where unit "globals" was at run time; None: unknown, so that no global
+        variable is named
+    """
+
+    def __init__(self, kernel: Kernel, data_address: int | None) -> None:
+        self._units = kernel.units
+        self._data_address = data_address
+        self._starts: dict[str, list[int]] = {}
+
+    def percpu(self, offset: int) -> Named | None:
+        """Return what is at an offset of the per-CPU section; None where nothing is known."""
+        return self._find(PERCPU, offset)
+
+    def at(self, address: int) -> Named | None:
+        """Return what global variable is at an address of the kernel; None where none is."""
+        if self._data_address is None:
+            return None
+        return self._find(GLOBALS, address - self._data_address)
+
+    def field(self, unit: str, offset: int) -> Named | None:
+        """Return what is at an offset of a struct; None where nothing is, or it is unknown."""
+        found = self._field(unit, offset)
+        if found is None:
+            return None
+        short = unit.removeprefix("struct ")
+        return Named(
+            unit=unit, name=f"{short}.{found.name}", start=_start(found, offset), at=offset
+        )
+
+    def _find(self, unit_name: str, offset: int) -> Named | None:
+        unit = self._units.get(unit_name)
+        entry = None if unit is None else self._entry(unit, offset)
+        if entry is None:
+            return None
+        inner, start, index = self._inside(unit_name, entry, offset - entry.offset)
+        if inner is None:
+            return Named(
+                unit=unit_name, name=entry.name + index, start=_start(entry, offset), at=offset
+            )
+        at = offset - entry.offset - start
+        return Named(
+            unit=unit_name,
+            name=f"{entry.name}{index}.{inner.name}",
+            start=entry.offset + start + _start(inner, at),
+            at=offset,
+        )
+
+    def _entry(self, unit: Unit, offset: int) -> Entry | None:
+        # A table without sizes lets every variable go on to the next one.
+        starts = self._starts.get(unit.name)
+        if starts is None:
+            starts = self._starts[unit.name] = [entry.offset for entry in unit.entries]
+        index = bisect_right(starts, offset) - 1
+        if index < 0:
+            return None
+        entry = unit.entries[index]
+        end = unit.size if entry.size is None else entry.offset + entry.size
+        return entry if end is not None and offset < end else None
+
+    def _inside(self, unit: str, entry: Entry, offset: int) -> tuple[Entry | None, int, str]:
+        # The field at an offset of a variable, and where the struct begins that has it: of an
+        # array its element, with the index.
+        type_name = entry.type or heat_table().embedded.get(unit, {}).get(entry.name, "")
+        found = _STRUCT.fullmatch(type_name)
+        struct = self._units.get(found[1]) if found else None
+        if found is None or struct is None or not struct.size:
+            return None, 0, ""
+        number = offset // struct.size
+        index = f"[{number}]" if found[2] else ""
+        return self._field(found[1], offset % struct.size), number * struct.size, index
+
+    def _field(self, unit_name: str, offset: int) -> Entry | None:
+        # Fields of a union overlap: the one that begins last is the closest.
+        unit = self._units.get(unit_name)
+        covering = [
+            entry
+            for entry in (unit.entries if unit is not None else ())
+            if entry.size is not None and entry.offset <= offset < entry.offset + entry.size
+        ]
+        return max(covering, key=lambda entry: entry.offset, default=None)
+
+    def find_object(
+        self, touched: Touched, written: Touched, line_bytes: int
+    ) -> tuple[tuple[str, int], ...]:
+        """Recognise a line of an object by the code that touches it.
+
+        :param touched: contended samples and stores by offset in the line and by function
+        :param written: the stores among them, which tell structs apart that are read alike
+        :return: the structs that it may be a line of and the offset of that line in them, best
+            first. More than one is a conflict, from which nothing follows
+        """
+        scores = self._explained(touched, line_bytes)
+        total = sum(sum(functions.values()) for functions in touched.values())
+        if not total or max(scores.values(), default=0) < LEAST_EXPLAINED * total:
+            return ()
+        likely = _likely(scores)
+        stores = self._explained(written, line_bytes)
+        of_likely = {line: stores[line] for line in likely if stores.get(line)}
+        return _likely(of_likely) if of_likely else likely
+
+    def _explained(self, touched: Touched, line_bytes: int) -> Counter[tuple[str, int]]:
+        # By struct and offset of a line in it: samples of functions that are known to touch a
+        # field that begins there.
+        scores: Counter[tuple[str, int]] = Counter()
+        for offset, functions in touched.items():
+            for unit, start, users in self._used_fields:
+                if start % line_bytes == offset:
+                    known = (count for name, count in functions.items() if plain(name) in users)
+                    scores[unit, start - offset] += sum(known)
+        return scores
+
+    @cached_property
+    def _used_fields(self) -> list[tuple[str, int, frozenset[str]]]:
+        # Unit, offset and functions of the fields whose users are known, of structs that begin at
+        # a line in every slab: of others an offset in the line means nothing.
+        percpu = self._units.get(PERCPU)
+        elsewhere = {
+            *struct_names(percpu.entries if percpu is not None else ()),
+            *heat_table().embedded.get(PERCPU, {}).values(),
+        }
+        fields = []
+        for unit in self._units.values():
+            is_object = unit.kind == "struct" and unit.name not in elsewhere
+            if not is_object or (unit.alignment or 0) < LEAST_ALIGNMENT:
+                continue
+            for entry in unit.entries:
+                users = users_of(unit.name, entry.name)
+                if users:
+                    fields.append((unit.name, entry.offset, users))
+        return fields
+
+
+def _start(entry: Entry, offset: int) -> int:
+    is_whole = entry.size is not None and entry.size <= LARGEST_ACCESS
+    return entry.offset if is_whole else offset
+
+
+def _likely(scores: Mapping[tuple[str, int], int]) -> tuple[tuple[str, int], ...]:
+    ranked = sorted(scores, key=lambda line: (-scores[line], line))
+    least = MOST_ELSEWHERE * scores[ranked[0]]
+    return tuple(line for line in ranked if scores[line] > least)
+
+
+def is_known_user(unit: str, name: str, functions: Collection[str]) -> bool:
+    """Say whether one of the functions is known to touch what is named.
+
+    :param name: as the unit calls it: ``runqueues.nr_running``
+    """
+    return not users_of(unit, name).isdisjoint(map(plain, functions))
+
+
+def users_of(unit: str, name: str) -> frozenset[str]:
+    """Return the functions that are known to touch what is named, as samples call them.
+
+    :param name: as the unit calls it: ``runqueues.nr_running``
+    """
+    table = heat_table()
+    use = table.find(unit, name)
+    return frozenset() if use is None else table.sampled_names(use)
+
+
+def plain(function: str) -> str:
+    """Return a function's newest name, without the module that it is in."""
+    return newest_function(function_name(_MODULE.sub("", function)))
+
+
+def struct_names(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return the structs that variables are made of, each once, as ``struct rq``."""
+    found = (_STRUCT.fullmatch(entry.type or "") for entry in entries)
+    return tuple(dict.fromkeys(match[1] for match in found if match))

@@ -1,0 +1,353 @@
+"""The text of ``perf c2c report --stdio``, in the layouts of perf 4.1 to 6.16.
+
+::
+
+    =================================================
+               Shared Data Cache Line Table
+    =================================================
+    #
+    #        ----------- Cacheline ----------      Tot  ------- Load Hitm -------    Total
+    # Index             Address  Node  PA cnt     Hitm    Total  LclHitm  RmtHitm  records
+    # .....  ..................  ....  ......  .......  .......  .......  .......  .......
+    #
+          0  0xffff88810a2c4100     0     395   83.87%     1040      520      520     1715
+
+Columns are where the dotted ruler says, under two rows of titles, since symbols hold blanks and
+the set of columns differs from version to version. A row that does not fit is counted, not guessed
+at. What stands in no column here is left out: this is an import, the samples themselves say more.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from schedperf.errors import InputError
+
+# A report of 1,000 lines with 20 rows each has 5 MB.
+LARGEST_BYTES = 64 << 20
+MOST_ROWS = 100_000
+# Nothing that perf prints in a row is wider.
+LONGEST_LINE = 4000
+
+_BANNER = re.compile(r"={20,}")
+_RULER = re.compile(r"#\s*\.{3,}[. ]*")
+_DASHES = re.compile(r"\s*-{20,}\s*")
+# Some reports were saved with numbers in front of the lines.
+_NUMBERED = re.compile(r"(?m)^ {0,8}\d{1,9}\t")
+_GROUP = re.compile(r"-+ +([^-].*?) +-+|\S+(?: \S+)*")
+_TOTAL = re.compile(r" {2}(\S.*?) *: +(\d{1,19})(?:\.\d+%)?")
+_INFO = re.compile(r"(\S.*?)? *: (.+)")
+_ADDRESS = re.compile(r"0x[0-9a-f]{1,16}")
+_NODE_CPUS = re.compile(r" (\d{1,4})\{([\d,-]{1,2000})\}")
+_SYMBOL_CELL = re.compile(r"\s*(\S+(?: \S+)*)")
+
+TOTALS_TITLES = ("Trace Event Information", "Global Shared Cache Line Event Information")
+DETAILS_TITLE = "c2c details"
+LINES_TITLE = "Shared Data Cache Line Table"
+OFFSETS_TITLE = "Shared Cache Line Distribution Pareto"
+
+# Titles of the columns of a line, upper and lower row, in small letters.
+_LINE_COLUMNS: Mapping[tuple[str, str], str] = {
+    ("cacheline", "address"): "address",
+    ("", "cacheline"): "address",
+    ("double-cacheline", "address"): "address",
+    ("total", "records"): "records",
+    ("total", "loads"): "loads",
+    ("total", "stores"): "store",
+    ("store reference", "total"): "store",
+    ("load hitm", "lclhitm"): "lcl_hitm",
+    ("load hitm", "rmthitm"): "rmt_hitm",
+    ("llc load hitm", "lcl"): "lcl_hitm",
+    ("llc load hitm", "rmt"): "rmt_hitm",
+    ("load peer", "local"): "lcl_peer",
+    ("load peer", "remote"): "rmt_peer",
+    ("stores", "l1hit"): "store_l1_hit",
+    ("stores", "l1miss"): "store_l1_miss",
+    ("stores", "n/a"): "store_na",
+    ("store reference", "l1hit"): "store_l1_hit",
+    ("store reference", "l1miss"): "store_l1_miss",
+    ("core load hit", "fb"): "load_fb_hit",
+    ("core load hit", "l1"): "load_l1_hit",
+    ("core load hit", "l2"): "load_l2_hit",
+    ("llc load hit", "lclhit"): "load_llc_hit",
+    ("llc load hit", "lclhitm"): "lcl_hitm",
+    ("llc load hit", "llc"): "load_llc_hit",
+    ("llc load hit", "rmt"): "rmt_hit",
+    ("rmt load hit", "rmthit"): "rmt_hit",
+    ("rmt load hit", "rmthitm"): "rmt_hitm",
+    ("load dram", "lcl"): "lcl_dram",
+    ("load dram", "rmt"): "rmt_dram",
+}
+# Of an offset: percentages of the line's own numbers, then the rest.
+_SHARE_COLUMNS: Mapping[tuple[str, str], str] = {
+    ("hitm", "rmthitm"): "rmt_hitm",
+    ("hitm", "lclhitm"): "lcl_hitm",
+    ("hitm", "rmt"): "rmt_hitm",
+    ("hitm", "lcl"): "lcl_hitm",
+    ("peer snoop", "rmt"): "rmt_peer",
+    ("peer snoop", "lcl"): "lcl_peer",
+    ("store refs", "l1 hit"): "store_l1_hit",
+    ("store refs", "l1 miss"): "store_l1_miss",
+    ("store refs", "n/a"): "store_na",
+}
+_ROW_COLUMNS: Mapping[tuple[str, str], str] = {
+    ("data address", "offset"): "offset",
+    ("cl", "off"): "offset",
+    ("total", "records"): "records",
+    ("", "code address"): "code",
+}
+# perf makes this column and those behind it as wide as each line needs, and draws the ruler once.
+_SYMBOL = "symbol"
+
+
+class OffsetRow(NamedTuple):
+    """What one instruction did to one offset of a line.
+
+    :param shares: part of the line's number, 0 to 1, by counter; NaN of perf is left out
+    :param records: None where the report has no such column
+    :param symbol: with perf's mark: "[k] update_cfs_group"; None where the report has no symbols
+    :param cpus: by node, where the report lists them (``-NN``)
+    """
+
+    offset: int
+    shares: Mapping[str, float]
+    records: int | None
+    symbol: str | None
+    cpus: Mapping[int, frozenset[int]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class C2cTextLine:
+    """One cache line of a report.
+
+    :param counts: by counter as ``perf c2c`` counts: ``rmt_hitm``, ``store_l1_hit`` …
+    :param rows: its offsets; empty where perf printed none
+    """
+
+    address: int
+    counts: Mapping[str, int]
+    rows: tuple[OffsetRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class C2cText:
+    """A whole report.
+
+    :param totals: part and words of perf to number: ("Trace Event Information", "Total records")
+    :param events: as perf printed them
+    :param sorted_on: "Total HITMs", "Peer Snoop" …; None where it is not said
+    :param is_double: two neighbouring lines are counted as one (``--double-cl``)
+    :param unreadable: rows that do not fit their columns
+    """
+
+    totals: Mapping[tuple[str, str], int]
+    events: tuple[str, ...]
+    sorted_on: str | None
+    lines: tuple[C2cTextLine, ...]
+    is_double: bool
+    unreadable: int
+
+
+def is_c2c_text(start: str) -> bool:
+    """Say whether a file that starts so is the text of ``perf c2c report``."""
+    return any(title in start for title in (*TOTALS_TITLES, LINES_TITLE))
+
+
+def parse_c2c_text(text: str, label: str) -> C2cText:
+    """Read a report.
+
+    :param label: names the source in messages
+    :raises InputError: it is none, it is too large, or it has no table and no totals
+    """
+    if len(text) > LARGEST_BYTES:
+        raise InputError(f"{label}: is larger than {LARGEST_BYTES} bytes; report fewer lines")
+    parts = _split(text)
+    if not parts.keys() & {*TOTALS_TITLES, LINES_TITLE}:
+        raise InputError(
+            f"{label}: no text of `perf c2c report --stdio`; give its whole output, or perf.data"
+        )
+    info = list(_info(parts.get(DETAILS_TITLE, ())))
+    reader = _Reader(label)
+    lines = reader.read_lines(parts.get(LINES_TITLE, ()))
+    rows = reader.read_offsets(parts.get(OFFSETS_TITLE, ()))
+    return C2cText(
+        totals={
+            (title, words): number
+            for title in TOTALS_TITLES
+            for words, number in _totals(parts.get(title, ()))
+        },
+        events=tuple(value for key, value in info if key == "Events"),
+        sorted_on=next((value for key, value in info if key == "Cachelines sort on"), None),
+        lines=tuple(
+            C2cTextLine(address=address, counts=counts, rows=tuple(rows.get(number, ())))
+            for number, (address, counts) in enumerate(lines)
+        ),
+        is_double=any("Double-Cacheline" in line for line in parts.get(LINES_TITLE, ())[:4]),
+        unreadable=reader.unreadable,
+    )
+
+
+def _split(text: str) -> dict[str, list[str]]:
+    # Title of each part to its lines.
+    head = text[:LONGEST_LINE]
+    if _NUMBERED.match(head) and _BANNER.search(head):
+        text = _NUMBERED.sub("", text)
+    parts: dict[str, list[str]] = {}
+    current: list[str] = []
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        following = lines[number + 2] if number + 2 < len(lines) else ""
+        if _BANNER.fullmatch(line.strip()) and _BANNER.fullmatch(following.strip()):
+            current = parts.setdefault(lines[number + 1].strip(), [])
+        elif len(line) <= LONGEST_LINE:
+            current.append(line)
+    return parts
+
+
+def _totals(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
+    for line in lines:
+        found = _TOTAL.match(line)
+        if found and "%" not in line:
+            yield found[1], int(found[2])
+
+
+def _info(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    # Further events stand below the first, without a word in front.
+    key = ""
+    for line in lines:
+        found = _INFO.fullmatch(line.strip())
+        if found:
+            key = found[1] or key
+            yield key, found[2].strip()
+
+
+class _Column(NamedTuple):
+    # Where a column is, and its titles.
+    start: int
+    stop: int
+    titles: tuple[str, str]
+
+
+class _Reader:
+    # Counts what does not fit while the tables are read.
+
+    def __init__(self, label: str) -> None:
+        self.unreadable = 0
+        self._label = label
+        self._rows = 0
+
+    def read_lines(self, lines: Sequence[str]) -> list[tuple[int, dict[str, int]]]:
+        columns, found = _columns(lines), []
+        for line in lines:
+            cells = None if _is_blank(line) else self._cells(line, columns, _LINE_COLUMNS)
+            if cells is None:
+                continue
+            address = cells.pop("address", "")
+            numbers = {name: int(cell) for name, cell in cells.items() if cell.isdecimal()}
+            if _ADDRESS.fullmatch(address) and len(numbers) == len(cells):
+                found.append((int(address, 16), numbers))
+            else:
+                self.unreadable += 1
+        return found
+
+    def read_offsets(self, lines: Sequence[str]) -> dict[int, list[OffsetRow]]:
+        """Return rows by the place of their line; between two dashed rulers a line begins."""
+        columns, found = _columns(lines), dict[int, list[OffsetRow]]()
+        place, is_heading = -1, False
+        for line in lines:
+            if _is_blank(line):
+                continue
+            if _DASHES.fullmatch(line):
+                is_heading = not is_heading
+                place += is_heading
+            elif not is_heading and place >= 0:
+                row = self._offset(line, columns)
+                if row is None:
+                    self.unreadable += 1
+                else:
+                    found.setdefault(place, []).append(row)
+        return found
+
+    def _offset(self, line: str, columns: Sequence[_Column]) -> OffsetRow | None:
+        shares = self._cells(line, columns, _SHARE_COLUMNS)
+        cells = self._cells(line, columns, _ROW_COLUMNS)
+        if not shares or cells is None or not _ADDRESS.fullmatch(cells.get("offset", "")):
+            return None
+        parts = {name: _share(cell) for name, cell in shares.items()}
+        if None in parts.values():
+            return None
+        records = cells.get("records", "")
+        behind = line[columns[-1].start :] if columns[-1].titles[1] == _SYMBOL else ""
+        symbol = _SYMBOL_CELL.match(behind)
+        return OffsetRow(
+            offset=int(cells["offset"], 16),
+            shares={name: part for name, part in parts.items() if part is not None and part >= 0},
+            records=int(records) if records.isdecimal() else None,
+            symbol=symbol[1] if symbol else cells.get("code"),
+            cpus={int(node): frozenset(_cpus(cpus)) for node, cpus in _NODE_CPUS.findall(behind)},
+        )
+
+    def _cells(
+        self, line: str, columns: Sequence[_Column], names: Mapping[tuple[str, str], str]
+    ) -> dict[str, str] | None:
+        # The named cells of a row; None where the row has something between its columns.
+        self._rows += 1
+        if self._rows > MOST_ROWS:
+            raise InputError(f"{self._label}: more than {MOST_ROWS} rows; report fewer lines")
+        if any(line[one.stop : other.start].strip() for one, other in pairwise(columns)):
+            return None
+        found = {
+            names[column.titles]: line[column.start : column.stop].strip()
+            for column in columns
+            if column.titles in names
+        }
+        return found or None
+
+
+def _is_blank(line: str) -> bool:
+    return not line.strip() or line.startswith("#")
+
+
+def _columns(lines: Sequence[str]) -> list[_Column]:
+    # Up to the symbol, which is the last one and goes on to the end of the row.
+    for number, line in enumerate(lines):
+        if _RULER.fullmatch(line) and number > 1:
+            groups, lower = _groups(lines[number - 2]), lines[number - 1]
+            columns: list[_Column] = []
+            for start, stop in (match.span() for match in re.finditer(r"\.+", line)):
+                title = lower[start:stop].strip().lower()
+                if title == _SYMBOL:
+                    return [*columns, _Column(start, LONGEST_LINE, ("", title))]
+                columns.append(_Column(start, stop, (_group_of(groups, start, stop), title)))
+            return columns
+    return []
+
+
+def _groups(upper: str) -> list[tuple[int, int, str]]:
+    # The upper row has a title over several columns between dashes, or over one.
+    body = upper.replace("#", " ", 1)
+    return [
+        (match.start(), match.end(), (match[1] or match[0]).strip().lower())
+        for match in _GROUP.finditer(body)
+    ]
+
+
+def _group_of(groups: Sequence[tuple[int, int, str]], start: int, stop: int) -> str:
+    over = [text for first, end, text in groups if first < stop and start < end]
+    return over[0] if over else ""
+
+
+def _share(cell: str) -> float | None:
+    # -nan is what perf makes of nothing out of nothing; it is told apart as below 0.
+    if cell in {"-nan%", "nan%"}:
+        return -1.0
+    return float(cell[:-1]) / 100 if re.fullmatch(r"\d{1,3}\.\d{1,2}%", cell) else None
+
+
+def _cpus(text: str) -> Iterator[int]:
+    for part in text.split(","):
+        found = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part)
+        if found:
+            yield from range(int(found[1]), int(found[2] or found[1]) + 1)

@@ -1,0 +1,266 @@
+"""What ``schedperf c2c`` was asked for, and the data that answers it."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from schedperf import __version__
+from schedperf._files import read_head, read_regular
+from schedperf.bundle import open_bundle
+from schedperf.c2c.analysis import analyse_memory
+from schedperf.c2c.entries import say_name
+from schedperf.c2c.imported import profile_of_text
+from schedperf.c2c.merge import MemoryRun, SeenLine, see_lines
+from schedperf.c2c.sources import file_namer
+from schedperf.captures.c2c_text import LARGEST_BYTES, is_c2c_text, parse_c2c_text
+from schedperf.captures.perf_data import Keep, read_perf_data
+from schedperf.commands._profile_inputs import is_perf_data
+from schedperf.errors import InputError
+from schedperf.layout.analysis import USUAL_LINE_BYTES
+from schedperf.profile.local_symbols import symbols_for_file
+from schedperf.sections._c2c_point import describe_access, describe_point
+from schedperf.sections._c2c_sources import PointRun, load_memory, store_period
+from schedperf.sides import Side, side_name
+
+SCHEMA = "schedperf/c2c/1"
+Kind = Literal["a bundle", "perf.data", "text of perf c2c report"]
+SORT_KEYS = ("rmt", "lcl", "tot", "peer", "records")
+# Enough to see what a file is: a report begins with a banner and a title.
+HEAD_BYTES = 4096
+# A tar, packed or not, has some of these among its first bytes; a text has none.
+_CONTROL = frozenset({*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20)})
+
+_ORDERS: Mapping[str, Callable[[SeenLine], int]] = {
+    "rmt": lambda line: sum(line.remote.values()),
+    "lcl": lambda line: sum(line.local.values()),
+    "tot": lambda line: line.contended,
+    "peer": lambda line: line.contended,
+    "records": lambda line: line.records,
+}
+# Of two sides, what the usual order, changes first and the most contended first, does not do.
+_COMPARED_ORDERS: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
+    "rmt": lambda line: sum(filter(None, line["remote"]["samples"].values())),
+    "lcl": lambda line: sum(filter(None, line["local"]["samples"].values())),
+    "records": lambda line: sum(
+        line[side]["records"] for side in ("base", "new") if line[side] is not None
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """What is looked at, and what helps to name it.
+
+    :param sort: one of ``SORT_KEYS``
+    :param point: of a bundle's workload; None: the one with most samples
+    :param symbols: of the kernel that wrote a perf.data; None: this machine's if they fit
+    :param layout: of that kernel
+    :param units: percpu.json of its boot
+    :param line_bytes: None: what the recording says
+    """
+
+    sort: str
+    point: str | None
+    symbols: Path | None
+    layout: Path | None
+    units: Path | None
+    line_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedSide:
+    """The runs of one source.
+
+    :param point: workload and point of a bundle's runs; "" where there is no bundle
+    """
+
+    kind: Kind
+    label: str
+    path: Path
+    point: str
+    runs: tuple[PointRun, ...]
+    notes: tuple[str, ...]
+
+
+def describe(paths: Sequence[Path], wanted: Wanted) -> dict[str, Any]:
+    """Read one or two sources and return what there is to say, as JSON.
+
+    :raises InputError: one cannot be read, has no memory samples, or has another point
+    """
+    loaded = [_load(path, number, wanted) for number, path in enumerate(paths)]
+    _refuse_unused(wanted, {side.kind for side in loaded})
+    if len({side.label for side in loaded}) < len(loaded):
+        loaded = [replace(side, label=str(side.path)) for side in loaded]
+    if len({side.point for side in loaded if side.point}) > 1:
+        points = " and ".join(side.point for side in loaded)
+        raise InputError(f"{points} are not comparable; name a common point with --point")
+    is_compared = len(loaded) > 1
+    return {
+        "schema": SCHEMA,
+        "tool_version": __version__,
+        "sort": wanted.sort,
+        "sides": [
+            _describe_side(side, side_name(number) if is_compared else None, wanted.sort)
+            for number, side in enumerate(loaded)
+        ],
+        "comparison": _compare(loaded[0], loaded[1], wanted.sort) if is_compared else None,
+    }
+
+
+def _refuse_unused(wanted: Wanted, kinds: Collection[Kind]) -> None:
+    options: Mapping[str, tuple[object, Kind]] = {
+        "--point": (wanted.point, "a bundle"),
+        "--symbols": (wanted.symbols, "perf.data"),
+        "--layout": (wanted.layout, "perf.data"),
+        "--units": (wanted.units, "perf.data"),
+        "--cacheline": (wanted.line_bytes, "perf.data"),
+    }
+    for option, (value, kind) in options.items():
+        if value is not None and kind not in kinds:
+            found = " and ".join(sorted(kinds))
+            raise InputError(f"{option}: is for {kind}, and this is {found}; leave it out")
+
+
+def _compare(base: LoadedSide, new: LoadedSide, sort: str) -> dict[str, Any]:
+    found: dict[str, Any] = dict(describe_point(base.runs, new.runs, most_lines=None))
+    if sort in _COMPARED_ORDERS:
+        found["lines"] = sorted(found["lines"], key=_COMPARED_ORDERS[sort], reverse=True)
+    return found
+
+
+def _load(path: Path, number: int, wanted: Wanted) -> LoadedSide:
+    if is_perf_data(path):
+        return _load_perf_data(path, wanted)
+    head = read_head(path, HEAD_BYTES)
+    if is_c2c_text(head.decode(errors="replace")):
+        text = read_regular(path, LARGEST_BYTES, "give a report of one recording").decode(
+            errors="replace"
+        )
+        profile = profile_of_text(parse_c2c_text(text, str(path)))
+        run = MemoryRun(
+            profile=profile, store_period=None, operations=None, boot=str(path), kernel=str(path)
+        )
+        return _of_file("text of perf c2c report", path, run, ())
+    if head and _CONTROL.isdisjoint(head):
+        raise InputError(
+            f"{path}: a text without cache lines; give the whole output of "
+            "`perf c2c report --stdio`, perf.data with memory samples, or a bundle"
+        )
+    return _load_bundle(path, number, wanted)
+
+
+def _of_file(kind: Kind, path: Path, run: MemoryRun, notes: Sequence[str]) -> LoadedSide:
+    runs = (PointRun(workload="", point="", run=run),)
+    return LoadedSide(
+        kind=kind, label=path.name, path=path, point="", runs=runs, notes=tuple(notes)
+    )
+
+
+def _load_perf_data(path: Path, wanted: Wanted) -> LoadedSide:
+    keep = frozenset({Keep.MEMORY, Keep.TASK})
+    recording = read_perf_data(path, str(path), keep=keep)
+    notes: list[str] = []
+    symbols = symbols_for_file(recording, wanted.symbols, notes.append)
+    namer = file_namer(recording, symbols, wanted.layout, wanted.units)
+    try:
+        profile = analyse_memory(
+            recording,
+            namer=namer,
+            node_of_cpu=recording.features.node_of_cpu,
+            line_bytes=wanted.line_bytes or recording.features.line_bytes or USUAL_LINE_BYTES,
+        )
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    run = MemoryRun(
+        profile=profile,
+        store_period=store_period(recording),
+        operations=None,
+        boot=str(path),
+        kernel=recording.features.kernel_build_id or str(path),
+    )
+    return _of_file("perf.data", path, run, notes)
+
+
+def _load_bundle(path: Path, number: int, wanted: Wanted) -> LoadedSide:
+    bundle = open_bundle(path)
+    found = load_memory(Side(name=side_name(number), bundle=bundle))
+    if found.reason is not None:
+        raise InputError(f"{path}: no memory samples: {found.reason}")
+    points: dict[tuple[str, str], list[PointRun]] = {}
+    for run in found.runs:
+        points.setdefault((run.workload, run.point), []).append(run)
+    chosen = [key for key in points if wanted.point in (None, key[1])]
+    if not chosen:
+        known = ", ".join(sorted({point for _, point in points if point})) or "no point"
+        raise InputError(f"{path}: no memory samples at {wanted.point!r}; there is {known}")
+    key = max(chosen, key=lambda one: sum(_samples(run) for run in points[one]))
+    others = [] if len(chosen) == 1 else [_skipped(len(chosen) - 1)]
+    return LoadedSide(
+        kind="a bundle",
+        label=bundle.label,
+        path=path,
+        point=f"{key[0]} at {key[1]}" if key[1] else key[0],
+        runs=tuple(points[key]),
+        notes=(*found.notes, *others),
+    )
+
+
+def _skipped(count: int) -> str:
+    return f"{count} more points were sampled; --point names another"
+
+
+def _samples(run: PointRun) -> int:
+    return run.run.profile.totals.get("total_records", 0)
+
+
+def _describe_side(side: LoadedSide, name: str | None, sort: str) -> dict[str, Any]:
+    profiles = [one.run.profile for one in side.runs]
+    first = profiles[0]
+    if sort == "peer" and first.observable != "peer":
+        raise InputError(
+            f"{side.path}: its samples show HITM and no peer snoops; sort on rmt, lcl or tot"
+        )
+    # What two sides' profiles could not see is in their comparison.
+    notes = [note for profile in profiles for note in profile.notes] if name is None else []
+    keys = dict.fromkeys(key for profile in profiles for key in profile.totals)
+    return {
+        "side": name,
+        "kind": side.kind,
+        "label": side.label,
+        "path": str(side.path),
+        "point": side.point,
+        "runs": len(side.runs),
+        "observable": first.observable,
+        "events": list(first.event),
+        "period": first.period,
+        "ldlat": first.ldlat,
+        "line_bytes": first.line_bytes,
+        "totals": {key: sum(profile.totals.get(key, 0) for profile in profiles) for key in keys},
+        "lines": _describe_lines([one.run for one in side.runs], sort),
+        "notes": list(dict.fromkeys((*side.notes, *notes))),
+    }
+
+
+def _describe_lines(runs: Sequence[MemoryRun], sort: str) -> list[dict[str, Any]]:
+    order = _ORDERS[sort]
+    return [
+        {
+            "key": line.key,
+            "name": None if line.name is None else say_name(line.name),
+            "copies": line.copies,
+            "remote": sum(line.remote.values()),
+            "local": sum(line.local.values()),
+            "stores": line.stores,
+            "records": line.records,
+            "loads": line.loads,
+            "double_counted": line.double_counted,
+            "sharing": line.sharing,
+            "false_share": line.false_share,
+            "accesses": [
+                {**describe_access(access), "mean_weight": access.mean_weight}
+                for access in line.accesses
+            ],
+        }
+        for line in sorted(see_lines(runs).values(), key=lambda line: -order(line))
+    ]

@@ -1,0 +1,111 @@
+"""``schedperf c2c``: which cache lines CPUs fight for, in one recording or between two."""
+
+from pathlib import Path
+
+import click
+
+from schedperf.commands._outputs import (
+    STDOUT,
+    draw_for_stdout,
+    dump_json,
+    json_option,
+    limit_option,
+    open_output,
+    write_output,
+)
+
+EPILOG = """\b
+Examples:
+  schedperf c2c base.data --units percpu.txt
+  schedperf c2c base.data new.data --sort rmt
+  schedperf c2c new.data --sort records --json -
+"""
+
+TITLE = "Contended cache lines"
+MOST_SOURCES = 2
+USUAL_LIMIT = 10
+
+
+@click.command(epilog=EPILOG)
+@click.argument("paths", metavar="A [B]", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--sort",
+    type=click.Choice(["rmt", "lcl", "tot", "peer", "records"]),
+    default="tot",
+    show_default=True,
+    help="What comes first: remote, local or all contended loads, peer snoops, samples.",
+)
+@click.option("--point", metavar="POINT", help="Of a bundle: look at this point, as groups=4.")
+@click.option(
+    "--symbols",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Of perf.data: the kernel's System.map or kallsyms.",
+)
+@click.option(
+    "--layout",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Of perf.data: a folder with the kernel's System.map and BTF, or one of them.",
+)
+@click.option(
+    "--units",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Of perf.data: percpu.json or percpu.txt of the same boot.",
+)
+@click.option(
+    "--cacheline",
+    metavar="BYTES",
+    type=click.IntRange(min=1),
+    help="Length of a cache line; else what the recording says, or 64.",
+)
+@limit_option(USUAL_LIMIT, "lines")
+@json_option("all of it")
+def command(
+    paths: tuple[Path, ...],
+    *,
+    sort: str,
+    point: str | None,
+    symbols: Path | None,
+    layout: Path | None,
+    units: Path | None,
+    cacheline: int | None,
+    limit: int,
+    json: str | None,
+) -> int:
+    """Say which cache lines move between CPUs, and who reads and who writes which bytes of them.
+
+    A and B are bundles, perf.data with memory samples (perf c2c record, perf mem record), or the
+    text of perf c2c report. Copies of a per-CPU line are one line. Exit status: 0, or 2 for a usage
+    or input error.
+    """
+    # Imported here so that --help of all commands stays fast.
+    from schedperf.commands._c2c_request import Wanted, describe  # noqa: PLC0415
+
+    if not 1 <= len(paths) <= MOST_SOURCES:
+        raise click.UsageError("give one bundle, perf.data or report, or two to compare")
+    wanted = Wanted(
+        sort=sort,
+        point=point,
+        symbols=symbols,
+        layout=layout,
+        units=units,
+        line_bytes=cacheline,
+    )
+    inputs = (*paths, *(path for path in (symbols, layout, units) if path is not None))
+    if json is None or json == STDOUT:
+        data = describe(paths, wanted)
+        click.echo(dump_json(data) if json else _draw(data, limit), nl=False)
+        return 0
+    with open_output(Path(json), inputs) as file:
+        data = describe(paths, wanted)
+        write_output(file, dump_json(data))
+    click.echo(_draw(data, limit), nl=False)
+    return 0
+
+
+def _draw(data: "dict[str, object]", limit: int) -> str:
+    from schedperf_reports._memory_lines import describe_memory  # noqa: PLC0415 # as above
+
+    return draw_for_stdout(TITLE, describe_memory(data, limit), see="--limit or --json")

@@ -1,0 +1,291 @@
+"""A hot symbol, a bouncing line, a changed layout and a benchmark that moved, told as one story.
+
+Four things may be seen of one cache line, and each is an edge of the story only if it holds by
+itself and goes the same way as the others:
+
+* contention: loads that another CPU's write made slow rose, or fell, beyond their interval
+* layout: a name on the line gained, or lost, a line mate that other CPUs write
+* symbol: a function that touches the line costs more, or less, beyond noise
+* benchmark: a primary result of the same point got worse, or better
+
+A story needs two of the first three. What does not hold is not told; what could not be seen is.
+Without memory samples a layout and a symbol make a story of a lower grade; with samples that show
+no change of the line they make none.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedperf.captures.renamed_functions import newest_function
+from schedperf.findings import joined_finding
+from schedperf.findings._layout_edges import LayoutEdge, is_layout_known, layout_edges
+from schedperf.findings._lines import (
+    Contention,
+    Data,
+    Size,
+    contentions,
+    data_of,
+    list_some,
+    why_unseen,
+)
+from schedperf.model import Finding, Row, Section
+from schedperf.profile.places import KERNEL
+from schedperf.verdicts import FALSE_DISCOVERY_RATE
+
+# Of one side; more stories than these explain nothing.
+MOST_FINDINGS = 5
+# Functions, mates and results that one sentence names.
+MOST_NAMED = 3
+
+# How many of the four edges hold, in words; "not shown to cause" holds for all of them.
+_GRADES = {
+    4: "A: contention, symbol, layout and benchmark moved together",
+    3: "B: three of contention, symbol, layout and benchmark moved together",
+    2: "C: two of contention, symbol, layout and benchmark moved together",
+}
+_WITHOUT_SAMPLES = "D: no memory samples; a layout change and a symbol that touches it"
+
+# Workload and point.
+_Place = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Story:
+    # One line, or one alarm of the layout, and the edges that hold.
+    side: str
+    subject: str
+    row: str
+    contention: Contention | None
+    layout: LayoutEdge | None
+    symbols: Sequence[Data]
+    results: Sequence[Row]
+    rises: bool
+    unseen: Sequence[str]
+
+    @property
+    def edges(self) -> int:
+        return sum(map(bool, (self.contention, self.layout, self.symbols, self.results)))
+
+    @property
+    def is_told(self) -> bool:
+        return sum(map(bool, (self.contention, self.layout, self.symbols))) > 1
+
+
+@joined_finding("joined", needs=())
+def joined(sections: Mapping[str, Section], rows: Sequence[Row]) -> Iterator[Finding]:
+    """Yield the stories of each side, those with most edges first."""
+    sides = dict.fromkeys(
+        compared["side"]
+        for name in ("c2c", "layout", "profile")
+        for compared in (data_of(sections, name) or {"comparisons": ()})["comparisons"]
+    )
+    for side in sides:
+        scene = _Scene(sections, rows, side)
+        stories = [story for story in scene.stories() if story.is_told]
+        ranked = sorted(stories, key=lambda story: -story.edges)
+        yield from (_tell(story) for story in ranked[:MOST_FINDINGS])
+
+
+class _Scene:
+    # What all sections say of one side.
+
+    def __init__(self, sections: Mapping[str, Section], rows: Sequence[Row], side: str) -> None:
+        self._sections = sections
+        self._rows = [row for row in rows if row.side == side and row.family == "primary"]
+        self._side = side
+        self._lines = self._compared("c2c")
+        self._layout = self._compared("layout")
+        self._profile = self._compared("profile")
+
+    def _compared(self, name: str) -> Any:
+        data = data_of(self._sections, name)
+        found = () if data is None else data["comparisons"]
+        return next((one for one in found if one["side"] == self._side), None)
+
+    def stories(self) -> Iterator[_Story]:
+        """Yield what may be told of each line; without memory samples, of each alarm."""
+        points = () if self._lines is None else self._lines["points"]
+        compared = [point for point in points if point["reason"] is None]
+        for point in compared:
+            yield from map(self._of_line, contentions(point))
+        if not compared and self._layout is not None:
+            yield from self._of_alarms(_why_no_samples(self._sections, points))
+
+    def _of_line(self, contention: Contention) -> _Story:
+        point, line, rises = contention.point, contention.line, contention.rises
+        place = (point["workload"], point["point"])
+        symbols, unseen = self._symbols(place, touched(line), rises=rises)
+        if self._layout is None or not is_layout_known(self._layout, line):
+            unseen = [
+                *unseen,
+                f"layout of the line: {self._why('layout', 'its names are not in it')}",
+            ]
+        edges = () if self._layout is None else layout_edges(self._layout, line, rises=rises)
+        return _Story(
+            side=self._side,
+            subject=contention.subject,
+            row=line["row"],
+            contention=contention,
+            layout=next(iter(edges), None),
+            symbols=symbols,
+            results=self._results(place, rises=rises),
+            rises=rises,
+            unseen=unseen,
+        )
+
+    def _of_alarms(self, why: str) -> Iterator[_Story]:
+        # Each alarm says that something became dearer, for those who touch it.
+        for alarm in self._layout["alarms"]:
+            functions = {function.rpartition(":")[2] for function in alarm["functions"]}
+            for place in self._places():
+                symbols, unseen = self._symbols(place, functions, rises=True)
+                names = tuple(entry["name"] for entry in alarm["entries"])
+                yield _Story(
+                    side=self._side,
+                    subject=alarm["claim"],
+                    row=alarm["row"],
+                    contention=None,
+                    layout=LayoutEdge(entry=names[0], mates=names[1:], rows=(alarm["row"],)),
+                    symbols=symbols,
+                    results=self._results(place, rises=True),
+                    rises=True,
+                    unseen=[f"no memory samples: {why}", *unseen],
+                )
+
+    def _places(self) -> list[_Place]:
+        events = () if self._profile is None else self._profile["events"]
+        found = ((point["workload"], point["point"]) for one in events for point in one["points"])
+        return list(dict.fromkeys(found))
+
+    def _symbols(
+        self, place: _Place, functions: Collection[str], *, rises: bool
+    ) -> tuple[list[Data], list[str]]:
+        # Changed rows of the functions, largest change first, and why there may be more.
+        events = [] if self._profile is None else self._profile["events"]
+        seeing = [one for one in events if one["blind"] == {"base": False, "new": False}]
+        points = [
+            point
+            for event in seeing
+            for point in event["points"]
+            if (point["workload"], point["point"]) == place
+        ]
+        if not points:
+            blind = next((one for one in events if one not in seeing), None)
+            why = (
+                "no profile of this point" if blind is None else f"{blind['event']} is blind to it"
+            )
+            return [], [f"cost of the functions: {self._why('profile', why)}"]
+        rows = [
+            {**row, "unit": point["cost_unit"], "runs": point["runs"]}
+            for point in points
+            for row in point["rows"]
+            if row["dso"] == KERNEL and newest_function(row["symbol"]) in functions
+        ]
+        changed = [row for row in rows if _moves(row, rises=rises)]
+        return sorted(changed, key=lambda row: -abs(row["share"]["change"])), []
+
+    def _results(self, place: _Place, *, rises: bool) -> list[Row]:
+        verdict = "regression" if rises else "improvement"
+        return [
+            row for row in self._rows
+            if (row.workload, row.point) == place and row.verdict == verdict
+        ]  # fmt: skip
+
+    def _why(self, section: str, otherwise: str) -> str:
+        seen = data_of(self._sections, section) is not None
+        return otherwise if seen else why_unseen(self._sections, section)
+
+
+def _why_no_samples(sections: Mapping[str, Section], points: Sequence[Data]) -> str:
+    reasons = [point["reason"] for point in points]
+    return reasons[0] if reasons else why_unseen(sections, "c2c")
+
+
+def touched(line: Data) -> set[str]:
+    """Return the functions that touched a line on either side, under their newest names."""
+    return {
+        newest_function(one["symbol"])
+        for side in ("base", "new")
+        if line[side] is not None
+        for access in line[side]["accesses"]
+        for one in access["symbols"]
+    }
+
+
+def _moves(row: Data, *, rises: bool) -> bool:
+    # The cost of an operation decides; the share only where no operations are known.
+    cost = row["cost"]
+    is_sure = row["changed"] if cost is None else (cost["q"] or 1.0) < FALSE_DISCOVERY_RATE
+    change = (row["share"] if cost is None else cost)["change"]
+    return is_sure and (change > 0.0) == rises and change != 0.0
+
+
+def _tell(story: _Story) -> Finding:
+    contention = story.contention
+    parts = [] if contention is None else [contention.describe()]
+    parts += map(_tell_symbol, story.symbols[:MOST_NAMED])
+    parts += [] if story.layout is None or contention is None else [_tell_layout(story)]
+    parts += [_tell_result(row) for row in story.results[:MOST_NAMED]]
+    size = _size_of_symbol(story.symbols[0]) if contention is None else contention.size
+    unseen = f"; could not be seen: {'; '.join(story.unseen)}" if story.unseen else ""
+    return Finding(
+        id=f"joined#{story.row}",
+        side=story.side,
+        claim=f"{story.subject}: {'; '.join(parts)}{unseen}",
+        metric=size.metric,
+        value=size.value,
+        ci=size.interval,
+        unit=size.unit,
+        better="lower",
+        n=size.n,
+        evidence=tuple(_evidence(story)),
+        replication=f"{size.n[0]}+{size.n[1]} runs",
+        attribution=f"grade {_grade(story)}; not shown to cause the change",
+    )
+
+
+def _grade(story: _Story) -> str:
+    return _WITHOUT_SAMPLES if story.contention is None else _GRADES[story.edges]
+
+
+def _tell_symbol(row: Data) -> str:
+    share, cost = row["share"], row["cost"]
+    per = "" if cost is None else f" ({cost['base']:.3g} -> {cost['new']:.3g} {row['unit']})"
+    return f"{row['symbol']} {share['base']:.3g} -> {share['new']:.3g} % of all CPUs{per}"
+
+
+def _tell_layout(story: _Story) -> str:
+    assert story.layout is not None
+    verb = "gained" if story.rises else "lost"
+    mates = list_some(story.layout.mates, MOST_NAMED)
+    noun = "line mate" if len(story.layout.mates) == 1 else "line mates"
+    return f"in the layout {story.layout.entry} {verb} the {noun} {mates}, which others write"
+
+
+def _tell_result(row: Row) -> str:
+    at = f" at {row.point}" if row.point else ""
+    change = "" if row.ratio is None else f" {100.0 * (row.ratio - 1.0):+.1f} %"
+    return f"{row.metric}{at}{change} ({row.verdict})"
+
+
+def _size_of_symbol(row: Data) -> Size:
+    share, runs = row["share"], row["runs"]
+    known = None not in (share["ci_low"], share["ci_high"])
+    return Size(
+        value=share["change"],
+        interval=(share["ci_low"], share["ci_high"]) if known else None,
+        unit="pp",
+        metric=f"share of {row['symbol']}",
+        n=(runs["base"], runs["new"]),
+    )
+
+
+def _evidence(story: _Story) -> Iterator[str]:
+    if story.contention is not None:
+        yield f"c2c#{story.row}"
+    yield from (f"profile#{row['row']}" for row in story.symbols[:MOST_NAMED])
+    if story.layout is not None:
+        yield from (f"layout#{row}" for row in story.layout.rows or ("",))
+    for row in story.results[:MOST_NAMED]:
+        yield f"benchmarks#{row.metric} at {row.point}" if row.point else f"benchmarks#{row.metric}"

@@ -1,0 +1,158 @@
+"""From a bundle to cache lines: each instrumented run's memory samples, and what names them."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from schedperf.bundle import Boot, Bundle, Run
+from schedperf.c2c.analysis import analyse_memory
+from schedperf.c2c.merge import MemoryRun
+from schedperf.c2c.sources import COLLECTOR, BootNames
+from schedperf.captures.perf_data import Keep, read_perf_data
+from schedperf.captures.perf_data.recording import Recording
+from schedperf.errors import InputError
+from schedperf.layout.analysis import USUAL_LINE_BYTES
+from schedperf.operations import operations_of
+from schedperf.sections._profile_sources import LARGEST_PERF_DATA_BYTES, nodes_of_host
+from schedperf.sections._profile_symbols import BootSymbols
+from schedperf.sides import Side
+
+# Samples loads where the hardware samples them apart; read where there is nothing better.
+LOADS_COLLECTOR = "perf_mem"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PointRun:
+    """One run's cache lines, and at which point of the workload it was made."""
+
+    workload: str
+    point: str
+    run: MemoryRun
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideMemory:
+    """The memory samples of one side.
+
+    :param notes: what could not be read, one sentence each
+    :param reason: why there is no run; None where there is one
+    """
+
+    runs: tuple[PointRun, ...]
+    notes: tuple[str, ...]
+    reason: str | None
+
+
+# Two sections look at one bundle's samples; they are read once and forgotten with the bundle.
+_READ: WeakKeyDictionary[Bundle, SideMemory] = WeakKeyDictionary()
+
+
+def load_memory(side: Side) -> SideMemory:
+    """Read the memory samples of every instrumented run; an unreadable one is a note."""
+    found = _READ.get(side.bundle)
+    if found is None:
+        found = _READ[side.bundle] = _Loader(side.bundle).load()
+    return found
+
+
+class _Loader:
+    # One bundle, and what could not be read of it so far.
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._notes: list[str] = []
+
+    def load(self) -> SideMemory:
+        runs = tuple(self._runs())
+        notes = tuple(dict.fromkeys(self._notes))
+        why_nothing = next(iter(notes), None) or self._why_nothing()
+        return SideMemory(runs=runs, notes=notes, reason=None if runs else why_nothing)
+
+    def _runs(self) -> Iterator[PointRun]:
+        for boot in self._bundle.boots:
+            sampled = list(self._sampled(boot))
+            if not sampled:
+                continue
+            symbols = BootSymbols(self._bundle, boot, self._notes.append)
+            names = BootNames(self._bundle, boot)
+            for run, member in sampled:
+                try:
+                    yield self._read_run(boot, run, member, symbols, names)
+                except InputError as error:
+                    self._notes.append(str(error))
+
+    def _sampled(self, boot: Boot) -> Iterator[tuple[Run, str]]:
+        for run in boot.runs:
+            is_good = run.kind == "instrumented" and not run.warmup and run.succeeded
+            collectors = (COLLECTOR, LOADS_COLLECTOR) if is_good else ()
+            for collector in collectors:
+                member = f"{run.folder}/{collector}/perf.data"
+                if self._bundle.size(member) is not None:
+                    yield run, member
+                    break
+
+    def _read_run(
+        self, boot: Boot, run: Run, name: str, symbols: BootSymbols, names: BootNames
+    ) -> PointRun:
+        with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
+            path = self._bundle.extract(name, Path(folder), LARGEST_PERF_DATA_BYTES)
+            recording = read_perf_data(path, name, keep=frozenset({Keep.MEMORY}))
+        profile = analyse_memory(
+            recording,
+            namer=names.namer(run, recording, symbols.of(recording)),
+            node_of_cpu={**recording.features.node_of_cpu, **nodes_of_host(boot.host)},
+            line_bytes=_line_bytes(boot),
+        )
+        if name == f"{run.folder}/{LOADS_COLLECTOR}/perf.data":
+            self._notes.append(
+                f"runs without {COLLECTOR}: their samples are {LOADS_COLLECTOR}'s, loads with the "
+                "cache that answered them"
+            )
+        return PointRun(
+            workload=run.workload,
+            point=run.point_key,
+            run=MemoryRun(
+                profile=profile,
+                store_period=store_period(recording),
+                operations=operations_of(self._bundle, run),
+                # What does not say which boot or build it is, is none that another bundle has.
+                boot=run.boot_id or f"{self._bundle.path}:{boot.number}",
+                kernel=_build_of(boot) or str(self._bundle.path),
+            ),
+        )
+
+    def _why_nothing(self) -> str:
+        for entry in self._bundle.captures:
+            if entry.collector in (COLLECTOR, LOADS_COLLECTOR) and entry.reason:
+                return f"{entry.collector} was {entry.status}: {entry.reason}"
+        return f"no instrumented run was recorded with {COLLECTOR} or {LOADS_COLLECTOR}"
+
+
+def store_period(recording: Recording) -> int | None:
+    """Return the period of the stores; None where it is not fixed.
+
+    Loads and stores may be two events, each with a period of its own, or one (IBS, SPE).
+    """
+    if recording.memory is None:
+        return None
+    events = [recording.events[index] for index in np.unique(recording.memory.event)]
+    stores = [event for event in events if "store" in event.name] or events
+    rates = {None if event.by_frequency else event.rate for event in stores}
+    return rates.pop() if len(rates) == 1 else None
+
+
+def _build_of(boot: Boot) -> str | None:
+    kernel = boot.host.get("kernel")
+    found = kernel.get("build_id") if isinstance(kernel, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _line_bytes(boot: Boot) -> int:
+    # What bounces are the hardware's lines, whatever the kernel was compiled for.
+    cpu = boot.host.get("cpu")
+    found = cpu.get("l1_line_bytes") if isinstance(cpu, dict) else None
+    return found if isinstance(found, int) else USUAL_LINE_BYTES

@@ -1,0 +1,314 @@
+"""``schedperf c2c``: what it prints of bundles, recordings and reports, and what it refuses."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.captures.c2c_text import parse_c2c_text
+from schedperf.cli import main
+from schedperf_generators.memory import MemoryRun, scheduler_run
+from schedperf_generators.numa import Numa
+from schedperf_generators.perf_data import write_perf_data
+
+Capture = pytest.CaptureFixture[str]
+NUMA = Numa(cpus=16, nodes=2)
+
+
+def percpu_json(run: MemoryRun) -> str:
+    units = {str(cpu): hex(base) for cpu, base in run.numa.unit_bases().items()}
+    return json.dumps({"method": "kcore", "units": units, "stable": True})
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """Return a folder with base.data, new.data, arm.data and what names them."""
+    runs = {
+        "base": scheduler_run("base", numa=NUMA),
+        "new": scheduler_run("new", numa=NUMA),
+        "arm": scheduler_run("new", numa=NUMA, vendor="arm"),
+    }
+    for name, run in runs.items():
+        (tmp_path / f"{name}.data").write_bytes(write_perf_data(run.perf_data()))
+    (tmp_path / "System.map").write_text(runs["base"].kernel.system_map())
+    (tmp_path / "kallsyms").write_text(runs["base"].kernel.kallsyms())
+    (tmp_path / "percpu.json").write_text(percpu_json(runs["base"]))
+    (tmp_path / "percpu.txt").write_text(NUMA.percpu_lines())
+    return tmp_path
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    status = main(["c2c", *map(str, arguments)])
+    done = capsys.readouterr()
+    return status, done.out, done.err
+
+
+def data_of(capsys: Capture, *arguments: object) -> Any:
+    status, out, _ = run(capsys, *arguments, "--json", "-")
+    assert status == 0
+    return json.loads(out)
+
+
+def test_a_recording_is_told_with_what_is_known_of_names(recorded: Path, capsys: Capture) -> None:
+    status, out, err = run(
+        capsys, recorded / "base.data", "--symbols", recorded / "kallsyms",
+        "--layout", recorded / "System.map", "--units", recorded / "percpu.json",
+    )  # fmt: skip
+    assert (status, err) == (0, "")
+    words = " ".join(out.split())
+    assert "1 of 1000 sampled, loads of 30 cycles and more" in words
+    assert "HITM: a load found the line modified" in words
+    assert "runqueues 40 24 32 136 40 true 16" in words
+    assert "written by CPUs 0-15" in words
+    assert "node 1: 32 reads, 16 writes, 24+8 HITM" in words
+    assert "the layout has no BTF" in words
+    assert "update_cfs_group" in words
+    assert "remote HITM are counted as remote DRAM accesses too" in words
+    assert all(len(line) <= 78 for line in out.splitlines())
+
+
+def test_without_units_and_layout_that_is_said(recorded: Path, capsys: Capture) -> None:
+    _, out, _ = run(capsys, recorded / "base.data", "--symbols", recorded / "kallsyms")
+    words = " ".join(out.split())
+    assert "data have no names: no layout of the kernel was given" in words
+    assert "copies of per-CPU lines are not put together: no units were given" in words
+
+
+def test_sizes_of_units_alone_fold_too(recorded: Path, capsys: Capture) -> None:
+    data = data_of(capsys, recorded / "base.data", "--units", recorded / "percpu.txt")
+    (side,) = data["sides"]
+    assert any(line["copies"] == 16 for line in side["lines"])
+    assert any("alignment alone" in note for note in side["notes"])
+
+
+def test_json_has_all_lines_in_the_order_asked_for(recorded: Path, capsys: Capture) -> None:
+    orders: dict[str, Callable[[Any], int]] = {
+        "tot": lambda line: line["remote"] + line["local"],
+        "rmt": lambda line: line["remote"],
+        "lcl": lambda line: line["local"],
+        "records": lambda line: line["records"],
+    }
+    for sort, order in orders.items():
+        data = data_of(capsys, recorded / "base.data", "--sort", sort)
+        assert (data["schema"], data["sort"]) == ("schedperf/c2c/1", sort)
+        values = [order(line) for line in data["sides"][0]["lines"]]
+        assert values == sorted(values, reverse=True)
+        assert len(values) == data["sides"][0]["totals"]["total_shared_cache_lines"]
+
+
+def test_limit_is_of_the_text_alone(recorded: Path, capsys: Capture) -> None:
+    _, out, _ = run(capsys, recorded / "base.data", "--limit", 1)
+    assert "more with --limit" in " ".join(out.split())
+    assert len(data_of(capsys, recorded / "base.data", "--limit", 1)["sides"][0]["lines"]) > 1
+
+
+def test_two_recordings_alone_have_no_rates_and_that_is_said(
+    recorded: Path, capsys: Capture
+) -> None:
+    _, out, _ = run(capsys, recorded / "base.data", recorded / "new.data")
+    assert "no rates are compared: how many operations" in " ".join(out.split())
+
+
+def test_two_sides_are_sorted_as_asked(recorded: Path, capsys: Capture) -> None:
+    paths = (recorded / "base.data", recorded / "new.data")
+    for sort, measure in (("rmt", "remote"), ("lcl", "local")):
+        lines = data_of(capsys, *paths, "--sort", sort)["comparison"]["lines"]
+        samples = [sum(filter(None, line[measure]["samples"].values())) for line in lines]
+        assert samples == sorted(samples, reverse=True)
+    compared = data_of(capsys, *paths, "--sort", "records")["comparison"]
+    assert len(compared["lines"]) == compared["seen"]
+
+
+def test_of_a_variable_whose_fields_are_unknown_bytes_are_told_apart(
+    recorded: Path, capsys: Capture
+) -> None:
+    data = data_of(capsys, recorded / "base.data", "--layout", recorded / "System.map")
+    sharing = {line["name"]: line["sharing"] for line in data["sides"][0]["lines"]}
+    assert (sharing["nohz"], sharing["jiffies_64"]) == ("false", "true")
+
+
+def test_different_observables_stand_alone(recorded: Path, capsys: Capture) -> None:
+    _, out, _ = run(capsys, recorded / "base.data", recorded / "arm.data")
+    words = " ".join(out.split())
+    assert "no rates are compared: observables differ" in words
+    assert words.count("who reads and writes which bytes") > 2
+    assert "it is no HITM" in words
+
+
+def report_of(recorded: Path, name: str) -> Path:
+    """Return what the installed perf prints of a recording, as a file beside it."""
+    if shutil.which("perf") is None:
+        pytest.skip("perf not installed; apt-get install linux-perf")
+    done = subprocess.run(
+        ["perf", "c2c", "report", "-i", str(recorded / f"{name}.data"), "--stdio", "--show-all"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    path = recorded / f"{name}.txt"
+    path.write_text(done.stdout)
+    return path
+
+
+def lines_of(data: Any) -> dict[str, Any]:
+    return {line["key"]: line for line in data["sides"][0]["lines"]}
+
+
+@pytest.mark.parametrize("name", ["base", "new", "arm"])
+def test_records_and_loads_of_lines_are_those_that_perf_prints(
+    name: str, recorded: Path, capsys: Capture
+) -> None:
+    theirs = parse_c2c_text(report_of(recorded, name).read_text(), "perf").lines
+    printed = {f"{line.address:#x}": line.counts for line in theirs}
+    ours = lines_of(data_of(capsys, recorded / f"{name}.data"))
+    assert len(ours) > 3
+    assert {
+        key: (line["records"], line["loads"], line["stores"]) for key, line in ours.items()
+    } == {
+        key: (printed[key]["records"], printed[key]["loads"], printed[key]["store"]) for key in ours
+    }
+    text = lines_of(data_of(capsys, recorded / f"{name}.txt"))
+    assert {key: text[key]["records"] for key in ours} == {
+        key: line["records"] for key, line in ours.items()
+    }
+    hottest = next(iter(ours.values()))
+    twice = hottest["remote"] if name != "arm" else 0
+    assert hottest["double_counted"] == twice
+    known = sum(access["reads"] + access["writes"] for access in hottest["accesses"])
+    assert hottest["records"] == known + twice
+
+
+def test_what_a_text_does_not_say_is_null(recorded: Path, capsys: Capture) -> None:
+    line = next(iter(lines_of(data_of(capsys, report_of(recorded, "base"))).values()))
+    assert (line["copies"], line["double_counted"], line["sharing"]) == (None, None, None)
+    (access,) = line["accesses"]
+    assert (access["readers"], access["writers"], access["nodes"]) == (None, None, None)
+    assert access["reads"] == line["loads"] == 6600
+
+
+def test_two_texts_have_one_true_reason_and_no_zeros(recorded: Path, capsys: Capture) -> None:
+    paths = [report_of(recorded, name) for name in ("base", "new")]
+    _, out, _ = run(capsys, *paths)
+    words = " ".join(out.split())
+    assert words.count("period of its samples") == 1
+    assert "period is not fixed" not in words
+    assert "0xffff88814a2c8500 2600+1400 - nothing" in words
+    assert "0xffff88814a2c8500#2 - 390+210 nothing" in words
+    lines = data_of(capsys, *paths)["comparison"]["lines"]
+    assert all(None in line["remote"]["samples"].values() for line in lines)
+
+
+def test_a_text_without_its_table_is_not_none_seen(recorded: Path, capsys: Capture) -> None:
+    path = report_of(recorded, "base")
+    text = path.read_text()
+    path.write_text(text[: text.index("Shared Data Cache Line Table")].rsplit("\n", 2)[0])
+    _, out, _ = run(capsys, path)
+    assert "the totals have 4424 HITMs; this text has no table of lines" in " ".join(out.split())
+    assert "none seen" not in out
+    _, both, _ = run(capsys, path, path)
+    assert "nothing seen" not in both
+    assert "there is no table of lines" in " ".join(both.split())
+
+
+def test_a_line_is_compared_with_all_contended_loads(recorded: Path, capsys: Capture) -> None:
+    path = report_of(recorded, "base")
+    rows = path.read_text().splitlines(keepends=True)
+    # perf prints a line in its table and again above its offsets.
+    path.write_text("".join(row for row in rows if "0xffff88814a2c8500" not in row))
+    _, out, _ = run(capsys, path)
+    assert "0xffffffff84606000 has 6.8 % of all HITMs" in " ".join(out.split())
+
+
+def test_the_text_of_perf_is_read_and_its_limits_are_said(recorded: Path, capsys: Capture) -> None:
+    report = report_of(recorded, "base")
+    data = data_of(capsys, report)
+    assert data["sides"][0]["lines"][0]["remote"] == 2600
+    _, out, _ = run(capsys, report)
+    assert "it does not say which CPU read and which wrote" in " ".join(out.split())
+
+
+def make_side(make_bundle: Callable[..., Path], path: Path, side: str) -> Path:
+    runs = []
+    for seed in range(3):
+        made = scheduler_run("base" if side == "base" else "new", numa=NUMA, seed=seed)
+        files = {
+            "perf_c2c/perf.data": write_perf_data(made.perf_data()),
+            "perf_c2c/percpu.json": percpu_json(made),
+        }
+        runs.append({"kind": "instrumented", "files": files})
+    kernel = scheduler_run("base", numa=NUMA).kernel
+    files = {
+        "boots/0/layout/System.map": kernel.system_map(),
+        "boots/0/layout/kallsyms": kernel.kallsyms(),
+    }
+    return make_bundle(path, runs=runs, files=files, label=side)
+
+
+def test_bundles_are_compared_by_operation(
+    tmp_path: Path, make_bundle: Callable[..., Path], capsys: Capture
+) -> None:
+    base = make_side(make_bundle, tmp_path / "base.tar", "base")
+    new = make_side(make_bundle, tmp_path / "new.tar", "new")
+    data = data_of(capsys, base, new)
+    assert [side["runs"] for side in data["sides"]] == [3, 3]
+    rows = {line["row"]: line for line in data["comparison"]["lines"]}
+    queue = rows["runqueues"]
+    assert data["comparison"]["reason"] is None
+    assert queue["remote"]["ratio"] == pytest.approx(2.0, abs=0.3)
+    assert queue["remote"]["changed"]
+    status, out, _ = run(capsys, base, new)
+    assert status == 0
+    words = " ".join(out.split())
+    assert "the smallest change that could have been seen (power 80 %)" in words
+    assert "runqueues" in words
+    assert all(len(line) <= 78 for line in out.splitlines())
+
+
+def test_a_bundle_without_memory_samples_says_why(
+    tmp_path: Path, make_bundle: Callable[..., Path], capsys: Capture
+) -> None:
+    skipped = {"collector": "perf_c2c", "path": "", "status": "skipped", "reason": "no PEBS here"}
+    bundle = make_bundle(tmp_path / "base.tar", runs=1, captures=[skipped])
+    status, out, err = run(capsys, bundle)
+    assert (status, out) == (2, "")
+    assert "no PEBS here" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give one bundle, perf.data or report"),
+        (["a", "b", "c"], "give one bundle, perf.data or report"),
+        (["base.data", "--sort", "peer"], "show HITM and no peer snoops"),
+        (["base.data", "--cacheline", "48"], "48 bytes: no machine has them"),
+        (["base.data", "--point", "groups=4"], "--point: is for a bundle, and this is perf.data"),
+        (["base.data", "--units", "missing.json"], "missing.json: cannot be read"),
+        (["base.data", "--units", "kallsyms"], "no sizes of per-CPU units"),
+        (["base.data", "--layout", "base.data"], "base.data"),
+        (["percpu.json"], "percpu.json: a text without cache lines; give the whole output of"),
+        (["missing.data"], "missing.data"),
+    ],
+)
+def test_a_wrong_request_is_one_line(
+    arguments: list[str], message: str, recorded: Path, capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(recorded)
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_an_input_is_not_overwritten(recorded: Path, capsys: Capture) -> None:
+    path = recorded / "base.data"
+    before = path.read_bytes()
+    status, _, err = run(capsys, path, "--json", path)
+    assert (status, path.read_bytes() == before) == (2, True)
+    assert "is one of the inputs" in err

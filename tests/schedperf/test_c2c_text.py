@@ -1,0 +1,177 @@
+"""The text of ``perf c2c report``: of the installed perf, of others, and damaged."""
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from schedperf.c2c.imported import profile_of_text
+from schedperf.captures.c2c_text import C2cText, is_c2c_text, parse_c2c_text
+from schedperf.errors import InputError
+from schedperf_generators.memory import scheduler_run
+from schedperf_generators.numa import Numa
+from schedperf_generators.perf_data import write_perf_data
+
+SAMPLES = Path(__file__).resolve().parents[3] / "shared/data/c2c"
+TITLE = "Trace Event Information"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return what the installed perf prints of a generated recording."""
+    if shutil.which("perf") is None:
+        pytest.skip("perf not installed; apt-get install linux-perf")
+    path = tmp_path_factory.mktemp("c2c") / "perf.data"
+    run = scheduler_run("base", numa=Numa(cpus=8, nodes=2))
+    path.write_bytes(write_perf_data(run.perf_data()))
+    return subprocess.run(
+        ["perf", "c2c", "report", "-i", str(path), "--stdio", "-NN"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
+
+
+def sample(name: str) -> C2cText:
+    path = SAMPLES / name
+    if not path.exists():
+        pytest.skip(f"no sample data: {path}")
+    return parse_c2c_text(path.read_text(errors="replace"), name)
+
+
+def test_all_parts_of_a_report_are_read(report: str) -> None:
+    text = parse_c2c_text(report, "report")
+    assert is_c2c_text(report[:4096])
+    assert text.totals[TITLE, "Load Remote HITM"] > 0
+    assert (TITLE, "LLC Misses to Local DRAM") not in text.totals
+    assert text.events == ("cpu/mem-loads,ldlat=30/P", "cpu/mem-stores/P")
+    assert text.sorted_on == "Total HITMs"
+    assert text.unreadable == 0
+    rows = [row for line in text.lines for row in line.rows]
+    assert {cpu for row in rows for cpus in row.cpus.values() for cpu in cpus} == set(range(8))
+    assert all(row.symbol for row in rows)
+
+
+def test_numbers_of_offsets_are_the_shares_of_the_line(report: str) -> None:
+    profile = profile_of_text(parse_c2c_text(report, "report"))
+    hottest = profile.lines[0]
+    assert sum(access.remote for access in hottest.accesses) == hottest.counts["rmt_hitm"] == 2600
+    assert sum(access.writes for access in hottest.accesses) == hottest.counts["store"] == 1500
+    assert hottest.sharing is None
+    assert profile.period is None
+    assert any("which CPU read and which wrote" in note for note in profile.notes)
+
+
+def test_every_version_of_perf_says_the_same() -> None:
+    texts = [
+        sample(f"synthetic/c2c-{version}-new-NN.txt") for version in ("5.13", "5.15", "5.17", "6.1",
+                                                                     "6.10")
+    ]  # fmt: skip
+    common = texts[0].lines[0].counts.keys()
+    for text in texts:
+        assert text.unreadable == 0
+        assert [line.address for line in text.lines] == [line.address for line in texts[0].lines]
+        for line, first in zip(text.lines, texts[0].lines, strict=True):
+            assert {name: line.counts[name] for name in common} == first.counts
+            assert [row.offset for row in line.rows] == [row.offset for row in first.rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "rows"),
+    [
+        ("synthetic/c2c-6.1-arm-peer.txt", 17, 35),
+        ("synthetic/c2c-6.1-new-tidpid.txt", 17, 56),
+        ("synthetic/c2c-6.1-new-nosource-showall.txt", 306, 35),
+        ("synthetic/c2c-6.10-new-doublecl.txt", 17, 35),
+        ("synthetic/c2c-6.1-new-stats.txt", 0, 0),
+        ("joemario/c2c_example_report.out", 5, 28),
+        ("lkml/arm-spe-peer-tables.txt", 1, 2),
+    ],
+)
+def test_other_layouts_are_read_whole(name: str, lines: int, rows: int) -> None:
+    text = sample(name)
+    assert (len(text.lines), sum(len(line.rows) for line in text.lines)) == (lines, rows)
+    assert text.unreadable == 0
+
+
+def test_large_numbers_of_a_report_are_said_to_be_inexact() -> None:
+    profile = profile_of_text(sample("joemario/c2c_example_report.out"))
+    assert profile.lines[0].records == 149904
+    assert any("are not exact" in note for note in profile.notes)
+    double = profile_of_text(sample("synthetic/c2c-6.10-new-doublecl.txt"))
+    assert double.line_bytes == 128
+    peers = profile_of_text(sample("synthetic/c2c-6.1-arm-peer.txt"))
+    assert peers.observable == "peer"
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "records", "loads"),
+    [
+        ("synthetic/c2c-6.10-base-NN.txt", 0xFFFF88810A2C4100, 1494, 923),
+        ("joemario/c2c_example_report.out", 0x602180, 149904, 40400),
+    ],
+)
+def test_records_and_loads_of_a_line_are_perfs_columns(
+    name: str, address: int, records: int, loads: int
+) -> None:
+    first = profile_of_text(sample(name)).lines[0]
+    assert (first.address, first.records, first.counts["loads"]) == (address, records, loads)
+
+
+def test_reads_of_offsets_are_known_where_perf_prints_records_by_offset() -> None:
+    known = profile_of_text(sample("synthetic/c2c-6.10-base-NN.txt"))
+    assert [(one.reads, one.writes) for one in known.lines[0].accesses] == [(923, 571)]
+    unsaid = profile_of_text(sample("joemario/c2c_example_report.out"))
+    assert {one.reads for line in unsaid.lines for one in line.accesses} == {None}
+    assert any("no loads by offset" in note for note in unsaid.notes)
+
+
+def test_minus_nan_is_left_out(report: str) -> None:
+    changed = report.replace("   0.00%", "   -nan%")
+    assert changed != report
+    text = parse_c2c_text(changed, "report")
+    assert text.unreadable == 0
+    shares = [part for line in text.lines for row in line.rows for part in row.shares.values()]
+    assert all(part > 0 for part in shares)
+
+
+def test_rows_that_do_not_fit_their_columns_are_counted(report: str) -> None:
+    at = report.index("Shared Data Cache Line Table")
+    changed = report[:at] + report[at:].replace("    0x", "   0xx", 1)
+    text = parse_c2c_text(changed, "report")
+    assert text.unreadable == 1
+    assert any("1 rows do not fit" in note for note in profile_of_text(text).notes)
+
+
+@pytest.mark.parametrize("text", ["", "hello\n", "=" * 50, "# ..... ......\n", "\0" * 100])
+def test_what_is_no_report_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(InputError, match="no text of `perf c2c report --stdio`") as caught:
+        parse_c2c_text(text, "report")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_gigantic_table_is_refused(report: str) -> None:
+    at = report.index("Shared Data Cache Line Table")
+    row = next(line for line in report[at:].splitlines() if " 0xffff" in line)
+    with pytest.raises(InputError, match="more than 100000 rows"):
+        parse_c2c_text(report.replace(row, "\n".join([row] * 100_001), 1), "report")
+
+
+@pytest.mark.property
+def test_damaged_reports_give_a_profile_or_one_line(report: str) -> None:
+    chance = random.Random(11)  # noqa: S311 # test data
+    for _ in range(300):
+        characters = list(report[: chance.randrange(len(report) + 1)])
+        for _ in range(chance.randrange(20)):
+            if characters:
+                place = chance.randrange(len(characters))
+                characters[place] = chance.choice(["\n", " ", "9" * 30, "%", "0x", "\0", "=", "é"])
+        try:
+            profile = profile_of_text(parse_c2c_text("".join(characters), "report"))
+        except InputError as error:
+            assert "\n" not in str(error)  # noqa: PT017 # it need not be raised
+        else:
+            assert all(line.records >= 0 for line in profile.lines)

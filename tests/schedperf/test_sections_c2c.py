@@ -1,0 +1,386 @@
+"""The section about bouncing cache lines on bundles whose memory samples are known."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import jsonschema
+import pytest
+
+from schedperf.bundle import open_bundle
+from schedperf.c2c.entries import contended_entries
+from schedperf.c2c.merge import see_lines
+from schedperf.findings.bouncing_lines import MOST_FINDINGS, bouncing_lines
+from schedperf.model import Finding, Section
+from schedperf.sections import Absent, all_sections
+from schedperf.sections._c2c_point import format_cpus
+from schedperf.sections._c2c_schema import SCHEMA
+from schedperf.sections._c2c_sources import load_memory
+from schedperf.sections.c2c import c2c
+from schedperf.sections.layout import layout
+from schedperf.sides import Side, name_sides
+from schedperf_generators.kernel import KernelImage, Symbol
+from schedperf_generators.memory import Touch, scheduler_kernel, scheduler_run
+from schedperf_generators.numa import Numa
+from schedperf_generators.perf_data import write_perf_data
+
+NUMA = Numa(cpus=8, nodes=2)
+# hackbench of tests/conftest.py with 4 groups: 4 x 20 x 20 x 100 messages.
+MESSAGES = 160_000
+PERIOD = 1000
+
+QUEUE = (
+    Touch(target="runqueues", offset=4, kind="load_remote_hitm", function="cpu_util", samples=64),
+    Touch(target="runqueues", offset=4, kind="store_l1_hit", function="cpu_util", samples=64),
+)
+
+Json = dict[str, Any]
+Sampled = Mapping[str, Any]
+
+
+def units() -> bytes:
+    bases = {str(cpu): hex(base) for cpu, base in NUMA.unit_bases().items()}
+    facts = {"method": "kcore", "units": bases, "stable": True, "unit_bytes": NUMA.unit_bytes}
+    return json.dumps(facts).encode()
+
+
+def sampled(data: bytes, **chosen: Any) -> Json:
+    """Return what is chosen of an instrumented run with memory samples."""
+    files = {"perf_c2c/perf.data": data, "perf_c2c/percpu.json": units()}
+    return {"kind": "instrumented", "files": files, **chosen}
+
+
+@cache
+def recording_of(side: Literal["base", "new"], scale: float, seed: int, **changes: Any) -> bytes:
+    """Return a perf.data of the scheduler's lines; there are no more than a few of them."""
+    run = scheduler_run(side, numa=NUMA, seed=seed, scale=scale)
+    return write_perf_data(replace(run, **changes).perf_data())
+
+
+def runs_of(
+    side: Literal["base", "new"], *scales: float, chosen: Sampled | None = None, **changes: Any
+) -> list[Json]:
+    return [
+        sampled(recording_of(side, scale, seed, **changes), **(chosen or {}))
+        for seed, scale in enumerate(scales)
+    ]
+
+
+Sides = Callable[..., tuple[Side, ...]]
+
+
+@pytest.fixture
+def sides(tmp_path: Path, make_bundle: Callable[..., Path]) -> Sides:
+    """Return sides of the given runs, each of a kernel and a boot of its own."""
+
+    def make(
+        *of_sides: list[Json], kernels: Sequence[KernelImage] = (), layout: bool = True,
+        **chosen: Any,
+    ) -> tuple[Side, ...]:  # fmt: skip
+        paths = []
+        for number, runs in enumerate(of_sides):
+            kernel = kernels[number] if kernels else scheduler_kernel()
+            files = {"System.map": kernel.system_map(), "kallsyms": kernel.kallsyms()}
+            boot = {"boot_id": f"boot-{number}"}
+            path = make_bundle(
+                tmp_path / f"{number}.tar",
+                runs=[{**boot, **run} for run in runs],
+                files={f"boots/0/layout/{name}": text for name, text in files.items()}
+                if layout
+                else {},
+                host={"kernel": {"build_id": f"{number:040x}"}},
+                **chosen,
+            )
+            paths.append(path)
+        return name_sides([open_bundle(path) for path in paths])
+
+    return make
+
+
+def data_of(sides: tuple[Side, ...]) -> Json:
+    data = json.loads(json.dumps(c2c(sides), allow_nan=False))
+    jsonschema.validate(data, SCHEMA)
+    return data  # type: ignore[no-any-return] # JSON is what we made
+
+
+def point_of(data: Json) -> Json:
+    return data["comparisons"][0]["points"][0]  # type: ignore[no-any-return] # as above
+
+
+def line_of(data: Json, name: str) -> Json:
+    return next(line for line in point_of(data)["lines"] if (line["name"] or "").startswith(name))
+
+
+def findings_of(data: Json) -> list[Finding]:
+    section = Section(schema="schedperf/section/c2c/1", status="ok", reason=None, data=data)
+    return list(bouncing_lines({"c2c": section}))
+
+
+SCALES = (1.0, 1.1, 0.9)
+
+
+@pytest.fixture
+def compared(sides: Sides) -> Json:
+    return data_of(sides(runs_of("base", *SCALES), runs_of("new", *SCALES)))
+
+
+def test_the_section_publishes_its_schema() -> None:
+    plugin = all_sections()["c2c"]
+    assert plugin.schema_id == "schedperf/section/c2c/1"
+    jsonschema.Draft202012Validator.check_schema(plugin.schema)
+
+
+def test_the_totals_are_those_of_the_recordings_per_operation(compared: Json) -> None:
+    truth = sum(
+        scheduler_run("base", numa=NUMA, scale=scale).truth().totals["load_remote_hitm"]
+        for scale in SCALES
+    )
+    total = point_of(compared)["totals"]["remote"]
+    assert total["samples"]["base"] == truth
+    assert total["base"] == pytest.approx(truth * PERIOD * 1000 / (3 * MESSAGES))
+    assert total["ratio_high"] < 1.0
+
+
+def test_a_per_cpu_line_is_one_row_with_its_name_and_all_copies(compared: Json) -> None:
+    line = line_of(compared, "runqueues")
+    assert line["base"]["copies"] == NUMA.cpus
+    # 20, 22 and 18 samples against 40, 44 and 36.
+    assert line["remote"]["samples"] == {"base": 60, "new": 120}
+    assert line["remote"]["ratio_low"] > 1.0
+    assert line["remote"]["changed"]
+    assert line["remote"]["least_ratio"] > 1.0
+    assert line["base"]["sharing"] == "true"
+    (access,) = line["base"]["accesses"]
+    assert (access["readers"], access["writers"]) == ("0-7", "0-7")
+    assert [one["node"] for one in access["nodes"]] == [0, 1]
+    assert access["symbols"][0]["symbol"] == "available_idle_cpu"
+
+
+def test_what_the_samples_rest_on_is_said(compared: Json) -> None:
+    point = point_of(compared)
+    assert point["observable"] == {"base": "hitm", "new": "hitm"}
+    assert point["period"] == point["store_period"] == {"base": PERIOD, "new": PERIOD}
+    assert point["ldlat"] == {"base": 30, "new": 30}
+    assert (point["unit"], point["per"], point["reason"]) == ("message", 1000, None)
+    assert point["runs"] == {"base": 3, "new": 3}
+    assert point["model"] in ("Poisson", "negative binomial")
+    assert point["least_ratio"] > 1.0
+
+
+def test_lines_that_changed_come_first_and_are_findings(compared: Json) -> None:
+    assert line_of(compared, "runqueues") is point_of(compared)["lines"][0]
+    found = findings_of(compared)
+    assert 0 < len(found) <= MOST_FINDINGS
+    claim = found[0].claim
+    assert claim.startswith(
+        "`runqueues` (percpu+0x2ba40): remote HITM 125 -> 250 per 1000 messages"
+    )
+    assert "95 % interval" in claim
+    assert found[0].evidence == (f"c2c#{line_of(compared, 'runqueues')['row']}",)
+    assert found[0].n == (3, 3)
+    assert found[0].ci is not None
+    assert found[0].ci[0] < (found[0].value or 0.0) < found[0].ci[1]
+
+
+def test_equal_sides_have_no_findings(sides: Sides) -> None:
+    data = data_of(sides(runs_of("base", *SCALES), runs_of("base", 1.05, 0.95, 1.0)))
+    assert findings_of(data) == []
+    assert not any(
+        line[name]["changed"] for line in point_of(data)["lines"] for name in ("remote", "local")
+    )
+
+
+def test_objects_known_by_address_alone_are_compared_with_nothing(compared: Json) -> None:
+    hidden = [line for line in point_of(compared)["lines"] if line["name"] is None]
+    assert {line["unmatched"] for line in hidden} == {"an address means nothing in another boot"}
+    assert all(line["remote"]["base"] is None for line in hidden)
+    assert all(
+        line["remote"]["samples"][side] is None
+        for line in hidden
+        for side in ("base", "new")
+        if line[side] is None
+    )
+    counted = point_of(compared)["seen_unmatched"]
+    assert counted == {
+        side: sum(line[side] is not None for line in hidden) for side in ("base", "new")
+    }
+    assert any("are compared with nothing" in note for note in point_of(compared)["notes"])
+
+
+def test_other_periods_are_not_compared_and_the_reason_is_said(sides: Sides) -> None:
+    data = data_of(sides(runs_of("base", *SCALES), runs_of("new", *SCALES, period=500)))
+    point = point_of(data)
+    assert point["reason"] == "periods differ between runs: 1000 in base, 500 in new"
+    assert point["totals"]["remote"]["base"] is None
+    assert point["totals"]["remote"]["samples"]["base"] > 0
+    assert findings_of(data) == []
+
+
+def test_other_observables_are_never_compared(sides: Sides) -> None:
+    arm = sampled(write_perf_data(scheduler_run("new", numa=NUMA, vendor="arm").perf_data()))
+    point = point_of(data_of(sides(runs_of("base", *SCALES), [arm] * 3)))
+    assert point["observable"] == {"base": "hitm", "new": "peer"}
+    assert point["reason"] == "observables differ between runs: hitm in base, peer in new"
+
+
+def test_a_workload_without_operations_is_not_compared(sides: Sides) -> None:
+    unknown = {"stdout": "nothing that is known\n"}
+    data = data_of(
+        sides(runs_of("base", *SCALES, chosen=unknown), runs_of("new", *SCALES, chosen=unknown))
+    )
+    assert point_of(data)["reason"] == (
+        "how many operations of the benchmark a run did is not known"
+    )
+
+
+def test_points_are_compared_one_by_one_and_single_ones_are_said(sides: Sides) -> None:
+    one, four = {"point": {"groups": "1"}}, {"point": {"groups": "4"}}
+    base = [*runs_of("base", 0.5, chosen=one), *runs_of("base", 1.0, chosen=four)]
+    new = [*runs_of("new", 1.0, chosen=four), *runs_of("new", 0.5, chosen=one)]
+    data = data_of(sides(base, new))
+    points = data["comparisons"][0]["points"]
+    assert [point["point"] for point in points] == ["groups=4", "groups=1"]
+    assert points[1]["lines"][0]["row"].startswith("hackbench -l 100 -g {groups}/groups=1/")
+    only = data_of(sides(base, runs_of("new", 1.0, chosen=four)))
+    assert only["comparisons"][0]["notes"][-1] == (
+        "memory was sampled for hackbench -l 100 -g {groups} at groups=1 on base only"
+    )
+
+
+def test_every_new_side_is_compared_and_row_ids_are_unique(sides: Sides) -> None:
+    data = data_of(sides(runs_of("base", 0.5), runs_of("new", 0.5), runs_of("new", 0.6)))
+    lines = [line for one in data["comparisons"] for line in one["points"][0]["lines"]]
+    assert [one["side"] for one in data["comparisons"]] == ["new", "new2"]
+    assert len({line["row"] for line in lines}) == len(lines)
+
+
+def test_a_side_without_samples_is_missing_with_the_collectors_reason(sides: Sides) -> None:
+    skipped = {
+        "collector": "perf_c2c",
+        "path": "boots/0/runs/000/perf_c2c",
+        "status": "skipped",
+        "reason": "no PEBS in this guest",
+    }
+    base, new, other = sides(runs_of("base", 1.0), [{}], runs_of("new", 1.0), captures=[skipped])
+    data = data_of((base, new, other))
+    assert [one["side"] for one in data["comparisons"]] == ["new2"]
+    assert data["missing"] == [
+        {"side": "new", "reason": "new: perf_c2c was skipped: no PEBS in this guest"}
+    ]
+    with pytest.raises(Absent, match="^new: perf_c2c was skipped: no PEBS in this guest$"):
+        c2c((base, new))
+    with pytest.raises(Absent, match="^new: perf_c2c was skipped: no PEBS"):
+        c2c((new, base))
+    with pytest.raises(Absent, match="^there is no new side$"):
+        c2c((base,))
+
+
+def test_without_the_collector_the_section_is_absent(sides: Sides) -> None:
+    with pytest.raises(
+        Absent, match="^base: no instrumented run was recorded with perf_c2c or perf_mem$"
+    ):
+        c2c(sides([{}], [{}]))
+
+
+def loads_only(scale: float, seed: int) -> Json:
+    """Return a run as perf_mem samples it: loads, and no units of the CPUs."""
+    made = scheduler_run("base", numa=NUMA, seed=seed, scale=scale)
+    loads = tuple(touch for touch in made.touches if touch.kind.startswith("load"))
+    data = write_perf_data(replace(made, touches=loads).perf_data())
+    return {"kind": "instrumented", "files": {"perf_mem/perf.data": data}}
+
+
+def test_loads_of_perf_mem_are_read_as_what_they_are(sides: Sides) -> None:
+    runs = [loads_only(scale, seed) for seed, scale in enumerate(SCALES)]
+    data = data_of(sides(runs, runs))
+    (compared,) = data["comparisons"]
+    point = point_of(data)
+    assert point["totals"]["remote"]["samples"]["base"] > 0
+    assert point["totals"]["stores"]["samples"] == {"base": 0, "new": 0}
+    assert all(
+        line[side]["sharing"] is None
+        for line in point["lines"]
+        for side in ("base", "new")
+        if line[side] is not None
+    )
+    assert any("no store was sampled, so who wrote" in note for note in point["notes"])
+    assert any("perf_mem's, loads with the cache" in note for note in compared["notes"])
+
+
+def test_why_nothing_of_perf_mem_could_be_read_is_the_reason(sides: Sides) -> None:
+    damaged = {"kind": "instrumented", "files": {"perf_mem/perf.data": b"nonsense"}}
+    with pytest.raises(Absent, match="^base: boots/0/runs/000/perf_mem/perf.data: not a perf"):
+        c2c(sides([damaged], runs_of("new", 1.0)))
+
+
+def test_a_run_with_both_collectors_is_read_from_perf_c2c(sides: Sides) -> None:
+    both = runs_of("base", 1.0)
+    both[0]["files"] = {**loads_only(1.0, 0)["files"], **both[0]["files"]}
+    data = data_of(sides(both, runs_of("new", 1.0)))
+    assert point_of(data)["totals"]["stores"]["samples"]["base"] > 0
+    assert not any("perf_mem" in note for note in data["comparisons"][0]["notes"])
+
+
+def test_a_damaged_recording_is_a_note_and_the_others_are_compared(sides: Sides) -> None:
+    damaged = [*runs_of("base", 1.0), sampled(b"nonsense")]
+    data = data_of(sides(damaged, runs_of("new", 1.0)))
+    assert point_of(data)["runs"] == {"base": 1, "new": 1}
+    assert data["comparisons"][0]["notes"][0].startswith(
+        "base: boots/0/runs/001/perf_c2c/perf.data: not a perf"
+    )
+    with pytest.raises(Absent, match="^base: boots/0/runs/000/perf_c2c/perf.data: not a perf"):
+        c2c(sides([sampled(b"nonsense")], runs_of("new", 1.0)))
+
+
+def test_clean_failed_and_warmup_runs_do_not_count(sides: Sides) -> None:
+    unused = [
+        *runs_of("base", 1.0, chosen={"kind": "clean"}),
+        *runs_of("base", 1.0, chosen={"exit_status": 1}),
+        *runs_of("base", 1.0, chosen={"warmup": True}),
+    ]
+    data = data_of(sides([*runs_of("base", 1.0), *unused], runs_of("new", 1.0)))
+    assert point_of(data)["runs"] == {"base": 1, "new": 1}
+
+
+def test_without_a_layout_lines_have_no_names_and_the_reason_is_said(sides: Sides) -> None:
+    data = data_of(sides(runs_of("base", *SCALES), runs_of("new", *SCALES), layout=False))
+    assert all(line["name"] is None for line in point_of(data)["lines"])
+    assert any("data have no names" in note for note in point_of(data)["notes"])
+    folded = next(
+        line for line in point_of(data)["lines"] if line["row"].startswith("percpu+0x2ba40")
+    )
+    assert folded["unmatched"] == "an offset without a name means nothing in another build"
+
+
+def test_samples_of_new_outrank_the_table_in_the_layout_section(sides: Sides) -> None:
+    # In new a variable of unknown heat comes to lie on the first line of runqueues.
+    kernel = scheduler_kernel()
+    apart = (Symbol("process_counts", 0x2B9C0, 8), Symbol("runqueues", 0x2BA40, 0xE00))
+    joined = (Symbol("process_counts", 0x2BA40, 8), Symbol("runqueues", 0x2BA48, 0xE00))
+    kernels = [replace(kernel, per_cpu=both) for both in (apart, joined)]
+    unsampled = layout(sides([{}], [{}], kernels=kernels))
+    hot: Any = layout(
+        sides(
+            runs_of("base", 1.0, kernel=kernels[0], touches=QUEUE),
+            runs_of("new", 1.0, kernel=kernels[1], touches=QUEUE),
+            kernels=kernels,
+        )
+    )
+    before: Any = unsampled["comparisons"]
+    assert not any(alarm["grade"] == "sampled" for alarm in before[0]["alarms"])
+    alarm = hot["comparisons"][0]["alarms"][0]
+    assert (alarm["rule"], alarm["grade"], alarm["hitm"]) == ("contended", "sampled", 64)
+
+
+def test_samples_are_counted_by_entry_of_the_layout(sides: Sides) -> None:
+    _, new = sides(runs_of("base", 1.0), runs_of("new", *SCALES))
+    seen = see_lines([one.run for one in load_memory(new).runs]).values()
+    assert contended_entries(seen)["percpu"]["runqueues"] == 120 + 72
+
+
+def test_cpus_are_written_as_the_kernel_does() -> None:
+    assert format_cpus([]) == ""
+    assert format_cpus({5, 0, 1, 2, 8, 9}) == "0-2,5,8-9"
