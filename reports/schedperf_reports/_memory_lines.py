@@ -6,7 +6,7 @@ from typing import Any
 from schedperf_reports._units import MISSING, format_share
 from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Headline, Text
-from schedperf_reports.sections._c2c_bytes import seen_bytes_table
+from schedperf_reports.sections._c2c_bytes import GRADES, seen_bytes_table
 from schedperf_reports.sections._c2c_point import MEANINGS, describe_point
 from schedperf_reports.sections._c2c_tables import seen_table, word_of
 
@@ -75,6 +75,8 @@ def _describe_alone(side: Data, limit: int) -> Iterator[Block]:
         yield seen_table(side, lines)
     for line in lines:
         yield seen_bytes_table(side, line)
+    if any(access["name"] for line in lines for access in line["accesses"]):
+        yield GRADES
 
 
 def _name(side: Data) -> str:

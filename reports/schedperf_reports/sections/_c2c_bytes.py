@@ -1,7 +1,7 @@
 """The tables of one cache line: who reads and writes which bytes of it."""
 
 from schedperf_reports._units import MISSING
-from schedperf_reports.blocks import Cell, Column, Table
+from schedperf_reports.blocks import Cell, Column, Table, Text
 from schedperf_reports.sections._c2c_tables import (
     Entry,
     called,
@@ -17,6 +17,13 @@ MOST_SYMBOLS = 2
 
 # The only field of an atomic_t: nobody says it.
 ATOMIC_FIELD = ".counter"
+
+# What stands behind a name.
+GRADES = Text(
+    text="behind a name: [A] its address and a function that is known to touch it agree, [B] the "
+    "address or the functions alone",
+    tone="muted",
+)
 
 
 def bytes_table(point: Entry, line: Entry) -> Table:

@@ -6,7 +6,7 @@ from typing import Any
 from schedperf_reports._units import MISSING
 from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Text
-from schedperf_reports.sections._c2c_bytes import bytes_table
+from schedperf_reports.sections._c2c_bytes import GRADES, bytes_table
 from schedperf_reports.sections._c2c_tables import (
     Entry,
     lines_table,
@@ -66,6 +66,7 @@ def _describe_lines(
     drawn = (changed or matched[:MOST_DRAWN])[:most_lines]
     for line in [*drawn, *side_by_side(alone, most=1)]:
         yield bytes_table(point, line)
+    yield GRADES
 
 
 def _is_changed(line: Entry) -> bool:
