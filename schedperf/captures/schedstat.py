@@ -1,0 +1,235 @@
+"""/proc/schedstat: what the scheduler counted since the boot.
+
+::
+
+    version 17
+    timestamp 4295019995
+    cpu0 150 0 8259 2058 3469 1403 365020531334 402121000212 3585724
+    domain0 MC ffff 0 0 0 … (45 numbers)
+
+A snapshot alone says what happened since the boot; :mod:`schedperf.captures.schedstat_change` says
+what did between two of them.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from schedperf.captures.schedstat_fields import FIELDS, LAYOUTS, Column, Layout, known_versions
+from schedperf.errors import InputError
+
+Counts = npt.NDArray[np.uint64]
+
+# Linux is built for at most 8192 CPUs; topologies have six levels (SMT, CLS, MC, PKG, two NUMA).
+MOST_CPUS = 8192
+MOST_DOMAINS = 16 * MOST_CPUS
+# 45 numbers of 10 digits, a name and the mask of 8192 CPUs.
+LONGEST_LINE = 8192
+LARGEST_COUNT = 2**64 - 1
+SHOWN = 40
+
+_NUMBERS = re.compile(r"[0-9]{1,20}(?: [0-9]{1,20})*", re.ASCII)
+_CPU = re.compile(r"cpu([0-9]{1,5}) (.*)", re.ASCII)
+_DOMAIN = re.compile(r"domain([0-9]{1,3}) (.*)", re.ASCII)
+# By whether the version has names: a mask may look like a name, and a number like a mask.
+_WHO = {
+    False: re.compile(r"()([0-9a-f,]+) (.*)", re.ASCII),
+    True: re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31}) ([0-9a-f,]+) (.*)", re.ASCII),
+}
+_HEAD = re.compile(r"(version|timestamp) ([0-9]{1,20})\s*", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Domain:
+    """One scheduling domain as one CPU sees it.
+
+    :param number: from the smallest domain on, counted by each CPU for itself
+    :param name: of its topology level ("MC"); None where the source has none
+    :param span: its CPUs, bit n for CPU n; None where the source does not say
+    """
+
+    cpu: int
+    number: int
+    name: str | None
+    span: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """What had been counted at one moment.
+
+    :param jiffies: the kernel's clock, in ticks
+    :param cpu_counts: shape (cpus, fields), columns as ``LAYOUTS[version].cpu``
+    :param domain_counts: shape (domains, fields), columns as ``LAYOUTS[version].domain``
+    """
+
+    version: int
+    jiffies: int
+    cpus: tuple[int, ...]
+    cpu_counts: Counts
+    domains: tuple[Domain, ...]
+    domain_counts: Counts
+
+
+def is_schedstat(head: str) -> bool:
+    """Say whether a text begins as /proc/schedstat does."""
+    return head.startswith("version ")
+
+
+def parse_schedstat(lines: Iterable[str], label: str) -> Snapshot:
+    """Read one snapshot.
+
+    :param lines: with their ends, by which a file that is cut off is told
+    :param label: of the file, for messages
+    :raises InputError: it is none, of another version, cut off or damaged; the line is named
+    """
+    reading = _Reading(label)
+    for number, line in enumerate(lines, 1):
+        if not line.endswith("\n"):
+            raise reading.bad(number, "the line has no end, so the file is cut off")
+        reading.take(number, line[:-1])
+    return reading.finish()
+
+
+class _Reading:
+    """The lines of one file, taken one after the other."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.layout: Layout | None = None
+        self.jiffies: int | None = None
+        self.cpus: list[int] = []
+        self.cpu_rows: list[list[int]] = []
+        self.domains: list[Domain] = []
+        self.domain_rows: list[list[int]] = []
+        self.seen: set[tuple[int, ...]] = set()
+        self.spans: dict[str, int] = {}
+
+    def bad(self, number: int, problem: str, advice: str = "capture it again") -> InputError:
+        return InputError(f"{self.label}:{number}: {problem}; {advice}")
+
+    def take(self, number: int, line: str) -> None:
+        if len(line) > LONGEST_LINE:
+            raise self.bad(number, f"the line has {len(line)} characters, the kernel writes fewer")
+        if self.layout is None or self.jiffies is None:
+            self._take_head(number, line)
+        elif found := _CPU.fullmatch(line):
+            self._take_cpu(number, int(found[1]), found[2])
+        elif found := _DOMAIN.fullmatch(line):
+            self._take_domain(number, int(found[1]), found[2])
+        elif line.strip():
+            raise self.bad(number, f"neither a CPU nor a domain: {line[:SHOWN]!r}")
+
+    def _take_head(self, number: int, line: str) -> None:
+        found = _HEAD.fullmatch(line)
+        wanted = "version" if self.layout is None else "timestamp"
+        if found is None or found[1] != wanted:
+            problem = f"no line `{wanted} N`, but {line[:SHOWN]!r}"
+            raise self.bad(number, problem, "give a copy of /proc/schedstat")
+        value = int(found[2])
+        if wanted == "timestamp":
+            self.jiffies = value
+            return
+        if value not in LAYOUTS:
+            raise self.bad(number, f"is version {value}", f"{known_versions()} can be read")
+        self.layout = LAYOUTS[value]
+
+    def _take_cpu(self, number: int, cpu: int, rest: str) -> None:
+        assert self.layout is not None
+        if cpu >= MOST_CPUS or (cpu,) in self.seen:
+            what = "a second time" if (cpu,) in self.seen else f"of at most {MOST_CPUS}"
+            raise self.bad(number, f"cpu{cpu} {what}")
+        self.seen.add((cpu,))
+        self.cpus.append(cpu)
+        self.cpu_rows.append(self._numbers(number, rest, self.layout.cpu))
+
+    def _take_domain(self, number: int, level: int, rest: str) -> None:
+        assert self.layout is not None
+        if not self.cpus:
+            raise self.bad(number, "a domain before its CPU")
+        cpu, found = self.cpus[-1], _WHO[self.layout.has_names].fullmatch(rest)
+        if found is None:
+            which = "a name and its CPUs" if self.layout.has_names else "its CPUs"
+            raise self.bad(number, f"domain{level} without {which} first: {rest[:SHOWN]!r}")
+        if (cpu, level) in self.seen or len(self.domains) >= MOST_DOMAINS:
+            raise self.bad(number, f"domain{level} of cpu{cpu} a second time")
+        self.seen.add((cpu, level))
+        span = self._span(number, found[2])
+        self.domains.append(Domain(cpu=cpu, number=level, name=found[1] or None, span=span))
+        self.domain_rows.append(self._numbers(number, found[3], self.layout.domain))
+
+    def _span(self, number: int, mask: str) -> int:
+        # The same few masks stand on all lines.
+        if mask not in self.spans:
+            digits = mask.replace(",", "")
+            if not digits or int(digits, 16) >> MOST_CPUS:
+                raise self.bad(number, f"no mask of CPUs: {mask[:SHOWN]!r}")
+            self.spans[mask] = int(digits, 16)
+        return self.spans[mask]
+
+    def _numbers(self, number: int, text: str, columns: Sequence[Column]) -> list[int]:
+        text = text.rstrip()
+        if not _NUMBERS.fullmatch(text):
+            raise self.bad(number, f"not numbers: {text[:SHOWN]!r}")
+        values = [int(value) for value in text.split(" ")]
+        if len(values) != len(columns):
+            assert self.layout is not None
+            version = self.layout.version
+            problem = f"{len(values)} numbers, version {version} has {len(columns)}"
+            raise self.bad(number, problem, "it is cut off, or the kernel is patched")
+        for value, column in zip(values, columns, strict=True):
+            if value >> (FIELDS[column.field].bits or 64):
+                raise self.bad(number, f"{column.field} is {value}, more than its counter holds")
+        return values
+
+    def finish(self) -> Snapshot:
+        if self.layout is None or self.jiffies is None or not self.cpus:
+            missing = "empty" if self.layout is None else "ends before the first CPU"
+            raise InputError(f"{self.label}: {missing}; give a copy of /proc/schedstat")
+        refuse_missing_cpus(self.cpus, self.domains, self.label)
+        return make_snapshot(
+            self.layout,
+            self.jiffies,
+            cpus=self.cpus,
+            cpu_rows=self.cpu_rows,
+            domains=self.domains,
+            domain_rows=self.domain_rows,
+        )
+
+
+def refuse_missing_cpus(cpus: Sequence[int], domains: Iterable[Domain], label: str) -> None:
+    """Refuse a source that ends too early: a CPU of a domain has no line, or no domain itself.
+
+    :param label: of the source, for messages
+    """
+    owners = {domain.cpu for domain in domains} & set(cpus)
+    known = sum(1 << cpu for cpu in owners)
+    for span in {domain.span or 0 for domain in domains}:
+        if missing := span & ~known:
+            first = (missing & -missing).bit_length() - 1
+            problem = f"cpu{first} is in a domain of others and has no lines, or none of a domain"
+            raise InputError(f"{label}: {problem}; it is cut off, capture it again")
+
+
+def make_snapshot(
+    layout: Layout,
+    jiffies: int,
+    *,
+    cpus: Sequence[int],
+    cpu_rows: Sequence[Sequence[int]],
+    domains: Sequence[Domain],
+    domain_rows: Sequence[Sequence[int]],
+) -> Snapshot:
+    """Return a snapshot of rows of numbers, each as long as the layout says."""
+    shape = (len(domains), len(layout.domain))
+    return Snapshot(
+        version=layout.version,
+        jiffies=jiffies,
+        cpus=tuple(cpus),
+        cpu_counts=np.array(cpu_rows, dtype=np.uint64),
+        domains=tuple(domains),
+        domain_counts=np.array(domain_rows, dtype=np.uint64).reshape(shape),
+    )

@@ -1,0 +1,179 @@
+"""What each number of /proc/schedstat is: the one table of its fields, by version.
+
+The file has no names, so a number means what its place means in the file's version, and in no
+other. Versions 15 and 16 differ in the order of the idle types alone, which nothing but the version
+tells. Sources: show_schedstat() in kernel/sched/stats.c, ``struct rq`` and ``struct sched_domain``
+(width of the counters), Documentation/scheduler/sched-stats.rst:
+
+* version 15: until Linux 6.9; idle types in the order idle, busy, newidle
+* version 16: Linux 6.10 to 6.13; busy, idle, newidle
+* version 17: since Linux 6.14; four imbalances for one, and domains have their names
+
+>>> LAYOUTS[15].domain[0], LAYOUTS[16].domain[0]
+(Column(idle='idle', field='lb_count'), Column(idle='busy', field='lb_count'))
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Idle = Literal["", "busy", "idle", "newidle"]
+Unit = Literal["count", "ns"]
+
+IDLE_TYPES: tuple[Idle, ...] = ("busy", "idle", "newidle")
+
+_TTWU = "try_to_wake_up()"
+_SCHEDULE = "__schedule()"
+_BALANCE = "sched_balance_rq()"
+# What each of the four kinds of imbalance is counted in, of version 17.
+_SPLIT = ("lb_imbalance_load", "lb_imbalance_util", "lb_imbalance_task", "lb_imbalance_misfit")
+_IMBALANCE = (
+    "before version 17 one sum over load, utilisation and numbers of tasks, since then four sums "
+    "in units of their own"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Field:
+    """One counter, whatever its place.
+
+    :param bits: of the kernel's counter; None: ``unsigned long``, so 32 or 64 with the machine
+    :param unit: of times it is ns, though the kernel's text speaks of jiffies
+    :param meaning: what one of it is
+    :param function: of the kernel, whose doing it counts
+    :param split: why it has no counterpart in versions that do not have it; "" where all have it
+    :param is_used: does any kernel of these versions count it?
+    """
+
+    name: str
+    bits: int | None
+    unit: Unit
+    meaning: str
+    function: str
+    split: str
+    is_used: bool
+
+
+def _count(name: str, meaning: str, function: str, *, split: str = "") -> Field:
+    return Field(
+        name=name,
+        bits=32,
+        unit="count",
+        meaning=meaning,
+        function=function,
+        split=split,
+        is_used=True,
+    )
+
+
+def _unused(name: str) -> Field:
+    return Field(
+        name=name, bits=32, unit="count", meaning="not used", function="", split="", is_used=False
+    )
+
+
+def _other(name: str, bits: int | None, unit: Unit, meaning: str, function: str) -> Field:
+    return Field(
+        name=name,
+        bits=bits,
+        unit=unit,
+        meaning=meaning,
+        function=function,
+        split="",
+        is_used=True,
+    )
+
+
+CPU_FIELDS: tuple[Field, ...] = (
+    _count("yld_count", "calls of sched_yield()", "do_sched_yield()"),
+    _unused("array_exp"),
+    _count("sched_count", "calls of schedule()", _SCHEDULE),
+    _count("sched_goidle", "times schedule() left the CPU idle", "set_next_task_idle()"),
+    _count("ttwu_count", "wakeups", _TTWU),
+    _count("ttwu_local", "wakeups on the waker's own CPU", _TTWU),
+    _other("rq_cpu_time", 64, "ns", "time that tasks ran", "sched_info_depart()"),
+    _other("run_delay", 64, "ns", "time that runnable tasks waited", "sched_info_arrive()"),
+    _other("pcount", None, "count", "times a task got the CPU", "sched_info_arrive()"),
+)
+
+BALANCE_FIELDS: tuple[Field, ...] = (
+    _count("lb_count", "attempts to balance", _BALANCE),
+    _count("lb_balanced", "attempts that found nothing to do", _BALANCE),
+    _count("lb_failed", "attempts that moved no task", _BALANCE),
+    _count("lb_imbalance", "sum of imbalances", _BALANCE, split=_IMBALANCE),
+    *(
+        _count(name, f"sum of imbalances in {unit}", _BALANCE, split=_IMBALANCE)
+        for name, unit in zip(_SPLIT, ("load", "utilisation", "tasks", "misfit load"), strict=True)
+    ),
+    _count("lb_gained", "tasks pulled", "detach_tasks()"),
+    _count("lb_hot_gained", "tasks pulled though cache-hot", "can_migrate_task()"),
+    _count("lb_nobusyq", "attempts that found no busier queue", "sched_balance_find_src_rq()"),
+    _count("lb_nobusyg", "attempts that found no busier group", "sched_balance_find_src_group()"),
+)
+
+DOMAIN_FIELDS: tuple[Field, ...] = (
+    _count("alb_count", "active balances", "active_load_balance_cpu_stop()"),
+    _count("alb_failed", "active balances that moved no task", "active_load_balance_cpu_stop()"),
+    _count("alb_pushed", "tasks pushed by active balances", "active_load_balance_cpu_stop()"),
+    *(
+        _unused(f"{name}_{what}")
+        for name in ("sbe", "sbf")
+        for what in ("count", "balanced", "pushed")
+    ),
+    _count("ttwu_wake_remote", "wakeups of tasks that last ran on another CPU", "ttwu_stat()"),
+    _count("ttwu_move_affine", "wakeups pulled to the waker's CPU", "wake_affine()"),
+    _count("ttwu_move_balance", "wakeups that started passive balancing", _TTWU),
+)
+
+FIELDS: Mapping[str, Field] = {
+    field.name: field for field in (*CPU_FIELDS, *BALANCE_FIELDS, *DOMAIN_FIELDS)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One place of a line: which field of which idle type, "" where a field has none."""
+
+    idle: Idle
+    field: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layout:
+    """What stands where in one version.
+
+    :param cpu: numbers behind ``cpuN``
+    :param domain: numbers behind the CPUs of ``domainN``
+    :param has_names: does a domain line hold the domain's name?
+    """
+
+    version: int
+    cpu: tuple[Column, ...]
+    domain: tuple[Column, ...]
+    has_names: bool
+
+
+def _layout(version: int, idle_types: Sequence[Idle], *, without: Sequence[str]) -> Layout:
+    balance = [field.name for field in BALANCE_FIELDS if field.name not in without]
+    return Layout(
+        version=version,
+        cpu=tuple(Column("", field.name) for field in CPU_FIELDS),
+        domain=(
+            *(Column(idle, name) for idle in idle_types for name in balance),
+            *(Column("", field.name) for field in DOMAIN_FIELDS),
+        ),
+        has_names="lb_imbalance" in without,
+    )
+
+
+LAYOUTS: Mapping[int, Layout] = {
+    15: _layout(15, ("idle", "busy", "newidle"), without=_SPLIT),
+    16: _layout(16, ("busy", "idle", "newidle"), without=_SPLIT),
+    17: _layout(17, ("busy", "idle", "newidle"), without=("lb_imbalance",)),
+}
+
+
+def known_versions() -> str:
+    """Name the versions that are read, for messages: ``15, 16 and 17``."""
+    *first, last = map(str, sorted(LAYOUTS))
+    return f"{', '.join(first)} and {last}"

@@ -1,0 +1,244 @@
+"""What ``schedperf schedstat`` was asked for, and the data that answers it.
+
+A source is a bundle; a file of ``perf sched stats record`` or the text of its report; a folder
+with the copies ``before`` and ``after`` of /proc/schedstat; two such copies as ``BEFORE,AFTER``; or
+a folder of folders and files of these kinds, each of which is one run.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from schedperf import __version__
+from schedperf.bundle import open_bundle
+from schedperf.captures.sched_stats_data import is_perf_data, read_sched_stats
+from schedperf.captures.sched_stats_report import is_sched_stats_report, parse_sched_stats_report
+from schedperf.captures.schedstat import MOST_CPUS, Snapshot, is_schedstat, parse_schedstat
+from schedperf.captures.schedstat_change import Change, change_between
+from schedperf.errors import InputError
+from schedperf.schedstat.analysis import analyse_sides
+from schedperf.schedstat.levels import Topology, levels_of
+from schedperf.schedstat.totals import SideRuns, StatRun
+from schedperf.sections._schedstat_sources import LARGEST_BYTES, load_sides, why_nothing
+from schedperf.sides import Side, side_name
+
+SCHEMA = "schedperf/schedstat/1"
+HEAD_BYTES = 64
+MOMENTS = ("before", "after")
+# A folder of runs; each is a file or a folder.
+MOST_RUNS = 1000
+# A report of 8192 CPUs with five levels has 180 MB; more is no report.
+LARGEST_REPORT_BYTES = 256 << 20
+KINDS = (
+    "a bundle, a folder with before and after, BEFORE,AFTER, a report or a recording of perf "
+    "sched stats"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """What is looked at.
+
+    :param cpus: these only; None: all
+    :param hz: ticks a second of the kernels of files, which do not say it; None: not known
+    :param point: of a bundle; None: all
+    """
+
+    cpus: Collection[int] | None
+    hz: int | None
+    point: str | None
+
+
+def describe(sources: Sequence[str], wanted: Wanted) -> dict[str, Any]:
+    """Read one or more sources and return what there is to say, as JSON.
+
+    :raises InputError: one cannot be read, or nothing in it was counted
+    """
+    sides = _load(sources, wanted)
+    labels = [Path(source).name for source in sources]
+    if len(set(labels)) < len(labels):
+        labels = list(sources)
+    data = analyse_sides(sides, wanted.cpus)
+    if not data["rows"]:
+        raise InputError(f"{' and '.join(sources)}: {_why_nothing(data, sides, wanted)}")
+    return {
+        "schema": SCHEMA,
+        "tool_version": __version__,
+        **data,
+        "sides": [
+            {**side, "label": label, "path": source}
+            for side, label, source in zip(data["sides"], labels, sources, strict=True)
+        ],
+    }
+
+
+def _why_nothing(data: Mapping[str, Any], sides: Sequence[SideRuns], wanted: Wanted) -> str:
+    known = {cpu for side in sides for run in side.runs for cpu in run.change.cpus}
+    if wanted.cpus is not None and not known & set(wanted.cpus):
+        return "has none of these CPUs; name others with --cpu"
+    if not any(run.change.jiffies or run.seconds for side in sides for run in side.runs):
+        return "no time passed between the snapshots; give one from before and one from after"
+    if data["zeros"]:
+        return "all counts are 0; record while something runs, with kernel.sched_schedstats at 1"
+    return "no count is on both sides; compare runs of one workload and point"
+
+
+def parse_cpus(text: str) -> frozenset[int]:
+    """Return the CPUs of a list as the kernel writes it: ``0-3,8``.
+
+    :raises InputError: it is none
+    """
+    cpus: set[int] = set()
+    for part in text.split(","):
+        low, _, high = part.strip().partition("-")
+        ends = [one for one in (low, high or low) if one.isascii() and one.isdigit()]
+        if len(ends) != len(MOMENTS) or not int(ends[0]) <= int(ends[1]) < MOST_CPUS:
+            raise InputError(f"--cpu: not a list of CPUs: {text[:40]!r}; write it as 0-3,8")
+        cpus.update(range(int(ends[0]), int(ends[1]) + 1))
+    return frozenset(cpus)
+
+
+def _load(sources: Sequence[str], wanted: Wanted) -> list[SideRuns]:
+    # Bundles are placed in time together; files have no time.
+    opened: dict[int, Side] = {}
+    sides: list[SideRuns | None] = []
+    for number, source in enumerate(sources):
+        name = side_name(number)
+        found = _load_files(source, name, wanted)
+        sides.append(found)
+        if found is None:
+            opened[number] = Side(name=name, bundle=open_bundle(Path(source)))
+    loaded = {side.name: side for side in load_sides(list(opened.values()))}
+    for number, side in opened.items():
+        runs = loaded[side.name]
+        if not runs.runs:
+            raise InputError(f"{sources[number]}: {(*runs.notes, why_nothing(side))[0]}")
+        sides[number] = _at_point(runs, wanted.point, sources[number])
+    ready = [side for side in sides if side is not None]
+    if opened and len(opened) < len(ready):
+        return [_without_workload(side) for side in ready]
+    return ready
+
+
+def _at_point(side: SideRuns, point: str | None, source: str) -> SideRuns:
+    runs = tuple(run for run in side.runs if point in (None, run.point))
+    if not runs:
+        known = ", ".join(sorted({run.point for run in side.runs}))
+        raise InputError(f"{source}: nothing was counted at {point!r}; there is {known}")
+    return replace(side, runs=runs)
+
+
+def _without_workload(side: SideRuns) -> SideRuns:
+    # A file does not say what ran, so a bundle beside it is one workload, too.
+    points = {(run.workload, run.point) for run in side.runs}
+    if len(points) > 1:
+        raise InputError(f"{side.name}: has {len(points)} points; name one with --point")
+    runs = tuple(replace(run, workload="", point="", operations=None) for run in side.runs)
+    return replace(side, runs=runs)
+
+
+def _load_files(source: str, name: str, wanted: Wanted) -> SideRuns | None:
+    # None: it is no file or folder of these kinds, so it must be a bundle.
+    changes = _changes(source)
+    if changes is None:
+        return None
+    runs = tuple(
+        StatRun(
+            workload="",
+            point="",
+            boot=0,
+            run=number,
+            order=None,
+            round=None,
+            seconds=_seconds(change, wanted.hz),
+            operations=None,
+            operation=None,
+            is_enabled=None,
+            change=change,
+            levels=levels_of(change.domains, Topology({})),
+        )
+        for number, change in enumerate(changes)
+    )
+    return SideRuns(name=name, runs=runs, notes=())
+
+
+def _seconds(change: Change, hz: int | None) -> float | None:
+    return None if hz is None or change.jiffies is None else change.jiffies / hz
+
+
+def _changes(source: str) -> list[Change] | None:
+    path = Path(source)
+    if not path.exists() and "," in source:
+        before, _, after = source.partition(",")
+        return [_between(Path(before), Path(after), source)]
+    if not path.is_dir():
+        # Reading a pipe that nobody writes to would never end.
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: is no regular file; give {KINDS}")
+        found = _of_file(path)
+        return None if found is None else [found]
+    if all((path / moment).is_file() for moment in MOMENTS):
+        return [_of_folder(path)]
+    return _of_runs(path)
+
+
+def _of_folder(path: Path) -> Change:
+    return _between(path / MOMENTS[0], path / MOMENTS[1], str(path))
+
+
+def _of_runs(path: Path) -> list[Change]:
+    entries = sorted(path.iterdir())
+    if len(entries) > MOST_RUNS:
+        raise InputError(f"{path}: has {len(entries)} entries; give a folder of runs")
+    changes = []
+    for entry in entries:
+        if all((entry / moment).is_file() for moment in MOMENTS):
+            changes.append(_of_folder(entry))
+        elif entry.is_file() and (found := _of_file(entry)) is not None:
+            changes.append(found)
+    if not changes:
+        raise InputError(f"{path}: no run in this folder; give {KINDS}")
+    return changes
+
+
+def _between(before: Path, after: Path, label: str) -> Change:
+    return change_between(_read_snapshot(before), _read_snapshot(after), label)
+
+
+def _of_file(path: Path) -> Change | None:
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    if is_perf_data(head):
+        return change_between(*read_sched_stats(path, str(path)), str(path))
+    text = head.decode(errors="replace")
+    if is_sched_stats_report(text):
+        return _read_report(path)
+    if is_schedstat(text):
+        raise InputError(
+            f"{path}: is one snapshot, which counts since the boot; give two as BEFORE,AFTER or a "
+            "folder with before and after"
+        )
+    if not head.strip():
+        raise InputError(f"{path}: is empty; give {KINDS}")
+    return None
+
+
+def _read_report(path: Path) -> Change:
+    if path.stat().st_size > LARGEST_REPORT_BYTES:
+        raise _too_large(path, LARGEST_REPORT_BYTES)
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        return parse_sched_stats_report(lines, str(path))
+
+
+def _read_snapshot(path: Path) -> Snapshot:
+    with path.open("rb") as file:
+        content = file.read(LARGEST_BYTES + 1)
+    if len(content) > LARGEST_BYTES:
+        raise _too_large(path, LARGEST_BYTES)
+    lines = content.decode(errors="replace").splitlines(keepends=True)
+    return parse_schedstat(lines, str(path))
+
+
+def _too_large(path: Path, limit: int) -> InputError:
+    return InputError(f"{path}: has more than {limit >> 20} MB; give {KINDS}")

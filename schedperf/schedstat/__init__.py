@@ -1,0 +1,5 @@
+"""What the scheduler did, by its own count: /proc/schedstat of runs, compared by name.
+
+A count is named by (domain level, idle type, field), never by its place, so kernels of different
+versions of the file can be compared where they count the same, and are not where they do not.
+"""

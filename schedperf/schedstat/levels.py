@@ -1,0 +1,149 @@
+"""Which level of the topology a scheduling domain is: by its name, else by its CPUs.
+
+/proc/schedstat of versions 15 and 16 numbers the domains. ``domain0`` is the pair of hardware
+threads on one machine and the last-level cache on the next, so a number names nothing. What
+host.json knows of the CPUs does, and so do the same CPUs on a side that has names.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schedperf.captures.schedstat import MOST_CPUS, Domain
+
+# Levels of the kernel in the order in which one that has the CPUs of another is kept: a cluster
+# that is all of the cache is left out, a package (in truth the CPUs of one NUMA node, as
+# cpu_cpu_mask() has it) likewise.
+LEVELS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("SMT", ("socket", "core")),
+    ("MC", ("llc",)),
+    ("CLS", ("socket", "cluster")),
+    ("PKG", ("node",)),
+)
+BEYOND_NODE = "NUMA"
+# The package level's name until Linux 6.6.
+FORMER_NAMES = {"DIE": "PKG"}
+
+Signature = frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Level:
+    """One level of a run.
+
+    :param label: "MC"; "domain0" where nothing names it
+    :param is_named: does a name of the kernel or of the topology stand behind it?
+    :param rows: places of its domains in the change
+    :param spans: (CPU, its domain's CPUs as a mask); None where the source does not say
+    """
+
+    label: str
+    is_named: bool
+    rows: tuple[int, ...]
+    spans: Signature | None
+
+    @property
+    def widest(self) -> int | None:
+        """How many CPUs its largest domain has."""
+        if self.spans is None:
+            return None
+        return max((span.bit_count() for _, span in self.spans), default=None)
+
+
+class Topology:
+    """Which CPUs share what, as host.json says."""
+
+    def __init__(self, host: Mapping[str, object]) -> None:
+        self._masks: dict[tuple[object, ...], int] = {}
+        self._places: dict[int, Mapping[str, object]] = {}
+        group = host.get("topology")
+        cpus = group.get("cpus") if isinstance(group, Mapping) else None
+        for place in cpus if isinstance(cpus, list) else []:
+            if isinstance(place, Mapping) and type(cpu := place.get("cpu")) is int:
+                self._add(cpu, place)
+
+    def _add(self, cpu: int, place: Mapping[str, object]) -> None:
+        if not 0 <= cpu < MOST_CPUS:
+            return
+        self._places[cpu] = place
+        for _, keys in LEVELS:
+            values = tuple(place.get(key) for key in keys)
+            if all(type(value) is int for value in values):
+                group = (keys, *values)
+                self._masks[group] = self._masks.get(group, 0) | 1 << cpu
+
+    def name(self, domain: Domain) -> str | None:
+        """Return the level of a domain; None where the topology does not tell."""
+        place = self._places.get(domain.cpu)
+        if place is None or domain.span is None:
+            return None
+        masks = {
+            name: self._masks.get((keys, *(place.get(key) for key in keys)))
+            for name, keys in LEVELS
+        }
+        for name, mask in masks.items():
+            if mask == domain.span:
+                return name
+        node = masks["PKG"]
+        is_larger = node is not None and node & domain.span == node
+        return BEYOND_NODE if is_larger else None
+
+
+def levels_of(domains: Sequence[Domain], topology: Topology) -> tuple[Level, ...]:
+    """Group the domains of a run by level; a CPU's second level of one name is ``NUMA2``.
+
+    A domain with neither a name nor CPUs has a place alone, which says nothing: it is left out.
+    """
+    rows: dict[tuple[str, bool], list[int]] = {}
+    seen: dict[tuple[int, str], int] = {}
+    for row, domain in enumerate(domains):
+        name = domain.name or topology.name(domain)
+        if name is None and domain.span is None:
+            continue
+        label = f"domain{domain.number}" if name is None else FORMER_NAMES.get(name, name)
+        count = seen[domain.cpu, label] = seen.get((domain.cpu, label), 0) + 1
+        if count > 1:
+            label = f"{label}{count}"
+        rows.setdefault((label, name is not None), []).append(row)
+    return tuple(
+        Level(
+            label=label,
+            is_named=is_named,
+            rows=tuple(places),
+            spans=_signature([domains[place] for place in places]),
+        )
+        for (label, is_named), places in rows.items()
+    )
+
+
+def _signature(domains: Sequence[Domain]) -> Signature | None:
+    if any(domain.span is None for domain in domains):
+        return None
+    return frozenset((domain.cpu, domain.span or 0) for domain in domains)
+
+
+def match_levels(runs: Sequence[Sequence[Level]]) -> dict[tuple[str, Signature | None], str]:
+    """Return the label of each level that nothing names, over the runs of all sides.
+
+    One that has the CPUs of a named level gets its name. Where the CPUs are those of nothing
+    else they become part of the label, so that it meets no other side's.
+    """
+    named = {
+        level.spans: level.label
+        for levels in runs
+        for level in levels
+        if level.is_named and level.spans is not None
+    }
+    found: dict[tuple[str, Signature | None], str] = {}
+    numbers: dict[str, int] = {}
+    for levels in runs:
+        for level in levels:
+            key = (level.label, level.spans)
+            if level.is_named or key in found:
+                continue
+            if level.spans in named:
+                found[key] = named[level.spans]
+                continue
+            numbers[level.label] = numbers.get(level.label, 0) + 1
+            other = f" ({numbers[level.label]})" if numbers[level.label] > 1 else ""
+            found[key] = f"{level.label}{other}"
+    return found

@@ -1,0 +1,223 @@
+"""A run's counts, summed over CPUs, and what follows from them."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from schedperf.captures.schedstat_change import Change, Floats
+from schedperf.captures.schedstat_fields import FIELDS, IDLE_TYPES, LAYOUTS, Column, Idle
+from schedperf.schedstat.levels import Level
+
+# The kernel counts these always; the others only while kernel.sched_schedstats is 1.
+ALWAYS_COUNTED = frozenset(("rq_cpu_time", "run_delay", "pcount"))
+NS_PER_S = 1e9
+
+Basis = Literal["time", "operation", "share"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatRun:
+    """What is known of one run.
+
+    :param boot: number of the boot; runs of one boot are not independent of it
+    :param order: place in time over all sides; None where that is unknown
+    :param round: where sides took turns
+    :param seconds: from one snapshot to the other; None where the tick's length is unknown
+    :param operations: how many the benchmark did; None where that is unknown
+    :param operation: one of them, in words
+    :param is_enabled: was kernel.sched_schedstats on? None: the numbers must tell
+    """
+
+    workload: str
+    point: str
+    boot: int
+    run: int
+    order: int | None
+    round: int | None
+    seconds: float | None
+    operations: float | None
+    operation: str | None
+    is_enabled: bool | None
+    change: Change
+    levels: tuple[Level, ...]
+
+    @property
+    def cpu_columns(self) -> tuple[Column, ...]:
+        """What the columns of ``change.cpu_counts`` are."""
+        return LAYOUTS[self.change.version].cpu
+
+    @property
+    def is_off(self) -> bool:
+        """Did the kernel not count? Then tasks got CPUs, and schedule() was never called."""
+        if self.is_enabled is not None:
+            return not self.is_enabled
+        column = {one.field: place for place, one in enumerate(self.cpu_columns)}
+        sums = np.nansum(self.change.cpu_counts, axis=0)
+        return bool(sums[column["pcount"]] > 0.0 and sums[column["sched_count"]] == 0.0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideRuns:
+    """The runs of one side.
+
+    :param notes: what could not be read
+    """
+
+    name: str
+    runs: tuple[StatRun, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """What is counted: at which level ("" is the CPU itself), of which idle type, which field."""
+
+    level: str
+    idle: Idle
+    field: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """A quotient of counts of the same level and idle type.
+
+    :param over: added up and, with a minus, subtracted: the dividend
+    :param under: the divisor
+    :param scale: a factor, to base units
+    """
+
+    name: str
+    over: tuple[str, ...]
+    under: tuple[str, ...]
+    unit: str
+    scale: float
+    meaning: str
+    function: str
+
+
+_SUCCESS = ("lb_count", "-lb_balanced", "-lb_failed")
+CPU_SHARES: tuple[Share, ...] = (
+    Share(
+        name="goidle_share",
+        over=("sched_goidle",),
+        under=("sched_count",),
+        unit="",
+        scale=1.0,
+        meaning="share of schedule() calls that left the CPU idle",
+        function="__schedule()",
+    ),
+    Share(
+        name="local_share",
+        over=("ttwu_local",),
+        under=("ttwu_count",),
+        unit="",
+        scale=1.0,
+        meaning="share of wakeups on the waker's own CPU",
+        function="select_task_rq_fair()",
+    ),
+    Share(
+        name="wait_mean",
+        over=("run_delay",),
+        under=("pcount",),
+        unit="s",
+        scale=1.0 / NS_PER_S,
+        meaning="mean wait of a runnable task for its CPU",
+        function="pick_next_task_fair()",
+    ),
+    Share(
+        name="slice_mean",
+        over=("rq_cpu_time",),
+        under=("pcount",),
+        unit="s",
+        scale=1.0 / NS_PER_S,
+        meaning="mean time that a task kept its CPU",
+        function="pick_next_task_fair()",
+    ),
+)
+BALANCE_SHARES: tuple[Share, ...] = (
+    Share(
+        name="success_share",
+        over=_SUCCESS,
+        under=("lb_count",),
+        unit="",
+        scale=1.0,
+        meaning="share of attempts to balance that moved a task",
+        function="sched_balance_rq()",
+    ),
+    Share(
+        name="pulled_mean",
+        over=("lb_gained",),
+        under=_SUCCESS,
+        unit="tasks",
+        scale=1.0,
+        meaning="tasks pulled by an attempt that moved any",
+        function="detach_tasks()",
+    ),
+)
+SHARES: Mapping[str, Share] = {share.name: share for share in (*CPU_SHARES, *BALANCE_SHARES)}
+
+
+def totals_of(
+    run: StatRun, labels: Mapping[Level, str], cpus: Collection[int] | None
+) -> dict[Key, float]:
+    """Return each count of a run, summed over CPUs; a count that is unknown is left out.
+
+    :param labels: of the run's levels
+    :param cpus: sum over these only; None: over all
+    """
+    change, layout = run.change, LAYOUTS[run.change.version]
+    found: dict[Key, float] = {}
+    if cpus is not None and not any(cpu in cpus for cpu in change.cpus):
+        return found
+    is_wanted = np.array([cpus is None or cpu in cpus for cpu in change.cpus])
+    _add(found, "", layout.cpu, change.cpu_counts[is_wanted])
+    for level in run.levels:
+        rows = [row for row in level.rows if cpus is None or change.domains[row].cpu in cpus]
+        if rows:
+            _add(found, labels[level], layout.domain, change.domain_counts[rows])
+    if run.is_off:
+        return {key: value for key, value in found.items() if key.field in ALWAYS_COUNTED}
+    return found
+
+
+def _add(found: dict[Key, float], level: str, columns: Sequence[Column], counts: Floats) -> None:
+    sums: npt.NDArray[np.float64] = counts.sum(axis=0)
+    for column, value in zip(columns, sums.tolist(), strict=True):
+        if FIELDS[column.field].is_used and not math.isnan(value):
+            found[Key(level, column.idle, column.field)] = value
+
+
+def shares_of(totals: Mapping[Key, float]) -> dict[Key, float]:
+    """Return the quotients that follow from the counts; one without events has no quotient."""
+    found: dict[Key, float] = {}
+    for level in dict.fromkeys(key.level for key in totals):
+        idle_types: tuple[Idle, ...] = IDLE_TYPES if level else ("",)
+        for idle in idle_types:
+            for share in BALANCE_SHARES if level else CPU_SHARES:
+                value = _quotient(share, totals, level, idle)
+                if value is not None:
+                    found[Key(level, idle, share.name)] = value
+    return found
+
+
+def _quotient(share: Share, totals: Mapping[Key, float], level: str, idle: Idle) -> float | None:
+    over, under = (_signed_sum(names, totals, level, idle) for names in (share.over, share.under))
+    if over is None or not under or under < 0.0 or over < 0.0:
+        return None
+    return share.scale * over / under
+
+
+def _signed_sum(
+    names: Sequence[str], totals: Mapping[Key, float], level: str, idle: Idle
+) -> float | None:
+    total = 0.0
+    for name in names:
+        value = totals.get(Key(level, idle, name.removeprefix("-")))
+        if value is None:
+            return None
+        total += -value if name.startswith("-") else value
+    return total

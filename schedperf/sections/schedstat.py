@@ -1,0 +1,95 @@
+"""Schedstat: what the scheduler counted during the runs, base against new.
+
+Wakeups, switches and waits of the CPUs, and what the balancer did at each level of the topology:
+rates a second and an operation, with intervals over runs. They say what happened more
+often, never whether it was worse, so they get no verdict.
+"""
+
+from collections.abc import Sequence
+
+from schedperf.captures.schedstat_fields import IDLE_TYPES
+from schedperf.schedstat.analysis import analyse_sides
+from schedperf.sections import Absent, Data, section
+from schedperf.sections._schedstat_sources import load_sides, why_nothing
+from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
+from schedperf.sides import Side
+
+_FLAG_OR_NULL: Schema = {
+    "type": ["boolean", "null"],
+    "description": "is the change beyond chance and beyond the margin? null: cannot be said",
+}
+_ROW = record(
+    row={**TEXT, "description": "names the row for readings and evidence"},
+    side=TEXT,
+    workload=TEXT,
+    point=TEXT,
+    level={**TEXT, "description": "of the scheduling domains; empty: the CPU itself"},
+    idle={"enum": ["", *IDLE_TYPES]},
+    field={**TEXT, "description": "the kernel's name of the counter, or a share of counters"},
+    basis={"enum": ["time", "operation", "share"]},
+    unit=TEXT,
+    meaning=TEXT,
+    function={**TEXT, "description": "of the kernel, whose doing it counts"},
+    total_base={**NUMBER_OR_NULL, "description": "counts in a run, over all CPUs; times in ns"},
+    total_new=NUMBER_OR_NULL,
+    n_base={**COUNT, "description": "independent units: runs, boots or rounds"},
+    n_new=COUNT,
+    base={**NUMBER_OR_NULL, "description": "in unit; mean over runs"},
+    new=NUMBER_OR_NULL,
+    ratio={**NUMBER_OR_NULL, "description": "new / base; null where a run has 0"},
+    ci_low={**NUMBER_OR_NULL, "description": "95 % interval of the ratio"},
+    ci_high=NUMBER_OR_NULL,
+    p=NUMBER_OR_NULL,
+    q={**NUMBER_OR_NULL, "description": "p, corrected for all rows of the same basis"},
+    changed=_FLAG_OR_NULL,
+)
+_READING = record(
+    rule={**TEXT, "description": "a key of schedperf/schedstat/rules.toml"},
+    row=TEXT,
+    side=TEXT,
+    workload=TEXT,
+    point=TEXT,
+    level=TEXT,
+    text=TEXT,
+    meaning=TEXT,
+    look_at={**TEXT, "description": "functions of the kernel"},
+)
+_CPUS = record(
+    side=TEXT,
+    workload=TEXT,
+    point=TEXT,
+    field=TEXT,
+    counts={
+        "type": "object",
+        "additionalProperties": {"type": "number"},
+        "description": "by CPU; mean over runs, times in ns",
+    },
+)
+_SIDE = record(
+    side=TEXT,
+    runs=COUNT,
+    versions={**array(COUNT), "description": "of /proc/schedstat"},
+    seconds={**NUMBER_OR_NULL, "description": "between the snapshots, over all runs"},
+)
+SCHEMA = record(
+    sides=array(_SIDE),
+    rows=array(_ROW),
+    zeros={**TEXTS, "description": "what was 0 in all runs, and has no row"},
+    readings=array(_READING),
+    not_compared=array(record(side=TEXT, what=TEXT, reason=TEXT)),
+    cpus=array(_CPUS),
+    notes=TEXTS,
+)
+
+
+@section("schedstat", version=1, schema=SCHEMA)
+def schedstat(sides: Sequence[Side]) -> Data:
+    """Compare each count of the runs of one workload and point, side by side."""
+    loaded = load_sides(sides)
+    for side, found in zip(sides, loaded, strict=True):
+        if not found.runs:
+            raise Absent(found.notes[0] if found.notes else why_nothing(side))
+    data = analyse_sides(loaded)
+    if not data["rows"]:
+        raise Absent("nothing that was counted is on both sides")
+    return data

@@ -1,0 +1,170 @@
+"""The report's scheduler statistics: readings first, tables a level, refusals and notes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.model import Comparison, Section
+from schedperf_reports.blocks import Block, Items, Table, Text
+from schedperf_reports.sections import all_report_sections
+from schedperf_reports.sections.schedstat import schedstat
+
+Describe = Callable[..., list[Block]]
+
+ROW: dict[str, Any] = {
+    "row": "new-0",
+    "side": "new",
+    "workload": "hackbench",
+    "point": "groups=4",
+    "level": "MC",
+    "idle": "newidle",
+    "field": "lb_gained",
+    "basis": "operation",
+    "unit": "1/message",
+    "meaning": "tasks pulled",
+    "function": "detach_tasks()",
+    "total_base": 9000.0,
+    "total_new": 810.0,
+    "n_base": 5,
+    "n_new": 5,
+    "base": 0.09,
+    "new": 0.0081,
+    "ratio": 0.09,
+    "ci_low": 0.085,
+    "ci_high": 0.095,
+    "p": 1e-6,
+    "q": 1e-5,
+    "changed": True,
+}
+READING = {
+    "rule": "newidle-pulls",
+    "row": "new-0",
+    "side": "new",
+    "workload": "hackbench",
+    "point": "groups=4",
+    "level": "MC",
+    "text": "newidle pulls at MC -91 % per message: look at sched_balance_newidle()",
+    "meaning": "CPUs that run out of work take fewer tasks",
+    "look_at": "sched_balance_newidle()",
+}
+
+
+@pytest.fixture
+def describe(make_comparison: Callable[..., Comparison]) -> Describe:
+    """Return the blocks for a section's data."""
+
+    def run(*rows: dict[str, Any], **data: Any) -> list[Block]:
+        side = {"side": "base", "runs": 5, "versions": [15, 17], "seconds": 9.0}
+        values: dict[str, Any] = {
+            "sides": [side, {**side, "side": "new"}],
+            "rows": list(rows),
+            "readings": [],
+            "not_compared": [],
+            "zeros": [],
+            "cpus": [],
+            "notes": [],
+        }
+        section = Section(
+            schema="schedperf/section/schedstat/1", status="ok", reason=None, data=values | data
+        )
+        return list(schedstat(make_comparison(sections={"schedstat": section})))
+
+    return run
+
+
+def tables(blocks: list[Block]) -> list[Table]:
+    return [block for block in blocks if isinstance(block, Table)]
+
+
+def texts(blocks: list[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, Text)]
+
+
+def test_it_stands_behind_the_counters() -> None:
+    orders = {section.name: section.order for section in all_report_sections()}
+    assert orders["counters"] < orders["schedstat"] < orders["layout"]
+
+
+def test_a_reading_names_its_rule_and_leads_to_its_row(describe: Describe) -> None:
+    blocks = describe(ROW, readings=[READING])
+    items = next(block for block in blocks if isinstance(block, Items))
+    assert items.items[0].text == READING["text"]
+    assert items.items[0].detail.endswith("(rule newidle-pulls)")
+    assert items.items[0].evidence == ("schedstat#new-0",)
+    assert tables(blocks)[0].anchors == ("new-0",)
+
+
+def test_a_row_has_values_change_and_interval(describe: Describe) -> None:
+    [table] = tables(describe(ROW))
+    assert table.caption == ("hackbench at groups=4: balancing and wakeups at MC, base against new")
+    assert [cell.text for cell in table.rows[0]] == [
+        "newidle lb_gained", "message", "0.09", "0.0081", "-91.0 %", "-91.5..-90.5", "5 + 5",
+    ]  # fmt: skip
+
+
+def test_times_and_shares_have_their_own_units(describe: Describe) -> None:
+    share = {
+        **ROW,
+        "field": "success_share",
+        "basis": "share",
+        "unit": "",
+        "base": 0.5,
+        "new": 0.25,
+    }
+    wait = {**ROW, "field": "wait_mean", "basis": "share", "unit": "s", "base": 1e-4, "new": 2e-4}
+    [table] = tables(describe(share, wait))
+    assert [cell.text for cell in table.rows[0]][1:4] == ["share", "50.0 %", "25.0 %"]
+    assert [cell.text for cell in table.rows[1]][1:4] == ["mean", "100 us", "200 us"]
+
+
+def test_changed_rows_come_first_and_the_rest_keeps_its_order(describe: Describe) -> None:
+    rows = [
+        {**ROW, "field": name, "changed": changed, "ratio": ratio}
+        for name, changed, ratio in (
+            ("lb_count", False, 9.0),
+            ("lb_failed", None, None),
+            ("lb_gained", True, 1.2),
+            ("lb_nobusyq", True, 0.2),
+        )
+    ]
+    [table] = tables(describe(*rows))
+    assert [row[0].text.split()[1] for row in table.rows] == [
+        "lb_nobusyq", "lb_gained", "lb_count", "lb_failed",
+    ]  # fmt: skip
+
+
+def test_noise_and_single_runs_are_said(describe: Describe) -> None:
+    assert "no change that a rule reads is beyond noise" in texts(
+        describe({**ROW, "changed": False})
+    )
+    single = describe({**ROW, "changed": None, "ci_low": None, "ci_high": None})
+    assert any("one run a side cannot tell" in text for text in texts(single))
+
+
+def test_one_side_alone_is_a_table_of_its_rates(describe: Describe) -> None:
+    [table] = tables(describe({**ROW, "side": "base", "n_new": 0, "new": None, "changed": None}))
+    assert table.caption == "hackbench at groups=4: balancing and wakeups at MC"
+    assert [cell.text for cell in table.rows[0]] == [
+        "newidle lb_gained", "message", "0.09", "tasks pulled",
+    ]  # fmt: skip
+
+
+def test_what_is_missing_is_said(describe: Describe) -> None:
+    refused = [{"side": "base", "what": "lb_imbalance", "reason": "one sum"}]
+    notes = [f"{side}: note {number}" for number in range(7) for side in ("base", "new")]
+    blocks = describe(ROW, not_compared=refused, zeros=["MC alb_count"], notes=notes)
+    items = [block for block in blocks if isinstance(block, Items)]
+    assert items[-1].items[0].text == "not compared: lb_imbalance of base: one sum"
+    assert "0 in all runs: MC alb_count" in texts(blocks)
+    assert "base and new: note 0" in texts(blocks)
+    assert "2 more notes" in texts(blocks)
+
+
+def test_an_absent_section_says_why(make_comparison: Callable[..., Comparison]) -> None:
+    section = Section(
+        schema="schedperf/section/schedstat/1", status="absent", reason="no snapshots", data=None
+    )
+    assert list(schedstat(make_comparison(sections={"schedstat": section}))) == [
+        Text(text="no snapshots", tone="muted")
+    ]

@@ -1,0 +1,193 @@
+"""``schedperf schedstat``: bundles, snapshots and files of perf, and one line for what is none."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.cli import main
+
+Capture = pytest.CaptureFixture[str]
+Make = Callable[..., str]
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    status = main(["schedstat", *map(str, arguments)])
+    done = capsys.readouterr()
+    return status, done.out, done.err
+
+
+def data_of(capsys: Capture, *arguments: object) -> Any:
+    status, out, err = run(capsys, *arguments, "--json", "-")
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.fixture
+def folders(tmp_path: Path, make_schedstat: Make) -> Callable[[str, Sequence[int]], Path]:
+    """Write a folder of runs, each a folder with before and after."""
+
+    def make(name: str, pulls: Sequence[int]) -> Path:
+        for number, count in enumerate(pulls):
+            folder = tmp_path / name / f"{number:03d}"
+            folder.mkdir(parents=True)
+            machine = {cpu: {"sched_count": 50, "newidle lb_gained": count} for cpu in (0, 1)}
+            (folder / "before").write_text(make_schedstat(17, {0: {}, 1: {}}, jiffies=1000))
+            (folder / "after").write_text(make_schedstat(17, machine, jiffies=1500))
+        return tmp_path / name
+
+    return make
+
+
+def test_folders_of_runs_are_compared_with_intervals(
+    folders: Callable[[str, Sequence[int]], Path], capsys: Capture
+) -> None:
+    base, new = folders("base", (900, 910, 890, 905)), folders("new", (81, 82, 80, 83))
+    status, out, err = run(capsys, base, new, "--hz", "250")
+    assert (status, err) == (0, "")
+    text = " ".join(out.split())
+    assert "base: 4 runs, schedstat version 17; new: 4 runs" in text
+    assert "newidle pulls at MC -91 % per second: look at sched_balance_newidle()" in text
+    assert "newidle lb_gained second 901.2 81.49 -91.0 %" in text
+    data = data_of(capsys, base, new, "--hz", "250")
+    assert data["schema"] == "schedperf/schedstat/1"
+    assert [side["label"] for side in data["sides"]] == ["base", "new"]
+
+
+def test_two_snapshots_are_one_interval(
+    folders: Callable[[str, Sequence[int]], Path], capsys: Capture
+) -> None:
+    folder = folders("base", (900,)) / "000"
+    pair = f"{folder / 'before'},{folder / 'after'}"
+    for source in (pair, folder, folder.parent):
+        data = data_of(capsys, source)
+        row = next(row for row in data["rows"] if row["field"] == "lb_gained")
+        assert (row["base"], row["unit"], row["total_base"]) == (3.6, "1/tick", 1800.0)
+    _, out, _ = run(capsys, pair, pair)
+    assert "one run a side cannot tell a change from noise" in out
+    assert data_of(capsys, pair, "--cpu", "1")["rows"][0]["total_base"] == 50.0
+
+
+def test_text_and_recordings_of_perf_are_compared_across_versions(
+    tmp_path: Path,
+    make_report: Make,
+    make_sched_stats_data: Callable[..., bytes],
+    capsys: Capture,
+) -> None:
+    old, new = tmp_path / "old.report", tmp_path / "new.data"
+    counts = {cpu: {"idle lb_count": 15531, "busy lb_count": 3} for cpu in (0, 1)}
+    old.write_text(make_report(15, counts, jiffies=500))
+    after = {cpu: {"idle lb_count": 17399, "busy lb_count": 10} for cpu in (0, 1)}
+    moments = {1000: {0: {}, 1: {}}, 1500: after}
+    new.write_bytes(make_sched_stats_data(17, moments))
+    _, out, _ = run(capsys, old, new, "--sort", "name")
+    text = " ".join(out.split())
+    assert "idle lb_count tick 62.12 69.6 +12.0 %" in text
+    assert "not compared: lb_imbalance of base: before version 17 one sum" in text
+
+
+def test_versions_15_and_17_of_real_kernels_have_known_changes(
+    samples: Path, capsys: Capture
+) -> None:
+    sources = (samples / "perf-k6.5.13-default.report", samples / "perf-k6.15.rc4-default.data")
+    rows = data_of(capsys, *sources)["rows"]
+    totals = {
+        row["idle"]: (row["total_base"], row["total_new"])
+        for row in rows
+        if (row["level"], row["field"]) == ("MC", "lb_count")
+    }
+    # +22.7 %, -88.2 % and +3.6 %; by position idle attempts would have fallen to a 5000th.
+    assert totals == {
+        "idle": (200487, 246036),
+        "busy": (331, 39),
+        "newidle": (21997783, 22785400),
+    }
+
+
+def test_eleven_kernels_compare_with_the_oldest(samples: Path, capsys: Capture) -> None:
+    for path in sorted(samples.glob("*-default.data")):
+        data = data_of(capsys, samples / "perf-k6.5.13-default.report", path, "--hz", "250")
+        balance = {
+            row["idle"]: row
+            for row in data["rows"]
+            if (row["field"], row["level"] != "") == ("lb_count", True) and row["basis"] == "time"
+        }
+        # Each kernel balances into idle far more than when idle, and hardly ever when busy.
+        assert balance["newidle"]["new"] > 50 * balance["idle"]["new"]
+        if "busy" in balance:
+            assert balance["idle"]["new"] > 100 * balance["busy"]["new"]
+        is_split = data["sides"][1]["versions"] == [17]
+        assert bool(data["not_compared"]) is is_split
+
+
+def test_bundles_are_read_and_written_as_json(
+    tmp_path: Path,
+    make_bundle: Callable[..., Path],
+    stat_runs: Callable[..., list[dict[str, Any]]],
+    capsys: Capture,
+) -> None:
+    base = make_bundle(tmp_path / "base.tar", runs=stat_runs((9000, 9100, 8900)))
+    new = make_bundle(tmp_path / "new.tar", label="new", runs=stat_runs((810, 820, 800)))
+    target = tmp_path / "all.json"
+    status, out, _ = run(capsys, base, new, "--json", target)
+    assert status == 0
+    assert "newidle pulls at MC -91 % per message" in " ".join(out.split())
+    assert json.loads(target.read_text())["readings"][0]["rule"]
+    status, _, err = run(capsys, base, "--point", "groups=9")
+    assert (status, "nothing was counted at 'groups=9'" in err) == (2, True)
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    files = stat_runs((5,))[0]["files"]
+    for name in ("before", "after"):
+        (folder / name).write_text(files[f"schedstat/{name}"])
+    rows = data_of(capsys, base, folder, "--hz", "250")["rows"]
+    assert {row["workload"] for row in rows} == {""}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("version 17\ntimestamp 3\n", "is one snapshot, which counts since the boot"),
+        ("", "is empty; give a bundle, a folder with before and after"),
+        ("Columns description\n", "has no CPU; give the whole perf sched stats report"),
+        ("PERFILE2", "8 bytes are no recording of schedstat"),
+        ("PERFILE2" + "\0" * 200, "cut off: perf did not end properly"),
+        ("hello\n", "error: "),
+    ],
+)
+def test_a_file_that_is_none_is_one_line(
+    content: str, problem: str, tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "source"
+    path.write_text(content)
+    status, out, err = run(capsys, path)
+    assert (status, out) == (2, "")
+    assert problem in err
+    assert err.count("\n") == 1
+
+
+def test_wrong_arguments_are_one_line(
+    tmp_path: Path, make_schedstat: Make, capsys: Capture
+) -> None:
+    for name, jiffies in (("before", 1000), ("after", 1500)):
+        text = make_schedstat(17, {0: {}, 1: {}}, jiffies=jiffies)
+        (tmp_path / name).write_text(text)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for arguments, problem in (
+        ([], "give one bundle, file or folder"),
+        ([tmp_path, "--cpu", "3-1"], "--cpu: not a list of CPUs: '3-1'"),
+        ([tmp_path, "--cpu", "x"], "not a list of CPUs"),
+        ([empty], "no run in this folder"),
+        ([tmp_path / "nowhere"], "no such file"),
+        ([tmp_path / "a,b"], "no such file"),
+        ([tmp_path], "all counts are 0; record while something runs"),
+        ([f"{tmp_path / 'after'},{tmp_path / 'after'}"], "no time passed between the snapshots"),
+        ([tmp_path, "--cpu", "7"], "has none of these CPUs"),
+        (["/dev/null"], "is no regular file"),
+    ):
+        status, _, err = run(capsys, *arguments)
+        assert (status, err.count("\n")) == (2, 1)
+        assert problem.lower() in err.lower()
