@@ -154,7 +154,7 @@ def main() -> None:
     for failed in tried:
         if failed.result.status != OK:
             print(f"  {failed.collector.name:<13} cannot run here: {failed.result.reason}")
-    for name in clocked:
+    for name in (one.name for one in usable if one.name in clocked):
         print(
             f"  {name:<13} above: with cpu-clock in place of the memory event, "
             f"{1_000_000_000 // CLOCK_PERIOD} samples a second and busy CPU"

@@ -15,7 +15,7 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 
-from schedperf_collectors._system import CPUS_LIMIT, Unavailable
+from schedperf_collectors._system import Unavailable
 
 TRACEPOINT = b"sched_update_nr_running_tp"
 # bpf(2) has no wrapper in the C library; numbers of asm/unistd.h.
@@ -52,7 +52,7 @@ def run_queue_addresses(machine: str, cpu_offset: int, cpus: Sequence[int]) -> d
     if machine not in SYSCALL_NUMBER:
         raise Unavailable(f"the number of bpf(2) on {machine} is not known")
     number = SYSCALL_NUMBER[machine]
-    size = min(max(cpus) + 1, CPUS_LIMIT)
+    size = max(cpus) + 1
     with contextlib.ExitStack() as stack:
         array = stack.enter_context(
             _descriptor(number, MAP_CREATE, struct.pack("IIIII", MAP_TYPE_ARRAY, 4, 8, size, 0))

@@ -23,6 +23,8 @@ MOST_SEGMENTS = 10_000
 # .symtab and .strtab of the largest browsers have 40 and 110 MB.
 MOST_TABLE_BYTES = 256 << 20
 MOST_FUNCTIONS = 1_000_000
+# All names of one table. Symbols may share a name's bytes, so the table's size does not bound them.
+MOST_NAME_BYTES = 128 << 20
 # .gnu_debugdata of the largest programs becomes a few megabytes.
 MOST_UNPACKED_BYTES = 64 << 20
 MOST_NOTE_BYTES = 64 << 10
@@ -39,6 +41,8 @@ _SHT_SYMTAB, _SHT_NOBITS, _SHT_DYNSYM = 2, 8, 11
 _STT_NOTYPE, _STT_FUNC, _STT_GNU_IFUNC = 0, 2, 10
 _STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
 _SHN_UNDEF, _SHN_ABS = 0, 0xFFF1
+# Offsets in a file are loff_t, which is signed.
+_OFFSET_LIMIT = 1 << 63
 # Where 16 bits are too few, e_phnum says this, and the first section header has the number.
 _PN_XNUM = 0xFFFF
 _DEBUGDATA = b".gnu_debugdata"
@@ -149,20 +153,24 @@ def gnu_build_id(notes: bytes, order: str, align: int = 4) -> str | None:
     """Return the build id that ELF notes have, hexadecimal; None where they have none.
 
     :param order: "<" or ">"
-    :param align: what names and descriptors are padded to, in bytes
+    :param align: to which offset descriptors and notes are padded, in bytes
     """
     at = 0
     while at + 12 <= len(notes):
         # Elf_Nhdr: sizes of name and descriptor, type.
         name_bytes, descriptor_bytes, kind = struct.unpack_from(f"{order}III", notes, at)
         name_at = at + 12
-        descriptor_at = name_at + -(-name_bytes // align) * align
+        descriptor_at = _align_up(name_at + name_bytes, align)
         end = descriptor_at + descriptor_bytes
         name = notes[name_at : name_at + name_bytes]
         if kind == NT_GNU_BUILD_ID and name == b"GNU\0" and end <= len(notes):
             return notes[descriptor_at:end].hex() or None
-        at = descriptor_at + -(-descriptor_bytes // align) * align
+        at = _align_up(end, align)
     return None
+
+
+def _align_up(offset: int, align: int) -> int:
+    return -(-offset // align) * align
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -312,10 +320,14 @@ def _is_code(info: int, section: int) -> bool:
 
 def _take(symbols: Iterator[_Symbol]) -> list[_Symbol]:
     taken = []
+    name_bytes = 0
     for symbol in symbols:
         taken.append(symbol)
+        name_bytes += len(symbol.name)
         if len(taken) > MOST_FUNCTIONS:
             raise BadElf(f"more than {MOST_FUNCTIONS} functions")
+        if name_bytes > MOST_NAME_BYTES:
+            raise BadElf(f"more than {MOST_NAME_BYTES} bytes of names")
     return taken
 
 
@@ -343,15 +355,18 @@ def _place(
     loaded = sorted(
         (segment.address, segment.file_bytes, segment.offset)
         for segment in segments
-        if segment.kind == _PT_LOAD
+        if segment.kind == _PT_LOAD and segment.offset + segment.file_bytes < _OFFSET_LIMIT
     )
     starts = [address for address, _, _ in loaded]
     for symbol in symbols:
         index = bisect_right(starts, symbol.address) - 1
         if index >= 0:
             address, file_bytes, offset = loaded[index]
-            if symbol.address - address < file_bytes:
-                yield symbol.address - address + offset, symbol
+            start = symbol.address - address
+            if start < file_bytes:
+                # A size is whatever the file claims; no function goes on behind its segment.
+                size = min(symbol.size, file_bytes - start)
+                yield start + offset, symbol._replace(size=size)
 
 
 def _best_functions(placed: Iterator[tuple[int, _Symbol]]) -> list[Function]:

@@ -12,8 +12,8 @@ tracepoint  addresses of the run queues, less the offset of ``runqueues`` in BTF
             needs neither kcore nor symbols of data, but BPF
 ==========  ====================================================================
 
-Where neither works, the kernel log's sizes remain: x86 aligns each unit to its
-own size (the first chunk is embedded in a block aligned to 2 MiB), so an address modulo the
+Where neither works, the kernel log's sizes remain: x86 embeds the first chunk in a block aligned
+to 2 MiB, so units that divide it are aligned to their own size, and an address modulo the
 size is a *candidate* for an offset. ``percpu.json``, with units as hexadecimal text::
 
     {"method": "kcore", "units": {"0": "0xffff88807dc00000", …}, "stable": true,
@@ -23,7 +23,7 @@ size is a *candidate* for an offset. ``percpu.json``, with units as hexadecimal 
 
 ``method`` is "kcore", "tracepoint" or "alignment", ``null`` where nothing is known;
 ``stable`` says whether the units were the same after the run; ``unit_bytes`` is
-``null`` on machines that do not align units to their size.
+``null`` where units are not aligned to their size.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from schedperf_collectors.layout import BTF_LIMIT_BYTES, percpu_lines
 ADDRESS_MASK = (1 << 64) - 1
 # Symbols of the kernel's image are in the upper half; below it they are absolute or offsets.
 KERNEL_HALF = 1 << 63
-SIZES_LINE = re.compile(r"^pcpu-alloc: s(\d+) r(\d+) d(\d+) u(\d+)", re.MULTILINE)
+SIZES_LINE = re.compile(r"^pcpu-alloc: s(\d+) r(\d+) d(\d+) u(\d+) alloc=\d+\*(\d+)", re.MULTILINE)
 SIZE_KEYS = ("static_bytes", "reserved_bytes", "dynamic_bytes", "unit_bytes")
 
 
@@ -150,11 +150,9 @@ def describe_units(system: System, before: Reading, after: Reading) -> dict[str,
     """Return what percpu.json holds.
 
     :param before: what was read before the run
-    :param after: and behind it
+    :param after: what was read after it; it only says whether the units moved
     """
     sizes = percpu_sizes(system)
-    if system.machine not in X86_MACHINES:
-        sizes["unit_bytes"] = None
     seen_twice = before.method is not None and after.method is not None
     online = attempt(online_cpus, system)[0] or []
     return {
@@ -168,10 +166,19 @@ def describe_units(system: System, before: Reading, after: Reading) -> dict[str,
 
 
 def percpu_sizes(system: System) -> dict[str, int | None]:
-    """Return the sizes that the kernel log says the first chunk has; None where it does not."""
+    """Return the sizes in bytes that the kernel log says the first chunk has.
+
+    None where it does not, and for the unit where units are not aligned to their size.
+    """
     lines = attempt(percpu_lines, system)[0] or b""
     found = SIZES_LINE.search(lines.decode())
-    return {key: int(found[number + 1]) if found else None for number, key in enumerate(SIZE_KEYS)}
+    if found is None:
+        return dict.fromkeys(SIZE_KEYS)
+    *sizes, unit, atom = (int(size) for size in found.groups())
+    # x86 aligns the block of units to an atom: 2 MiB, but one page where the CPU has no large ones
+    # or percpu_alloc=page is set. Only units that divide it are then aligned to their own size.
+    is_aligned = system.machine in X86_MACHINES and unit > 0 and atom % unit == 0
+    return dict(zip(SIZE_KEYS, (*sizes, unit if is_aligned else None)))
 
 
 def _agree(units: Mapping[int, int], others: Mapping[int, int]) -> bool:

@@ -66,7 +66,7 @@ def symbols(capture: AfterRun) -> None:
     new = {key: name for key, name in hit.items() if f"{key}{SUFFIX}" not in capture.present}
     for build_id, name in sorted(new.items())[:MOST_FILES]:
         text = symbols_of(build_id, name, min(left_bytes, MOST_TEXT_BYTES))
-        left_bytes -= len(text)
+        left_bytes = max(0, left_bytes - len(text))
         (capture.folder / f"{build_id}{SUFFIX}").write_bytes(text)
 
 
@@ -133,7 +133,7 @@ def _vdso() -> bytes:
     if not found:
         raise BadElf("this process has no vdso")
     start, end = (int(bound, 16) for bound in found.groups())
-    descriptor = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open("/proc/self/mem", os.O_RDONLY)
     try:
         return os.pread(descriptor, min(end - start, VDSO_LIMIT_BYTES), start)
     except OSError as error:

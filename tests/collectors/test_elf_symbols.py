@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedperf_collectors import _elf_symbols
 from schedperf_collectors._elf_symbols import (
     LONGEST_NAME_BYTES,
     MOST_SECTIONS,
@@ -207,6 +208,28 @@ def test_a_number_of_sections_beyond_any_file_is_refused() -> None:
         parse_functions(io.BytesIO(bytes(content)))
 
 
+def test_names_that_share_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_elf_symbols, "MOST_NAME_BYTES", 10)
+    rows = [("name", ADDRESS + 16 * number, 8, GLOBAL, FUNC) for number in range(3)]
+    assert len(parse_functions(io.BytesIO(elf({SYMTAB: rows[:2]}))).functions) == 2
+    with pytest.raises(BadElf, match="^more than 10 bytes of names$"):
+        parse_functions(io.BytesIO(elf({SYMTAB: rows})))
+
+
+def test_a_function_ends_with_its_segment() -> None:
+    rows = [("endless", ADDRESS + 0x100, (1 << 64) - 1, GLOBAL, FUNC)]
+    found = parse_functions(io.BytesIO(elf({SYMTAB: rows}))).functions
+    assert found == [Function(OFFSET + 0x100, TEXT_BYTES - 0x100, "endless")]
+
+
+def test_a_segment_beyond_what_a_file_can_have_names_nothing() -> None:
+    content = bytearray(elf({SYMTAB: ROWS}))
+    # p_offset of the first segment, behind the ELF header.
+    struct.pack_into("<Q", content, 64 + 8, (1 << 63) - TEXT_BYTES)
+    with pytest.raises(BadElf, match="^its symbol tables name no function$"):
+        parse_functions(io.BytesIO(bytes(content)))
+
+
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -232,6 +255,16 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 )
 def test_a_build_id_is_found_among_notes(notes: bytes, found: str | None) -> None:
     assert gnu_build_id(notes, "<") == found
+
+
+@pytest.mark.parametrize("before", [b"", b"x", b"twelve bytes"])
+def test_notes_may_be_aligned_to_eight_bytes(before: bytes) -> None:
+    # As binutils writes .note.gnu.property: offsets are padded, not the sizes of the parts.
+    notes = b""
+    for kind, descriptor in ((5, before), (3, BUILD_ID)):
+        notes += struct.pack("<III", 4, len(descriptor), kind) + b"GNU\0" + descriptor
+        notes += bytes(-len(notes) % 8)
+    assert gnu_build_id(notes, "<", 8) == BUILD_ID.hex()
 
 
 def test_the_functions_of_this_interpreter_are_those_that_nm_lists() -> None:

@@ -183,6 +183,26 @@ def test_where_no_way_works_only_x86_has_aligned_units(
     assert reading.tried["kcore"] == "/proc/kcore: ends before offset 0x40"
 
 
+@pytest.mark.parametrize(
+    ("unit_and_atom", "unit_bytes"),
+    [
+        ("u262144 alloc=1*2097152", 262144),
+        ("u4194304 alloc=2*2097152", None),
+        ("u262144 alloc=64*4096", None),
+        ("u0 alloc=1*2097152", None),
+    ],
+    ids=["eight to an atom", "larger than an atom", "percpu_alloc=page", "no size"],
+)
+def test_units_are_aligned_only_where_they_divide_an_atom(
+    make_system: MakeSystem, unit_and_atom: str, unit_bytes: int | None
+) -> None:
+    log = f"6,1,0,-;pcpu-alloc: s185496 r0 d31592 {unit_and_atom}\n"
+    nothing = Reading(None, {}, {})
+    facts = describe_units(machine(make_system, {"dev/kmsg": log}), nothing, nothing)
+    assert (facts["static_bytes"], facts["unit_bytes"]) == (185496, unit_bytes)
+    assert facts["method"] == ("alignment" if unit_bytes else None)
+
+
 def test_a_wrapped_kernel_log_leaves_the_sizes_open(make_system: MakeSystem) -> None:
     system = machine(make_system, {"dev/kmsg": "6,9,0,-;eth0: link is up\n"})
     facts = describe_units(system, Reading(None, {}, {}), Reading(None, {}, {}))
