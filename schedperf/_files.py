@@ -40,5 +40,4 @@ def read_head(path: Path, count: int) -> bytes:
 
 def _open(path: Path) -> BinaryIO:
     # A fifo would wait for its other end.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    return os.fdopen(descriptor, "rb")
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))

@@ -20,7 +20,7 @@ at. What stands in no column here is left out: this is an import, the samples th
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from schedperf.errors import InputError
@@ -30,17 +30,19 @@ LARGEST_BYTES = 64 << 20
 MOST_ROWS = 100_000
 # Nothing that perf prints in a row is wider.
 LONGEST_LINE = 4000
+# perf has 30 in its widest table.
+MOST_COLUMNS = 100
 
 _BANNER = re.compile(r"={20,}")
-_RULER = re.compile(r"#\s*\.{3,}[. ]*")
+_RULER = re.compile(r"#\s*\.{3}[. ]*")
 _DASHES = re.compile(r"\s*-{20,}\s*")
 # Some reports were saved with numbers in front of the lines.
 _NUMBERED = re.compile(r"(?m)^ {0,8}\d{1,9}\t")
 _GROUP = re.compile(r"-+ +([^-].*?) +-+|\S+(?: \S+)*")
-_TOTAL = re.compile(r" {2}(\S.*?) *: +(\d{1,19})(?:\.\d+%)?")
-_INFO = re.compile(r"(\S.*?)? *: (.+)")
+# No word of perf's in front of a colon has one.
+_TOTAL = re.compile(r" {2}(\S[^:]*): +(\d{1,19})")
+_INFO = re.compile(r"([^:]*): (.+)")
 _ADDRESS = re.compile(r"0x[0-9a-f]{1,16}")
-_NODE_CPUS = re.compile(r" (\d{1,4})\{([\d,-]{1,2000})\}")
 _SYMBOL_CELL = re.compile(r"\s*(\S+(?: \S+)*)")
 
 TOTALS_TITLES = ("Trace Event Information", "Global Shared Cache Line Event Information")
@@ -108,14 +110,12 @@ class OffsetRow(NamedTuple):
     :param shares: part of the line's number, 0 to 1, by counter; NaN of perf is left out
     :param records: None where the report has no such column
     :param symbol: with perf's mark: "[k] update_cfs_group"; None where the report has no symbols
-    :param cpus: by node, where the report lists them (``-NN``)
     """
 
     offset: int
     shares: Mapping[str, float]
     records: int | None
     symbol: str | None
-    cpus: Mapping[int, frozenset[int]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,7 +210,7 @@ def _totals(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
     for line in lines:
         found = _TOTAL.match(line)
         if found and "%" not in line:
-            yield found[1], int(found[2])
+            yield found[1].rstrip(), int(found[2])
 
 
 def _info(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -219,7 +219,7 @@ def _info(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
         found = _INFO.fullmatch(line.strip())
         if found:
-            key = found[1] or key
+            key = found[1].rstrip() or key
             yield key, found[2].strip()
 
 
@@ -286,7 +286,6 @@ class _Reader:
             shares={name: part for name, part in parts.items() if part is not None and part >= 0},
             records=int(records) if records.isdecimal() else None,
             symbol=symbol[1] if symbol else cells.get("code"),
-            cpus={int(node): frozenset(_cpus(cpus)) for node, cpus in _NODE_CPUS.findall(behind)},
         )
 
     def _cells(
@@ -316,7 +315,8 @@ def _columns(lines: Sequence[str]) -> list[_Column]:
         if _RULER.fullmatch(line) and number > 1:
             groups, lower = _groups(lines[number - 2]), lines[number - 1]
             columns: list[_Column] = []
-            for start, stop in (match.span() for match in re.finditer(r"\.+", line)):
+            for match in islice(re.finditer(r"\.+", line), MOST_COLUMNS):
+                start, stop = match.span()
                 title = lower[start:stop].strip().lower()
                 if title == _SYMBOL:
                     return [*columns, _Column(start, LONGEST_LINE, ("", title))]
@@ -344,10 +344,3 @@ def _share(cell: str) -> float | None:
     if cell in {"-nan%", "nan%"}:
         return -1.0
     return float(cell[:-1]) / 100 if re.fullmatch(r"\d{1,3}\.\d{1,2}%", cell) else None
-
-
-def _cpus(text: str) -> Iterator[int]:
-    for part in text.split(","):
-        found = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part)
-        if found:
-            yield from range(int(found[1]), int(found[2] or found[1]) + 1)

@@ -31,6 +31,8 @@ MOST_CPUS = 8192
 ADDRESS_BITS = 64
 
 _EMBEDDED = re.compile(r"(?m)^(?:percpu|pcpu-alloc): .*?\bs(\d+) r(\d+) d(\d+) u(\d+)")
+# One spelling each, so that no CPU has two units.
+_CPU = re.compile(r"0|[1-9][0-9]{0,3}")
 _CPU_IDS = re.compile(r"\bnr_cpu_ids:(\d+)")
 
 
@@ -121,7 +123,7 @@ def _units(record: JsonObject) -> dict[int, int]:
     units = {}
     for name in record.values:
         text = record.text(name)
-        if not name.isdecimal() or len(name) > len(str(MOST_CPUS)):
+        if not _CPU.fullmatch(name):
             raise InputError(f"{record.where}: {name[:20]!r} is no CPU; use an undamaged file")
         if not re.fullmatch(r"0x[0-9a-f]{1,16}", text):
             raise record.wrong(name, "an address in hexadecimal")

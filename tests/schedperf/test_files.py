@@ -41,3 +41,10 @@ def test_the_head_of_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
     assert read_head(tmp_path / "short", 8) == b"12"
     assert read_head(tmp_path / "absent", 8) == b""
     assert read_head(tmp_path, 8) == b""
+
+
+def test_a_folder_is_said_and_leaves_nothing_open(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(InputError, match="cannot be read: is a directory; give one"):
+        read_regular(tmp_path, 8, "give one")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

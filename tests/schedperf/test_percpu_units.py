@@ -73,6 +73,8 @@ def test_sizes_that_are_not_known_are_none() -> None:
         ({"units": {"0": 5}}, "a string"),
         ({"units": {"x": "0x0"}}, "is no CPU"),
         ({"units": {"99999999": "0x0"}}, "is no CPU"),
+        ({"units": {"0": "0x1000", "00": "0x2000"}}, "'00' is no CPU"),
+        ({"units": {"\u0663": "0x1000"}}, "is no CPU"),
         ({"units": {"0": "0x10", "1": "0x10"}}, "two CPUs have one unit"),
         ({"units": {str(cpu): hex(cpu) for cpu in range(8193)}}, "more than 8192 CPUs"),
         ({"unit_bytes": 3}, "a power of two"),

@@ -28,14 +28,18 @@ _SAMPLE = {"<": RECORD_SAMPLE, ">": RECORD_SAMPLE << 32}
 _KIND_SHIFT = {"<": 0, ">": 32}
 # Above all types of records.
 _KIND_END = 1 << 8
+# No lane takes more where it is as long as it should be and records have two words or more. One
+# long lane of small records would otherwise cost the memory of as many steps of all lanes.
+_MOST_STEPS = _LANE_WORDS // 2
 
 
 def walk_lanes(words: Words, order: str) -> Places | None:
     """Walk over the records that follow each other from the first word on.
 
     :param order: "<" or ">", of the words
-    :return: where they start, and where the walk ended: behind the last word, or at a record that
-        has no size to step over or is behind a wrong guess; None where nothing could be guessed
+    :return: where they start, and where the walk ended: behind the last word, at a record that
+        has no size to step over or is behind a wrong guess, or after as many steps as are taken;
+        None where nothing could be guessed
     """
     entries = _guess(words, order)
     if not len(entries):
@@ -80,8 +84,8 @@ def _step(words: Words, order: str, starts: Places, limits: Places) -> tuple[Pla
     # each lane's walk ended.
     lane, place = np.arange(len(starts)), starts
     exits = starts.copy()
-    rows = []
-    while len(lane):
+    rows: list[Places] = []
+    while len(lane) and len(rows) < _MOST_STEPS:
         sizes = _sizes(words[place], order)
         row = np.full(len(starts), -1)
         row[lane] = np.where(sizes > 0, place, -1)

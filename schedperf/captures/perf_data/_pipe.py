@@ -28,6 +28,8 @@ _FIRST_OF_PERF = 64
 _HEADER_ATTR, _HEADER_BUILD_ID, _EVENT_UPDATE, _HEADER_FEATURE = 64, 67, 78, 80
 # PERF_EVENT_UPDATE__NAME.
 _UPDATE_NAME = 2
+# A reader learns nothing from more of them, and a hostile pipe may have millions.
+_MOST_NOTES = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +72,7 @@ def read_pipe_header(stream: Stream, offsets: Sequence[int]) -> PipeHeader:
     sections: dict[int, Cursor] = {}
     build_ids: dict[str, str] = {}
     notes: list[str] = []
+    damaged = 0
     ids_left = IDS_LIMIT
     for offset in offsets:
         kind, _, size = struct.unpack_from(f"{stream.order}IHH", stream.data, offset)
@@ -88,9 +91,13 @@ def read_pipe_header(stream: Stream, offsets: Sequence[int]) -> PipeHeader:
             elif kind == _HEADER_FEATURE:
                 sections[body.u64()] = body
         except BadPerfData as error:
-            notes.append(f"record {kind} at offset {offset:#x} is damaged: {error}")
+            damaged += 1
+            if damaged <= _MOST_NOTES:
+                notes.append(f"record {kind} at offset {offset:#x} is damaged: {error}")
     if not events:
         raise BadPerfData(f"{stream.label}: no events; record it again")
+    if damaged > _MOST_NOTES:
+        notes.append(f"further damaged records of the header: {damaged - _MOST_NOTES}")
     return PipeHeader(
         events=tuple(_named(events, names, sections)),
         sections=sections,

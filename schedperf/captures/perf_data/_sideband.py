@@ -5,8 +5,9 @@ known before its samples are looked at, whichever CPU's buffer perf emptied firs
 """
 
 import struct
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,34 +97,37 @@ def read_side_band(
     :param build_ids: of files whose mappings do not say
     :param timed: whether records say when they were made; else their place in the file counts
     """
-    when = _Clock(events) if timed else None
+    clock = _Clock(events) if timed else None
     reader = _Reader(build_ids)
-    for record in sorted(_records(streams, when), key=lambda record: record.time):
+    for record in _records(streams, clock):
         reader.read(record)
     return reader.result()
 
 
 def _records(
     streams: Sequence[tuple[Stream, Sequence[int]]], clock: "_Clock | None"
-) -> list[_Record]:
-    records = []
-    for stream, offsets in streams:
+) -> Iterator[_Record]:
+    # In the order of their times. A compressed file of a few kB may hold millions, so that until
+    # it is a record's turn only numbers are kept of it.
+    times, owners, places = array("Q"), array("L"), array("Q")
+    for owner, (stream, offsets) in enumerate(streams):
         unpack = struct.Struct(f"{stream.order}IHH").unpack_from
         for offset in offsets:
-            kind, misc, size = unpack(stream.data, offset)
-            if kind not in _HANDLERS:
-                continue
-            stop = offset + size
-            time = (
-                stream.base + offset
-                if clock is None
-                else clock.time(stream.data, stream.order, offset, stop)
-            )
-            body = Cursor(
-                stream.data, stream.order, offset + RECORD_HEADER_BYTES, stop, stream.label
-            )
-            records.append(_Record(time, kind, misc, body))
-    return records
+            kind, _, size = unpack(stream.data, offset)
+            if kind in _HANDLERS:
+                times.append(
+                    stream.base + offset
+                    if clock is None
+                    else clock.time(stream.data, stream.order, offset, offset + size)
+                )
+                owners.append(owner)
+                places.append(offset)
+    for index in np.argsort(np.asarray(times), kind="stable"):
+        stream, offset = streams[owners[index]][0], places[index]
+        kind, misc, size = struct.unpack_from(f"{stream.order}IHH", stream.data, offset)
+        start, stop = offset + RECORD_HEADER_BYTES, offset + size
+        body = Cursor(stream.data, stream.order, start, stop, stream.label)
+        yield _Record(times[index], kind, misc, body)
 
 
 class _Clock:

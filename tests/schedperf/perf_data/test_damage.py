@@ -218,3 +218,22 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="^perf.data: no regular file"):
         read_perf_data(tmp_path / "pipe", "perf.data")
+
+
+def test_many_damaged_records_of_a_pipes_header_are_a_few_notes() -> None:
+    damaged: list[Record] = [RawRecord(kind=64, body=bytes(8))] * 1000
+    data = write_perf_data_pipe(PerfData(events=EVENTS, records=damaged))
+    _, notes = samples_of(data)
+    assert len(notes) == 11
+    assert notes[-1] == "further damaged records of the header: 990"
+
+
+def test_millions_of_records_in_a_few_compressed_bytes_stay_numbers() -> None:
+    throttles: list[Record] = [RawRecord(kind=5)] * 50_000
+    data = write_perf_data(PerfData(events=EVENTS, records=throttles, compressed=81))
+    tracemalloc.start()
+    recording = read_perf_data(data, "perf.data")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert recording.losses.throttled == 50_000
+    assert peak < 200 * 50_000

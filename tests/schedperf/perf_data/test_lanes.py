@@ -1,4 +1,5 @@
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -79,3 +80,18 @@ def test_the_walk_ends_at_a_record_without_a_size_to_step_over(size: int) -> Non
 
     assert found is not None
     assert found.tolist() == bounds[:2501].tolist()
+
+
+def test_one_long_lane_of_small_records_does_not_cost_steps_of_all_lanes() -> None:
+    sizes = [128] * 4096 + [1] * (1 << 19)
+    raw = records(sizes[:4096], "<") + records([1], "<", COMM) * (1 << 19)
+
+    tracemalloc.start()
+    found = walk_lanes(words(raw, "<"), "<")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert found is not None
+    assert len(found) > 4096
+    assert found.tolist() == np.cumsum([0, *sizes])[: len(found)].tolist()
+    assert peak < 4 * len(raw)
