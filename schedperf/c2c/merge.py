@@ -34,7 +34,7 @@ class MemoryRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenLine:
-    """One line of one side, all runs together.
+    """One line of one side, all runs together; that of all objects of one struct is one.
 
     :param identity: what finds it in another run: its key, with the boot where that is an address
     :param is_address: nothing but its address is known
@@ -108,8 +108,8 @@ def _together(
         boots=frozenset(runs[place].boot for place, _ in lines),
         kernels=frozenset(runs[place].kernel for place, _ in lines),
         copies=None if hottest.copies is None else max(line.copies or 0 for _, line in lines),
-        remote={place: line.counts.get(remote_name, 0) for place, line in lines},
-        local={place: line.counts.get(local_name, 0) for place, line in lines},
+        remote=_by_run(lines, remote_name),
+        local=_by_run(lines, local_name),
         records=sum(line.records for _, line in lines),
         loads=_sum_known(line.counts.get("loads") for _, line in lines),
         double_counted=_sum_known(line.counts.get("double_counted") for _, line in lines),
@@ -118,6 +118,14 @@ def _together(
         false_share=_false_share([line for _, line in lines]),
         accesses=tuple(_accesses(line for _, line in lines)),
     )
+
+
+def _by_run(lines: Sequence[tuple[int, Line]], name: str) -> dict[int, int]:
+    # A run has several lines of one key where it has several objects of one struct.
+    counts: dict[int, int] = {}
+    for place, line in lines:
+        counts[place] = counts.get(place, 0) + line.counts.get(name, 0)
+    return counts
 
 
 def _sharing(kinds: set[Sharing | None]) -> Sharing | None:

@@ -4,7 +4,7 @@
 
     variables = Variables(kernel, data_address=None)
     variables.percpu(0x2BA44).name                     # "runqueues.nr_running"
-    variables.find_object(touched)                     # ("struct task_group", 0x100)
+    variables.find_object(touched, written, 64)        # (("struct task_group", 0x100),)
 
 The kernel's own variables are found by address. Of an object in a slab the address says nothing,
 so it is recognised by the code: by which functions touch it, and at which bytes of the line.

@@ -25,7 +25,6 @@ from schedperf.sides import Side, side_name
 
 SCHEMA = "schedperf/c2c/1"
 Kind = Literal["a bundle", "perf.data", "text of perf c2c report"]
-SORT_KEYS = ("rmt", "lcl", "tot", "peer", "records")
 # Enough to see what a file is: a report begins with a banner and a title.
 HEAD_BYTES = 4096
 # A tar, packed or not, has some of these among its first bytes; a text has none.
@@ -52,7 +51,7 @@ _COMPARED_ORDERS: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
 class Wanted:
     """What is looked at, and what helps to name it.
 
-    :param sort: one of ``SORT_KEYS``
+    :param sort: one of the keys of ``_ORDERS``
     :param point: of a bundle's workload; None: the one with most samples
     :param symbols: of the kernel that wrote a perf.data; None: this machine's if they fit
     :param layout: of that kernel

@@ -121,10 +121,11 @@ def command(
             has_stacks=not wanted.keys() <= {"json"},
         )
         for name, file in files.items():
+            pieces = _render(request, name, export)
             write_output(file, "")
-            file.writelines(_render(request, name, export))
-    pieces = _render(request, printed, export) if printed else [_draw_text(request, limit)]
-    for piece in pieces:
+            file.writelines(pieces)
+    shown = _render(request, printed, export) if printed else [_draw_text(request, limit)]
+    for piece in shown:
         click.echo(piece, nl=False)
     return 0
 

@@ -124,7 +124,7 @@ def _explained(side: str, event: Entry, point: Entry) -> Iterator[Finding]:
     place = f"{point['workload']}/{point['point']}"
     wall = "the same of the wall time" if explained["busy_equal"] else "the wall time is not told"
     yield Finding(
-        id=f"hotter_symbols#explained:{place}",
+        id=f"hotter_symbols#explained:{event['event']}/{place}",
         side=side,
         claim=(
             f"{' + '.join(symbols)} {'is' if len(symbols) == 1 else 'are'} {percent:.0f} % of the "

@@ -216,9 +216,13 @@ def touched(line: Data) -> set[str]:
 def _moves(row: Data, *, rises: bool) -> bool:
     # The cost of an operation decides; the share only where no operations are known.
     cost = row["cost"]
-    is_sure = row["changed"] if cost is None else (cost["q"] or 1.0) < FALSE_DISCOVERY_RATE
+    is_sure = row["changed"] if cost is None else _is_sure(cost["q"])
     change = (row["share"] if cost is None else cost)["change"]
     return is_sure and (change > 0.0) == rises and change != 0.0
+
+
+def _is_sure(q: float | None) -> bool:
+    return q is not None and q < FALSE_DISCOVERY_RATE
 
 
 def _tell(story: _Story) -> Finding:

@@ -20,6 +20,7 @@ from schedperf.profile.alignment import Alignment
 from schedperf.profile.family import is_idle_time
 from schedperf.profile.place import Place
 from schedperf.profile.places import Placed
+from schedperf.profile.sampled import rows_of_event
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -61,18 +62,19 @@ class RunWeights:
 
 
 def weigh(
-    recording: Recording, placed: Placed, event: int, node_of_cpu: Mapping[int, int]
+    recording: Recording, placed: Placed, event: str, node_of_cpu: Mapping[int, int]
 ) -> RunWeights:
     """Add up the samples of one event by place and CPU.
 
     :param placed: places of the rows of ``recording.samples``
-    :param event: index into ``recording.events``
+    :param event: its plain name; hybrid CPUs have two of one name, which are one
     """
     rows = recording.samples
-    chosen = np.flatnonzero(rows.event == event)
+    chosen = np.flatnonzero(rows_of_event(recording, event))
     used, code = np.unique(placed.of_row[chosen], return_inverse=True)
     places = tuple(placed.places[place] for place in used)
-    period = rows.period[chosen].astype(np.float64)
+    # Only in a damaged file is a sum of periods negative; parts of a whole cannot be.
+    period = np.maximum(rows.period[chosen], 0).astype(np.float64)
     weights: Floats = np.bincount(code, weights=period, minlength=len(places)).astype(np.float64)
     is_idle = np.array([is_idle_time(place) for place in places], dtype=np.bool_)
     cpus, cpu_code = np.unique(rows.cpu[chosen], return_inverse=True)

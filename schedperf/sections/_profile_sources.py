@@ -184,17 +184,24 @@ def _read_runs(reader: ProfileReader, note: Callable[[str], None]) -> Iterator[R
         except InputError as error:
             note(str(error))
         else:
-            yield from _profiles_of(boot, run, found)
+            profiles = tuple(_profiles_of(boot, run, found))
+            if not profiles:
+                note(f"{_label_of(boot, run)}: no event counted anything; record it again")
+            yield from profiles
 
 
 def _profiles_of(boot: Boot, run: Run, found: PlacedRun) -> Iterator[RunProfile]:
-    # One for each event that has samples.
+    # One for each event that has samples: two of one name, of the two kinds of CPU of a hybrid
+    # machine, are one, since each by itself would pass for a run.
     recording, operations = found.recording, found.operations
     names = names_of(recording, found.placed)
-    for number, sight in enumerate(found.sights):
-        weights = weigh(recording, found.placed, number, found.node_of_cpu)
-        if not weights.samples:
-            continue  # perf's dummy event, or one that never fired.
+    sights: dict[str, EventSight] = {}
+    for sight in found.sights:
+        sights.setdefault(sight.event, sight)
+    for sight in sights.values():
+        weights = weigh(recording, found.placed, sight.event, found.node_of_cpu)
+        if weights.total <= 0.0:
+            continue  # perf's dummy event, or one that never fired: there is no share in nothing.
         yield RunProfile(
             folder=run.folder,
             workload=run.workload,

@@ -70,6 +70,19 @@ def test_other_functions_are_no_findings(profiled: Any) -> None:
     assert explained.claim.startswith("vfs_write is 100 % of the change in cycles per message")
 
 
+def test_what_explains_the_change_is_told_apart_by_event(profiled: Any) -> None:
+    names = "update_cfs_group", "default_idle"
+    base, new = (
+        profiled.weighted(names, *((1000 - idle, idle) for idle in side))
+        for side in ((510, 520, 530), (10, 20, 30))
+    )
+    data = profiled.compare(base, new, names=names)
+    events = data["comparisons"][0]["events"]
+    events.append({**events[0], "event": "instructions"})
+    ids = [one.id for one in findings_of(data) if "explained" in one.id]
+    assert len(ids) == len(set(ids)) == 2
+
+
 def test_a_small_or_uncertain_change_is_no_finding(profiled: Any) -> None:
     assert (
         findings_of(profiled.compare(profiled.runs(100, 300, 20), profiled.runs(150, 60, 420)))

@@ -287,6 +287,11 @@ def test_a_layout_alone_is_no_story(profiled: Section) -> None:
     assert stories({"layout": LAYOUT, "profile": profiled, "c2c": NO_SAMPLES}) == []
 
 
+def test_a_change_beyond_all_doubt_is_an_edge_too() -> None:
+    hotter = profile_with("cpus_share_cache", 5.0, 0.0)
+    assert len(stories({"layout": LAYOUT, "profile": hotter, "c2c": NO_SAMPLES})) == 1
+
+
 def test_without_any_section_there_is_no_story() -> None:
     assert stories({}) == []
     assert stories({"c2c": NO_SAMPLES, "profile": NO_SAMPLES, "layout": NO_SAMPLES}) == []

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from schedperf.sections import Absent
-from schedperf_generators.events import Event
+from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.features import BuildId, Cpu, Machine
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.records import KERNEL_PID, Lost, Mmap
@@ -43,6 +43,37 @@ def test_different_events_are_not_compared(profiled: Any) -> None:
 def test_modifiers_do_not_make_another_event(profiled: Any) -> None:
     data = profiled.compare(profiled.runs(10), profiled.runs(10, event=Event(name="cycles:ppp")))
     assert [event["event"] for event in data["comparisons"][0]["events"]] == ["cycles"]
+
+
+def test_both_kinds_of_cpu_of_a_hybrid_machine_are_one_run(profiled: Any) -> None:
+    # The kernel keeps the number of the PMU in the upper half of the config.
+    events = tuple(
+        Event(
+            name=f"{pmu}/cycles/",
+            config=number << 32,
+            sample_type=PLAIN | SampleType.IDENTIFIER,
+            ids=(100 + place,),
+        )
+        for place, (pmu, number) in enumerate({"cpu_core": 4, "cpu_atom": 10}.items())
+    )
+    samples = (Sample(ip=TEXT, period=30), Sample(ip=TEXT + 0x100, cpu=1, period=10, event=1))
+    data = write_perf_data(PerfData(events=events, records=samples))
+    found = profiled.compare([profiled.run(data)] * 2, [profiled.run(data)] * 2)
+    (point,) = profiled.points(found)
+    assert len(found["comparisons"][0]["events"]) == 1
+    assert (point["runs"], point["samples"]) == ({"base": 2, "new": 2}, {"base": 4, "new": 4})
+    assert sorted(row["share"]["base"] for row in point["rows"]) == [25.0, 75.0]
+
+
+def test_samples_that_stand_for_nothing_have_no_shares(profiled: Any) -> None:
+    nothing = profiled.run(profiled.perf_data({0: {"vfs_write": 0}}))
+    data = profiled.compare([*profiled.runs(10, 20), nothing], profiled.runs(10, 20))
+    assert profiled.points(data)[0]["runs"] == {"base": 2, "new": 2}
+    assert data["comparisons"][0]["notes"] == [
+        "base: boot 0, run 002: no event counted anything; record it again"
+    ]
+    with pytest.raises(Absent, match="^base: boot 0, run 000: no event counted anything"):
+        profiled.compare([nothing], profiled.runs(10))
 
 
 def test_a_side_without_profiles_is_missing_and_the_others_are_compared(profiled: Any) -> None:

@@ -326,6 +326,19 @@ def test_notes_that_differ_in_their_numbers_alone_are_said_once() -> None:
     )
 
 
+def test_lines_of_several_objects_of_one_struct_are_added_up() -> None:
+    def side(*counts: int) -> list[MemoryRun]:
+        objects = [
+            line("task_group+0x100", count, "task_group.load_avg", local=2 * count)
+            for count in counts
+        ]
+        return [run(*objects), run(*objects)]
+
+    found = only(compare_memory(side(30, 20, 10), side(3, 2)))
+    assert (found.remote.samples, found.local.samples) == ((120, 10), (240, 20))
+    assert found.base.remote == {0: 60, 1: 60}
+
+
 def test_all_runs_of_a_side_make_one_line() -> None:
     first = line(
         "percpu+0x40", 4, "a", "b", copies=3, sharing="false", false_share=1.0,

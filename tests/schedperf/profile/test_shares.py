@@ -68,7 +68,7 @@ def weights_of(
     recording = read_perf_data(source, "perf.data", keep=frozenset())
     symbols = Symbols(parse_kernel_symbols(kallsyms, "kallsyms"), lambda _: None)
     placed = place_samples(recording, symbols, folded=folded)
-    return weigh(recording, placed, event, nodes or {})
+    return weigh(recording, placed, recording.events[event].plain_name, nodes or {})
 
 
 def test_weights_are_sums_of_periods_of_one_event() -> None:
@@ -88,6 +88,13 @@ def test_weights_are_sums_of_periods_of_one_event() -> None:
 def test_an_event_without_samples_weighs_nothing() -> None:
     found = weights_of(recorded_samples(Sample(ip=TEXT), events=("cycles", "dummy")), event=1)
     assert (found.samples, found.places, found.total) == (0, (), 0.0)
+
+
+def test_periods_that_only_damage_explains_weigh_nothing() -> None:
+    damaged = Sample(ip=TEXT, cpu=0, period=(1 << 64) - 1000)
+    run = weights_of(recorded_samples(damaged, Sample(ip=TEXT, cpu=1, period=50)), {0: 0, 1: 1})
+    assert run.total == 50.0
+    assert nodes_of([run]) == (1,)
 
 
 @pytest.fixture
