@@ -33,6 +33,8 @@ LIMIT_S = 60.0
 SLOW_ROUNDS = 1
 # What is aimed at: times faster than what handles call chains, and times the cost without them.
 CHAINS_GOAL, FLAT_GOAL = 10.0, 1.0
+# What would help where a goal is missed.
+REMEDY = "a compiled loop over the distinct chains, where plain Python puts their names together"
 # ru_maxrss is in KiB.
 KIB = 1024
 INFERNO = "~0.12"
@@ -212,7 +214,7 @@ def print_goal(costs: Mapping[str, Cost], theirs: str, ours: str, goal: float) -
         return
     wall = costs[theirs].wall_s / costs[ours].wall_s
     cpu = costs[theirs].cpu_s / costs[ours].cpu_s
-    words = "met" if wall >= goal else "missed"
+    words = "met" if wall >= goal else f"missed; {REMEDY}"
     print(
         f"  {ours}, against {theirs}: {wall:.1f} x as fast (CPU {cpu:.1f} x), goal {goal:g} x: "
         f"{words}"
