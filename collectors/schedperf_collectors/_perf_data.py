@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
@@ -183,10 +183,11 @@ def summarise(data: Buffer, label: str) -> Summary:
     return Summary(header.events, samples, lost)
 
 
-def read_header(data: Buffer, label: str) -> Header:
+def read_header(data: Buffer, label: str, *, fewest_events: int = 1) -> Header:
     """Read everything but the records and the feature sections.
 
     :param label: names the file in messages
+    :param fewest_events: with fewer the file is refused; ``perf sched stats`` has none
     :raises BadPerfData: not a perf.data file, or of a kind that is not read
     """
     order = byte_order(data, label)
@@ -218,7 +219,7 @@ def read_header(data: Buffer, label: str) -> Header:
     entries = Cursor(data, order, attrs_start, attrs_start + attrs_bytes, label)
     return Header(
         order=order,
-        events=_read_events(entries, entry_bytes, names),
+        events=_read_events(entries, entry_bytes, names, fewest_events),
         start=start,
         end=len(data) if cut else start + size,
         cut=cut,
@@ -302,14 +303,16 @@ def read_names(cursor: Cursor) -> list[str]:
     return names
 
 
-def _read_events(cursor: Cursor, entry_bytes: int, names: Sequence[str]) -> tuple[Event, ...]:
+def _read_events(
+    cursor: Cursor, entry_bytes: int, names: Sequence[str], fewest: int
+) -> tuple[Event, ...]:
     if entry_bytes < ATTR_LEAST_BYTES + SECTION_BYTES:
         raise BadPerfData(
             f"{cursor.label}: attributes of {entry_bytes} bytes, fewer than any perf writes; "
             "record it again"
         )
     count = (cursor.end - cursor.offset) // entry_bytes
-    if not 0 < count <= EVENTS_LIMIT:
+    if not fewest <= count <= EVENTS_LIMIT:
         raise BadPerfData(f"{cursor.label}: {max(0, count)} events; record it with perf record")
     if len(names) != count:
         names = [""] * count
@@ -336,9 +339,13 @@ def _read_ids(cursor: Cursor, ids_left: int) -> tuple[int, ...]:
     return struct.unpack_from(f"{cursor.order}{count}Q", cursor.data, at)
 
 
-def _count_records(data: Buffer, header: Header, label: str) -> tuple[int, int]:
+def records(data: Buffer, header: Header, label: str) -> Iterator[tuple[int, int, int, int]]:
+    """Yield type, misc, offset and end of each record; a payload behind one is stepped over.
+
+    :raises BadPerfData: a record has a size that cannot be
+    """
     unpack = struct.Struct(f"{header.order}IHH").unpack_from
-    offset, samples, lost = header.start, 0, 0
+    offset = header.start
     while offset + RECORD_HEADER_BYTES <= header.end:
         kind, misc, size = unpack(data, offset)
         stop = offset + size
@@ -347,11 +354,19 @@ def _count_records(data: Buffer, header: Header, label: str) -> tuple[int, int]:
                 f"{label}: the record at offset {offset:#x} has an impossible size, {size} bytes; "
                 "record it again"
             )
+        yield kind, misc, offset, stop
+        if kind in {RECORD_TRACING_DATA, RECORD_AUXTRACE}:
+            start = offset + RECORD_HEADER_BYTES
+            stop += payload_bytes(kind, Cursor(data, header.order, start, stop, label))
+        offset = stop
+
+
+def _count_records(data: Buffer, header: Header, label: str) -> tuple[int, int]:
+    samples, lost = 0, 0
+    for kind, misc, offset, stop in records(data, header, label):
         if kind == RECORD_SAMPLE:
             samples += 1
         else:
             start = offset + RECORD_HEADER_BYTES
             lost += lost_records(kind, misc, Cursor(data, header.order, start, stop, label))
-            stop += payload_bytes(kind, Cursor(data, header.order, start, stop, label))
-        offset = stop
     return samples, lost

@@ -8,7 +8,7 @@ Structures: tools/lib/perf/include/perf/event.h of both.
 
 import mmap
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,15 +26,15 @@ from schedperf_collectors._perf_data import (
     BIG_ENDIAN_MAGIC,
     HEADER_BYTES,
     MAGIC,
-    RECORD_HEADER_BYTES,
     BadPerfData,
     Buffer,
     Cursor,
     open_section,
+    read_header,
+    records,
     text_until_nul,
 )
 
-COMPRESSED = 27
 CPU_DOMAIN_INFO = 32
 # A record has at most 64 kB, and a machine at most so many of them.
 LARGEST_BYTES = 1 << 30
@@ -128,22 +128,17 @@ class _Reading:
     def __init__(self, data: Buffer, label: str) -> None:
         self.data = data
         self.label = label
-        self.order = "<" if data[:8] == MAGIC else ">"
-        header = Cursor(data, self.order, 40, HEADER_BYTES, label)
-        self.start, size = header.u64(), header.u64()
-        self.end = self.start + size
-        header.skip(16)  # Event types, unused since Linux 3.1.
-        words = [header.u64() for _ in range(4)]
-        self.features = [bit for bit in range(256) if words[bit // 64] >> bit % 64 & 1]
-        if not size or self.end > len(data):
+        self.header = read_header(data, label, fewest_events=0)
+        self.order = self.header.order
+        if self.header.cut:
             raise InputError(f"{label}: cut off: perf did not end properly; {ADVICE}")
         self.moments: dict[int, _Moment] = {}
 
     def snapshots(self) -> tuple[Snapshot, Snapshot]:
         upstream = self._domains_of_header()
-        for kind, start, end in self._records():
+        for kind, _, start, end in records(self.data, self.header, self.label):
             form = UPSTREAM if kind in (UPSTREAM.cpu_type, UPSTREAM.domain_type) else PATCHES
-            if form is PATCHES and COMPRESSED in self.features:
+            if form is PATCHES and self.header.compressed:
                 continue
             if kind == form.cpu_type:
                 self._take_cpu(form, start, end)
@@ -155,19 +150,6 @@ class _Reading:
             )
         times = list(self.moments)
         return self._snapshot(times[0]), self._snapshot(times[-1])
-
-    def _records(self) -> Iterator[tuple[int, int, int]]:
-        # Yields type, offset and end of each record.
-        offset = self.start
-        unpack = struct.Struct(f"{self.order}IHH").unpack_from
-        while offset < self.end:
-            size = 0
-            if offset + RECORD_HEADER_BYTES <= self.end:
-                kind, _, size = unpack(self.data, offset)
-            if size < RECORD_HEADER_BYTES or offset + size > self.end:
-                raise InputError(f"{self.label}: a damaged record at {offset:#x}; {ADVICE}")
-            yield kind, offset, offset + size
-            offset += size
 
     def _number(self, start: int, end: int, offset: int, code: str) -> int:
         what = struct.Struct(self.order + code)
@@ -242,10 +224,10 @@ class _Reading:
         )
 
     def _domains_of_header(self) -> dict[tuple[int, int], Domain]:
-        if CPU_DOMAIN_INFO not in self.features:
+        if CPU_DOMAIN_INFO not in self.header.features:
             return {}
-        place = self.features.index(CPU_DOMAIN_INFO)
-        cursor = open_section(self.data, self.order, self.end, place, self.label)
+        place = self.header.features.index(CPU_DOMAIN_INFO)
+        cursor = open_section(self.data, self.order, self.header.end, place, self.label)
         version, _ = cursor.u32(), cursor.u32()
         known: dict[tuple[int, int], Domain] = {}
         while cursor.offset < cursor.end:

@@ -146,6 +146,9 @@ def test_bundles_are_read_and_written_as_json(
     assert {row["workload"] for row in rows} == {""}
 
 
+NUL = "\0"
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -153,7 +156,9 @@ def test_bundles_are_read_and_written_as_json(
         ("", "is empty; give a bundle, a folder with before and after"),
         ("Columns description\n", "has no CPU; give the whole perf sched stats report"),
         ("PERFILE2", "8 bytes are no recording of schedstat"),
-        ("PERFILE2" + "\0" * 200, "cut off: perf did not end properly"),
+        ("PERFILE2" + "\0" * 200, "attributes of 0 bytes, fewer than any perf writes"),
+        # The size of the header and that of its attributes; perf writes the rest when it ends.
+        (f"PERFILE2h{7 * NUL}P{200 * NUL}", "cut off: perf did not end properly"),
         ("hello\n", "error: "),
     ],
 )
