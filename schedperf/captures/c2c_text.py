@@ -241,7 +241,10 @@ class _Reader:
     def read_lines(self, lines: Sequence[str]) -> list[tuple[int, dict[str, int]]]:
         columns, found = _columns(lines), []
         for line in lines:
-            cells = None if _is_blank(line) else self._cells(line, columns, _LINE_COLUMNS)
+            if _is_blank(line):
+                continue
+            self._count_row()
+            cells = self._cells(line, columns, _LINE_COLUMNS)
             if cells is None:
                 continue
             address = cells.pop("address", "")
@@ -271,6 +274,7 @@ class _Reader:
         return found
 
     def _offset(self, line: str, columns: Sequence[_Column]) -> OffsetRow | None:
+        self._count_row()
         shares = self._cells(line, columns, _SHARE_COLUMNS)
         cells = self._cells(line, columns, _ROW_COLUMNS)
         if not shares or cells is None or not _ADDRESS.fullmatch(cells.get("offset", "")):
@@ -288,13 +292,15 @@ class _Reader:
             symbol=symbol[1] if symbol else cells.get("code"),
         )
 
+    def _count_row(self) -> None:
+        self._rows += 1
+        if self._rows > MOST_ROWS:
+            raise InputError(f"{self._label}: more than {MOST_ROWS} rows; report fewer lines")
+
     def _cells(
         self, line: str, columns: Sequence[_Column], names: Mapping[tuple[str, str], str]
     ) -> dict[str, str] | None:
         # The named cells of a row; None where the row has something between its columns.
-        self._rows += 1
-        if self._rows > MOST_ROWS:
-            raise InputError(f"{self._label}: more than {MOST_ROWS} rows; report fewer lines")
         if any(line[one.stop : other.start].strip() for one, other in pairwise(columns)):
             return None
         found = {

@@ -71,7 +71,7 @@ def parse_user_symbols(content: bytes, label: str) -> FileSymbols:
         raise InputError(f"{label}: format {facts.text('format')[:40]!r}; only {FORMAT} is known")
     reason = facts.optional(facts.text, "reason")
     if reason is not None:
-        raise InputError(f"{label}: no symbols of {facts.text('path')}: {reason}")
+        raise InputError(f"{label}: {reason}")
     lines = split_lines(body.decode("utf-8", "replace"), "\n", label)
     functions = [_parse_line(line, f"{label}:{at}") for at, line in enumerate(lines, start=2)]
     if len(functions) != facts.count("functions"):

@@ -11,6 +11,7 @@ from schedperf.findings import finding
 from schedperf.model import Finding, Section
 from schedperf.profile.order import ONE_AFTER_THE_OTHER
 from schedperf.quantities import cost_scale
+from schedperf.sides import FIRST_NEW
 
 # Of one point; the section's tables have all of them.
 MOST_FINDINGS = 5
@@ -124,7 +125,7 @@ def _explained(side: str, event: Entry, point: Entry) -> Iterator[Finding]:
     place = f"{point['workload']}/{point['point']}"
     wall = "the same of the wall time" if explained["busy_equal"] else "the wall time is not told"
     yield Finding(
-        id=f"hotter_symbols#explained:{event['event']}/{place}",
+        id=_id(side, f"explained:{event['event']}/{place}"),
         side=side,
         claim=(
             f"{' + '.join(symbols)} {'is' if len(symbols) == 1 else 'are'} {percent:.0f} % of the "
@@ -143,6 +144,11 @@ def _explained(side: str, event: Entry, point: Entry) -> Iterator[Finding]:
     )
 
 
+def _id(side: str, what: str) -> str:
+    # Rows of further new sides have the side in front; so has what is said of no row.
+    return f"hotter_symbols#{what}" if side == FIRST_NEW else f"hotter_symbols#{side}/{what}"
+
+
 def _attribution(event: Entry, point: Entry) -> str:
     text = "co-occurs; not shown to cause the change"
     if not point["took_turns"]:
@@ -156,7 +162,7 @@ def _blind(side: str, event: Entry, blind: Sequence[str]) -> Finding:
     runs = [sum(point["runs"][name] for point in event["points"]) for name in ("base", "new")]
     where = "the profile" if len(blind) > 1 else f"the profile of {blind[0]}"
     return Finding(
-        id=f"hotter_symbols#blind:{event['event']}",
+        id=_id(side, f"blind:{event['event']}"),
         side=side,
         claim=(
             f"{where} cannot see the scheduler's own cost: {event['event']} is blind to code that "

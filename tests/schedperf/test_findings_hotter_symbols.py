@@ -107,6 +107,19 @@ def test_a_blind_event_is_the_finding_and_changes_are_not(profiled: Any) -> None
     assert found.attribution == "neither shows nor rules out a cause in the scheduler"
 
 
+def test_each_further_new_side_has_findings_of_its_own_name(profiled: Any) -> None:
+    chosen = {"event": TIMER, "facts": {"blind": True, "clock": "hrtimer", "blind_reason": "x"}}
+    data = profiled.compare(
+        profiled.runs(10, 20, 30, **chosen), profiled.runs(110, 120, 130, **chosen)
+    )
+    (first,) = data["comparisons"]
+    found = findings_of({**data, "comparisons": [first, {**first, "side": "new2"}]})
+    assert [(one.side, one.id) for one in found] == [
+        ("new", "hotter_symbols#blind:cpu-clock"),
+        ("new2", "hotter_symbols#new2/blind:cpu-clock"),
+    ]
+
+
 CLASSES = (
     "update_cfs_group", "try_to_wake_up", "sched_balance_rq", "sched_tick", "enqueue_task_fair",
     "queued_spin_lock_slowpath", "kmem_cache_alloc", "tcp_ack",

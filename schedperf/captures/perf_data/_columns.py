@@ -103,12 +103,13 @@ class Splitter:
     def _whole(
         self, view: "_View", layout: Layout, at: Integers, sizes: Integers, events: Integers
     ) -> Columns | None:
-        # The samples that are long enough for their fields, if there are any.
+        # The samples whose fields fit and can be, if there are any.
         at, sizes, events = _chosen(sizes >= layout.fixed_words, at, sizes, events)
         if not len(at):
             return None
         columns = self._columns(view, layout, at, sizes, events)
-        fits = columns.length >= 0
+        # No event counts 2**63 from one sample to the next.
+        fits = (columns.length >= 0) & (columns.period >= 0)
         if fits.all():
             return columns
         if not fits.any():

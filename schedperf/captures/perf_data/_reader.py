@@ -141,7 +141,7 @@ class _Reader:
         if unknown:
             notes.append(f"samples that belong to no event of the file: {unknown}")
         if short:
-            notes.append(f"samples that are too short for their fields: {short}")
+            notes.append(f"samples with fields that do not fit or cannot be: {short}")
         codes = [part["task"].view(np.uint64) for part in memory]
         if Keep.TASK in self.keep:
             codes.append(rows.task)

@@ -79,7 +79,15 @@ def test_an_endless_row_of_empty_records_ends() -> None:
 def test_samples_that_are_too_short_are_counted(body: int) -> None:
     records: list[Record] = [Sample(ip=IP), RawRecord(kind=9, body=b"\xff" * body), Sample(ip=IP)]
     data = write_perf_data(PerfData(events=EVENTS, records=records))
-    assert samples_of(data) == (2, ("samples that are too short for their fields: 1",))
+    assert samples_of(data) == (2, ("samples with fields that do not fit or cannot be: 1",))
+
+
+@pytest.mark.parametrize(("period", "kept"), [((1 << 63) - 1, 3), (1 << 63, 2), ((1 << 64) - 1, 2)])
+def test_a_period_that_cannot_be_costs_its_sample(period: int, kept: int) -> None:
+    records: list[Record] = [Sample(ip=IP), Sample(ip=IP), Sample(ip=IP, period=period)]
+    count, notes = samples_of(write_perf_data(PerfData(events=EVENTS, records=records)))
+    assert count == kept
+    assert bool(notes) == (kept < 3)
 
 
 @pytest.mark.parametrize("length", [3, 1 << 32, 1 << 61, (1 << 64) - 1])
@@ -89,7 +97,7 @@ def test_a_call_chain_that_is_longer_than_its_sample_costs_that_sample(length: i
     at = start + size // 3 - 3 * 8
     assert struct.unpack_from("<Q", data, at)[0] == 2
     struct.pack_into("<Q", data, at, length)
-    assert samples_of(bytes(data)) == (2, ("samples that are too short for their fields: 1",))
+    assert samples_of(bytes(data)) == (2, ("samples with fields that do not fit or cannot be: 1",))
 
 
 def test_a_file_of_a_killed_perf_is_read_to_its_end() -> None:
