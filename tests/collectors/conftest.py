@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import schedperf_collectors
-from schedperf_collectors._base import Capture
+from schedperf_collectors._base import Capture, Skipped
 from schedperf_collectors._system import System
 
 PACKAGE = Path(schedperf_collectors.__file__).parent
@@ -188,6 +188,22 @@ def capture(tmp_path: Path) -> Capture:
     folder = tmp_path / "capture"
     folder.mkdir()
     return Capture(folder=folder, workload_pid=os.getpid(), options={})
+
+
+@pytest.fixture
+def run_here(capture: Capture) -> Callable[..., str]:
+    """Run a collector as ``capture`` has it; return why it cannot run here, "" where it did."""
+
+    def run(collector: Callable[[Capture], Iterator[None]]) -> str:
+        running = collector(capture)
+        try:
+            next(running)
+        except Skipped as skipped:
+            return skipped.reason
+        assert list(running) == []
+        return ""
+
+    return run
 
 
 @pytest.fixture

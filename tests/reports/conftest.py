@@ -1,8 +1,10 @@
-"""Comparison records for report tests, built by hand so that each number is known."""
+"""Comparison records built by hand, so that each number is known; blocks read; a browser."""
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -27,6 +29,9 @@ from schedperf.model import (
 from schedperf.stats import compare_runs, records
 from schedperf.stats._table import complete
 from schedperf.verdicts import MARGIN, decide_overall
+from schedperf_reports.blocks import Block, Table, Text
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 HOST: Mapping[str, object] = {
     "kernel": {
@@ -335,3 +340,40 @@ def replace_texts() -> Callable[[Comparison, str], Comparison]:
         return replaced
 
     return replace
+
+
+class Blocks(list[Block]):
+    """What a section describes."""
+
+    def texts(self) -> list[str]:
+        return [block.text for block in self if isinstance(block, Text)]
+
+    def tables(self) -> list[Table]:
+        return [block for block in self if isinstance(block, Table)]
+
+
+@pytest.fixture(scope="session")
+def to_blocks() -> type[Blocks]:
+    """Gather what a section describes: ``to_blocks(c2c(comparison)).texts()``."""
+    return Blocks
+
+
+@pytest.fixture(scope="session")
+def cells() -> Callable[[Table], list[list[str]]]:
+    """Return the texts of a table's cells."""
+    return lambda table: [[cell.text for cell in row] for row in table.rows]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Start Chromium, or skip where it cannot be driven."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip("no Chromium here; apt-get install chromium")
+    arguments = ["--disable-gpu", "--disable-background-networking"]
+    arguments += ["--no-sandbox"] if os.geteuid() == 0 else []
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=found, args=arguments)
+        yield started
+        started.close()

@@ -1,7 +1,5 @@
 """The page in a real browser: charts, policy, folding, telephones, and hostile texts."""
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,8 +12,6 @@ from schedperf.model import Comparison, Row
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
 pytestmark = pytest.mark.browser
 
 Make = Callable[..., Comparison]
@@ -23,7 +19,6 @@ Replace = Callable[[Comparison, str], Comparison]
 
 # What the tests look at; a chart takes about a second on two busy cores.
 LONGEST_WAIT_SECONDS = 60.0
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 HOSTILE = (
     "<script>window.pwned = 1</script></script><img src=x onerror='window.pwned = 1'>"
@@ -60,19 +55,6 @@ class Visit:
             self.wait_for(f"['done', 'failed'].includes({plot}.dataset.drawn)")
             assert self.ask(f"{plot}.dataset.drawn") == "done"
         return count
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip("no Chromium here; apt-get install chromium")
-    arguments = ["--disable-gpu", "--disable-background-networking"]
-    arguments += ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=found, args=arguments)
-        yield started
-        started.close()
 
 
 @pytest.fixture

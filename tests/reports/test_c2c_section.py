@@ -1,6 +1,6 @@
 """The report's bouncing cache lines: lines, who touches which bytes, and what was not seen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
@@ -108,7 +108,9 @@ DATA: dict[str, Any] = {
     "missing": [],
 }
 
-Describe = Callable[[dict[str, Any]], list[Block]]
+Describe = Callable[[dict[str, Any]], Any]
+ToBlocks = Callable[[Iterable[Block]], Any]
+Cells = Callable[[Table], list[list[str]]]
 
 
 @pytest.fixture
@@ -124,26 +126,14 @@ def report(make_comparison: Callable[..., Comparison]) -> Callable[..., Comparis
 
 
 @pytest.fixture
-def describe(report: Callable[..., Comparison]) -> Describe:
-    return lambda data: list(c2c(report(data)))
+def describe(report: Callable[..., Comparison], to_blocks: ToBlocks) -> Describe:
+    return lambda data: to_blocks(c2c(report(data)))
 
 
 def with_point(**point: Any) -> dict[str, Any]:
     data = deepcopy(DATA)
     data["comparisons"][0]["points"][0].update(deepcopy(point))
     return data
-
-
-def texts(blocks: list[Block]) -> list[str]:
-    return [block.text for block in blocks if isinstance(block, Text)]
-
-
-def tables(blocks: list[Block]) -> list[Table]:
-    return [block for block in blocks if isinstance(block, Table)]
-
-
-def cells(table: Table) -> list[list[str]]:
-    return [[cell.text for cell in row] for row in table.rows]
 
 
 def test_it_stands_between_the_layout_and_the_profile() -> None:
@@ -154,7 +144,7 @@ def test_it_stands_between_the_layout_and_the_profile() -> None:
 
 
 def test_what_the_samples_rest_on_comes_first(describe: Describe) -> None:
-    assert texts(describe(DATA))[0] == (
+    assert describe(DATA).texts()[0] == (
         "hackbench -g {groups} at groups=4: n = 3 + 4 runs, 1000 + 2000 samples; loads sampled: "
         "1 of 1000, of 30 cycles and more; HITM: a load found the line modified in the cache of "
         "another CPU (Intel)"
@@ -162,9 +152,9 @@ def test_what_the_samples_rest_on_comes_first(describe: Describe) -> None:
 
 
 def test_a_line_has_its_rates_ratio_interval_and_what_could_have_been_seen(
-    describe: Describe,
+    describe: Describe, cells: Cells
 ) -> None:
-    totals, lines, _ = tables(describe(DATA))
+    totals, lines, _ = describe(DATA).tables()
     numbers = ["3.1", "0.4", "0.129", "0.067..0.23", "2e-09", "1.45", "93+12"]
     assert cells(totals)[0] == ["remote HITM", *numbers]
     assert cells(lines) == [
@@ -176,14 +166,14 @@ def test_a_line_has_its_rates_ratio_interval_and_what_could_have_been_seen(
     assert lines.caption.endswith("; 4 lines less contended left out")
 
 
-def test_a_line_of_both_kinds_has_two_rows_and_one_anchor(describe: Describe) -> None:
-    _, lines, *_ = tables(describe(with_point(lines=[{**LINE, "local": CHANGE}])))
+def test_a_line_of_both_kinds_has_two_rows_and_one_anchor(describe: Describe, cells: Cells) -> None:
+    _, lines, *_ = describe(with_point(lines=[{**LINE, "local": CHANGE}])).tables()
     assert [row[:2] for row in cells(lines)] == [["task_group.load_avg", "remote"], ["", "local"]]
     assert lines.anchors == ("task_group.load_avg", "")
 
 
-def test_who_touches_which_bytes_is_shown_for_both_sides(describe: Describe) -> None:
-    *_, table = tables(describe(DATA))
+def test_who_touches_which_bytes_is_shown_for_both_sides(describe: Describe, cells: Cells) -> None:
+    *_, table = describe(DATA).tables()
     rows = cells(table)
     assert rows[0][0] == "base, task_group+0x100"
     assert rows[1] == [
@@ -195,7 +185,7 @@ def test_who_touches_which_bytes_is_shown_for_both_sides(describe: Describe) -> 
 
 
 def test_who_and_on_which_nodes_stands_below_the_bytes(describe: Describe) -> None:
-    *_, table = tables(describe(DATA))
+    *_, table = describe(DATA).tables()
     note = table.rows[2]
     assert is_note(note)
     assert note[0].text.strip() == (
@@ -205,10 +195,10 @@ def test_who_and_on_which_nodes_stands_below_the_bytes(describe: Describe) -> No
     assert "written by" not in table.rows[4][0].text
 
 
-def test_what_a_source_does_not_say_is_a_dash_and_no_row(describe: Describe) -> None:
+def test_what_a_source_does_not_say_is_a_dash_and_no_row(describe: Describe, cells: Cells) -> None:
     unsaid = {**ACCESS, "reads": None, "readers": None, "writers": None, "nodes": None}
     seen = {**SEEN, "copies": None, "double_counted": None, "accesses": [unsaid]}
-    _, lines, table = tables(describe(with_point(lines=[{**LINE, "base": seen, "new": seen}])))
+    _, lines, table = describe(with_point(lines=[{**LINE, "base": seen, "new": seen}])).tables()
     assert cells(lines)[0][-2] == "-"
     assert len(table.rows) == 4
     assert cells(table)[1][2] == "-"
@@ -229,10 +219,10 @@ def unmatched(side: str, number: int) -> dict[str, Any]:
     }
 
 
-def test_a_line_that_is_compared_with_nothing_is_no_zero(describe: Describe) -> None:
+def test_a_line_that_is_compared_with_nothing_is_no_zero(describe: Describe, cells: Cells) -> None:
     both = [unmatched("base", 1), unmatched("new", 2)]
     counted = {"base": 1, "new": 1}
-    _, table, *_ = tables(describe(with_point(lines=both, seen_unmatched=counted)))
+    _, table, *_ = describe(with_point(lines=both, seen_unmatched=counted)).tables()
     assert cells(table) == [
         ["0xffff888000000100", "7+7", "-", "nothing", "true", "1"],
         ["0xffff888000000200", "-", "7+7", "nothing", "false", "1"],
@@ -241,80 +231,82 @@ def test_a_line_that_is_compared_with_nothing_is_no_zero(describe: Describe) -> 
     assert table.anchors == ("0xffff888000000100", "0xffff888000000200")
 
 
-def test_unmatched_lines_of_both_sides_are_cut_alike(describe: Describe) -> None:
+def test_unmatched_lines_of_both_sides_are_cut_alike(describe: Describe, cells: Cells) -> None:
     lines = [unmatched("base", number) for number in range(20)]
     lines += [unmatched("new", 32 + number) for number in range(20)]
     counted = {"base": 20, "new": 20}
-    _, table, *_ = tables(describe(with_point(lines=lines, seen_unmatched=counted)))
+    _, table, *_ = describe(with_point(lines=lines, seen_unmatched=counted)).tables()
     shown = [row[1] == "-" for row in cells(table)[: table.limit]]
     assert shown.count(True) == shown.count(False) == 5
 
 
 def test_an_equal_split_of_both_sides_is_said_once_and_an_atomic_by_its_own_name(
-    describe: Describe,
+    describe: Describe, cells: Cells
 ) -> None:
     split = {**SEEN, "false_share": 0.25, "accesses": [{**ACCESS, "name": "nohz.nr_cpus.counter"}]}
     lines = [{**LINE, "base": split, "new": split}]
-    *_, table = tables(describe(with_point(lines=lines)))
+    *_, table = describe(with_point(lines=lines)).tables()
     assert "(25 % false sharing in base and new)" in table.caption
     assert cells(table)[1][1] == "nohz.nr_cpus [A]"
 
 
-def test_a_line_that_one_side_alone_has_is_shown_for_that_side(describe: Describe) -> None:
+def test_a_line_that_one_side_alone_has_is_shown_for_that_side(
+    describe: Describe, cells: Cells
+) -> None:
     gone = {**LINE, "new": None, "name": None, "row": "0xffff888000000100"}
-    _, lines, table = tables(describe(with_point(lines=[gone])))
+    _, lines, table = describe(with_point(lines=[gone])).tables()
     assert cells(lines)[0][0] == "0xffff888000000100"
     assert [row[0] for row in cells(table) if row[0].startswith(("base", "new"))] == [
         "base, task_group+0x100"
     ]
 
 
-def test_an_open_end_of_an_interval_is_no_number(describe: Describe) -> None:
+def test_an_open_end_of_an_interval_is_no_number(describe: Describe, cells: Cells) -> None:
     change = {**CHANGE, "ratio": None, "ratio_high": None}
-    totals = tables(describe(with_point(totals={**POINT["totals"], "remote": change})))[0]
+    totals = describe(with_point(totals={**POINT["totals"], "remote": change})).tables()[0]
     assert cells(totals)[0][3:5] == ["-", "0.067..-"]
 
 
 def test_nothing_seen_is_not_could_not_see(
-    describe: Describe, make_comparison: Callable[..., Comparison]
+    describe: Describe, make_comparison: Callable[..., Comparison], to_blocks: ToBlocks
 ) -> None:
     none = dict.fromkeys(POINT["totals"], NOTHING)
-    nothing = texts(describe(with_point(lines=[], totals=none)))
+    nothing = describe(with_point(lines=[], totals=none)).texts()
     assert "nothing seen: none of 3000 memory samples hit a line that another CPU had" in nothing
-    without_table = texts(describe(with_point(lines=[])))
+    without_table = describe(with_point(lines=[])).texts()
     assert "there is no table of lines, so which ones these are cannot be seen" in without_table
     absent = Section(schema="", status="absent", reason="base: no PEBS here", data=None)
-    blocks = list(c2c(make_comparison(sections={"c2c": absent})))
-    assert texts(blocks) == ["could not be seen: base: no PEBS here"]
-    assert texts(list(c2c(make_comparison(sections={})))) == ["not analysed"]
+    blocks = to_blocks(c2c(make_comparison(sections={"c2c": absent})))
+    assert blocks.texts() == ["could not be seen: base: no PEBS here"]
+    assert to_blocks(c2c(make_comparison(sections={}))).texts() == ["not analysed"]
 
 
-def test_why_rates_are_not_compared_is_a_warning(describe: Describe) -> None:
+def test_why_rates_are_not_compared_is_a_warning(describe: Describe, cells: Cells) -> None:
     found = describe(
         with_point(reason="periods differ", unit=None, model=None, phi=None, least_ratio=None)
     )
     (warning,) = [block for block in found if isinstance(block, Text) and block.tone == "warning"]
     assert warning.text == "no rates are compared: periods differ"
-    totals, lines, _ = tables(found)
+    totals, lines, _ = found.tables()
     assert cells(totals)[0] == ["remote HITM", "93", "12"]
     assert cells(lines)[0][:4] == ["task_group.load_avg", "remote", "93", "12"]
     assert "HITM samples" in lines.caption
 
 
 def test_too_few_samples_to_see_a_change_are_said(describe: Describe) -> None:
-    found = texts(describe(with_point(least_ratio=None)))
+    found = describe(with_point(least_ratio=None)).texts()
     assert "too little was sampled to say which change could have been seen" in found
 
 
 def test_what_could_have_been_seen_and_how_counts_scatter_is_said(describe: Describe) -> None:
-    said = texts(describe(DATA))
+    said = describe(DATA).texts()
     assert (
         "rates are accesses per 1000 messages, sampled or not; negative binomial counts of runs, "
         "a rate varies by 20 % from one to the next; the smallest change that could have been "
         "seen (power 80 %), on the line known best: times 1.45"
     ) in said
     assert "base and new: who wrote a line cannot be seen" in said
-    steady = texts(describe(with_point(phi=0.0, model="Poisson")))
+    steady = describe(with_point(phi=0.0, model="Poisson")).texts()
     assert any("Poisson counts of runs; the smallest" in text for text in steady)
 
 
@@ -326,8 +318,8 @@ def test_each_observable_is_called_what_it_is(
 ) -> None:
     both = {"base": observable, "new": observable}
     blocks = describe(with_point(observable=both, ldlat={"base": None, "new": 30}))
-    assert words in texts(blocks)[0]
-    assert "all in base and of 30 cycles and more in new" in texts(blocks)[0]
+    assert words in blocks.texts()[0]
+    assert "all in base and of 30 cycles and more in new" in blocks.texts()[0]
 
 
 def test_a_missing_side_and_a_side_without_common_points_are_said(describe: Describe) -> None:
@@ -335,7 +327,7 @@ def test_a_missing_side_and_a_side_without_common_points_are_said(describe: Desc
         "comparisons": [{"side": "new", "points": [], "notes": ["sampled on base only"]}],
         "missing": [{"side": "new2", "reason": "new2: no PEBS"}],
     }
-    assert texts(describe(data)) == [
+    assert describe(data).texts() == [
         "no point was sampled on both sides",
         "sampled on base only",
         "could not be seen: new2: no PEBS",
@@ -343,7 +335,7 @@ def test_a_missing_side_and_a_side_without_common_points_are_said(describe: Desc
 
 
 def test_a_run_is_an_operation_by_itself(describe: Describe) -> None:
-    totals = tables(describe(with_point(unit="run", per=1)))[0]
+    totals = describe(with_point(unit="run", per=1)).tables()[0]
     assert totals.caption == "all addresses together, per run"
 
 

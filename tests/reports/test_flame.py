@@ -1,8 +1,6 @@
 """Flame graphs on a page: what is coloured and said, by mouse and keyboard, and hostile names."""
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from schedperf_reports._flame import draw_flame_page
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.standalone import Head, HeadSide
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 HOSTILE = "</script><img src=x onerror='window.pwned = 1'>\u202e\x1b[31m{{7*7}}" + "n" * 5_000
 
 # Parent, symbol, own time of base and of new.
@@ -128,20 +125,6 @@ def test_the_page_asks_for_nothing_and_allows_its_own_scripts_alone(make_data: M
     assert "default-src 'none'" in policy[1].replace("&#39;", "'")
     assert policy[1].count("sha256-") == page.count("<script>") == 3
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip("no Chromium here; apt-get install chromium")
-    arguments = ["--disable-gpu", "--disable-background-networking"]
-    arguments += ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=found, args=arguments)
-        yield started
-        started.close()
 
 
 class Visit:

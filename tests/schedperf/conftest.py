@@ -206,6 +206,28 @@ class ProfiledBundles:
 
 
 @pytest.fixture
+def analyse_with(tmp_path: Path, make_bundle: Callable[..., Path]) -> Callable[..., Any]:
+    """Analyse bundles that are given as runs; the result follows the published schema.
+
+    ``analyse_with(counters, SCHEMA)(runs_of_base, runs_of_new, **of_the_bundles)``
+    """
+
+    def make(section: Callable[..., Any], schema: Mapping[str, Any]) -> Callable[..., Any]:
+        def analyse(*sides: Sequence[Mapping[str, object]], **chosen: object) -> Any:
+            paths = [
+                make_bundle(tmp_path / f"{number}.tar", runs=runs, **chosen)
+                for number, runs in enumerate(sides)
+            ]
+            data = section(name_sides([open_bundle(path) for path in paths]))
+            jsonschema.validate(json.loads(json.dumps(data, allow_nan=False)), schema)
+            return data
+
+        return analyse
+
+    return make
+
+
+@pytest.fixture
 def profiled(tmp_path: Path, make_bundle: Callable[..., Path]) -> ProfiledBundles:
     """Make bundles with profiles: ``profiled.compare(profiled.runs(10), profiled.runs(110))``."""
     return ProfiledBundles(tmp_path, make_bundle)

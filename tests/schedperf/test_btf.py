@@ -105,16 +105,22 @@ def test_a_section_that_names_a_type_which_is_no_variable_is_refused(
         parse_percpu_section(patched(data, at, 1), "btf")
 
 
+def draw_damaged(make_btf: Callable[..., bytes], data: st.DataObject) -> bytes:
+    """Draw BTF of either byte order, some bits of which may be flipped."""
+    damaged = bytearray(make_btf(ROWS, order=data.draw(st.sampled_from("<>"))))
+    for bit in data.draw(st.lists(st.integers(0, len(damaged) * 8 - 1), max_size=4)):
+        damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)
+
+
 @pytest.mark.property
 @given(data=st.data())
 def test_truncation_and_flipped_bits_never_leave_the_section(
     make_btf: Callable[..., bytes], data: st.DataObject
 ) -> None:
-    damaged = bytearray(make_btf(ROWS, order=data.draw(st.sampled_from("<>"))))
-    for bit in data.draw(st.lists(st.integers(0, len(damaged) * 8 - 1), max_size=4)):
-        damaged[bit // 8] ^= 1 << bit % 8
+    damaged = draw_damaged(make_btf, data)
     try:
-        section = parse_percpu_section(bytes(damaged[: data.draw(st.integers(0, 2000))]), "btf")
+        section = parse_percpu_section(damaged[: data.draw(st.integers(0, 2000))], "btf")
     except InputError:
         return
     assert all(one.offset + one.size <= section.size for one in section.variables)
@@ -289,11 +295,9 @@ def test_function_pointers_and_qualifiers_are_spelled(real_kernel: Callable[[str
 def test_damaged_blobs_answer_every_question_or_refuse(
     make_btf: Callable[..., bytes], data: st.DataObject
 ) -> None:
-    damaged = bytearray(make_btf(ROWS, order=data.draw(st.sampled_from("<>"))))
-    for bit in data.draw(st.lists(st.integers(0, len(damaged) * 8 - 1), max_size=4)):
-        damaged[bit // 8] ^= 1 << bit % 8
+    damaged = draw_damaged(make_btf, data)
     try:
-        btf = parse_btf(bytes(damaged), "btf")
+        btf = parse_btf(damaged, "btf")
     except InputError:
         return
     for type_id in range(btf.end_id + 1):

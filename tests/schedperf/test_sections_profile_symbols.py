@@ -76,9 +76,7 @@ def test_user_files_are_found_by_their_build_id(
 
     for _ in range(2):
         assert of_file(MappedFile("/no/such/file", "00ff")) is None
-    assert notes == [
-        "boot 0, symbols of /no/such/file: no such file or directory"
-    ]
+    assert notes == ["boot 0, symbols of /no/such/file: no such file or directory"]
 
 
 def test_what_does_not_fit_is_noted(

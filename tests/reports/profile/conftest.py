@@ -1,6 +1,6 @@
 """What the profile section of a comparison found, for the tests of its drawing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
@@ -164,12 +164,14 @@ def example() -> Example:
 
 
 @pytest.fixture
-def describe(make_comparison: Callable[..., Comparison]) -> Callable[[Any], list[Block]]:
+def describe(
+    make_comparison: Callable[..., Comparison], to_blocks: Callable[[Iterable[Block]], Any]
+) -> Callable[[Any], Any]:
     """Return the blocks for the section's data, which must follow its schema."""
 
-    def run(data: dict[str, Any]) -> list[Block]:
+    def run(data: dict[str, Any]) -> Any:
         jsonschema.validate(data, SCHEMA)
         section = Section(schema="", status="ok", reason=None, data=data)
-        return list(profile(make_comparison(sections={"profile": section})))
+        return to_blocks(profile(make_comparison(sections={"profile": section})))
 
     return run

@@ -1,6 +1,6 @@
 """The sentences of the report's hot symbols: what the samples rest on comes first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -10,11 +10,7 @@ from schedperf_reports.blocks import Block, Text
 from schedperf_reports.sections import all_report_sections
 from schedperf_reports.sections.profile import profile
 
-Describe = Callable[[dict[str, Any]], list[Block]]
-
-
-def texts(blocks: list[Block]) -> list[str]:
-    return [block.text for block in blocks if isinstance(block, Text)]
+Describe = Callable[[dict[str, Any]], Any]
 
 
 @pytest.mark.parametrize(
@@ -48,13 +44,15 @@ def texts(blocks: list[Block]) -> list[str]:
 def test_what_is_explained_is_a_sentence(
     example: Any, describe: Describe, explained: dict[str, Any], said: str
 ) -> None:
-    assert said in texts(describe(example.with_point(explained={**example.explained, **explained})))
+    assert (
+        said in describe(example.with_point(explained={**example.explained, **explained})).texts()
+    )
 
 
 def test_what_both_sides_note_is_said_once(example: Any, describe: Describe) -> None:
     data = example.with_event()
     data["comparisons"][0]["notes"] = ["base: the copy is partial", "new: the copy is partial"]
-    assert texts(describe(data))[-1] == "base and new: the copy is partial"
+    assert describe(data).texts()[-1] == "base and new: the copy is partial"
 
 
 def test_denominators_and_notes_are_stated(example: Any, describe: Describe) -> None:
@@ -125,13 +123,14 @@ def test_missing_sides_are_named_and_so_are_several(
     describe: Describe,
     make_comparison: Callable[..., Comparison],
     make_side: Callable[..., Any],
+    to_blocks: Callable[[Iterable[Block]], Any],
 ) -> None:
     data = {**example.data, "missing": [{"side": "new2", "reason": "new2: perf is not installed"}]}
-    assert texts(describe(data))[-1] == "new2: perf is not installed"
+    assert describe(data).texts()[-1] == "new2: perf is not installed"
     section = Section(schema="", status="ok", reason=None, data=data)
     sides = tuple(make_side(name) for name in ("base", "new", "new2"))
-    blocks = list(profile(make_comparison(sections={"profile": section}, sides=sides)))
-    assert texts(blocks)[0] == "new against base"
+    blocks = to_blocks(profile(make_comparison(sections={"profile": section}, sides=sides)))
+    assert blocks.texts()[0] == "new against base"
 
 
 @pytest.mark.parametrize(

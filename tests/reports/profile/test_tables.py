@@ -3,32 +3,22 @@
 from collections.abc import Callable
 from typing import Any
 
-from schedperf_reports.blocks import Block, Table, Text
+from schedperf_reports.blocks import Table
 
-Describe = Callable[[dict[str, Any]], list[Block]]
-
-
-def texts(blocks: list[Block]) -> list[str]:
-    return [block.text for block in blocks if isinstance(block, Text)]
+Describe = Callable[[dict[str, Any]], Any]
+Cells = Callable[[Table], list[list[str]]]
 
 
-def tables(blocks: list[Block]) -> list[Table]:
-    return [block for block in blocks if isinstance(block, Table)]
-
-
-def cells(table: Table) -> list[list[str]]:
-    return [[cell.text for cell in row] for row in table.rows]
-
-
-def titled(blocks: list[Block], start: str) -> Table:
-    (found,) = [table for table in tables(blocks) if table.caption.startswith(start)]
+def titled(blocks: Any, start: str) -> Table:
+    found: Table
+    (found,) = [table for table in blocks.tables() if table.caption.startswith(start)]
     return found
 
 
 def test_a_table_shows_shares_change_and_ranges_over_nodes_and_cpus(
-    example: Any, describe: Describe
+    example: Any, describe: Describe, cells: Cells
 ) -> None:
-    table = tables(describe(example.data))[0]
+    table = describe(example.data).tables()[0]
     assert cells(table) == [
         [
             "update_cfs_group",
@@ -67,12 +57,12 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes_and_cpus(
 def test_boots_are_said_where_they_are_what_is_independent(
     example: Any, describe: Describe
 ) -> None:
-    table = tables(describe(example.with_point(independent="boots")))[0]
+    table = describe(example.with_point(independent="boots")).tables()[0]
     assert "n = 5 + 6 runs; intervals count boots" in table.caption
 
 
 def test_what_changed_is_shown_over_nodes_in_a_narrow_table_too(
-    example: Any, describe: Describe
+    example: Any, describe: Describe, cells: Cells
 ) -> None:
     nodes = titled(describe(example.data), "1 function changed beyond chance")
     assert cells(nodes) == [
@@ -80,7 +70,9 @@ def test_what_changed_is_shown_over_nodes_in_a_narrow_table_too(
     ]
 
 
-def test_a_change_on_one_node_only_is_stated(example: Any, describe: Describe) -> None:
+def test_a_change_on_one_node_only_is_stated(
+    example: Any, describe: Describe, cells: Cells
+) -> None:
     nodes = titled(
         describe(example.with_point(rows=[{**example.row, "one_node": 1}])), "1 function changed"
     )
@@ -92,7 +84,7 @@ def test_without_a_change_or_with_one_node_there_is_no_second_table(
 ) -> None:
     one = {**example.row, "new_nodes": {"0": 12.0}, "new_range": [12.0, 12.0]}
     for row in (one, {**example.row, "changed": False}):
-        captions = [table.caption for table in tables(describe(example.with_point(rows=[row])))]
+        captions = [table.caption for table in describe(example.with_point(rows=[row])).tables()]
         assert not any("changed beyond chance" in caption for caption in captions)
 
 
@@ -104,14 +96,14 @@ def test_one_node_has_no_ranges(example: Any, describe: Describe) -> None:
         example.with_point(rows=[{**example.row, **only}], classes=[{**example.class_row, **only}])
     )
     assert not any(
-        "by node" in column.title for table in tables(blocks) for column in table.columns
+        "by node" in column.title for table in blocks.tables() for column in table.columns
     )
-    assert all(len(row) == len(table.columns) for table in tables(blocks) for row in table.rows)
-    assert not any(text.startswith("by node: ") for text in texts(blocks))
+    assert all(len(row) == len(table.columns) for table in blocks.tables() for row in table.rows)
+    assert not any(text.startswith("by node: ") for text in blocks.texts())
 
 
 def test_costs_are_scaled_and_begin_with_all_that_is_not_idle(
-    example: Any, describe: Describe
+    example: Any, describe: Describe, cells: Cells
 ) -> None:
     table = titled(
         describe(example.data), "cost in us per message, without idle time: 40k messages a run"
@@ -153,11 +145,13 @@ def test_without_operations_there_are_no_costs_and_the_reason_is_given(
             cost_reason="nobody counted",
         )
     )
-    assert not any(table.caption.startswith("cost in") for table in tables(blocks))
-    assert "no cost per operation: nobody counted" in texts(blocks)
+    assert not any(table.caption.startswith("cost in") for table in blocks.tables())
+    assert "no cost per operation: nobody counted" in blocks.texts()
 
 
-def test_classes_have_a_table_with_what_moved_them(example: Any, describe: Describe) -> None:
+def test_classes_have_a_table_with_what_moved_them(
+    example: Any, describe: Describe, cells: Cells
+) -> None:
     table = titled(describe(example.data), "by class of function")
     assert cells(table)[0][:4] == ["PELT", "8.50", "16.25", "+7.75"]
     assert cells(table)[0][-3:] == [

@@ -57,6 +57,23 @@ def parse_text() -> Callable[[str, str], list[Found]]:
     return parse
 
 
+@pytest.fixture
+def parse_values(
+    parse_text: Callable[[str, str], list[Found]],
+) -> Callable[[str, str], dict[str, float]]:
+    """Return the value of each metric, without its program's name, of a text without bad lines."""
+
+    def parse(name: str, text: str) -> dict[str, float]:
+        values: dict[str, float] = {}
+        for item in parse_text(name, text):
+            assert isinstance(item, Measurement), item
+            assert item.metric.name not in values
+            values[item.metric.name.removeprefix(f"{name} ")] = item.value
+        return values
+
+    return parse
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Server:
     """A PostgreSQL server that only this test run can reach.

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -15,6 +16,7 @@ from schedperf.benchmarks import BadLine, Measurement, netperf
 
 ParseText = Callable[[str, str], list[Measurement | BadLine]]
 Text = Callable[[str], str]
+Values = Callable[[str], dict[str, float]]
 
 FROM = " TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 127.0.0.1 () port 0 AF_INET : demo\n"
 STREAM = (
@@ -53,21 +55,8 @@ NOT_CONNECTED = (
 
 
 @pytest.fixture
-def values(parse_text: ParseText) -> Callable[[str], dict[str, float]]:
-    """Return the value of each metric of a text without bad lines."""
-
-    def parse(text: str) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for item in parse_text("netperf", text):
-            assert isinstance(item, Measurement), item
-            assert item.metric.name not in found
-            found[item.metric.name.removeprefix("netperf ")] = item.value
-        return found
-
-    return parse
-
-
-Values = Callable[[str], dict[str, float]]
+def values(parse_values: Callable[[str, str], dict[str, float]]) -> Values:
+    return partial(parse_values, "netperf")
 
 
 def problems(found: Sequence[Measurement | BadLine]) -> list[str]:

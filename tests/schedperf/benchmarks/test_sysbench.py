@@ -3,6 +3,7 @@
 import doctest
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from schedperf.benchmarks import BadLine, Measurement, all_parsers, sysbench
 
 ParseText = Callable[[str, str], list[Measurement | BadLine]]
 Text = Callable[[str], str]
+Measured = Callable[[str], dict[str, float]]
 
 HEADER = "sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n"
 TOTALS = "General statistics:\n    total time:  2.0000s\n    total number of events:  100\n"
@@ -52,21 +54,8 @@ class Server(Protocol):
 
 
 @pytest.fixture
-def measured(parse_text: ParseText) -> Callable[[str], dict[str, float]]:
-    """Return the value of each metric of a text without bad lines."""
-
-    def parse(text: str) -> dict[str, float]:
-        values: dict[str, float] = {}
-        for item in parse_text("sysbench", text):
-            assert isinstance(item, Measurement), item
-            assert item.metric.name not in values
-            values[item.metric.name.removeprefix("sysbench ")] = item.value
-        return values
-
-    return parse
-
-
-Measured = Callable[[str], dict[str, float]]
+def measured(parse_values: Callable[[str, str], dict[str, float]]) -> Measured:
+    return partial(parse_values, "sysbench")
 
 
 def primary(found: Sequence[Measurement | BadLine]) -> list[str]:

@@ -1,16 +1,38 @@
-"""Layouts for the comparison: typed from a mail, and of real kernels."""
+"""Layouts for the comparison: made of places, typed from a mail, and of real kernels."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from schedperf.layout.model import Entry, Unit
+from schedperf.layout.model import Entry, Unit, UnitKind
 from schedperf.layout.sources import load_kernel
 
 ROOT = Path(__file__).parents[3]
 LAYOUTS = ROOT / "tests" / "data" / "layouts"
 KERNELS = ROOT.parent / "shared" / "kernels"
+
+
+def _make_unit(name: str, *places: tuple[str, int, int | None]) -> Unit:
+    kinds: dict[str, UnitKind] = {"percpu": "percpu", "globals": "globals"}
+    return Unit(
+        name=name,
+        kind=kinds.get(name, "struct"),
+        size=1 << 14,
+        alignment=64,
+        is_alignment_inferred=False,
+        entries=tuple(Entry(name=n, offset=o, size=s) for n, o, s in places),
+        groups={},
+        sources=("System.map",),
+        noise={},
+        notes=(),
+    )
+
+
+@pytest.fixture(scope="session")
+def make_unit() -> Callable[..., Unit]:
+    """Make a unit from names, offsets and sizes: ``make_unit("percpu", ("sd_llc_id", 64, 4))``."""
+    return _make_unit
 
 
 @pytest.fixture(scope="session")

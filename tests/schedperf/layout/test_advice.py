@@ -11,27 +11,13 @@ from schedperf.errors import InputError
 from schedperf.layout._packing import Block, align_up, fewest_lines, span_lines
 from schedperf.layout.advice import MOST_MEMBERS, Advice, advise, hot_set_of
 from schedperf.layout.heat import heat_table
-from schedperf.layout.model import Entry, Unit, UnitKind
+from schedperf.layout.model import Entry, Unit
+
+MakeUnit = Callable[..., Unit]
+Places = list[tuple[str, int, int]]
 
 LINE = 64
 PAIR = ("sd_llc_id", "root_cpuacct_cpuusage")
-
-
-def unit(name: str, *places: tuple[str, int, int | None]) -> Unit:
-    """Make a unit from names, offsets and sizes."""
-    kinds: dict[str, UnitKind] = {"percpu": "percpu", "globals": "globals"}
-    return Unit(
-        name=name,
-        kind=kinds.get(name, "struct"),
-        size=1 << 14,
-        alignment=LINE,
-        is_alignment_inferred=False,
-        entries=tuple(Entry(name=n, offset=o, size=s) for n, o, s in places),
-        groups={},
-        sources=("System.map",),
-        noise={},
-        notes=(),
-    )
 
 
 def offsets(advice: Advice) -> dict[str, int]:
@@ -63,8 +49,10 @@ def test_the_remedy_of_the_seed_is_found_from_its_own_map(
     assert advice.is_change
 
 
-def test_a_member_that_its_own_cpu_writes_may_join_and_that_is_stated() -> None:
-    layout = unit("percpu", ("root_cpuacct_cpuusage", 0, 8), ("a", 8, 56), ("sd_llc_id", 64, 4))
+def test_a_member_that_its_own_cpu_writes_may_join_and_that_is_stated(make_unit: MakeUnit) -> None:
+    layout = make_unit(
+        "percpu", ("root_cpuacct_cpuusage", 0, 8), ("a", 8, 56), ("sd_llc_id", 64, 4)
+    )
 
     advice = advise(layout, PAIR, LINE)
 
@@ -72,8 +60,10 @@ def test_a_member_that_its_own_cpu_writes_may_join_and_that_is_stated() -> None:
     assert advice.joins == (("root_cpuacct_cpuusage", "sd_llc_id"),)
 
 
-def test_a_member_that_other_cpus_write_never_joins_read_mostly_ones() -> None:
-    layout = unit("struct rq", ("sd", 0, 8), ("a", 8, 64), ("rd", 72, 8), ("nohz_flags", 80, 4))
+def test_a_member_that_other_cpus_write_never_joins_read_mostly_ones(make_unit: MakeUnit) -> None:
+    layout = make_unit(
+        "struct rq", ("sd", 0, 8), ("a", 8, 64), ("rd", 72, 8), ("nohz_flags", 80, 4)
+    )
 
     advice = advise(layout, ["sd", "rd", "nohz_flags"], LINE)
 
@@ -83,9 +73,9 @@ def test_a_member_that_other_cpus_write_never_joins_read_mostly_ones() -> None:
     assert where["sd"] // LINE == where["rd"] // LINE != where["nohz_flags"] // LINE
 
 
-def test_no_place_is_advised_whose_neighbour_other_cpus_write() -> None:
+def test_no_place_is_advised_whose_neighbour_other_cpus_write(make_unit: MakeUnit) -> None:
     # The only gap is on the line of the lock.
-    layout = unit("struct rq", ("sd", 0, 8), ("__lock", 8, 4), ("a", 16, 112), ("rd", 128, 8))
+    layout = make_unit("struct rq", ("sd", 0, 8), ("__lock", 8, 4), ("a", 16, 112), ("rd", 128, 8))
 
     advice = advise(layout, ["sd", "rd"], LINE)
 
@@ -93,8 +83,10 @@ def test_no_place_is_advised_whose_neighbour_other_cpus_write() -> None:
     assert where["rd"] // LINE != where["__lock"] // LINE or not advice.is_change
 
 
-def test_members_inside_a_struct_move_with_it() -> None:
-    layout = unit("struct rq", ("nr_running", 0, 4), ("cfs.load.weight", 64, 8), ("cfs.x", 72, 192))
+def test_members_inside_a_struct_move_with_it(make_unit: MakeUnit) -> None:
+    layout = make_unit(
+        "struct rq", ("nr_running", 0, 4), ("cfs.load.weight", 64, 8), ("cfs.x", 72, 192)
+    )
 
     advice = advise(layout, ["nr_running", "cfs.load.weight"], LINE)
 
@@ -102,8 +94,8 @@ def test_members_inside_a_struct_move_with_it() -> None:
     assert not advice.is_change
 
 
-def test_fields_of_a_union_move_together() -> None:
-    layout = unit("struct rq", ("idle", 0, 8), ("a", 8, 64), ("donor", 72, 8), ("curr", 72, 8))
+def test_fields_of_a_union_move_together(make_unit: MakeUnit) -> None:
+    layout = make_unit("struct rq", ("idle", 0, 8), ("a", 8, 64), ("donor", 72, 8), ("curr", 72, 8))
 
     advice = advise(layout, ["idle", "curr"], LINE)
 
@@ -112,8 +104,8 @@ def test_fields_of_a_union_move_together() -> None:
     assert where["idle"] // LINE == where["curr"] // LINE
 
 
-def test_a_set_on_the_fewest_lines_is_left_alone() -> None:
-    layout = unit("percpu", ("root_cpuacct_cpuusage", 0, 8), ("sd_llc_id", 8, 4), ("a", 16, 8))
+def test_a_set_on_the_fewest_lines_is_left_alone(make_unit: MakeUnit) -> None:
+    layout = make_unit("percpu", ("root_cpuacct_cpuusage", 0, 8), ("sd_llc_id", 8, 4), ("a", 16, 8))
 
     advice = advise(layout, PAIR, LINE)
 
@@ -121,8 +113,8 @@ def test_a_set_on_the_fewest_lines_is_left_alone() -> None:
     assert offsets(advice) == {entry.name: entry.offset for entry in layout.entries}
 
 
-def test_unknown_sizes_are_said_to_be_unknown() -> None:
-    layout = unit("percpu", ("root_cpuacct_cpuusage", 0, None), ("sd_llc_id", 64, None))
+def test_unknown_sizes_are_said_to_be_unknown(make_unit: MakeUnit) -> None:
+    layout = make_unit("percpu", ("root_cpuacct_cpuusage", 0, None), ("sd_llc_id", 64, None))
 
     assert any("sizes are unknown" in note for note in advise(layout, PAIR, LINE).notes)
 
@@ -135,19 +127,21 @@ def test_unknown_sizes_are_said_to_be_unknown() -> None:
         (["a"] * (MOST_MEMBERS + 1), "a hot set of 513"),
     ],
 )
-def test_a_set_that_cannot_be_advised_on_is_refused(names: list[str], message: str) -> None:
+def test_a_set_that_cannot_be_advised_on_is_refused(
+    make_unit: MakeUnit, names: list[str], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
-        advise(unit("percpu", ("a", 0, 8)), names, LINE)
+        advise(make_unit("percpu", ("a", 0, 8)), names, LINE)
 
 
-def test_a_unit_without_alignment_of_a_line_says_so() -> None:
-    layout = unit("struct sched_domain", ("parent", 0, 8), ("groups", 64, 8))
+def test_a_unit_without_alignment_of_a_line_says_so(make_unit: MakeUnit) -> None:
+    layout = make_unit("struct sched_domain", ("parent", 0, 8), ("groups", 64, 8))
 
     assert any("may not begin at" in note for note in advise(layout, ["parent"], 128).notes)
 
 
-def test_a_hundred_members_are_bounded_and_fast() -> None:
-    layout = unit("percpu", *((f"v{at}", 72 * at, 40) for at in range(100)))
+def test_a_hundred_members_are_bounded_and_fast(make_unit: MakeUnit) -> None:
+    layout = make_unit("percpu", *((f"v{at}", 72 * at, 40) for at in range(100)))
 
     advice = advise(layout, [f"v{at}" for at in range(100)], LINE)
 
@@ -155,33 +149,37 @@ def test_a_hundred_members_are_bounded_and_fast() -> None:
     assert advice.fewest <= advice.lines_after < advice.lines_before
 
 
-def test_sixty_thousand_globals_are_answered_from_where_the_members_are() -> None:
+def test_sixty_thousand_globals_are_answered_from_where_the_members_are(
+    make_unit: MakeUnit,
+) -> None:
     places = [(f"g{at}", 8 * at, 8) for at in range(60_000)]
     places[30_000] = ("sysctl_sched_base_slice", 240_000, 8)
     places[30_020] = ("sysctl_sched_migration_cost", 240_160, 8)
 
     advice = advise(
-        unit("globals", *places), ["sysctl_sched_base_slice", "sysctl_sched_migration_cost"], LINE
+        make_unit("globals", *places),
+        ["sysctl_sched_base_slice", "sysctl_sched_migration_cost"],
+        LINE,
     )
 
     assert (advice.lines_before, advice.lines_after) == (2, 1)
     assert advice.moved <= 20
 
 
-def test_more_entries_on_a_line_than_it_has_bits_are_refused() -> None:
-    layout = unit("percpu", *((f"v{at}", 0, 1) for at in range(1000)))
+def test_more_entries_on_a_line_than_it_has_bits_are_refused(make_unit: MakeUnit) -> None:
+    layout = make_unit("percpu", *((f"v{at}", 0, 1) for at in range(1000)))
 
     with pytest.raises(InputError, match="1000 entries begin on one line"):
         advise(layout, ["v0"], LINE)
 
 
-def test_a_line_that_no_cache_has_is_refused() -> None:
+def test_a_line_that_no_cache_has_is_refused(make_unit: MakeUnit) -> None:
     with pytest.raises(InputError, match="cache line: 48 bytes"):
-        advise(unit("percpu", ("a", 0, 8)), ["a"], 48)
+        advise(make_unit("percpu", ("a", 0, 8)), ["a"], 48)
 
 
-def test_members_too_far_apart_are_left_where_they_are() -> None:
-    layout = unit("percpu", *((f"v{at}", 8 * at, 8) for at in range(5000)))
+def test_members_too_far_apart_are_left_where_they_are(make_unit: MakeUnit) -> None:
+    layout = make_unit("percpu", *((f"v{at}", 8 * at, 8) for at in range(5000)))
 
     assert not advise(layout, ["v0", "v4999"], LINE).is_change
 
@@ -217,8 +215,8 @@ KNOWN = {
 
 
 @st.composite
-def layouts(draw: st.DrawFn) -> tuple[Unit, list[str]]:
-    """Draw a unit of known and unknown entries at their natural alignments, and a hot set."""
+def layouts(draw: st.DrawFn) -> tuple[str, Places, list[str]]:
+    """Draw a unit's name, known and unknown entries at natural alignments, and a hot set."""
     name = draw(st.sampled_from(sorted(KNOWN)))
     known = draw(st.lists(st.sampled_from(KNOWN[name]), unique=True, min_size=1, max_size=10))
     others = [f"unknown{at}" for at in range(draw(st.integers(0, 8)))]
@@ -230,14 +228,15 @@ def layouts(draw: st.DrawFn) -> tuple[Unit, list[str]]:
         places.append((one, start, size))
         end = start + size
     hot = draw(st.lists(st.sampled_from(known), unique=True, min_size=1))
-    return unit(name, *places), hot
+    return name, places, hot
 
 
 @given(layouts())
 def test_every_prediction_is_a_layout_that_a_linker_could_make(
-    drawn: tuple[Unit, list[str]],
+    make_unit: MakeUnit, drawn: tuple[str, Places, list[str]]
 ) -> None:
-    layout, hot = drawn
+    name, places, hot = drawn
+    layout = make_unit(name, *places)
 
     advice = advise(layout, hot, LINE)
 
@@ -255,9 +254,10 @@ def test_every_prediction_is_a_layout_that_a_linker_could_make(
 
 @given(layouts())
 def test_advice_never_takes_more_lines_nor_lets_other_cpus_write_read_mostly_lines(
-    drawn: tuple[Unit, list[str]],
+    make_unit: MakeUnit, drawn: tuple[str, Places, list[str]]
 ) -> None:
-    layout, hot = drawn
+    name, places, hot = drawn
+    layout = make_unit(name, *places)
 
     advice = advise(layout, hot, LINE)
 

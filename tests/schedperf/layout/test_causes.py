@@ -1,6 +1,6 @@
 """The edits that explain changed pairs, against a linker of our own that knows the truth."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given
@@ -274,60 +274,6 @@ def test_too_many_differences_are_unexplained_and_not_endless(
         False,
     )
     assert explains_everything(cause, difference)
-
-
-def test_the_published_first_patch_is_explained_by_what_it_inserted(
-    typed_layout: Callable[[str], Unit],
-) -> None:
-    difference = compare_units(typed_layout("tip"), typed_layout("patch-1"), LINE)
-    first, second = difference.causes
-    assert (first.kind, first.entry, first.is_sufficient) == ("inserted", "sd_cluster", True)
-    assert ("root_cpuacct_cpuusage", "sd_llc_id") in first.separated
-    # sd_llc_size comes back only if both insertions are undone.
-    assert (second.entry, second.together_with) == ("sd_share_id", ("sd_cluster",))
-    assert {name for _, name in second.separated} == {"sd_llc_size"}
-    assert not second.is_sufficient
-
-
-def test_the_published_aligned_layout_is_explained_by_its_alignment(
-    typed_layout: Callable[[str], Unit],
-) -> None:
-    difference = compare_units(typed_layout("patch-1"), typed_layout("align-first"), LINE)
-    cause = difference.causes[0]
-    assert (cause.kind, cause.entry, cause.is_sufficient) == (
-        "realigned",
-        "sd_asym_cpucapacity",
-        True,
-    )
-    assert explains_everything(cause, difference)
-    assert cause.edits[0].new_bytes == 64
-
-
-@pytest.mark.parametrize("source", ["System.map", "BTF", "both"])
-def test_the_real_kernels_differ_by_what_the_patch_inserted(
-    real_section: Callable[[str, str], Unit], source: str
-) -> None:
-    difference = compare_units(real_section("tip", source), real_section("cluster", source), LINE)
-    cause = only(difference)
-    assert (cause.kind, cause.entry, cause.is_sufficient) == ("inserted", "sd_cluster", True)
-    assert cause.edits[0].entries == ("sd_cluster", "sd_share_id")
-    assert cause.edits[0].is_at_most is (source == "System.map")
-    assert explains_everything(cause, difference)
-    assert ("root_cpuacct_cpuusage", "sd_llc_id") in cause.by_entry_alone
-    assert cause.shift is not None
-    assert (cause.shift.first, cause.shift.last) == ("sd_llc_id", "sd_llc")
-    assert (cause.shift.smallest, cause.shift.largest) == (12, 16)
-
-
-def test_kernels_of_two_architectures_are_explained_in_the_end(
-    real_section: Callable[[str, str], Unit],
-) -> None:
-    difference = compare_units(
-        real_section("tip", "both"), real_section("arm64-pseudo-nmi", "both"), LINE
-    )
-    explained = [pair for cause in difference.causes for pair in cause.separated]
-    assert sorted(explained) == sorted(difference.lines.separated)
-    assert "reordered" in {cause.kind for cause in difference.causes}
 
 
 # The alignments that compilers and sections ask for, with sizes that types of them have.

@@ -1,21 +1,15 @@
 """Who shares a cache line with whom, before and after."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.captures.btf import parse_btf
 from schedperf.errors import InputError
 from schedperf.layout.changes import EntryChange, Pair, UnitChange
 from schedperf.layout.difference import compare_units
 from schedperf.layout.model import Entry, Unit, UnitKind
-from schedperf.layout.structs import struct_unit
 
 LINE = 64
-BTF = Path(__file__).parents[4] / "shared" / "data" / "btf"
 
 Place = tuple[str, int, int | None]
 
@@ -314,100 +308,6 @@ def test_empty_units_are_equal() -> None:
     difference = compare_units(made(), made(), LINE)
     assert difference.is_unchanged
     assert (difference.entries_base, difference.common) == (0, 0)
-
-
-TIP_LINE = ("root_cpuacct_cpuusage", "cpufreq_update_util_data", "sd_asym_cpucapacity")
-
-
-@pytest.mark.parametrize(
-    ("layout", "mates"),
-    [
-        ("tip", {*TIP_LINE, "sd_asym_packing", "sd_numa", "sd_llc_shared", "sd_llc_size"}),
-        ("patch-1", {"sd_share_id", "sd_llc_size", "sd_llc"}),
-        (
-            "moved-declaration",
-            {*TIP_LINE, "sd_asym_packing", "sd_numa", "sd_llc_shared", "sd_llc_size"},
-        ),
-        (
-            "align-first",
-            {
-                *("sd_asym_cpucapacity", "sd_asym_packing", "sd_numa", "sd_cluster"),
-                *("sd_llc_shared", "sd_share_id", "sd_llc_size", "sd_llc"),
-            },
-        ),
-        (
-            "custom-layout",
-            {*TIP_LINE, "sd_share_id", "sd_llc_shared", "sd_cluster", "sd_asym_packing"},
-        ),
-    ],
-)
-def test_the_published_layouts_have_the_line_mates_that_their_maps_show(
-    typed_layout: Callable[[str], Unit], layout: str, mates: set[str]
-) -> None:
-    # Against an empty line, every mate is a gained one.
-    alone = made(Entry(name="sd_llc_id", offset=0, size=None), sources=("System.map",))
-    difference = compare_units(alone, typed_layout(layout), LINE)
-    assert set(changed(difference, "sd_llc_id").new.mates) == mates
-
-
-def test_the_moved_declaration_changes_nothing_but_who_joins_sd_llc(
-    typed_layout: Callable[[str], Unit],
-) -> None:
-    difference = compare_units(typed_layout("tip"), typed_layout("moved-declaration"), LINE)
-    assert [entry.name for entry in difference.added] == ["sd_share_id", "sd_cluster"]
-    assert (difference.lines.separated, difference.lines.joined, difference.causes) == ((), (), ())
-    assert [entry.name for entry in difference.lines.entries] == ["sd_llc"]
-    assert changed(difference, "sd_llc").gained == ("sd_share_id", "sd_cluster")
-
-
-def test_the_custom_layout_keeps_the_pair_that_mattered(
-    typed_layout: Callable[[str], Unit],
-) -> None:
-    difference = compare_units(typed_layout("tip"), typed_layout("custom-layout"), LINE)
-    assert ("root_cpuacct_cpuusage", "sd_llc_id") not in difference.lines.separated
-    assert ("sd_llc_shared", "sd_numa") not in difference.lines.joined
-
-
-@pytest.mark.parametrize("source", ["System.map", "BTF", "both"])
-def test_the_real_kernels_separate_what_the_second_report_found(
-    real_section: Callable[[str, str], Unit], source: str
-) -> None:
-    difference = compare_units(real_section("tip", source), real_section("cluster", source), LINE)
-    assert moved(difference) == ["sd_llc_id", "sd_llc_size"]
-    assert [entry.name for entry in difference.added] == ["sd_cluster", "sd_share_id"]
-    assert ("root_cpuacct_cpuusage", "sd_llc_id") in difference.lines.separated
-    assert ("sd_llc_id", "sd_llc") in difference.lines.joined
-    # sugov_cpu's tail is on the line too, which only BTF knows.
-    without_sizes = source == "System.map"
-    assert len(difference.lines.separated) == (12 if without_sizes else 14)
-    assert (difference.lines.slid_lines, len(difference.lines.joined)) == (0, 4)
-
-
-@pytest.mark.parametrize("source", ["System.map", "BTF", "both"])
-def test_another_configuration_that_moves_nothing_is_equal(
-    real_section: Callable[[str, str], Unit], source: str
-) -> None:
-    difference = compare_units(
-        real_section("tip", source), real_section("tip-config", source), LINE
-    )
-    assert difference.is_unchanged
-    assert difference.common == difference.entries_base > 300
-
-
-def test_task_groups_load_avg_has_other_mates_at_its_old_offset() -> None:
-    files = [BTF / "sched-types-6.14-x86.btf", BTF / "vmlinux-6.18.44-x86_64-vm.btf"]
-    if not all(file.exists() for file in files):
-        pytest.skip(f"no real BTF: {BTF} does not hold {files[0].name}")
-    base, new = (
-        struct_unit(parse_btf(file.read_bytes(), file.name), "task_group") for file in files
-    )
-    difference = compare_units(base, new, LINE)
-    found = changed(difference, "load_avg.counter")
-    assert (found.base.offset, found.keeps_offset) == (256, True)
-    assert {"rcu.next", "list.next", "parent", "siblings.next"} <= set(found.lost)
-    assert {"rt_se", "rt_rq", "rt_bandwidth.rt_period"} <= set(found.gained)
-    (cause,) = [one for one in difference.causes if ("load_avg.counter", "parent") in one.separated]
-    assert (cause.kind, cause.entry, cause.is_sufficient) == ("inserted", "rt_se", True)
 
 
 KINDS: list[UnitKind] = ["percpu", "struct", "globals"]

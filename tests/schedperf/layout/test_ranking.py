@@ -10,27 +10,12 @@ from hypothesis import strategies as st
 
 from schedperf.layout.difference import compare_units
 from schedperf.layout.heat import heat_table
-from schedperf.layout.model import Entry, Unit, UnitKind
+from schedperf.layout.model import Unit
 from schedperf.layout.ranking import Alarm, Ranking, rank_change
 
+MakeUnit = Callable[..., Unit]
+
 LINE = 64
-
-
-def unit(name: str, *places: tuple[str, int, int | None]) -> Unit:
-    """Make a unit from names, offsets and sizes."""
-    kinds: Mapping[str, UnitKind] = {"percpu": "percpu", "globals": "globals"}
-    return Unit(
-        name=name,
-        kind=kinds.get(name, "struct"),
-        size=1 << 12,
-        alignment=LINE,
-        is_alignment_inferred=False,
-        entries=tuple(Entry(name=n, offset=o, size=s) for n, o, s in places),
-        groups={},
-        sources=("System.map",),
-        noise={},
-        notes=(),
-    )
 
 
 def rank(base: Unit, new: Unit, hitm: Mapping[str, int] | None = None) -> Ranking:
@@ -93,9 +78,9 @@ def test_aligning_the_domain_variables_separates_the_pair_too(
     assert set(ranking.alarms[0].pairs[0]) == {"sd_llc_id", "root_cpuacct_cpuusage"}
 
 
-def test_an_alarm_never_claims_what_a_layout_does_not_tell() -> None:
-    base = unit("percpu", ("root_cpuacct_cpuusage", 0, 8), ("sd_llc_id", 8, 4))
-    new = unit("percpu", ("root_cpuacct_cpuusage", 0, 8), ("sd_llc_id", 64, 4))
+def test_an_alarm_never_claims_what_a_layout_does_not_tell(make_unit: MakeUnit) -> None:
+    base = make_unit("percpu", ("root_cpuacct_cpuusage", 0, 8), ("sd_llc_id", 8, 4))
+    new = make_unit("percpu", ("root_cpuacct_cpuusage", 0, 8), ("sd_llc_id", 64, 4))
 
     alarm = only(rank(base, new))
 
@@ -106,9 +91,9 @@ def test_an_alarm_never_claims_what_a_layout_does_not_tell() -> None:
     assert any("not on this one" in limit for limit in alarm.limits)
 
 
-def test_moves_of_unknown_heat_are_named_and_raise_nothing() -> None:
-    base = unit("percpu", ("first", 0, 8), ("second", 8, 8), ("third", 16, 8))
-    new = unit("percpu", ("first", 0, 8), ("third", 8, 8), ("second", 64, 8))
+def test_moves_of_unknown_heat_are_named_and_raise_nothing(make_unit: MakeUnit) -> None:
+    base = make_unit("percpu", ("first", 0, 8), ("second", 8, 8), ("third", 16, 8))
+    new = make_unit("percpu", ("first", 0, 8), ("third", 8, 8), ("second", 64, 8))
 
     ranking = rank(base, new)
 
@@ -116,9 +101,9 @@ def test_moves_of_unknown_heat_are_named_and_raise_nothing() -> None:
     assert ranking.unknown_heat == ("second",)
 
 
-def test_a_known_variable_that_leaves_unknown_ones_is_quiet() -> None:
-    base = unit("percpu", ("first", 0, 8), ("other", 8, 8), ("sd_llc", 16, 8))
-    new = unit("percpu", ("first", 0, 8), ("other", 8, 8), ("sd_llc", 64, 8))
+def test_a_known_variable_that_leaves_unknown_ones_is_quiet(make_unit: MakeUnit) -> None:
+    base = make_unit("percpu", ("first", 0, 8), ("other", 8, 8), ("sd_llc", 16, 8))
+    new = make_unit("percpu", ("first", 0, 8), ("other", 8, 8), ("sd_llc", 64, 8))
 
     ranking = rank(base, new)
 
@@ -126,9 +111,9 @@ def test_a_known_variable_that_leaves_unknown_ones_is_quiet() -> None:
     assert ranking.quiet == ("sd_llc",)
 
 
-def test_fields_that_one_function_touches_are_a_hot_pair() -> None:
-    base = unit("struct sched_entity", ("vruntime", 0, 8), ("vlag", 8, 8))
-    new = unit("struct sched_entity", ("vruntime", 0, 8), ("vlag", 64, 8))
+def test_fields_that_one_function_touches_are_a_hot_pair(make_unit: MakeUnit) -> None:
+    base = make_unit("struct sched_entity", ("vruntime", 0, 8), ("vlag", 8, 8))
+    new = make_unit("struct sched_entity", ("vruntime", 0, 8), ("vlag", 64, 8))
 
     alarm = only(rank(base, new))
 
@@ -137,16 +122,18 @@ def test_fields_that_one_function_touches_are_a_hot_pair() -> None:
     assert any("nobody is known to have measured it" in limit for limit in alarm.limits)
 
 
-def test_parting_from_what_other_cpus_write_is_no_loss() -> None:
-    base = unit("struct rq", ("ttwu_pending", 0, 4), ("idle", 8, 8))
-    new = unit("struct rq", ("ttwu_pending", 0, 4), ("idle", 64, 8))
+def test_parting_from_what_other_cpus_write_is_no_loss(make_unit: MakeUnit) -> None:
+    base = make_unit("struct rq", ("ttwu_pending", 0, 4), ("idle", 8, 8))
+    new = make_unit("struct rq", ("ttwu_pending", 0, 4), ("idle", 64, 8))
 
     assert rank(base, new).alarms == ()
 
 
-def test_a_read_mostly_field_joined_by_a_remotely_written_one_is_an_alarm() -> None:
-    base = unit("struct rq", ("sd", 0, 8), ("nohz_flags", 64, 4))
-    new = unit("struct rq", ("sd", 0, 8), ("nohz_flags", 8, 4))
+def test_a_read_mostly_field_joined_by_a_remotely_written_one_is_an_alarm(
+    make_unit: MakeUnit,
+) -> None:
+    base = make_unit("struct rq", ("sd", 0, 8), ("nohz_flags", 64, 4))
+    new = make_unit("struct rq", ("sd", 0, 8), ("nohz_flags", 8, 4))
 
     alarm = only(rank(base, new))
 
@@ -155,9 +142,11 @@ def test_a_read_mostly_field_joined_by_a_remotely_written_one_is_an_alarm() -> N
     assert "kick_ilb" in alarm.functions
 
 
-def test_an_added_remotely_written_field_beside_a_read_mostly_one_is_an_alarm() -> None:
-    base = unit("struct rq", ("sd", 0, 8), ("rd", 8, 8))
-    new = unit("struct rq", ("sd", 0, 8), ("rd", 8, 8), ("nohz_flags", 16, 4))
+def test_an_added_remotely_written_field_beside_a_read_mostly_one_is_an_alarm(
+    make_unit: MakeUnit,
+) -> None:
+    base = make_unit("struct rq", ("sd", 0, 8), ("rd", 8, 8))
+    new = make_unit("struct rq", ("sd", 0, 8), ("rd", 8, 8), ("nohz_flags", 16, 4))
 
     alarm = only(rank(base, new))
 
@@ -165,25 +154,27 @@ def test_an_added_remotely_written_field_beside_a_read_mostly_one_is_an_alarm() 
     assert set(alarm.entries) == {"sd", "rd", "nohz_flags"}
 
 
-def test_a_line_that_others_wrote_before_is_said_to_be_such() -> None:
-    base = unit("struct rq", ("sd", 0, 8), ("ttwu_pending", 8, 4), ("nohz_flags", 64, 4))
-    new = unit("struct rq", ("sd", 0, 8), ("ttwu_pending", 8, 4), ("nohz_flags", 16, 4))
+def test_a_line_that_others_wrote_before_is_said_to_be_such(make_unit: MakeUnit) -> None:
+    base = make_unit("struct rq", ("sd", 0, 8), ("ttwu_pending", 8, 4), ("nohz_flags", 64, 4))
+    new = make_unit("struct rq", ("sd", 0, 8), ("ttwu_pending", 8, 4), ("nohz_flags", 16, 4))
 
     alarm = only(rank(base, new))
 
     assert any("had ttwu_pending already" in limit for limit in alarm.limits)
 
 
-def test_a_field_of_its_own_cpu_may_join_a_read_mostly_one() -> None:
-    base = unit("percpu", ("sd_llc_id", 0, 4), ("cpu_irqtime", 64, 8))
-    new = unit("percpu", ("sd_llc_id", 0, 4), ("cpu_irqtime", 8, 8))
+def test_a_field_of_its_own_cpu_may_join_a_read_mostly_one(make_unit: MakeUnit) -> None:
+    base = make_unit("percpu", ("sd_llc_id", 0, 4), ("cpu_irqtime", 64, 8))
+    new = make_unit("percpu", ("sd_llc_id", 0, 4), ("cpu_irqtime", 8, 8))
 
     assert rank(base, new).alarms == ()
 
 
-def test_what_was_measured_to_belong_together_raises_nothing_when_it_joins() -> None:
-    base = unit("struct rq", ("cpu_capacity", 0, 8), ("ttwu_pending", 64, 4))
-    new = unit("struct rq", ("cpu_capacity", 0, 8), ("ttwu_pending", 8, 4))
+def test_what_was_measured_to_belong_together_raises_nothing_when_it_joins(
+    make_unit: MakeUnit,
+) -> None:
+    base = make_unit("struct rq", ("cpu_capacity", 0, 8), ("ttwu_pending", 64, 4))
+    new = make_unit("struct rq", ("cpu_capacity", 0, 8), ("ttwu_pending", 8, 4))
 
     assert rank(base, new).alarms == ()
 
@@ -198,10 +189,10 @@ def test_what_was_measured_to_belong_together_raises_nothing_when_it_joins() -> 
     ],
 )
 def test_what_was_measured_to_belong_apart_is_an_alarm_when_it_joins(
-    name: str, one: str, other: str
+    make_unit: MakeUnit, name: str, one: str, other: str
 ) -> None:
-    base = unit(name, (one, 0, 8), (other, 64, 8))
-    new = unit(name, (one, 0, 8), (other, 8, 8))
+    base = make_unit(name, (one, 0, 8), (other, 64, 8))
+    new = make_unit(name, (one, 0, 8), (other, 8, 8))
 
     alarm = only(rank(base, new))
 
@@ -211,10 +202,10 @@ def test_what_was_measured_to_belong_apart_is_an_alarm_when_it_joins(
     assert alarm.effect
 
 
-def test_a_hot_set_on_more_lines_than_it_needs_is_an_alarm() -> None:
+def test_a_hot_set_on_more_lines_than_it_needs_is_an_alarm(make_unit: MakeUnit) -> None:
     clocks = ("clock_task", "clock_pelt", "clock", "lost_idle_time")
-    base = unit("struct rq", *((name, 8 * at, 8) for at, name in enumerate(clocks)))
-    new = unit("struct rq", *((name, 24 + 24 * at, 8) for at, name in enumerate(clocks)))
+    base = make_unit("struct rq", *((name, 8 * at, 8) for at, name in enumerate(clocks)))
+    new = make_unit("struct rq", *((name, 24 + 24 * at, 8) for at, name in enumerate(clocks)))
 
     alarm = next(alarm for alarm in rank(base, new).alarms if alarm.rule == "spread")
 
@@ -222,21 +213,27 @@ def test_a_hot_set_on_more_lines_than_it_needs_is_an_alarm() -> None:
     assert "1 would do" in alarm.claim
 
 
-def test_a_set_that_cannot_be_on_fewer_lines_is_no_alarm() -> None:
+def test_a_set_that_cannot_be_on_fewer_lines_is_no_alarm(make_unit: MakeUnit) -> None:
     clocks = ("clock_task", "clock_pelt", "clock")
-    base = unit("struct rq", *((name, 8 * at, 8) for at, name in enumerate(clocks)))
-    new = unit("struct rq", *((name, 40 * at, 40) for at, name in enumerate(clocks)))
+    base = make_unit("struct rq", *((name, 8 * at, 8) for at, name in enumerate(clocks)))
+    new = make_unit("struct rq", *((name, 40 * at, 40) for at, name in enumerate(clocks)))
 
     assert not [alarm for alarm in rank(base, new).alarms if alarm.rule == "spread"]
 
 
-def grouped(group: tuple[int, int], *places: tuple[str, int, int | None]) -> Unit:
-    return replace(unit("struct made", *places), groups={"hot": group})
+@pytest.fixture(scope="session")
+def make_group(make_unit: MakeUnit) -> MakeUnit:
+    """Make a unit with a group: ``make_group((0, 15), ("one", 0, 8), ("two", 8, 8))``."""
+
+    def make(group: tuple[int, int], *places: tuple[str, int, int | None]) -> Unit:
+        return replace(make_unit("struct made", *places), groups={"hot": group})
+
+    return make
 
 
-def test_a_group_whose_fields_part_is_broken() -> None:
-    base = grouped((0, 15), ("one", 0, 8), ("two", 8, 8), ("cold", 64, 8))
-    new = grouped((56, 71), ("one", 56, 8), ("two", 64, 8), ("cold", 128, 8))
+def test_a_group_whose_fields_part_is_broken(make_group: MakeUnit) -> None:
+    base = make_group((0, 15), ("one", 0, 8), ("two", 8, 8), ("cold", 64, 8))
+    new = make_group((56, 71), ("one", 56, 8), ("two", 64, 8), ("cold", 128, 8))
 
     alarm = only(rank(base, new))
 
@@ -244,9 +241,9 @@ def test_a_group_whose_fields_part_is_broken() -> None:
     assert "on 2 lines, in base on 1" in alarm.claim
 
 
-def test_a_group_that_a_field_leaves_and_another_joins_is_broken() -> None:
-    base = grouped((0, 15), ("one", 0, 8), ("two", 8, 8), ("cold", 64, 8))
-    new = grouped((0, 7), ("one", 0, 8), ("cold", 8, 8), ("two", 64, 8))
+def test_a_group_that_a_field_leaves_and_another_joins_is_broken(make_group: MakeUnit) -> None:
+    base = make_group((0, 15), ("one", 0, 8), ("two", 8, 8), ("cold", 64, 8))
+    new = make_group((0, 7), ("one", 0, 8), ("cold", 8, 8), ("two", 64, 8))
 
     claim = only(rank(base, new)).claim
 
@@ -254,18 +251,18 @@ def test_a_group_that_a_field_leaves_and_another_joins_is_broken() -> None:
     assert "cold came to its lines" in claim
 
 
-def test_a_group_that_moves_as_a_whole_is_not_broken() -> None:
-    base = grouped((0, 15), ("one", 0, 8), ("two", 8, 8))
-    new = grouped((64, 79), ("one", 64, 8), ("two", 72, 8))
+def test_a_group_that_moves_as_a_whole_is_not_broken(make_group: MakeUnit) -> None:
+    base = make_group((0, 15), ("one", 0, 8), ("two", 8, 8))
+    new = make_group((64, 79), ("one", 64, 8), ("two", 72, 8))
 
     assert rank(base, new).alarms == ()
 
 
-def test_samples_outrank_the_table() -> None:
-    base = unit(
+def test_samples_outrank_the_table(make_unit: MakeUnit) -> None:
+    base = make_unit(
         "percpu", ("root_cpuacct_cpuusage", 0, 8), ("sd_llc_id", 8, 4), ("a", 64, 8), ("b", 128, 8)
     )
-    new = unit(
+    new = make_unit(
         "percpu", ("root_cpuacct_cpuusage", 0, 8), ("a", 64, 8), ("b", 72, 8), ("sd_llc_id", 128, 4)
     )
 
@@ -279,26 +276,28 @@ def test_samples_outrank_the_table() -> None:
     assert any("no contention" in limit for limit in ranking.alarms[1].limits)
 
 
-def test_samples_that_confirm_the_table_raise_one_alarm_and_no_second_one() -> None:
-    base = unit("struct rq", ("sd", 0, 8), ("nohz_flags", 64, 4))
-    new = unit("struct rq", ("sd", 0, 8), ("nohz_flags", 8, 4))
+def test_samples_that_confirm_the_table_raise_one_alarm_and_no_second_one(
+    make_unit: MakeUnit,
+) -> None:
+    base = make_unit("struct rq", ("sd", 0, 8), ("nohz_flags", 64, 4))
+    new = make_unit("struct rq", ("sd", 0, 8), ("nohz_flags", 8, 4))
 
     alarm = only(rank(base, new, {"nohz_flags": 40}))
 
     assert (alarm.rule, alarm.grade, alarm.hitm) == ("joined", "sampled", 40)
 
 
-def test_a_few_samples_confirm_nothing() -> None:
-    base = unit("percpu", ("a", 0, 8), ("b", 64, 8))
-    new = unit("percpu", ("a", 0, 8), ("b", 8, 8))
+def test_a_few_samples_confirm_nothing(make_unit: MakeUnit) -> None:
+    base = make_unit("percpu", ("a", 0, 8), ("b", 64, 8))
+    new = make_unit("percpu", ("a", 0, 8), ("b", 8, 8))
 
     assert rank(base, new, {"a": 9}).alarms == ()
     assert rank(base, new, {"a": 10}).alarms != ()
 
 
-def test_a_renamed_field_is_ranked_under_its_base_name() -> None:
-    base = unit("struct root_domain", ("overload", 0, 4), ("overutilized", 64, 4))
-    new = unit("struct root_domain", ("overloaded", 0, 4), ("overutilized", 4, 4))
+def test_a_renamed_field_is_ranked_under_its_base_name(make_unit: MakeUnit) -> None:
+    base = make_unit("struct root_domain", ("overload", 0, 4), ("overutilized", 64, 4))
+    new = make_unit("struct root_domain", ("overloaded", 0, 4), ("overutilized", 4, 4))
 
     alarm = only(rank(base, new))
 
@@ -320,12 +319,12 @@ names = st.sampled_from(sorted(name for where, name in heat_table().uses if wher
 
 @given(st.lists(names, unique=True, min_size=1, max_size=12), st.randoms(use_true_random=False))
 def test_every_alarm_is_about_a_change_and_explains_itself(
-    chosen: list[str], random: Random
+    make_unit: MakeUnit, chosen: list[str], random: Random
 ) -> None:
     shuffled = list(chosen)
     random.shuffle(shuffled)
-    base = unit("percpu", *((name, 24 * at, 8) for at, name in enumerate(chosen)))
-    new = unit("percpu", *((name, 24 * at, 8) for at, name in enumerate(shuffled)))
+    base = make_unit("percpu", *((name, 24 * at, 8) for at, name in enumerate(chosen)))
+    new = make_unit("percpu", *((name, 24 * at, 8) for at, name in enumerate(shuffled)))
     change = compare_units(base, new, LINE)
 
     ranking = rank_change(change, base, new)
@@ -340,8 +339,8 @@ def test_every_alarm_is_about_a_change_and_explains_itself(
     assert change.lines.entries or not ranking.alarms
 
 
-def test_two_that_came_together_were_not_joined() -> None:
-    base = unit("struct rq", ("clock", 64, 8))
-    new = unit("struct rq", ("cpu_capacity", 0, 8), ("ttwu_pending", 8, 4), ("clock", 64, 8))
+def test_two_that_came_together_were_not_joined(make_unit: MakeUnit) -> None:
+    base = make_unit("struct rq", ("clock", 64, 8))
+    new = make_unit("struct rq", ("cpu_capacity", 0, 8), ("ttwu_pending", 8, 4), ("clock", 64, 8))
 
     assert rank(base, new).alarms == ()
