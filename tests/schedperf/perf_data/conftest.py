@@ -2,6 +2,7 @@
 
 import gzip
 import subprocess
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -74,14 +75,29 @@ def foreign_files() -> dict[str, bytes]:
     return found
 
 
+# Two tasks, each in user and in kernel code until it has had a quarter of a second of a CPU, with
+# some switches: enough to be sampled on any machine, where ``perf bench`` may be over too soon.
+BUSY = """
+import os, time
+child = os.fork()
+open("/proc/self/comm", "w").write("parent" if child else "child")
+end = time.process_time() + 0.25
+while time.process_time() < end: os.stat("/"); sum(range(500))
+for _ in range(20): time.sleep(0.001)
+if child: os.waitpid(child, 0)
+"""
+
+
 @pytest.fixture(scope="session")
 def recorded_with(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Record this machine: ``recorded_with("-z", "-g") -> Path``; skip where that fails."""
 
-    def record(*options: str, workload: tuple[str, ...] = ("sleep", "0.2")) -> Path:
+    def record(*options: str) -> Path:
         path = tmp_path_factory.mktemp("perf") / "perf.data"
         command = ["perf", "record", "-a", "-N", "-F", "499", "-o", str(path), *options]
-        done = subprocess.run([*command, "--", *workload], capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, "--", sys.executable, "-c", BUSY], capture_output=True, text=True
+        )
         if done.returncode:
             pytest.skip(f"all CPUs cannot be profiled here: {done.stderr[-200:]!r}")
         return path

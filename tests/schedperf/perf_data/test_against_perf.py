@@ -21,7 +21,6 @@ ByAddress = Callable[[Recording], Counter[tuple[str, int, int]]]
 
 # Period, event and address of a sample line of `perf script`.
 SCRIPT_LINE = re.compile(r"(\d+)\s+(\S+?):?\s+([0-9a-f]{6,})\s*$")
-PIPE = ("perf", "bench", "sched", "pipe", "-l", "5000")
 
 
 def by_address_of_script(text: str) -> Counter[tuple[str, int, int]]:
@@ -52,7 +51,7 @@ def by_address_of_script(text: str) -> Counter[tuple[str, int, int]]:
 def test_a_recording_has_the_samples_that_perf_script_prints(
     recorded_with: Any, by_address: ByAddress, options: tuple[str, ...]
 ) -> None:
-    path = recorded_with(*options, workload=PIPE)
+    path = recorded_with(*options)
     command = ["perf", "script", "-i", str(path), "-G", "-F", "event,ip,period"]
     script = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     expected = by_address_of_script(script)
@@ -78,7 +77,7 @@ def test_what_perf_wrote_to_a_pipe_has_the_same_samples(by_address: ByAddress) -
 
 
 def test_cpu_and_name_are_those_of_perf_report(recorded_with: Any) -> None:
-    path = recorded_with("-g", workload=PIPE)
+    path = recorded_with("-g")
     report = subprocess.run(
         ["perf", "report", "-i", str(path), "--no-children", "-g", "none", "--stdio", "-t", ";",
          "-F", "sample,period,cpu,comm", "--sort", "cpu,comm"],
@@ -96,7 +95,7 @@ def test_cpu_and_name_are_those_of_perf_report(recorded_with: Any) -> None:
         count, period = found.get(key, (0, 0))
         found[key] = count + int(samples.count[row]), period + int(samples.period[row])
     assert found == expected
-    assert len(found) > 2
+    assert {"parent", "child"} <= {name for _, name in found}
 
 
 def offsets_in_files(recording: Recording, row: int) -> tuple[int, ...]:
@@ -109,17 +108,16 @@ def offsets_in_files(recording: Recording, row: int) -> tuple[int, ...]:
         if word >= CONTEXT_MAX:
             of_user = word == CONTEXT_USER
             continue
-        # Memory without a file has no places but its addresses.
         is_code = of_user and file != NO_FILE
-        in_file = is_code and not recording.files[file].path.startswith(
-            ("//", "[", "/anon", "/dev")
-        )
-        printed.append(offset if in_file else word)
+        path = recording.files[file].path if is_code else ""
+        # Memory without a file has no places but its addresses; the vdso is a file of the kernel.
+        in_file = path == "[vdso]" or not path.startswith(("//", "[", "/anon", "/dev"))
+        printed.append(offset if is_code and in_file else word)
     return tuple(printed)
 
 
 def test_call_chains_and_offsets_are_those_of_perf_script(recorded_with: Any) -> None:
-    path = recorded_with("-g", workload=PIPE)
+    path = recorded_with("-g")
     command = ["perf", "script", "-i", str(path), "-F", "ip", "--no-inline"]
     script = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     expected = Counter(

@@ -257,12 +257,12 @@ def test_mappings_agree_with_a_replay_one_by_one() -> None:
 
 
 def test_a_real_recordings_code_is_found_in_its_files(recorded_with: Any) -> None:
-    path: Path = recorded_with("-g", workload=("perf", "bench", "sched", "pipe", "-l", "20000"))
+    path: Path = recorded_with("-g")
     recording = read_perf_data(path, "perf.data", keep=ALL)
     samples = recording.samples
     mine = np.flatnonzero(samples.mode == MODE_USER)
     files, _ = recording.spaces.find(samples.space[mine], samples.ip[mine])
-    assert len(mine) > 3
+    assert len(mine) > 20
     assert np.mean(files != NO_FILE) > 0.9
     names = {recording.tasks[task].comm for task in samples.task.tolist()}
-    assert {"swapper", "sched-pipe"} & names
+    assert {"parent", "child"} <= names
