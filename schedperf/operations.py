@@ -30,6 +30,9 @@ from schedperf.runs import LARGEST_TEXT_BYTES, STREAMS, read_run
 BYTES_PER_MB = 1e6
 # More operations than any machine does in a year; beyond it the text was not a benchmark's.
 LARGEST_COUNT = 1e18
+# A byte in MB; less than a millionth of an operation is no work. What is divided by far less
+# leaves the range of floating-point numbers.
+LEAST_COUNT = 1e-6
 
 # A time in which a fixed amount of work was done has one of these words in its name, and none of
 # those: they are times of one operation, of which a run does an unknown number.
@@ -47,7 +50,7 @@ RATES = {"1/s": ("operation", 1.0), "B/s": ("MB", BYTES_PER_MB)}
 class Operations:
     """What a run did.
 
-    :param count: above 0
+    :param count: from :data:`LEAST_COUNT` up to :data:`LARGEST_COUNT`
     :param unit: one of them, in words: "message", "transaction", "MB", "run"
     :param exact: is it a count, and no rate times the time of the run?
     """
@@ -156,7 +159,7 @@ def _of_rate(rates: Sequence[Measurement], wall_s: float | None) -> Operations |
         return None
     unit, scale = RATES[rates[0].metric.unit]
     count = fmean(item.value for item in rates) * wall_s / scale
-    is_possible = 0.0 < count < LARGEST_COUNT and rates[0].metric.better == "higher"
+    is_possible = LEAST_COUNT <= count < LARGEST_COUNT and rates[0].metric.better == "higher"
     return Operations(count=count, unit=unit, exact=False) if is_possible else None
 
 

@@ -30,6 +30,9 @@ SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
     "B/s": ((1.0, "B/s"), (2.0**10, "KiB/s"), (2.0**20, "MiB/s"), (2.0**30, "GiB/s")),
     "1/s": ((1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")),
     "count": ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")),
+    "J": ((1e-9, "nJ"), (1e-6, "uJ"), (1e-3, "mJ"), (1.0, "J"), (1e3, "kJ")),
+    "W": ((1e-3, "mW"), (1.0, "W"), (1e3, "kW")),
+    "Hz": ((1.0, "Hz"), (1e3, "kHz"), (1e6, "MHz"), (1e9, "GHz")),
 }
 
 
@@ -76,6 +79,26 @@ def format_number(value: float) -> str:
     if power >= SIGNIFICANT_DIGITS:
         return f"{value:.0f}"
     return f"{rounded:.{SIGNIFICANT_DIGITS}g}"
+
+
+def format_measure(value: float | None, unit: str, *others: float | None) -> str:
+    """Write a rate, a mean or a share without what it is divided by: ``104 W``, ``84.0 %``.
+
+    :param unit: "1/s", "s/message", "W"; "" for a share
+    :param others: values beside it, which get the same scale
+
+    >>> format_measure(0.0031, "J/message", 0.00025), format_measure(0.84, "")
+    ('3.1 mJ', '84.0 %')
+    """
+    counted = unit.partition("/")[0]
+    if value is None:
+        return MISSING
+    if not counted:
+        return f"{100.0 * value:.1f} %"
+    if counted == "1":
+        return format_number(value)
+    scale = scale_for(counted, value, *others)
+    return f"{scale.format(value)} {scale.unit}"
 
 
 def cost_scale(unit: str, *values: float | None) -> Scale:

@@ -4,15 +4,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from schedperf_reports._units import (
-    MISSING,
-    format_change,
-    format_interval,
-    format_number,
-    format_share,
-    scale_for,
+from schedperf_reports._rate_cells import (
+    change_of,
+    describe_rate,
+    explain_gaps,
+    interval_of,
+    split_twins,
+    zeros_table,
 )
-from schedperf_reports._words import count_of, merge_sides
+from schedperf_reports._words import count_changes, count_of, merge_sides
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -29,6 +29,8 @@ Row = Mapping[str, Any]
 
 MOST_READINGS = 8
 MOST_REFUSALS = 6
+# Of a table of one level; the page has all.
+MOST_CHANGED = 10
 # More notes than these repeat each other.
 MOST_NOTES = 5
 
@@ -41,17 +43,24 @@ _COMPARED = (
     Column(title="change", align="right"),
     Column(title="95 % CI", align="right", priority=2),
     Column(title="n", align="right", priority=REFERENCE_PRIORITY),
+    Column(title="what", priority=REFERENCE_PRIORITY),
 )
 _ALONE = (*_COUNT, Column(title="value", align="right"), Column(title="what", priority=1))
 
 
 def describe_counts(
-    data: Mapping[str, Any], limit: int | None, *, by_name: bool = False
+    data: Mapping[str, Any],
+    limit: int | None,
+    *,
+    by_name: bool = False,
+    overview: int | None = None,
 ) -> Iterator[Block]:
     """Yield the blocks of the section's data, or of the command's.
 
     :param limit: rows of a table that a terminal shows
     :param by_name: rows in the order of the kernel; else those that changed beyond noise first
+    :param overview: rows of the CPUs that a terminal shows, with what changed of all levels; None:
+        all tables are alike
     """
     rows = cast("Sequence[Row]", data["rows"])
     yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
@@ -60,12 +69,17 @@ def describe_counts(
     for row in rows:
         key = tuple(row[name] for name in ("side", "workload", "point", "level"))
         groups.setdefault(key, []).append(row)
+    shown: list[Row] = []
+    has_others = len({key[:-1] for key in groups}) > 1
     for (side, workload, point, level), found in groups.items():
-        ordered = found if by_name else sorted(found, key=_interest)
-        yield _table(side, f"{workload} at {point}" if point else workload, level, ordered, limit)
+        ordered = found if by_name else _order(found)
+        most = limit if overview is None else _most_rows(ordered, 0 if level else overview)
+        shown += ordered[:most]
+        what = f"{workload} at {point}" if point else workload
+        yield _table(side, what if has_others else "", level, ordered, most)
+    yield from explain_gaps(shown)
     yield from _refusals(cast("Sequence[Mapping[str, str]]", data["not_compared"]))
-    if data["zeros"]:
-        yield Text(text=f"0 in all runs: {', '.join(data['zeros'])}", tone="muted")
+    yield from zeros_table(data["zeros"])
     notes = merge_sides(cast("Sequence[str]", data["notes"]))
     for note in notes[:MOST_NOTES]:
         yield Text(text=note, tone="warning")
@@ -94,17 +108,26 @@ def _readings(data: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Block]:
             ),
             limit=MOST_READINGS,
         )
-    elif all(row["changed"] is None for row in rows):
-        text = "one run a side cannot tell a change from noise, so none is read as one"
-        yield Text(text=text, tone="warning")
     else:
-        yield Text(text="no change that a rule reads is beyond noise")
+        yield Text(text=f"no rule reads a change: {count_changes(split_twins(rows)[0])}")
 
 
 def _where(reading: Mapping[str, str], *, many: bool) -> str:
     if not many:
         return ""
     return f"{reading['point'] or reading['workload']}: "
+
+
+def _order(rows: Sequence[Row]) -> list[Row]:
+    main, twins = split_twins(rows)
+    return [*sorted(main, key=_interest), *twins]
+
+
+def _most_rows(rows: Sequence[Row], others: int) -> int:
+    # What changed, and so many rows at least.
+    main = split_twins(rows)[0]
+    changed = sum(bool(row["changed"]) for row in main)
+    return min(len(main), max(min(changed, MOST_CHANGED), others))
 
 
 def _interest(row: Row) -> tuple[bool, float]:
@@ -117,9 +140,9 @@ def _interest(row: Row) -> tuple[bool, float]:
 def _table(side: str, what: str, level: str, rows: Sequence[Row], limit: int | None) -> Table:
     is_compared = any(row["n_new"] for row in rows)
     place = f"balancing and wakeups at {level}" if level else "CPUs"
-    against = f", base against {side}" if is_compared else ""
+    against = f", base against {side}" if is_compared and what else ""
     return Table(
-        caption=f"{what}: {place}{against}" if what else f"{place}{against}",
+        caption=f"{what}: {place}{against}" if what else place,
         columns=_COMPARED if is_compared else _ALONE,
         rows=tuple(_compared(row) if is_compared else _alone(row) for row in rows),
         limit=limit,
@@ -127,48 +150,26 @@ def _table(side: str, what: str, level: str, rows: Sequence[Row], limit: int | N
     )
 
 
-def _per(row: Row) -> str:
-    per = str(row["unit"]).partition("/")[2]
-    if row["basis"] == "share":
-        return "mean" if row["unit"] else "share"
-    return {"s": "second"}.get(per, per)
-
-
 def _name(row: Row) -> str:
     return f"{row['idle']} {row['field']}".strip()
-
-
-def _value(row: Row, value: float | None) -> str:
-    if value is None:
-        return MISSING
-    if row["basis"] == "share" and not row["unit"]:
-        return format_share(value)
-    unit = str(row["unit"]).partition("/")[0]
-    if unit == "s":
-        scale = scale_for("s", row["base"], row["new"])
-        return f"{scale.format(value)} {scale.unit}"
-    return format_number(value)
 
 
 def _compared(row: Row) -> tuple[Cell, ...]:
     texts = (
         _name(row),
-        _per(row),
-        _value(row, row["base"]),
-        _value(row, row["new"]),
-        format_change(row["ratio"]),
-        format_interval(row["ci_low"], row["ci_high"]),
+        *describe_rate(row),
+        change_of(row),
+        interval_of(row),
         f"{row['n_base']} + {row['n_new']}",
+        row["meaning"],
     )
     tone: Tone = "strong" if row["changed"] else "plain"
     return tuple(Cell(text=text, tone=tone) for text in texts)
 
 
 def _alone(row: Row) -> tuple[Cell, ...]:
-    return tuple(
-        Cell(text=text)
-        for text in (_name(row), _per(row), _value(row, row["base"]), row["meaning"])
-    )
+    per, base, _ = describe_rate(row)
+    return tuple(Cell(text=text) for text in (_name(row), per, base, row["meaning"]))
 
 
 def _refusals(entries: Sequence[Mapping[str, str]]) -> Iterator[Block]:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
+from typing import Any
 
 from schedperf.model import Better, Comparison, Family, Row, Severity, Verdict
 from schedperf_reports._units import format_size, format_size_interval, scale_for
@@ -99,6 +100,24 @@ def count_values(row: Row) -> str:
 def count_units(row: Row) -> str:
     """Write how many independent values a row rests on: ``5+5 runs``, ``6 rounds``."""
     return f"{count_values(row)} {row.replication}"
+
+
+def count_changes(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say how many rates changed: ``2 of 40 rows changed beyond noise``, and what cannot be said.
+
+    :param rows: with ``changed`` and ``p`` as :class:`schedperf.rates.Rate` has them
+    """
+    drifted = sum(row["changed"] is None and row["p"] is not None for row in rows)
+    if all(row["changed"] is None for row in rows) and not drifted:
+        return "one run a side cannot tell a change from noise, so none is read as one"
+    changed = sum(bool(row["changed"]) for row in rows)
+    text = f"{changed} of {count_of(len(rows), 'row')} changed beyond noise"
+    if not drifted:
+        return text
+    return (
+        f"{text}; {drifted} more differ, but may have drifted: the sides did not take turns, and "
+        "have less than 10 runs each"
+    )
 
 
 def describe_change(row: Row) -> str:

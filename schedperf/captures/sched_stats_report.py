@@ -81,6 +81,7 @@ _FIELDS: Mapping[str, str] = {
         for name in ("sbe", "sbf")
         for what in ("count", "balanced", "pushed")
     },
+    # perf says it wrong: the kernel compares with the waker's CPU, not with the task's last one.
     "try_to_wake_up() awoke a task that last ran on a diff cpu": "ttwu_wake_remote",
     "try_to_wake_up() moved task because cache-cold on own cpu": "ttwu_move_affine",
     "try_to_wake_up() started passive balancing": "ttwu_move_balance",

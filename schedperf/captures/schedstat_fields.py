@@ -120,7 +120,8 @@ DOMAIN_FIELDS: tuple[Field, ...] = (
         for name in ("sbe", "sbf")
         for what in ("count", "balanced", "pushed")
     ),
-    _count("ttwu_wake_remote", "wakeups of tasks that last ran on another CPU", "ttwu_stat()"),
+    # ttwu_stat() compares the CPU that a task is woken onto with this_rq(), the waker's.
+    _count("ttwu_wake_remote", "wakeups onto a CPU other than the waker's", "ttwu_stat()"),
     _count("ttwu_move_affine", "wakeups pulled to the waker's CPU", "wake_affine()"),
     _count("ttwu_move_balance", "wakeups that started passive balancing", _TTWU),
 )

@@ -20,7 +20,8 @@ from schedperf.errors import InputError
 from schedperf.schedstat.analysis import analyse_sides
 from schedperf.schedstat.levels import Topology, levels_of
 from schedperf.schedstat.totals import SideRuns, StatRun
-from schedperf.sections._schedstat_sources import LARGEST_BYTES, load_sides, why_nothing
+from schedperf.sections._counted import why_nothing
+from schedperf.sections._schedstat_sources import FOLDER, LARGEST_BYTES, load_sides
 from schedperf.sides import Side, side_name
 
 SCHEMA = "schedperf/schedstat/1"
@@ -113,7 +114,7 @@ def _load(sources: Sequence[str], wanted: Wanted) -> list[SideRuns]:
     for number, side in opened.items():
         runs = loaded[side.name]
         if not runs.runs:
-            raise InputError(f"{sources[number]}: {(*runs.notes, why_nothing(side))[0]}")
+            raise InputError(f"{sources[number]}: {(*runs.notes, why_nothing(side, FOLDER))[0]}")
         sides[number] = _at_point(runs, wanted.point, sources[number])
     ready = [side for side in sides if side is not None]
     if opened and len(opened) < len(ready):

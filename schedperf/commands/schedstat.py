@@ -1,6 +1,9 @@
 """``schedperf schedstat``: what the scheduler counted, in one source or between two."""
 
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,12 +14,18 @@ from schedperf.commands._outputs import (
     json_option,
     limit_option,
     open_output,
+    printed_format,
     write_output,
 )
+
+if TYPE_CHECKING:
+    from schedperf_reports.blocks import Block
 
 EPILOG = """\b
 Examples:
   schedperf schedstat examples/deep-cgroup-arm64/base.tar.xz
+  schedperf schedstat examples/cluster-percpu/base.tar.xz examples/cluster-percpu/new.tar.xz \\
+    --html schedstat.html
 """
 
 TITLE = "Scheduler statistics"
@@ -43,6 +52,7 @@ LARGEST_HZ = 10_000
 )
 @limit_option(USUAL_LIMIT, "rows of a table")
 @json_option("all of it")
+@click.option("--html", metavar="FILE", help="Write it as one HTML file; - is stdout.")
 def command(
     sources: tuple[str, ...],
     *,
@@ -52,6 +62,7 @@ def command(
     sort: str,
     limit: int,
     json: str | None,
+    html: str | None,
 ) -> int:
     """Say what the scheduler did more or less of, by CPU and by level of the topology.
 
@@ -66,20 +77,44 @@ def command(
     if not 1 <= len(sources) <= MOST_SOURCES:
         raise click.UsageError("give one bundle, file or folder, or two to compare")
     wanted = Wanted(cpus=None if cpu is None else parse_cpus(cpu), hz=hz, point=point)
-    if json is None or json == STDOUT:
-        data = describe(sources, wanted)
-        click.echo(dump_json(data) if json else _draw(data, sort, limit), nl=False)
-        return 0
+    outputs = {"json": json, "html": html}
+    printed = printed_format(outputs)
     inputs = [Path(part) for source in sources for part in (source, *source.split(","))]
-    with open_output(Path(json), inputs) as file:
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context(open_output(Path(file), inputs))
+            for name, file in outputs.items()
+            if file is not None and file != STDOUT
+        }
         data = describe(sources, wanted)
-        write_output(file, dump_json(data))
-    click.echo(_draw(data, sort, limit), nl=False)
+        for name, file in files.items():
+            write_output(file, _render(data, name, sort, limit))
+    click.echo(_render(data, printed, sort, limit), nl=False)
     return 0
 
 
-def _draw(data: "dict[str, object]", sort: str, limit: int) -> str:
+def _render(data: Mapping[str, Any], name: str | None, sort: str, limit: int) -> str:
+    if name == "json":
+        return dump_json(data)
     from schedperf_reports._scheduler_counts import describe_counts  # noqa: PLC0415 # as above
 
     blocks = describe_counts(data, limit, by_name=sort == "name")
-    return draw_for_stdout(TITLE, blocks, see="--limit or --json")
+    if name == "html":
+        return _draw_page(data, blocks)
+    return draw_for_stdout(TITLE, blocks, see="--limit, --html or --json")
+
+
+def _draw_page(data: Mapping[str, Any], blocks: "Iterable[Block]") -> str:
+    from schedperf_reports.standalone import Head, HeadSide, draw_page  # noqa: PLC0415 # as above
+
+    labels = [side["label"] for side in data["sides"]]
+    head = Head(
+        title=f"scheduler statistics: {', against '.join(reversed(labels))}",
+        sides=tuple(
+            HeadSide(name=side["side"], label=side["label"], path=side["path"])
+            for side in data["sides"]
+        ),
+        tool_version=data["tool_version"],
+        schema=data["schema"],
+    )
+    return draw_page("schedstat", TITLE, blocks, head)

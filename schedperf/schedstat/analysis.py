@@ -1,20 +1,25 @@
 """Schedstat of several sides: rates of each count, how sure a change is, what cannot be joined."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-import pandas as pd
-
 from schedperf.captures.schedstat_fields import FIELDS, IDLE_TYPES, Field
+from schedperf.rates import (
+    CountedRun,
+    CountedSide,
+    Measure,
+    Question,
+    compare_rates,
+    divide,
+)
 from schedperf.schedstat.levels import Level, match_levels
 from schedperf.schedstat.refusals import describe_refusals, describe_spans
 from schedperf.schedstat.rules import read_rows
 from schedperf.schedstat.totals import (
     NS_PER_S,
     SHARES,
-    Basis,
     Key,
     Share,
     SideRuns,
@@ -22,31 +27,18 @@ from schedperf.schedstat.totals import (
     shares_of,
     totals_of,
 )
-from schedperf.stats import compare_runs, records
 
-# A change of these verdicts is beyond chance and beyond the margin; the direction is in the ratio.
-CHANGED = ("regression", "improvement")
 SWITCHED_OFF = (
     "kernel.sched_schedstats was 0 in {runs} of {all} runs of {side}, so only the times were "
     "counted; set it to 1 with sysctl and record again"
 )
-
-Question = tuple[str, str, Key, Basis]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Value:
-    # Of one run.
-    run: StatRun
-    value: float
-    unit: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _SideValues:
     # :param totals: means over the runs, by workload, point and key
     side: SideRuns
-    measured: Mapping[Question, list[_Value]]
+    counted: CountedSide[Key]
     totals: Mapping[tuple[str, str, Key], float]
     cpus: Mapping[tuple[str, str, str], Mapping[str, float]]
 
@@ -115,22 +107,20 @@ def _measure(
     *,
     has_seconds: bool,
 ) -> _SideValues:
-    measured: dict[Question, list[_Value]] = {}
     counted: dict[tuple[str, str, Key], list[float]] = {}
     by_cpu: dict[tuple[str, str, str], dict[str, list[float]]] = {}
+    runs: list[CountedRun[Key]] = []
     for run in side.runs:
         totals = totals_of(run, labels, cpus)
         for key, total in totals.items():
             counted.setdefault((run.workload, run.point, key), []).append(total)
-        for key, basis, value, unit in _measures(run, totals, has_seconds=has_seconds):
-            found = measured.setdefault((run.workload, run.point, key, basis), [])
-            found.append(_Value(run=run, value=value, unit=unit))
         for field, cpu, total in _of_cpus(run, cpus):
             one = by_cpu.setdefault((run.workload, run.point, field), {})
             one.setdefault(str(cpu), []).append(total)
+        runs.append(_counted(run, totals, has_seconds=has_seconds))
     return _SideValues(
         side=side,
-        measured=measured,
+        counted=CountedSide(name=side.name, runs=tuple(runs)),
         totals={key: fmean(found) for key, found in counted.items()},
         cpus={
             key: {cpu: fmean(found) for cpu, found in counts.items()}
@@ -139,20 +129,33 @@ def _measure(
     )
 
 
-def _measures(
-    run: StatRun, totals: Mapping[Key, float], *, has_seconds: bool
-) -> Iterator[tuple[Key, Basis, float, str]]:
-    time = run.seconds if has_seconds else run.change.jiffies
-    tick = "s" if has_seconds else "tick"
-    for key, total in totals.items():
-        is_time = FIELDS[key.field].unit == "ns"
-        amount, what = (total / NS_PER_S, "s") if is_time else (total, "1")
-        if time:
-            yield key, "time", amount / time, f"{what}/{tick}"
-        if run.operations:
-            yield key, "operation", amount / run.operations, f"{what}/{run.operation}"
-    for key, value in shares_of(totals).items():
-        yield key, "share", value, SHARES[key.field].unit
+def _counted(run: StatRun, totals: Mapping[Key, float], *, has_seconds: bool) -> CountedRun[Key]:
+    amounts = {
+        key: Measure(total / NS_PER_S, "s")
+        if FIELDS[key.field].unit == "ns"
+        else Measure(total, "1")
+        for key, total in totals.items()
+    }
+    rates = divide(
+        amounts,
+        seconds=run.seconds if has_seconds else run.change.jiffies,
+        operations=run.operations,
+        operation=run.operation,
+        tick="s" if has_seconds else "tick",
+    )
+    shares = shares_of(totals).items()
+    return CountedRun(
+        workload=run.workload,
+        point=run.point,
+        boot=run.boot,
+        run=run.run,
+        order=run.order,
+        round=run.round,
+        measures={
+            **dict(rates),
+            **{(key, "share"): Measure(value, SHARES[key.field].unit) for key, value in shares},
+        },
+    )
 
 
 def _of_cpus(run: StatRun, cpus: Collection[int] | None) -> Iterator[tuple[str, int, float]]:
@@ -167,94 +170,38 @@ def _of_cpus(run: StatRun, cpus: Collection[int] | None) -> Iterator[tuple[str, 
 
 
 def _rows(base: _SideValues, new: _SideValues | None) -> Iterator[dict[str, Any]]:
-    if new is None:
-        asked, compared = list(base.measured), {}
-    else:
-        asked = [one for one in base.measured if _is_comparable(one, base, new)]
-        compared = _compare(asked, base, new)
+    found = compare_rates(base.counted, None if new is None else new.counted)
     side = (new or base).side.name
-    for number, question in enumerate(sorted(asked, key=_place)):
-        workload, point, key, basis = question
+    for number, question in enumerate(sorted(found, key=_place)):
+        key = question.key
+        counted = question.workload, question.point, key
         yield {
             "row": f"{side}-{number}",
             "side": side,
-            "workload": workload,
-            "point": point,
+            "workload": question.workload,
+            "point": question.point,
             "level": key.level,
             "idle": key.idle,
             "field": key.field,
-            "basis": basis,
+            "basis": question.basis,
             "meaning": _about(key.field).meaning,
             "function": _about(key.field).function,
-            "total_base": base.totals.get((workload, point, key)),
-            "total_new": None if new is None else new.totals.get((workload, point, key)),
-            **_change(base.measured[question], compared.get(question, {})),
+            "total_base": base.totals.get(counted),
+            "total_new": None if new is None else new.totals.get(counted),
+            **asdict(found[question]),
         }
-
-
-def _change(values: Sequence[_Value], found: Mapping[str, Any]) -> dict[str, Any]:
-    # One side alone was not compared, and neither ratio nor interval is known.
-    numbers = ("ratio", "ci_low", "ci_high", "p", "q")
-    # One run a side, or runs that do not differ, cannot say whether it is noise.
-    is_known = found.get("p") is not None
-    return {
-        "unit": values[0].unit,
-        "n_base": found.get("n_base", len(values)),
-        "n_new": found.get("n_new", 0),
-        "base": found.get("base", fmean(one.value for one in values)),
-        "new": found.get("new"),
-        **{name: found.get(name) for name in numbers},
-        "changed": found["verdict"] in CHANGED if is_known else None,
-    }
-
-
-def _is_comparable(question: Question, base: _SideValues, new: _SideValues) -> bool:
-    # Messages and transactions have nothing in common to divide by.
-    if question not in new.measured:
-        return False
-    units = {one.unit for side in (base, new) for one in side.measured[question]}
-    return len(units) == 1
 
 
 def _about(field: str) -> Field | Share:
     return FIELDS.get(field) or SHARES[field]
 
 
-def _compare(
-    questions: Sequence[Question], base: _SideValues, new: _SideValues
-) -> dict[Question, dict[str, Any]]:
-    rows = [
-        {
-            "side": measured.side.name,
-            "workload": str(number),
-            "point": "",
-            "metric": "count",
-            "unit": one.unit,
-            "better": "lower",
-            "family": "diagnostic",
-            "value": one.value,
-            "boot": one.run.boot,
-            "run": one.run.run,
-            "order": one.run.order,
-            "round": one.run.round,
-            # Rates, rates an operation and shares are three families of tests.
-            "comparison": question[3],
-        }
-        for number, question in enumerate(questions)
-        for measured in (base, new)
-        for one in measured.measured[question]
-    ]
-    if not rows:
-        return {}
-    table = compare_runs(pd.DataFrame(rows), base=base.side.name, new=[new.side.name]).rows
-    return {questions[int(row["workload"])]: row for row in records(table)}
-
-
-def _place(question: Question) -> tuple[object, ...]:
-    workload, point, key, basis = question
+def _place(question: Question[Key]) -> tuple[object, ...]:
+    key = question.key
     order = (*FIELDS, *SHARES)
     idle = ("", *IDLE_TYPES).index(key.idle)
-    return workload, point, key.level, idle, order.index(key.field), basis
+    field = order.index(key.field)
+    return question.workload, question.point, key.level, idle, field, question.basis
 
 
 def _name(row: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +14,6 @@ from schedperf.schedstat.levels import Level
 # The kernel counts these always; the others only while kernel.sched_schedstats is 1.
 ALWAYS_COUNTED = frozenset(("rq_cpu_time", "run_delay", "pcount"))
 NS_PER_S = 1e9
-
-Basis = Literal["time", "operation", "share"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

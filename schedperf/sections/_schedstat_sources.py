@@ -1,16 +1,17 @@
 """From a bundle to what its runs counted: both snapshots of each, their levels and operations."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from schedperf._json import parse_object
-from schedperf._timeline import Moment, place_in_time
 from schedperf.bundle import Bundle, Run
 from schedperf.captures.schedstat import Snapshot, parse_schedstat
 from schedperf.captures.schedstat_change import Change, change_between
 from schedperf.errors import InputError
-from schedperf.operations import operations_of
 from schedperf.schedstat.levels import Topology, levels_of
 from schedperf.schedstat.totals import SideRuns, StatRun
+from schedperf.sections._counted import CapturedRun, CapturedSide, load_captured
+from schedperf.sections._domain_names import Names, name_domains, read_domain_names
 from schedperf.sides import Side
 
 FOLDER = "schedstat"
@@ -23,65 +24,60 @@ FEWEST_JIFFIES = 100
 LARGEST_HZ = 10_000
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Counted:
+    change: Change
+    is_enabled: bool | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Boot:
+    # :param hz: ticks a second; None: not known
+    hz: int | None
+    topology: Topology
+    names: Names
+
+
 def load_sides(sides: Sequence[Side]) -> list[SideRuns]:
-    """Read the runs of all sides: the clean ones, else the instrumented ones.
-
-    A run whose snapshots cannot be read is left out, and its side has a note.
-    """
-    moments = place_in_time(sides)
-    return [_load_side(side, moments) for side in sides]
+    """Read the runs of all sides: the clean ones where all sides have them, else instrumented."""
+    return [_load_side(captured) for captured in load_captured(sides, FOLDER, _read_run)]
 
 
-def why_nothing(side: Side) -> str:
-    """Say why a bundle has no run that was counted."""
-    for entry in side.bundle.captures:
-        if entry.collector == FOLDER and entry.reason:
-            return f"schedstat of {side.name}: {entry.reason}"
-    return f"no run of {side.name} was recorded with schedstat"
-
-
-def _load_side(side: Side, moments: Mapping[tuple[str, str], Moment]) -> SideRuns:
-    bundle = side.bundle
-    topologies = {boot.number: Topology(boot.host) for boot in bundle.boots}
-    ticks = {boot.number: _hz(boot.host) for boot in bundle.boots}
-    runs: list[StatRun] = []
-    notes: list[str] = []
-    for run in _counted_runs(bundle):
+def _load_side(captured: CapturedSide[_Counted]) -> SideRuns:
+    bundle, name = captured.side.bundle, captured.side.name
+    boots: dict[int, _Boot] = {}
+    notes = list(captured.notes)
+    for boot in bundle.boots:
+        names: Names = {}
         try:
-            change = _read_change(bundle, run)
-            operations = operations_of(bundle, run)
-            is_enabled = _is_enabled(bundle, run)
+            names = read_domain_names(bundle, boot)
         except InputError as error:
-            notes.append(f"{side.name}: {error}")
-            continue
-        moment = moments[side.name, run.folder]
-        runs.append(
-            StatRun(
-                workload=run.workload,
-                point=run.point_key,
-                boot=run.boot,
-                run=run.run,
-                order=moment.order,
-                round=moment.round,
-                seconds=_seconds(change, ticks[run.boot], run.wall_s),
-                operations=None if operations is None else operations.count,
-                operation=None if operations is None else operations.unit,
-                is_enabled=is_enabled,
-                change=change,
-                levels=levels_of(change.domains, topologies[run.boot]),
-            )
-        )
-    return SideRuns(name=side.name, runs=tuple(runs), notes=tuple(notes))
+            notes.append(f"{name}: {error}")
+        boots[boot.number] = _Boot(hz=_hz(boot.host), topology=Topology(boot.host), names=names)
+    runs = tuple(_stat_run(one, boots[one.run.boot]) for one in captured.runs)
+    return SideRuns(name=name, runs=runs, notes=tuple(notes))
 
 
-def _counted_runs(bundle: Bundle) -> list[Run]:
-    # Instruments disturb what is counted, so clean runs are preferred; they are never mixed.
-    found = [
-        run
-        for run in bundle.runs
-        if not run.warmup and run.succeeded and bundle.names(f"{run.folder}/{FOLDER}/")
-    ]
-    return [run for run in found if run.kind == "clean"] or found
+def _stat_run(captured: CapturedRun[_Counted], boot: _Boot) -> StatRun:
+    run, operations, change = captured.run, captured.operations, captured.content.change
+    return StatRun(
+        workload=run.workload,
+        point=run.point_key,
+        boot=run.boot,
+        run=run.run,
+        order=captured.moment.order,
+        round=captured.moment.round,
+        seconds=_seconds(change, boot.hz, run.wall_s),
+        operations=None if operations is None else operations.count,
+        operation=None if operations is None else operations.unit,
+        is_enabled=captured.content.is_enabled,
+        change=change,
+        levels=levels_of(name_domains(change.domains, boot.names), boot.topology),
+    )
+
+
+def _read_run(bundle: Bundle, run: Run) -> _Counted:
+    return _Counted(change=_read_change(bundle, run), is_enabled=_is_enabled(bundle, run))
 
 
 def _read_change(bundle: Bundle, run: Run) -> Change:
@@ -100,7 +96,16 @@ def _is_enabled(bundle: Bundle, run: Run) -> bool | None:
     if bundle.size(name) is None:
         return None
     facts = parse_object(bundle.read(name, LARGEST_JSON_BYTES), name)
-    return facts.optional(facts.flag, "enabled")
+    enabled = facts.optional(facts.flag, "enabled")
+    # Older recorders looked at the end only.
+    if "enabled_before" in facts.values:
+        before = facts.optional(facts.flag, "enabled_before")
+        if before is not None and enabled is not None and before != enabled:
+            raise InputError(
+                f"{name}: kernel.sched_schedstats was switched during the run, so that a part of "
+                "it was counted; leave it alone while recording"
+            )
+    return enabled
 
 
 def _hz(host: Mapping[str, object]) -> int | None:

@@ -1,147 +1,168 @@
-"""Counters: what the whole machine counted in instrumented runs, base against new.
+"""Counters: what ``perf stat`` counted on the machine during the runs, base against new.
 
-Counts of ``perf stat``: software events, tracepoints of the scheduler, hardware
-events. They say what happened more often, never whether it was worse, so they
-get no verdict. Runs of one workload and point are compared with each other.
+Software events, tracepoints of the scheduler, hardware events: rates a second and an operation,
+with intervals over runs. They say what happened more often, never whether it was worse, so
+they get no verdict.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from statistics import fmean
+from typing import Any, NamedTuple
 
 from schedperf._json import parse_object
 from schedperf.bundle import Bundle, Run
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
-from schedperf.errors import BadLine, BundleError
+from schedperf.errors import BadLine
+from schedperf.rates import CountedSide, Measure, Question, Rate, compare_rates, divide
 from schedperf.sections import Absent, Data, section
-from schedperf.sections._schema import COUNT, FLAG, NUMBER_OR_NULL, TEXT, TEXTS, array, record
+from schedperf.sections._counted import (
+    RATE_FIELDS,
+    CapturedRun,
+    CapturedSide,
+    load_captured,
+    why_nothing,
+)
+from schedperf.sections._schema import (
+    COUNT,
+    FLAG,
+    NUMBER_OR_NULL,
+    TEXT,
+    TEXTS,
+    array,
+    record,
+)
 from schedperf.sides import Side
-from schedperf.stats import welch_difference
 
 FOLDER = "perf_stat"
 # perf stat writes a hundred bytes an event and node; 64 nodes and 100 events make 0.6 MB.
 LARGEST_CSV_BYTES = 4 << 20
 LARGEST_JSON_BYTES = 1 << 20
 
-_CHANGE = {
-    **record(
-        base=NUMBER_OR_NULL,
-        new=NUMBER_OR_NULL,
-        difference=NUMBER_OR_NULL,
-        ci_low=NUMBER_OR_NULL,
-        ci_high=NUMBER_OR_NULL,
-        p=NUMBER_OR_NULL,
-        ratio=NUMBER_OR_NULL,
-    ),
-    "description": "arithmetic means over runs, new - base with its 95 % interval and p (Welch), "
-    "new / base",
-}
+_SIDE = record(side=TEXT, runs=COUNT, kind={"enum": ["clean", "instrumented"]})
 _ROW = record(
+    row={**TEXT, "description": "names the row for evidence"},
     side=TEXT,
     workload=TEXT,
     point=TEXT,
     event=TEXT,
     node={"type": ["integer", "null"], "description": "null: all nodes together"},
-    unit=TEXT,
-    n_base=COUNT,
-    n_new=COUNT,
+    basis={"enum": ["time", "operation"]},
     scaled={**FLAG, "description": "perf extrapolated some of the counts"},
-    total={**_CHANGE, "description": "in unit, a run"},
-    per_second={**_CHANGE, "description": "in unit, a second of the workload's wall time"},
+    total_base={**NUMBER_OR_NULL, "description": "counted in a run; mean over runs"},
+    total_new=NUMBER_OR_NULL,
+    **{
+        **RATE_FIELDS,
+        "q": {
+            **NUMBER_OR_NULL,
+            "description": "p, corrected for all rows of the same basis; those of single nodes are "
+            "corrected by themselves",
+        },
+    },
 )
 SCHEMA = record(
+    sides=array(_SIDE),
     rows=array(_ROW),
+    zeros={**TEXTS, "description": "events that were 0 in all runs, and have no row"},
     not_counted=array(record(side=TEXT, event=TEXT, reason=TEXT)),
+    missing=array(record(side=TEXT, reason=TEXT)),
     notes=TEXTS,
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Key:
-    # What makes two counts the same question. Node -1 is all nodes together.
-    workload: str
-    point: str
+class _Key(NamedTuple):
+    # Node None is all nodes together.
     event: str
+    node: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Count:
+    value: float
     unit: str
-    node: int
-
-
-ALL_NODES = -1
+    scaled: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Counts:
-    # One value a run: shape (runs,). Rates are fewer where a run's wall time is not known.
-    totals: list[float] = field(default_factory=list)
-    rates: list[float] = field(default_factory=list)
-    scaled: list[bool] = field(default_factory=list)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _SideCounts:
+class _Counted:
     # :param not_counted: reason by event
-    counts: Mapping[_Key, _Counts]
+    counts: Mapping[_Key, _Count]
     not_counted: Mapping[str, str]
     notes: tuple[str, ...]
 
 
-@section("counters", version=1, schema=SCHEMA)
+_Captured = CapturedSide[_Counted]
+
+
+@section("counters", version=2, schema=SCHEMA)
 def counters(sides: Sequence[Side]) -> Data:
-    """Compare each event's count in a run, and a second, side by side."""
-    read = {side.name: _read_side(side) for side in sides}
-    if not any(found.counts for found in read.values()):
-        raise Absent(_why_nothing(sides))
-    base, *others = sides
-    rows = [
-        _row(other.name, key, read[base.name].counts.get(key), read[other.name].counts.get(key))
-        for other in others
-        for key in _keys(read[base.name].counts, read[other.name].counts)
+    """Compare each event's count of the runs of one workload and point, side by side."""
+    base, *others = load_captured(sides, FOLDER, _read_run)
+    missing = [
+        {"side": one.side.name, "reason": _why_nothing(one)}
+        for one in (base, *others)
+        if not _has_counts(one)
     ]
+    found = [one for one in others if _has_counts(one)]
+    if not _has_counts(base) or not found:
+        raise Absent(missing[0]["reason"] if missing else "there is no new side")
+    answered = [(new, _compare(base, new)) for new in found]
+    rows = [row for _, of_side in answered for row in of_side]
+    shown = [row for row in rows if row["base"] or row["new"]]
+    happened = {row["event"] for row in shown}
+    zeros = dict.fromkeys(row["event"] for row in rows if row["event"] not in happened)
     not_counted = [
-        {"side": name, "event": event, "reason": reason}
-        for name, found in read.items()
-        for event, reason in found.not_counted.items()
+        *(entry for one in (base, *found) for entry in _not_counted(one)),
+        *(entry for new, of_side in answered for entry in _not_compared(base, new, of_side)),
     ]
-    notes = [note for found in read.values() for note in found.notes]
-    return {"rows": rows, "not_counted": not_counted, "notes": notes}
+    return {
+        "sides": [_describe(one) for one in (base, *found)],
+        "rows": shown,
+        "zeros": [*zeros],
+        "not_counted": _once_an_event(not_counted),
+        "missing": missing,
+        "notes": [note for one in (base, *others) for note in _notes(one)],
+    }
 
 
-def _keys(base: Mapping[_Key, _Counts], new: Mapping[_Key, _Counts]) -> list[_Key]:
-    # In the order in which perf wrote them. One node alone says the same as the sum.
-    keys = dict.fromkeys((*base, *new))
-    nodes = {key.node for key in keys if key.node != ALL_NODES}
-    return [
-        key
-        for key in keys
-        if key.node == ALL_NODES or len(nodes) > 1 or replace(key, node=ALL_NODES) not in keys
-    ]
+def _has_counts(captured: _Captured) -> bool:
+    return any(run.content.counts for run in captured.runs)
 
 
-def _why_nothing(sides: Sequence[Side]) -> str:
-    for side in sides:
-        for entry in side.bundle.captures:
-            if entry.collector == FOLDER and entry.reason:
-                return f"perf_stat of {side.name}: {entry.reason}"
-    return "no instrumented run was recorded with perf_stat"
+def _why_nothing(captured: _Captured) -> str:
+    notes = [*_notes(captured)]
+    return notes[0] if notes else why_nothing(captured.side, FOLDER)
 
 
-def _read_side(side: Side) -> _SideCounts:
-    counts: defaultdict[_Key, _Counts] = defaultdict(_Counts)
-    not_counted: dict[str, str] = {}
-    notes: list[str] = []
-    for run in side.bundle.runs:
-        if run.kind != "instrumented" or run.warmup or not run.succeeded:
-            continue
-        try:
-            read = list(_read_run(side, run))
-            not_counted.update(_not_counted(side.bundle, run))
-        except BundleError as error:
-            notes.append(f"{side.name}: {error}")
-            continue
-        notes += _describe_bad([found.problem for found in read if isinstance(found, BadLine)])
-        _add(counts, run, [found for found in read if isinstance(found, Counter)])
-    return _SideCounts(counts=dict(counts), not_counted=not_counted, notes=tuple(notes))
+def _notes(captured: _Captured) -> Iterator[str]:
+    yield from captured.notes
+    for run in captured.runs:
+        yield from (f"{captured.side.name}: {note}" for note in run.content.notes)
+
+
+def _describe(captured: _Captured) -> dict[str, Any]:
+    return {
+        "side": captured.side.name,
+        "runs": len(captured.runs),
+        "kind": captured.runs[0].run.kind,
+    }
+
+
+def _read_run(bundle: Bundle, run: Run) -> _Counted:
+    name = f"{run.folder}/{FOLDER}/perf_stat.csv"
+    # A run in which perf failed has its reasons only.
+    lines = (
+        bundle.read_text(name, LARGEST_CSV_BYTES).splitlines()
+        if bundle.size(name) is not None
+        else []
+    )
+    read = list(parse_perf_stat(lines, name))
+    return _Counted(
+        counts=_add_up([found for found in read if isinstance(found, Counter)]),
+        not_counted=_reasons(bundle, run),
+        notes=tuple(_describe_bad([one.problem for one in read if isinstance(one, BadLine)])),
+    )
 
 
 def _describe_bad(problems: Sequence[str]) -> Iterator[str]:
@@ -151,14 +172,7 @@ def _describe_bad(problems: Sequence[str]) -> Iterator[str]:
         yield f"{problems[0]}{more}"
 
 
-def _read_run(side: Side, run: Run) -> Iterator[Counter | BadLine]:
-    name = f"{run.folder}/{FOLDER}/perf_stat.csv"
-    if side.bundle.size(name) is not None:
-        text = side.bundle.read_text(name, LARGEST_CSV_BYTES)
-        yield from parse_perf_stat(text.splitlines(), f"{side.name}: {name}")
-
-
-def _not_counted(bundle: Bundle, run: Run) -> dict[str, str]:
+def _reasons(bundle: Bundle, run: Run) -> dict[str, str]:
     name = f"{run.folder}/{FOLDER}/perf_stat.json"
     if bundle.size(name) is None:
         return {}
@@ -166,54 +180,134 @@ def _not_counted(bundle: Bundle, run: Run) -> dict[str, str]:
     return {event: reasons.text(event) for event in reasons.values}
 
 
-def _add(counts: Mapping[_Key, _Counts], run: Run, counters: Sequence[Counter]) -> None:
+def _add_up(counters: Sequence[Counter]) -> dict[_Key, _Count]:
     # The whole machine is the sum over its nodes, where all of them were counted.
-    by_event: defaultdict[tuple[str, str], list[Counter]] = defaultdict(list)
+    places: defaultdict[_Key, list[Counter]] = defaultdict(list)
     for counter in counters:
-        by_event[counter.event, counter.unit].append(counter)
-    for (event, unit), found in by_event.items():
-        parts = {ALL_NODES: found}
-        parts |= {counter.node: [counter] for counter in found if counter.node is not None}
-        for node, counted in parts.items():
-            values = [counter.value for counter in counted if counter.value is not None]
-            if len(values) < len(counted):
-                continue
-            key = _Key(
-                workload=run.workload, point=run.point_key, event=event, unit=unit, node=node
-            )
-            total = sum(values)
-            counts[key].totals.append(total)
-            counts[key].scaled.append(any(counter.scaled for counter in counted))
-            if run.wall_s:
-                counts[key].rates.append(total / run.wall_s)
-
-
-def _row(side: str, key: _Key, base: _Counts | None, new: _Counts | None) -> dict[str, object]:
-    base, new = base or _Counts(), new or _Counts()
+        for node in dict.fromkeys((None, counter.node)):
+            places[_Key(counter.event, node)].append(counter)
     return {
-        "side": side,
-        "workload": key.workload,
-        "point": key.point,
-        "event": key.event,
-        "node": None if key.node == ALL_NODES else key.node,
-        "unit": key.unit,
-        "n_base": len(base.totals),
-        "n_new": len(new.totals),
-        "scaled": any(base.scaled + new.scaled),
-        "total": _change(base.totals, new.totals),
-        "per_second": _change(base.rates, new.rates),
+        key: _Count(
+            value=sum(one.value for one in found if one.value is not None),
+            unit=found[0].unit,
+            scaled=any(one.scaled for one in found),
+        )
+        for key, found in places.items()
+        if all(one.value is not None for one in found) and len({one.unit for one in found}) == 1
     }
 
 
-def _change(base: Sequence[float], new: Sequence[float]) -> dict[str, float | None]:
-    found = welch_difference(base, new)
-    before, after = fmean(base) if base else None, fmean(new) if new else None
-    return {
-        "base": before,
-        "new": after,
-        "difference": found.difference,
-        "ci_low": found.ci_low,
-        "ci_high": found.ci_high,
-        "p": found.p,
-        "ratio": after / before if before and after is not None else None,
+def _compare(base: _Captured, new: _Captured) -> list[dict[str, Any]]:
+    # Hundreds of nodes must not hide what changed on the machine as a whole.
+    nodes = {
+        key.node
+        for side in (base, new)
+        for run in side.runs
+        for key in run.content.counts
+        if key.node is not None
     }
+    answers = _answer(base, new, [None])
+    # One node alone says the same as the sum.
+    if len(nodes) > 1:
+        answers |= _answer(base, new, nodes)
+    name, totals = new.side.name, [_totals(side) for side in (base, new)]
+    return [
+        {"row": f"{name}-{number}", "side": name, **_row(question, rate, totals)}
+        for number, (question, rate) in enumerate(answers.items())
+    ]
+
+
+def _answer(
+    base: _Captured, new: _Captured, nodes: Collection[int | None]
+) -> dict[Question[_Key], Rate]:
+    sides = (
+        CountedSide(
+            name=side.side.name,
+            runs=tuple(run.counted(_measure(run, nodes)) for run in side.runs),
+        )
+        for side in (base, new)
+    )
+    return compare_rates(*sides)
+
+
+def _measure(
+    run: CapturedRun[_Counted], nodes: Collection[int | None]
+) -> dict[tuple[_Key, Any], Measure]:
+    operations = run.operations
+    return dict(
+        divide(
+            {
+                key: Measure(count.value, "1" if count.unit == "count" else count.unit)
+                for key, count in run.content.counts.items()
+                if key.node in nodes
+            },
+            seconds=run.run.wall_s,
+            operations=None if operations is None else operations.count,
+            operation=None if operations is None else operations.unit,
+        )
+    )
+
+
+_Totals = Mapping[tuple[str, str, _Key], Sequence[_Count]]
+
+
+def _totals(captured: _Captured) -> _Totals:
+    totals: defaultdict[tuple[str, str, _Key], list[_Count]] = defaultdict(list)
+    for run in captured.runs:
+        for key, count in run.content.counts.items():
+            totals[run.run.workload, run.run.point_key, key].append(count)
+    return totals
+
+
+def _row(question: Question[_Key], rate: Rate, totals: Sequence[_Totals]) -> dict[str, Any]:
+    base, new = (side[question.workload, question.point, question.key] for side in totals)
+    return {
+        "workload": question.workload,
+        "point": question.point,
+        **question.key._asdict(),
+        "basis": question.basis,
+        "scaled": any(count.scaled for count in (*base, *new)),
+        "total_base": fmean(count.value for count in base),
+        "total_new": fmean(count.value for count in new),
+        **asdict(rate),
+    }
+
+
+def _not_counted(captured: _Captured) -> Iterator[dict[str, str]]:
+    for run in captured.runs:
+        for event, reason in run.content.not_counted.items():
+            yield {"side": captured.side.name, "event": event, "reason": reason}
+
+
+def _not_compared(
+    base: _Captured, new: _Captured, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, str]]:
+    # Events without a row, of the points that both sides have.
+    compared = {row["event"] for row in rows}
+    points = [{(run.run.workload, run.run.point_key) for run in one.runs} for one in (base, new)]
+    of_base, of_new = (_events(one, points[0] & points[1]) for one in (base, new))
+    for event in dict.fromkeys((*of_base, *of_new)):
+        if event in compared:
+            continue
+        lacks, has = (new, base) if event in of_base else (base, new)
+        reason = f"it was counted in {has.side.name} alone"
+        if event in of_base and event in of_new:
+            reason = "its units differ, or neither time nor operations of the runs are known"
+        yield {"side": lacks.side.name, "event": event, "reason": reason}
+
+
+def _events(captured: _Captured, points: Collection[tuple[str, str]]) -> dict[str, None]:
+    return {
+        key.event: None
+        for run in captured.runs
+        if (run.run.workload, run.run.point_key) in points
+        for key in run.content.counts
+    }
+
+
+def _once_an_event(entries: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    # What perf said comes first, and tells more than that the other side has it.
+    told: dict[tuple[str, str], Mapping[str, str]] = {}
+    for entry in entries:
+        told.setdefault((entry["side"], entry["event"]), entry)
+    return [*told.values()]

@@ -10,14 +10,11 @@ from collections.abc import Sequence
 from schedperf.captures.schedstat_fields import IDLE_TYPES
 from schedperf.schedstat.analysis import analyse_sides
 from schedperf.sections import Absent, Data, section
-from schedperf.sections._schedstat_sources import load_sides, why_nothing
-from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
+from schedperf.sections._counted import RATE_FIELDS, why_nothing
+from schedperf.sections._schedstat_sources import FOLDER, load_sides
+from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, array, record
 from schedperf.sides import Side
 
-_FLAG_OR_NULL: Schema = {
-    "type": ["boolean", "null"],
-    "description": "is the change beyond chance and beyond the margin? null: cannot be said",
-}
 _ROW = record(
     row={**TEXT, "description": "names the row for readings and evidence"},
     side=TEXT,
@@ -27,21 +24,11 @@ _ROW = record(
     idle={"enum": ["", *IDLE_TYPES]},
     field={**TEXT, "description": "the kernel's name of the counter, or a share of counters"},
     basis={"enum": ["time", "operation", "share"]},
-    unit=TEXT,
     meaning=TEXT,
     function={**TEXT, "description": "of the kernel, whose doing it counts"},
     total_base={**NUMBER_OR_NULL, "description": "counts in a run, over all CPUs; times in ns"},
     total_new=NUMBER_OR_NULL,
-    n_base={**COUNT, "description": "independent units: runs, boots or rounds"},
-    n_new=COUNT,
-    base={**NUMBER_OR_NULL, "description": "in unit; mean over runs"},
-    new=NUMBER_OR_NULL,
-    ratio={**NUMBER_OR_NULL, "description": "new / base; null where a run has 0"},
-    ci_low={**NUMBER_OR_NULL, "description": "95 % interval of the ratio"},
-    ci_high=NUMBER_OR_NULL,
-    p=NUMBER_OR_NULL,
-    q={**NUMBER_OR_NULL, "description": "p, corrected for all rows of the same basis"},
-    changed=_FLAG_OR_NULL,
+    **RATE_FIELDS,
 )
 _READING = record(
     rule={**TEXT, "description": "a key of schedperf/schedstat/rules.toml"},
@@ -88,7 +75,7 @@ def schedstat(sides: Sequence[Side]) -> Data:
     loaded = load_sides(sides)
     for side, found in zip(sides, loaded, strict=True):
         if not found.runs:
-            raise Absent(found.notes[0] if found.notes else why_nothing(side))
+            raise Absent(found.notes[0] if found.notes else why_nothing(side, FOLDER))
     data = analyse_sides(loaded)
     if not data["rows"]:
         raise Absent("nothing that was counted is on both sides")

@@ -13,26 +13,31 @@ from schedperf_reports.sections.counters import counters
 
 Describe = Callable[..., list[Block]]
 
-CHANGE = {
-    "base": 61240.0, "new": 91860.0, "difference": 30620.0, "ci_low": 24496.0, "ci_high": 36744.0,
-    "p": 0.001, "ratio": 1.5,
-}  # fmt: skip
-NOTHING = dict.fromkeys(CHANGE)
-
 
 def row(**changes: object) -> dict[str, object]:
     return {
+        "row": "new-0",
         "side": "new",
         "workload": "hackbench -g {groups}",
         "point": "groups=4",
         "event": "sched:sched_switch",
         "node": None,
-        "unit": "count",
+        "basis": "time",
+        "unit": "1/s",
+        "scaled": False,
         "n_base": 5,
         "n_new": 5,
-        "scaled": False,
-        "total": CHANGE,
-        "per_second": CHANGE,
+        "replication": "runs",
+        "base": 61240.0,
+        "new": 91860.0,
+        "ratio": 1.5,
+        "ci_low": 1.4,
+        "ci_high": 1.6,
+        "p": 0.001,
+        "q": 0.002,
+        "changed": True,
+        "total_base": 122480.0,
+        "total_new": 183720.0,
         **changes,
     }
 
@@ -42,18 +47,35 @@ def describe(make_comparison: Callable[..., Comparison]) -> Describe:
     """Return the blocks for a section's data."""
 
     def run(*rows: Mapping[str, object], **data: Any) -> list[Block]:
-        values = {"rows": list(rows), "not_counted": [], "notes": []} | data
+        values = {
+            "sides": [
+                {"side": side, "runs": 5, "kind": "instrumented"} for side in ("base", "new")
+            ],
+            "rows": list(rows),
+            "zeros": [],
+            "not_counted": [],
+            "missing": [],
+            "notes": [],
+        } | data
         section = Section(
-            schema="schedperf/section/counters/1", status="ok", reason=None, data=values
+            schema="schedperf/section/counters/2", status="ok", reason=None, data=values
         )
         return list(counters(make_comparison(sections={"counters": section})))
 
     return run
 
 
-def texts(table: Block) -> list[list[str]]:
-    assert isinstance(table, Table)
-    return [[cell.text for cell in cells] for cells in table.rows]
+def table_of(blocks: list[Block]) -> Table:
+    [table] = [block for block in blocks if isinstance(block, Table)]
+    return table
+
+
+def texts(blocks: list[Block]) -> list[list[str]]:
+    return [[cell.text for cell in cells] for cells in table_of(blocks).rows]
+
+
+def said(blocks: list[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, Text)]
 
 
 def test_it_stands_between_benchmarks_and_layout() -> None:
@@ -61,38 +83,76 @@ def test_it_stands_between_benchmarks_and_layout() -> None:
     assert orders["counters"] == 30
 
 
-def test_a_row_shows_both_sides_the_change_and_its_interval(describe: Describe) -> None:
-    table, *_ = describe(row())
-    assert texts(table) == [
-        ["sched:sched_switch", "61.24 k", "91.86 k", "+50.0 %", "+40.0..+60.0", "+50.0 %", "5 + 5"]
+def test_a_row_shows_the_rates_the_change_and_its_interval_and_the_totals(
+    describe: Describe,
+) -> None:
+    assert texts(describe(row())) == [
+        ["sched:sched_switch", "second", "61240", "91860", "+50.0 %", "+40.0..+60.0",
+         "5 + 5 runs", "122480", "183720"],
+    ]  # fmt: skip
+
+
+def test_times_have_their_unit(describe: Describe) -> None:
+    clock = row(
+        event="cpu-clock", unit="s/message", basis="operation", base=0.00061, new=0.00084,
+        total_base=0.61, total_new=0.84, n_base=3, n_new=3, replication="rounds",
+    )  # fmt: skip
+    [cells] = texts(describe(clock))
+    assert cells[:4] == ["cpu-clock", "message", "610 us", "840 us"]
+    assert cells[6:] == ["3 rounds", "610 ms", "840 ms"]
+
+
+def test_what_changed_stands_out_and_nothing_is_called_better_or_worse(describe: Describe) -> None:
+    rows = table_of(describe(row(changed=None), row(changed=True))).rows
+    assert [{cell.tone for cell in cells} for cells in rows] == [{"strong"}, {"plain"}]
+
+
+def test_operations_come_before_seconds_and_the_machine_before_its_nodes(
+    describe: Describe,
+) -> None:
+    message = {"basis": "operation", "unit": "1/message"}
+    blocks = describe(
+        row(row="a", node=1), row(row="b"), row(row="c", node=1, **message),
+        row(row="d", changed=False, **message), row(row="e", **message),
+    )  # fmt: skip
+    assert table_of(blocks).anchors == ("e", "d", "c", "b", "a")
+
+
+def test_it_says_which_runs_were_compared_and_how_many_rows_changed(describe: Describe) -> None:
+    assert said(describe(row(), row(changed=False))) == [
+        "base: 5 instrumented runs; new: 5 instrumented runs",
+        "means over runs; 1 of 2 rows changed beyond noise; more is neither better nor worse",
     ]
 
 
-def test_nothing_is_called_better_or_worse(describe: Describe) -> None:
-    table, *_ = describe(row())
-    assert isinstance(table, Table)
-    assert {cell.tone for cells in table.rows for cell in cells} == {"plain"}
+def test_what_was_zero_and_sides_without_counts_are_named(describe: Describe) -> None:
+    missing = [{"side": "new2", "reason": "perf is not permitted"}]
+    blocks = describe(row(), zeros=["alignment-faults", "cgroup-switches"], missing=missing)
+    assert said(blocks)[2:] == [
+        "0 in all runs: alignment-faults, cgroup-switches",
+        "nothing counted in new2: perf is not permitted",
+    ]
 
 
 def test_each_workload_point_and_side_has_its_table(describe: Describe) -> None:
     rows = [row(), row(point="groups=16"), row(side="new2"), row(workload="sleep 1", point="")]
     captions = [block.caption for block in describe(*rows) if isinstance(block, Table)]
     assert captions == [
-        "hackbench -g {groups} at groups=4: events in a run, base against new",
-        "hackbench -g {groups} at groups=16: events in a run, base against new",
-        "hackbench -g {groups} at groups=4: events in a run, base against new2",
-        "sleep 1: events in a run, base against new",
+        "hackbench -g {groups} at groups=4: events, base against new",
+        "hackbench -g {groups} at groups=16: events, base against new",
+        "hackbench -g {groups} at groups=4: events, base against new2",
+        "sleep 1: events, base against new",
     ]
 
 
-def test_missing_counts_are_dashes(describe: Describe) -> None:
-    table, *_ = describe(row(total=NOTHING, per_second=NOTHING, n_base=0, n_new=0))
-    assert texts(table) == [["sched:sched_switch", "-", "-", "-", "-", "-", "0 + 0"]]
+def test_what_has_no_ratio_has_dashes_and_zero_is_zero(describe: Describe) -> None:
+    zero = row(base=0.0, total_base=0.0, ratio=None, ci_low=None, ci_high=None)
+    assert texts(describe(zero))[0][2:6] == ["0", "91860", "-", "-"]
 
 
 def test_nodes_and_estimates_are_named(describe: Describe) -> None:
-    table, *_ = describe(row(node=1, scaled=True))
-    assert texts(table)[0][0] == "sched:sched_switch (node 1) (estimated)"
+    [cells] = texts(describe(row(node=1, scaled=True)))
+    assert cells[0] == "sched:sched_switch (node 1) (estimated)"
 
 
 def test_events_that_could_not_be_counted_share_one_sentence_a_reason(describe: Describe) -> None:
@@ -100,8 +160,8 @@ def test_events_that_could_not_be_counted_share_one_sentence_a_reason(describe: 
         {"side": "base", "event": event, "reason": "perf says: not supported"}
         for event in ("cycles", "instructions")
     ]
-    said = [block.text for block in describe(row(), not_counted=entries) if isinstance(block, Text)]
-    assert "not counted in base (perf says: not supported): cycles, instructions" in said
+    sentence = "not counted in base (perf says: not supported): cycles, instructions"
+    assert sentence in said(describe(row(), not_counted=entries))
 
 
 def test_notes_are_warnings_and_few(describe: Describe) -> None:
@@ -112,7 +172,7 @@ def test_notes_are_warnings_and_few(describe: Describe) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sections", "said"),
+    ("sections", "reason"),
     [
         ({}, "not analysed"),
         (
@@ -122,15 +182,9 @@ def test_notes_are_warnings_and_few(describe: Describe) -> None:
     ],
 )
 def test_an_absent_analysis_is_one_line(
-    make_comparison: Callable[..., Comparison], sections: dict[str, Section], said: str
+    make_comparison: Callable[..., Comparison], sections: dict[str, Section], reason: str
 ) -> None:
     comparison = dataclasses.replace(make_comparison(), sections=sections)
     [block] = counters(comparison)
     assert isinstance(block, Text)
-    assert block.text == said
-
-
-def test_zero_is_zero_without_a_unit(describe: Describe) -> None:
-    zeros = CHANGE | {"base": 0.0, "new": 0.0, "ratio": None}
-    table, *_ = describe(row(total=zeros))
-    assert texts(table)[0][1:5] == ["0", "0", "-", "-"]
+    assert block.text == reason

@@ -36,6 +36,7 @@ ROW: dict[str, Any] = {
     "p": 1e-6,
     "q": 1e-5,
     "changed": True,
+    "replication": "runs",
 }
 READING = {
     "rule": "newidle-pulls",
@@ -97,9 +98,10 @@ def test_a_reading_names_its_rule_and_leads_to_its_row(describe: Describe) -> No
 
 def test_a_row_has_values_change_and_interval(describe: Describe) -> None:
     [table] = tables(describe(ROW))
-    assert table.caption == ("hackbench at groups=4: balancing and wakeups at MC, base against new")
+    assert table.caption == "balancing and wakeups at MC"
     assert [cell.text for cell in table.rows[0]] == [
-        "newidle lb_gained", "message", "0.09", "0.0081", "-91.0 %", "-91.5..-90.5", "5 + 5",
+        "newidle lb_gained", "1000 messages", "90", "8.1", "-91.0 %", "-91.5..-90.5", "5 + 5",
+        "tasks pulled",
     ]  # fmt: skip
 
 
@@ -134,19 +136,57 @@ def test_changed_rows_come_first_and_the_rest_keeps_its_order(describe: Describe
     ]  # fmt: skip
 
 
+def test_a_terminal_shows_what_changed_at_a_level_and_some_counts_of_the_cpus(
+    describe: Describe,
+) -> None:
+    quiet = {**ROW, "changed": False}
+    cpus = [{**quiet, "level": "", "idle": "", "field": f"count{number}"} for number in range(9)]
+    levels = [
+        {**quiet, "field": "lb_count"},
+        ROW,
+        {**ROW, "field": "lb_failed", "level": "NUMA", "changed": None},
+    ]
+    assert [(table.caption, table.limit, len(table.rows)) for table in tables(
+        describe(*cpus, *levels)
+    )] == [
+        ("CPUs", 6, 9),
+        ("balancing and wakeups at MC", 1, 2),
+        ("balancing and wakeups at NUMA", 0, 1),
+    ]  # fmt: skip
+
+
+def test_the_same_count_a_second_comes_last_and_is_no_row_of_its_own(describe: Describe) -> None:
+    twin = {**ROW, "basis": "time", "unit": "1/s", "base": 5.0, "new": 1.0}
+    [table] = tables(describe(twin, {**ROW, "field": "lb_count", "changed": False}, ROW))
+    assert [(row[0].text, row[1].text) for row in table.rows] == [
+        ("newidle lb_gained", "1000 messages"),
+        ("newidle lb_count", "1000 messages"),
+        ("newidle lb_gained", "second"),
+    ]
+    assert table.limit == 1
+
+
+def test_several_workloads_are_named_in_the_captions(describe: Describe) -> None:
+    captions = [table.caption for table in tables(describe(ROW, {**ROW, "point": ""}))]
+    assert captions == [
+        "hackbench at groups=4: balancing and wakeups at MC, base against new",
+        "hackbench: balancing and wakeups at MC, base against new",
+    ]
+
+
 def test_noise_and_single_runs_are_said(describe: Describe) -> None:
-    assert "no change that a rule reads is beyond noise" in texts(
+    assert "no rule reads a change: 0 of 1 row changed beyond noise" in texts(
         describe({**ROW, "changed": False})
     )
-    single = describe({**ROW, "changed": None, "ci_low": None, "ci_high": None})
+    single = describe({**ROW, "changed": None, "p": None, "ci_low": None, "ci_high": None})
     assert any("one run a side cannot tell" in text for text in texts(single))
 
 
 def test_one_side_alone_is_a_table_of_its_rates(describe: Describe) -> None:
     [table] = tables(describe({**ROW, "side": "base", "n_new": 0, "new": None, "changed": None}))
-    assert table.caption == "hackbench at groups=4: balancing and wakeups at MC"
+    assert table.caption == "balancing and wakeups at MC"
     assert [cell.text for cell in table.rows[0]] == [
-        "newidle lb_gained", "message", "0.09", "tasks pulled",
+        "newidle lb_gained", "1000 messages", "90", "tasks pulled",
     ]  # fmt: skip
 
 
@@ -156,7 +196,9 @@ def test_what_is_missing_is_said(describe: Describe) -> None:
     blocks = describe(ROW, not_compared=refused, zeros=["MC alb_count"], notes=notes)
     items = [block for block in blocks if isinstance(block, Items)]
     assert items[-1].items[0].text == "not compared: lb_imbalance of base: one sum"
-    assert "0 in all runs: MC alb_count" in texts(blocks)
+    [zeros] = [table for table in tables(blocks) if table.limit == 0]
+    assert zeros.caption == "0 in all runs: 1 count"
+    assert zeros.rows[0][0].text == "MC alb_count"
     assert "base and new: note 0" in texts(blocks)
     assert "2 more notes" in texts(blocks)
 

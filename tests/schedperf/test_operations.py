@@ -1,5 +1,6 @@
 """schedperf.operations: how many operations a run did, from what it printed."""
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -151,6 +152,21 @@ def test_a_rule_of_the_user_s_counts_by_its_unit_and_name(
     better = "higher" if unit != "s" else "lower"
     rule = {"name": name, "unit": unit, "better": better, "regex": r"result (\S+)"}
     assert of_run("result 4\n", metric=[rule]) == expected
+
+
+@pytest.mark.parametrize(
+    ("rate", "is_known"),
+    [("1e-300", False), ("5e-324", False), ("4.9e-7", False), ("5e-7", True), ("1e300", False)],
+)
+def test_a_rate_that_no_benchmark_has_is_no_amount_of_work(
+    rate: str, is_known: object, of_run: Callable[..., Operations | None]
+) -> None:
+    # In the two seconds of the run 5e-7 a second is the least that counts.
+    rule = {"name": "rate", "unit": "1/s", "better": "higher", "regex": r"result (\S+)"}
+    found = of_run(f"result {rate}\n", metric=[rule])
+    assert (found is not None) is is_known
+    if found is not None:
+        assert math.isfinite(1e300 / found.count)
 
 
 def test_two_results_are_no_one_amount_of_work(of_run: Callable[..., Operations | None]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedperf.quantities import MISSING, cost_scale, format_number, scale_for
+from schedperf.quantities import MISSING, cost_scale, format_measure, format_number, scale_for
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,26 @@ def test_costs_have_one_unit_for_all_values(
 ) -> None:
     scale = cost_scale(unit, *values)
     assert [*map(scale.format, values), scale.unit] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "other", "text"),
+    [
+        (0.84, "", 0.1, "84.0 %"),
+        (104.0, "W", 90.0, "104 W"),
+        (0.0031, "J/message", 0.00025, "3.1 mJ"),
+        (0.00025, "J/message", 0.0031, "0.25 mJ"),
+        (2.1e9, "Hz", None, "2.1 GHz"),
+        (0.0, "s/s", 0.5, "0 ms"),
+        (12.5, "1/s", 9e9, "12.5"),
+        (3.0, "1/switch", None, "3"),
+        (None, "W", 90.0, MISSING),
+    ],
+)
+def test_a_measure_has_its_unit_without_what_it_is_divided_by(
+    value: float | None, unit: str, other: float | None, text: str
+) -> None:
+    assert format_measure(value, unit, other) == text
 
 
 def test_a_change_has_a_sign() -> None:

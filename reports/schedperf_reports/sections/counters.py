@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from schedperf.model import Comparison
-from schedperf_reports._units import MISSING, format_change, format_interval, scale_for
-from schedperf_reports._words import merge_sides
-from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Text
+from schedperf.quantities import format_measure
+from schedperf_reports._units import format_change, format_interval
+from schedperf_reports._words import count_changes, count_of, merge_sides
+from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Text, Tone
 from schedperf_reports.sections import report_section
 
 Row = Mapping[str, Any]
@@ -18,16 +19,18 @@ MOST_NOTES = 5
 
 COLUMNS = (
     Column(title="event", code=True),
+    Column(title="per", priority=1),
     Column(title="base", align="right"),
     Column(title="new", align="right"),
     Column(title="change", align="right"),
-    Column(title="95 % CI", align="right", priority=1),
-    Column(title="change a second", align="right", priority=REFERENCE_PRIORITY),
-    Column(title="runs", align="right", priority=REFERENCE_PRIORITY),
+    Column(title="95 % CI", align="right", priority=2),
+    Column(title="n", align="right", priority=REFERENCE_PRIORITY),
+    Column(title="base, a run", align="right", priority=REFERENCE_PRIORITY),
+    Column(title="new, a run", align="right", priority=REFERENCE_PRIORITY),
 )
 
 
-@report_section("counters", title="Counters", order=30)
+@report_section("counters", title="Counters", order=30, is_analysis=True)
 def counters(comparison: Comparison) -> Iterator[Block]:
     """Show the counts of each workload and point, and what could not be counted."""
     section = comparison.sections.get("counters")
@@ -35,59 +38,77 @@ def counters(comparison: Comparison) -> Iterator[Block]:
         reason = None if section is None else section.reason
         yield Text(text=reason or "not analysed", tone="muted")
         return
-    rows = cast("Sequence[Row]", section.data["rows"])
-    for group in dict.fromkeys((row["side"], row["workload"], row["point"]) for row in rows):
-        side, workload, point = group
-        found = [row for row in rows if (row["side"], row["workload"], row["point"]) == group]
+    data: Any = section.data
+    yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
+    rows = cast("Sequence[Row]", data["rows"])
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["side"], row["workload"], row["point"]), []).append(row)
+    for (side, workload, point), found in groups.items():
         yield _table(side, f"{workload} at {point}" if point else workload, found)
-    yield Text(
-        text="counts of the whole machine, means over the instrumented runs; more is neither "
-        "better nor worse",
-        tone="muted",
-    )
-    yield from _not_counted(cast("Sequence[Mapping[str, str]]", section.data["not_counted"]))
-    yield from _notes(merge_sides(cast("Sequence[str]", section.data["notes"])))
+    if rows:
+        text = f"means over runs; {count_changes(rows)}; more is neither better nor worse"
+        yield Text(text=text, tone="muted")
+    if data["zeros"]:
+        yield Text(text=f"0 in all runs: {', '.join(data['zeros'])}", tone="muted")
+    yield from _not_counted(data["not_counted"])
+    for one in data["missing"]:
+        yield Text(text=f"nothing counted in {one['side']}: {one['reason']}", tone="muted")
+    yield from _notes(merge_sides(data["notes"]))
+
+
+def _describe_side(side: Mapping[str, Any]) -> str:
+    kind = f"{side['kind']} run"
+    return f"{side['side']}: {count_of(side['runs'], kind)}"
 
 
 def _table(side: str, what: str, rows: Sequence[Row]) -> Table:
+    ordered = sorted(rows, key=_interest)
     return Table(
-        caption=f"{what}: events in a run, base against {side}",
+        caption=f"{what}: events, base against {side}",
         columns=COLUMNS,
-        rows=tuple(_cells(row) for row in sorted(rows, key=_interest)),
+        rows=tuple(_cells(row) for row in ordered),
         limit=MOST_ROWS,
+        anchors=tuple(row["row"] for row in ordered),
     )
 
 
-def _interest(row: Row) -> tuple[bool, bool]:
-    # The whole machine before its nodes, what changed beyond chance before what may not have.
-    low, high = row["total"]["ci_low"], row["total"]["ci_high"]
-    return row["node"] is not None, low is None or low <= 0.0 <= high
+def _interest(row: Row) -> tuple[bool, bool, bool]:
+    # What an operation costs tells more than what happened in a second, which depends on how
+    # many operations fit into it; the whole machine tells more than one of its nodes.
+    return row["basis"] != "operation", row["node"] is not None, not row["changed"]
 
 
 def _cells(row: Row) -> tuple[Cell, ...]:
-    total, rate = row["total"], row["per_second"]
-    scale = scale_for(row["unit"], total["base"], total["new"])
-    unit = f" {scale.unit}" if scale.unit else ""
+    counted = str(row["unit"]).partition("/")[0]
     node = "" if row["node"] is None else f" (node {row['node']})"
     texts = (
         f"{row['event']}{node}{' (estimated)' if row['scaled'] else ''}",
-        *(
-            f"{scale.format(value)}{unit}" if value else MISSING if value is None else "0"
-            for value in (total["base"], total["new"])
-        ),
-        format_change(total["ratio"]),
-        _interval(total),
-        format_change(rate["ratio"]),
-        f"{row['n_base']} + {row['n_new']}",
+        _per(row),
+        *_pair(row["base"], row["new"], row["unit"]),
+        format_change(row["ratio"]),
+        format_interval(row["ci_low"], row["ci_high"]),
+        _count_values(row),
+        *_pair(row["total_base"], row["total_new"], counted),
     )
-    return tuple(Cell(text=text) for text in texts)
+    tone: Tone = "strong" if row["changed"] else "plain"
+    return tuple(Cell(text=text, tone=tone) for text in texts)
 
 
-def _interval(change: Mapping[str, float | None]) -> str:
-    base, low, high = change["base"], change["ci_low"], change["ci_high"]
-    if not base or low is None or high is None:
-        return MISSING
-    return format_interval(1.0 + low / base, 1.0 + high / base)
+def _pair(base: float | None, new: float | None, unit: str) -> tuple[str, str]:
+    return format_measure(base, unit, new), format_measure(new, unit, base)
+
+
+def _per(row: Row) -> str:
+    per = str(row["unit"]).partition("/")[2]
+    return "second" if per == "s" else per
+
+
+def _count_values(row: Row) -> str:
+    # A round has a value of both sides, so rounds are one number.
+    if row["replication"] == "rounds":
+        return f"{row['n_base']} rounds"
+    return f"{row['n_base']} + {row['n_new']} {row['replication']}"
 
 
 def _not_counted(entries: Sequence[Mapping[str, str]]) -> Iterator[Block]:
@@ -106,4 +127,4 @@ def _notes(notes: Sequence[str]) -> Iterator[Block]:
     for note in notes[:MOST_NOTES]:
         yield Text(text=note, tone="warning")
     if len(notes) > MOST_NOTES:
-        yield Text(text=f"{len(notes) - MOST_NOTES} more notes", tone="warning")
+        yield Text(text=count_of(len(notes) - MOST_NOTES, "more note"), tone="warning")

@@ -7,11 +7,11 @@ from schedperf_reports._scheduler_counts import describe_counts
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.sections import report_section
 
-# Of each level; the page has all of them.
+# Of the CPUs; the page has all of them.
 MOST_ROWS = 6
 
 
-@report_section("schedstat", title="Scheduler statistics", order=35)
+@report_section("schedstat", title="Scheduler statistics", order=35, is_analysis=True)
 def schedstat(comparison: Comparison) -> Iterator[Block]:
     """Show what the rules read in the counts, then the counts of each level."""
     section = comparison.sections.get("schedstat")
@@ -19,7 +19,7 @@ def schedstat(comparison: Comparison) -> Iterator[Block]:
         reason = None if section is None else section.reason
         yield Text(text=reason or "not analysed", tone="muted")
         return
-    yield from describe_counts(section.data, MOST_ROWS)
+    yield from describe_counts(section.data, None, overview=MOST_ROWS)
     yield Text(
         text="sums over CPUs, means over runs; more is neither better nor worse", tone="muted"
     )

@@ -257,6 +257,31 @@ def samples() -> Path:
 
 
 @pytest.fixture
+def sum_sentences() -> Callable[[Path], dict[str, float]]:
+    """Sum a report's numbers over its CPUs by their sentence, wherever the sentence stands.
+
+    A report has its summary first, so of each sentence the first number is left out. The keys are
+    those of the tables above, "newidle lb_gained"; no position and no version has a part in it.
+    """
+    names = dict(zip((*CPU_SENTENCES, *TAIL_SENTENCES), (*CPU_ORDER, *TAIL), strict=True)) | {
+        f"{text} on cpu {word}": f"{idle} lb_{name}"
+        for name, text in BALANCE_SENTENCES.items()
+        for idle, word in IDLE_WORDS.items()
+    }
+
+    def sums(path: Path) -> dict[str, float]:
+        found: dict[str, list[float]] = {}
+        for line in path.read_text().splitlines():
+            sentence, _, rest = line.partition(":")
+            name = names.get(sentence.strip())
+            if name is not None:
+                found.setdefault(name, []).append(float(rest.split()[0]))
+        return {name: sum(values[1:]) for name, values in found.items()}
+
+    return sums
+
+
+@pytest.fixture
 def stat_runs(make_schedstat: Callable[..., str]) -> Callable[..., list[dict[str, Any]]]:
     """Return runs of a bundle, one for each count of newidle pulls in 250 ticks of two CPUs."""
 

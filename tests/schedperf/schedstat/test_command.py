@@ -88,40 +88,6 @@ def test_text_and_recordings_of_perf_are_compared_across_versions(
     assert "not compared: lb_imbalance of base: before version 17 one sum" in text
 
 
-def test_versions_15_and_17_of_real_kernels_have_known_changes(
-    samples: Path, capsys: Capture
-) -> None:
-    sources = (samples / "perf-k6.5.13-default.report", samples / "perf-k6.15.rc4-default.data")
-    rows = data_of(capsys, *sources)["rows"]
-    totals = {
-        row["idle"]: (row["total_base"], row["total_new"])
-        for row in rows
-        if (row["level"], row["field"]) == ("MC", "lb_count")
-    }
-    # +22.7 %, -88.2 % and +3.6 %; by position idle attempts would have fallen to a 5000th.
-    assert totals == {
-        "idle": (200487, 246036),
-        "busy": (331, 39),
-        "newidle": (21997783, 22785400),
-    }
-
-
-def test_eleven_kernels_compare_with_the_oldest(samples: Path, capsys: Capture) -> None:
-    for path in sorted(samples.glob("*-default.data")):
-        data = data_of(capsys, samples / "perf-k6.5.13-default.report", path, "--hz", "250")
-        balance = {
-            row["idle"]: row
-            for row in data["rows"]
-            if (row["field"], row["level"] != "") == ("lb_count", True) and row["basis"] == "time"
-        }
-        # Each kernel balances into idle far more than when idle, and hardly ever when busy.
-        assert balance["newidle"]["new"] > 50 * balance["idle"]["new"]
-        if "busy" in balance:
-            assert balance["idle"]["new"] > 100 * balance["busy"]["new"]
-        is_split = data["sides"][1]["versions"] == [17]
-        assert bool(data["not_compared"]) is is_split
-
-
 def test_bundles_are_read_and_written_as_json(
     tmp_path: Path,
     make_bundle: Callable[..., Path],
@@ -144,6 +110,38 @@ def test_bundles_are_read_and_written_as_json(
         (folder / name).write_text(files[f"schedstat/{name}"])
     rows = data_of(capsys, base, folder, "--hz", "250")["rows"]
     assert {row["workload"] for row in rows} == {""}
+
+
+def test_a_page_holds_the_tables_and_the_sources(
+    folders: Callable[[str, Sequence[int]], Path], tmp_path: Path, capsys: Capture
+) -> None:
+    base, new = folders("<base>", (900, 910, 890)), folders("new", (81, 82, 80))
+    page = tmp_path / "all.html"
+    status, out, err = run(capsys, base, new, "--hz", "250", "--html", page)
+    assert (status, err) == (0, "")
+    text = page.read_text()
+    assert "scheduler statistics: new, against &lt;base&gt;" in text
+    for part in ("newidle pulls at MC -91 %", 'id="schedstat-new-', "lb_gained"):
+        assert part in text
+    assert "newidle pulls" in out
+    status, out, _ = run(capsys, base, "--html", "-")
+    assert (status, out.startswith("<!DOCTYPE html>")) == (0, True)
+
+
+def test_an_output_that_cannot_be_written_is_one_line(
+    folders: Callable[[str, Sequence[int]], Path], tmp_path: Path, capsys: Capture
+) -> None:
+    folder = folders("base", (900,)) / "000"
+    pair = f"{folder / 'before'},{folder / 'after'}"
+    for arguments, problem in (
+        (["--html", "-", "--json", "-"], "stdout can hold one format"),
+        (["--html", folder / "before"], "is one of the inputs"),
+        (["--html", tmp_path / "nowhere/x.html"], "cannot be written"),
+    ):
+        status, _, err = run(capsys, pair, *arguments)
+        assert (status, err.count("\n")) == (2, 1)
+        assert problem in err
+    assert (folder / "before").read_text().startswith("version 17")
 
 
 NUL = "\0"

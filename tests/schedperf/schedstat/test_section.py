@@ -64,9 +64,10 @@ def test_a_run_that_cannot_be_read_is_left_out_and_said(analyse: Analyse, stat_r
 
 def test_clean_runs_are_not_mixed_with_instrumented_ones(analyse: Analyse, stat_runs: Runs) -> None:
     instrumented = [{**run, "kind": "instrumented"} for run in stat_runs((5, 5, 5))]
-    data = analyse([*stat_runs(BASE), *instrumented], instrumented)
-    assert row_of(data, "lb_gained", "time")["n_base"] == 4
-    assert row_of(data, "lb_gained", "time")["n_new"] == 3
+    both = [*stat_runs(BASE), *instrumented]
+    for sides, n_base, n_new in (((both, both), 4, 4), ((both, instrumented), 3, 3)):
+        row = row_of(analyse(*sides), "lb_gained", "time")
+        assert (row["n_base"], row["n_new"]) == (n_base, n_new)
 
 
 def test_what_the_recorder_said_of_the_switch_is_believed(

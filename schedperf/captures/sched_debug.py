@@ -1,0 +1,112 @@
+"""sched_debug.json: the scheduler's settings that host.json has not, of debugfs or older sysctls.
+
+::
+
+    {"source": "/sys/kernel/debug/sched",
+     "settings": {"nr_migrate": "32", "numa_balancing/scan_size_mb": "256"},
+     "per_cpu": {"domains": [{"cpus": "0-3", "settings": {"domain0/name": "MC", …}}]},
+     "missing": {}}
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schedperf._json import JsonObject, parse_object
+from schedperf.bundle import Boot, Bundle
+from schedperf.errors import InputError
+
+FOLDER = "sched_debug"
+# A boot of 8192 CPUs that all differ has 256 kinds of them, each with nine settings a domain.
+LARGEST_BYTES = 16 << 20
+MOST_SETTINGS = 1024
+MOST_KINDS = 256
+LONGEST_VALUE = 4096
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CpuKind:
+    """CPUs that have the same settings.
+
+    :param cpus: list as the kernel prints it: "0-3"
+    :param settings: by name: "domain0/flags"
+    """
+
+    cpus: str
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SchedDebug:
+    """The settings of one boot.
+
+    :param per_cpu: by what they belong to: "domains", "fair_server"
+    :param missing: why a setting is not here
+    """
+
+    source: str
+    settings: Mapping[str, str]
+    per_cpu: Mapping[str, tuple[CpuKind, ...]]
+    missing: Mapping[str, str]
+
+
+def parse_sched_debug(content: bytes, label: str) -> SchedDebug:
+    """Read sched_debug.json.
+
+    :raises InputError: it is damaged, or of another form
+    """
+    record = parse_object(content, label)
+    per_cpu = record.child("per_cpu")
+    return SchedDebug(
+        source=record.text("source"),
+        settings=_texts(record.child("settings")),
+        per_cpu={name: _kinds(per_cpu, name) for name in per_cpu.values},
+        missing=_texts(record.child("missing")),
+    )
+
+
+def read_sched_debug(bundle: Bundle, boot: Boot) -> SchedDebug | None:
+    """Return the settings of a boot; None where they were not captured.
+
+    :raises InputError: the capture is damaged
+    """
+    name = f"{boot.folder}/{FOLDER}/sched_debug.json"
+    if bundle.size(name) is None:
+        return None
+    return parse_sched_debug(bundle.read(name, LARGEST_BYTES), name)
+
+
+def flat_settings(debug: SchedDebug) -> dict[str, str]:
+    """Return the values of all settings by name, so that two boots can be compared.
+
+    One of CPUs has the name ``domains/domain0/flags``. Where they differ in it, the value
+    says which CPUs have which: ``SMT (0-3), MC (4-7)``.
+    """
+    flat = dict(debug.settings)
+    for name, kinds in debug.per_cpu.items():
+        values: dict[str, dict[str, list[str]]] = {}
+        for kind in kinds:
+            for setting, value in kind.settings.items():
+                values.setdefault(setting, {}).setdefault(value, []).append(kind.cpus)
+        flat |= {f"{name}/{setting}": _one_value(found) for setting, found in values.items()}
+    return flat
+
+
+def _one_value(cpus: Mapping[str, Sequence[str]]) -> str:
+    if len(cpus) == 1:
+        return next(iter(cpus))
+    return ", ".join(f"{value} ({','.join(lists)})" for value, lists in cpus.items())
+
+
+def _kinds(record: JsonObject, name: str) -> tuple[CpuKind, ...]:
+    kinds = record.children(name)
+    if len(kinds) > MOST_KINDS:
+        raise InputError(f"{record.where}: {len(kinds)} kinds of CPUs; record again")
+    return tuple(
+        CpuKind(cpus=kind.text("cpus"), settings=_texts(kind.child("settings"))) for kind in kinds
+    )
+
+
+def _texts(record: JsonObject) -> dict[str, str]:
+    if len(record.values) > MOST_SETTINGS:
+        raise InputError(f"{record.where}: {len(record.values)} settings; record again")
+    return {name: record.text(name)[:LONGEST_VALUE] for name in record.values}

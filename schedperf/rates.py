@@ -1,0 +1,262 @@
+"""Rates of what runs counted: by time, by operation and as shares, with how sure a change is.
+
+A count of a run grows with its length and its work, so it is divided by both. Each rate is
+one value a run, and runs are compared as results of benchmarks are
+(:func:`schedperf.stats.compare_runs`). The family is "diagnostic": more is neither better nor
+worse. Rates by time, by operation and shares are three families of tests.
+
+Counts are often 0, which benchmarks' results are not. A value of 0 has no logarithm, so such a rate
+has no ratio and its values are compared as they are: 0 before and 27 to 64 after is a change.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
+
+import numpy as np
+import pandas as pd
+
+from schedperf.stats import compare_runs, records, welch_difference
+from schedperf.stats._correction import false_discovery
+from schedperf.verdicts import FALSE_DISCOVERY_RATE
+
+# A change of these verdicts is beyond chance and beyond the margin; the direction is in the ratio.
+CHANGED = ("regression", "improvement")
+
+Basis = Literal["time", "operation", "share"]
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Measure(NamedTuple):
+    """A number of one run, with its unit: "1", "s", "J", "1/s", "s/message", "" for a share."""
+
+    value: float
+    unit: str
+
+
+Measures = Mapping[tuple[Key, Basis], Measure]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountedRun(Generic[Key]):
+    """What one run counted.
+
+    :param boot: number of the boot; runs of one boot are not independent of it
+    :param order: place in time over all sides; None where that is unknown
+    :param round: where sides took turns
+    :param measures: by what was counted and what it was divided by
+    """
+
+    workload: str
+    point: str
+    boot: int
+    run: int
+    order: int | None
+    round: int | None
+    measures: Measures[Key]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountedSide(Generic[Key]):
+    """The runs of one side."""
+
+    name: str
+    runs: tuple[CountedRun[Key], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[Key]):
+    """What is asked of both sides."""
+
+    workload: str
+    point: str
+    key: Key
+    basis: Basis
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rate:
+    """An answer.
+
+    :param n_base: independent units: runs, boots or rounds
+    :param base: in unit; mean over runs
+    :param ratio: new / base; None where a run has 0 (p and ``changed`` are known all the same),
+        and of one side alone
+    :param ci_low: 95 % interval of the ratio
+    :param q: p, corrected for all questions of the same basis
+    :param changed: beyond chance and beyond the margin? None: it cannot be said, because there is
+        one run a side, no two runs differ, or a difference may be drift
+    :param replication: what n_base and n_new count: "runs", "boots", "rounds"
+    """
+
+    unit: str
+    n_base: int
+    n_new: int
+    base: float | None
+    new: float | None
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    q: float | None
+    changed: bool | None
+    replication: str
+
+
+def divide(
+    amounts: Mapping[Key, Measure],
+    *,
+    seconds: float | None,
+    operations: float | None,
+    operation: str | None,
+    tick: str = "s",
+) -> Iterator[tuple[tuple[Key, Basis], Measure]]:
+    """Divide what a run counted by its time and by its operations, where they are known.
+
+    :param seconds: in which it was counted; of another clock with ``tick`` as its unit
+    :param operation: one of them, in words: "message"
+    """
+    for key, (value, unit) in amounts.items():
+        if seconds:
+            yield (key, "time"), Measure(value / seconds, f"{unit}/{tick}")
+        if operations:
+            yield (key, "operation"), Measure(value / operations, f"{unit}/{operation}")
+
+
+def compare_rates(
+    base: CountedSide[Key], new: CountedSide[Key] | None
+) -> dict[Question[Key], Rate]:
+    """Answer every question that can be asked of both sides, or of one alone.
+
+    Where units differ nothing is compared: messages and transactions have nothing in common
+    to divide by.
+    """
+    measured = _by_question(base)
+    if new is None:
+        return {question: _alone(values) for question, values in measured.items()}
+    others = _by_question(new)
+    asked = [
+        question
+        for question, values in measured.items()
+        if len({one.unit for _, one in (*values, *others.get(question, ()))}) == 1
+        and question in others
+    ]
+    found = _compare(asked, {base.name: measured, new.name: others}, base.name, new.name)
+    return {
+        question: _answer(measured[question], found[number])
+        for number, question in enumerate(asked)
+    }
+
+
+_Values = list[tuple[CountedRun[Key], Measure]]
+
+
+def _by_question(side: CountedSide[Key]) -> dict[Question[Key], _Values[Key]]:
+    found: dict[Question[Key], _Values[Key]] = {}
+    for run in side.runs:
+        for (key, basis), measure in run.measures.items():
+            question = Question(run.workload, run.point, key, basis)
+            found.setdefault(question, []).append((run, measure))
+    return found
+
+
+def _compare(
+    asked: Sequence[Question[Key]],
+    sides: Mapping[str, Mapping[Question[Key], _Values[Key]]],
+    base: str,
+    new: str,
+) -> dict[int, dict[str, Any]]:
+    rows = [
+        {
+            "side": side,
+            "workload": str(number),
+            "point": "",
+            "metric": "count",
+            "unit": measure.unit,
+            "better": "lower",
+            "family": "diagnostic",
+            "value": measure.value,
+            "boot": run.boot,
+            "run": run.run,
+            "order": run.order,
+            "round": run.round,
+            "comparison": question.basis,
+        }
+        for number, question in enumerate(asked)
+        for side, measured in sides.items()
+        for run, measure in measured[question]
+    ]
+    if not rows:
+        return {}
+    table = compare_runs(pd.DataFrame(rows), base=base, new=[new]).rows
+    found = {int(row["workload"]): row for row in records(table)}
+    _correct(asked, sides, found)
+    return found
+
+
+def _correct(
+    asked: Sequence[Question[Key]],
+    sides: Mapping[str, Mapping[Question[Key], _Values[Key]]],
+    found: Mapping[int, dict[str, Any]],
+) -> None:
+    # Once more, since what was not confirmed must not make the other rows of its basis cheaper.
+    for number, question in enumerate(asked):
+        values = [measured[question] for measured in sides.values()]
+        found[number]["p"] = _confirm(found[number], values)
+    p = np.array([found[number]["p"] for number in range(len(asked))], dtype=np.float64)
+    bases = pd.factorize(np.array([question.basis for question in asked]))[0]
+    for number, q in enumerate(false_discovery(p, bases).tolist()):
+        found[number]["q"] = None if found[number]["p"] is None else q
+
+
+def _confirm(found: Mapping[str, Any], values: Sequence[_Values[Key]]) -> float | None:
+    # Zeros among other values look like a mode of their own that never varies, so the rest seems to
+    # vary less than it does: without this 9 % of rows that are 0 in every other run would differ
+    # by chance at 5 %. A plain difference of the means has to show it too, and so have the ranks.
+    if found["p"] is None or found["ratio"] is not None:
+        return cast("float | None", found["p"])
+    base, new = (_units(one, found["replication"]) for one in values)
+    plain = welch_difference(base, new).p
+    return max(p for p in (found["p"], found["p_rank"], plain) if p is not None)
+
+
+def _units(values: _Values[Key], replication: str) -> list[float]:
+    # What is independent; pairs are taken apart, which errs on the safe side.
+    units: dict[object, list[float]] = {}
+    for number, (run, measure) in enumerate(values):
+        unit = {"boots": run.boot, "rounds": run.round}.get(replication, number)
+        units.setdefault(unit, []).append(measure.value)
+    return [fmean(one) for one in units.values()]
+
+
+def _answer(values: _Values[Key], found: Mapping[str, Any]) -> Rate:
+    return Rate(
+        unit=values[0][1].unit,
+        **{
+            name: found[name]
+            for name in ("n_base", "n_new", "base", "new", "ratio", "ci_low", "ci_high", "p", "q")
+        },
+        changed=_is_changed(found),
+        replication=found["replication"],
+    )
+
+
+def _is_changed(found: Mapping[str, Any]) -> bool | None:
+    if found["p"] is None:
+        return None
+    is_beyond_chance = bool(found["q"] < FALSE_DISCOVERY_RATE)
+    # Too few runs of sides that did not take turns: what chance does not explain, drift may.
+    may_be_drift = found["verdict"] == "inconclusive" and is_beyond_chance
+    return None if may_be_drift else found["verdict"] in CHANGED and is_beyond_chance
+
+
+def _alone(values: _Values[Key]) -> Rate:
+    return Rate(
+        unit=values[0][1].unit,
+        n_base=len(values),
+        n_new=0,
+        base=fmean(measure.value for _, measure in values),
+        **dict.fromkeys(("new", "ratio", "ci_low", "ci_high", "p", "q", "changed")),
+        replication="runs",
+    )

@@ -1,0 +1,41 @@
+"""What is said of how many rates changed, and of those of which nothing can be said."""
+
+from typing import Any
+
+import pytest
+
+from schedperf_reports._words import count_changes
+
+CHANGED: dict[str, Any] = {"changed": True, "p": 1e-6}
+SAME: dict[str, Any] = {"changed": False, "p": 0.7}
+DRIFTED: dict[str, Any] = {"changed": None, "p": 1e-6}
+SINGLE: dict[str, Any] = {"changed": None, "p": None}
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([CHANGED], "1 of 1 row changed beyond noise"),
+        ([CHANGED, SAME, CHANGED, SINGLE], "2 of 4 rows changed beyond noise"),
+        ([SAME, SAME], "0 of 2 rows changed beyond noise"),
+        (
+            [SINGLE, SINGLE],
+            "one run a side cannot tell a change from noise, so none is read as one",
+        ),
+    ],
+)
+def test_changes_are_counted_where_runs_can_tell_them(
+    rows: list[dict[str, Any]], words: str
+) -> None:
+    assert count_changes(rows) == words
+
+
+def test_differences_that_may_be_drift_are_counted_apart() -> None:
+    said = (
+        "2 more differ, but may have drifted: the sides did not take turns, and have less than 10 "
+        "runs each"
+    )
+    assert count_changes([CHANGED, SAME, DRIFTED, DRIFTED]) == (
+        f"1 of 4 rows changed beyond noise; {said}"
+    )
+    assert count_changes([DRIFTED, DRIFTED]) == f"0 of 2 rows changed beyond noise; {said}"
