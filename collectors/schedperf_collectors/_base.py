@@ -16,6 +16,18 @@ ended::
         yield
         (capture.folder / "after").write_bytes(...)
 
+What such a generator returns is a hint, one line: what it does not see here, and why. ``doctor``
+shows it.
+
+All collectors of a run start in turn, and a slow one would count what the later ones do. One that
+takes time to get ready therefore yields twice, and begins when all are prepared::
+
+    def perf_stat(capture: Capture) -> Iterator[str]:
+        with perf_running(command) as recording:
+            yield PREPARED
+            recording.begin()
+            yield BEGUN
+
 A collector of scope "after" is called when an instrumented run has ended, with what the others
 captured around it. Its files belong to the boot, beside those that it wrote after earlier runs::
 
@@ -78,9 +90,12 @@ class AfterRun(Capture):
     present: frozenset[str]
 
 
+# What a run collector yields that takes time to get ready.
+PREPARED, BEGUN = "prepared", "begun"
+
 BootFunction = Callable[[Capture], None]
 AfterFunction = Callable[[AfterRun], None]
-RunFunction = Callable[[Capture], Iterator[None]]
+RunFunction = Callable[[Capture], Iterator[object]]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 

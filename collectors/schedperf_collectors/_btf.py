@@ -7,7 +7,7 @@ once, by their sizes; nothing but the names that are looked for is decoded.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from schedperf_collectors._system import Unavailable
@@ -17,6 +17,7 @@ HEADER_BYTES = 24
 TYPE_BYTES = 12
 MEMBER_BYTES = 12
 KIND_STRUCT = 4
+KIND_FUNC = 12
 KIND_VAR = 14
 KIND_DATASEC = 15
 # Bytes behind each btf_type: the fixed ones, and those for each of its vlen entries.
@@ -116,3 +117,30 @@ def _member_offset(btf: bytes, order: str, found: _Type, strings: bytes) -> int 
             # With bit fields the upper byte holds a width.
             return int((bits & 0xFFFFFF if found.has_bit_fields else bits) // 8)
     return None
+
+
+def function_arguments(btf: bytes, names: Collection[str]) -> dict[str, int]:
+    """Count the arguments of functions of vmlinux; those that its BTF does not have are left out.
+
+    :raises Unavailable: damaged
+    """
+    try:
+        return dict(_function_arguments(btf, names))
+    except struct.error as error:
+        raise Unavailable(f"BTF of vmlinux is cut off: {error}") from error
+
+
+def _function_arguments(btf: bytes, names: Collection[str]) -> Iterator[tuple[str, int]]:
+    order, types_at, types_end, strings = _read_header(btf)
+    wanted = {strings.find(b"\0" + name.encode() + b"\0") + 1: name for name in names}
+    prototypes: list[tuple[str, int]] = []
+    counts = [0]
+    for found in _walk(btf, order, types_at, types_end):
+        counts.append(found.count)
+        if found.kind == KIND_FUNC and found.name in wanted:
+            # The last word of a type is the number of the one that it refers to.
+            [prototype] = struct.unpack_from(f"{order}I", btf, found.body - 4)
+            prototypes.append((wanted[found.name], prototype))
+    for name, prototype in prototypes:
+        if prototype < len(counts):
+            yield name, counts[prototype]

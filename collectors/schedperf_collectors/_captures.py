@@ -116,7 +116,9 @@ class Staging:
 
     def __enter__(self) -> Staging:  # noqa: PYI034 # Self came with Python 3.11
         try:
-            self.path = Path(tempfile.mkdtemp(prefix="schedperf-", dir=self._parent))
+            # By its name those who started this process find what it left when it was killed.
+            prefix = f"schedperf-{os.getpid()}-"
+            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=self._parent))
         except OSError as error:
             raise RecordError(f"temporary folder: {explain(error)}; set TMPDIR") from error
         return self
@@ -185,6 +187,9 @@ class RunCaptures:
         try:
             for isolated, _ in self._working:
                 isolated.start()
+            self._order()
+            for isolated, _ in self._working:
+                isolated.await_begun()
         except BaseException:
             self._kill()
             raise
@@ -199,13 +204,18 @@ class RunCaptures:
         self._kill()
 
     def stop(self) -> list[Captured]:
-        """Stop them, the last one first, and return what they brought in the order of starting."""
-        for isolated, _ in reversed(self._working):
-            isolated.stop()
+        """Stop them, and return what they brought in the order of starting."""
+        self._order()
         return [
-            _gather(isolated.collector, isolated.stop(), folder)
+            _gather(isolated.collector, isolated.await_end(), folder)
             for isolated, folder in self._working
         ]
+
+    def _order(self) -> None:
+        # All at once: what one does before its first or after its last moment is not for the
+        # others to count.
+        for isolated, _ in self._working:
+            isolated.order()
 
     def _kill(self) -> None:
         for isolated, _ in self._working:

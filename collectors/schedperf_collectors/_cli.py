@@ -154,6 +154,8 @@ def _request(
         metrics=tuple(options.metric),
         vary=tuple(options.vary),
         options=_collector_options(options),
+        # ab makes rounds of its own.
+        turn=getattr(options, "turn", None),
     )
 
 

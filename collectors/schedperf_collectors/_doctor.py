@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,10 @@ from schedperf_collectors._signals import signals
 from schedperf_collectors.workload import run_workload
 
 SCHEMA = "schedperf/doctor/1"
+
+# A paragraph's width, and how much of it a hint may take; JSON has all of it.
+LINE_LETTERS = 100
+HINT_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ def _row(one: Examined) -> Mapping[str, Any]:
         "status": result.status,
         "reason": result.reason,
         "remedy": result.remedy,
+        "hint": result.hint,
         "seconds": result.seconds,
         "bytes": one.size_bytes,
     }
@@ -125,7 +131,21 @@ def format_text(examined: Sequence[Examined]) -> str:
             lines.append(f"{'':<14} why: {result.reason}")
         if result.remedy:
             lines.append(f"{'':<14} remedy: {result.remedy}")
+        if result.hint:
+            lines += _wrap(f"sees less: {result.hint}")
         needs = ", ".join(collector.needs) or "nothing"
         intrusive = ", intrusive" if collector.intrusive else ""
         lines.append(f"{'':<14} needs {needs}; costs {collector.cost}{intrusive}")
     return "\n".join(lines) + "\n"
+
+
+def _wrap(text: str) -> list[str]:
+    margin = " " * 15
+    return textwrap.wrap(
+        text,
+        LINE_LETTERS,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        max_lines=HINT_LINES,
+        placeholder=" …",
+    )

@@ -68,6 +68,14 @@ def online_cpus(system: System) -> list[int]:
     return parse_cpu_list(system.text(f"{CPUS}/online"))
 
 
+def possible_cpus(system: System) -> list[int]:
+    """Return the numbers of the CPUs that this kernel may ever have, in ascending order.
+
+    :raises Unavailable: /sys does not say
+    """
+    return parse_cpu_list(system.text(f"{CPUS}/possible"))
+
+
 def _cpu_model(system: System) -> str:
     try:
         return cpuinfo_field(system, "model name", "cpu model", "cpu", "uarch", "Model Name")

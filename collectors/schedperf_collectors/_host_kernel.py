@@ -128,17 +128,20 @@ def cgroup_finders(system: System, pid: int) -> Finders:
     :param pid: a process of the workload's own control group
     """
     return {
-        "version": lambda: _cpu_cgroup(system, pid)[0],
-        "path": lambda: _cpu_cgroup(system, pid)[1],
-        "depth": lambda: len(list(filter(None, _cpu_cgroup(system, pid)[1].split("/")))),
-        "cpu_max": lambda: _cpu_max(system, *_cpu_cgroup(system, pid)),
+        "version": lambda: cpu_cgroup(system, pid)[0],
+        "path": lambda: cpu_cgroup(system, pid)[1],
+        "depth": lambda: len(list(filter(None, cpu_cgroup(system, pid)[1].split("/")))),
+        "cpu_max": lambda: _cpu_max(system, *cpu_cgroup(system, pid)),
         "cpus_allowed": lambda: _cpus_allowed(system, pid),
     }
 
 
-def _cpu_cgroup(system: System, pid: int) -> tuple[int, str]:
-    # Version of the hierarchy that the cpu controller is in, and the group's path in it. Lines are
-    # "ID:CONTROLLERS:PATH"; the one without controllers is version 2 (cgroups(7)).
+def cpu_cgroup(system: System, pid: int) -> tuple[int, str]:
+    """Return the version of the hierarchy with the cpu controller, and a process's path in it.
+
+    :raises Unavailable: no hierarchy has the controller
+    """
+    # Lines are "ID:CONTROLLERS:PATH"; the one without controllers is version 2 (cgroups(7)).
     text = system.text(f"/proc/{pid}/cgroup")
     version_1 = re.search(r"^\d+:(?:[^:]*,)?cpu(?:,[^:]*)?:(/.*)$", text, re.MULTILINE)
     if version_1:
@@ -151,7 +154,7 @@ def _cpu_cgroup(system: System, pid: int) -> tuple[int, str]:
 
 def _cpu_max(system: System, version: int, path: str) -> str:
     # In version 2's form, "QUOTA PERIOD" in microseconds or "max PERIOD", for both versions.
-    folder = _cgroup_folder(system, version, path)
+    folder = cgroup_folder(system, version, path)
     if version == 1:
         quota = system.integer(f"{folder}/cpu.cfs_quota_us")
         period = system.integer(f"{folder}/cpu.cfs_period_us")
@@ -161,7 +164,12 @@ def _cpu_max(system: System, version: int, path: str) -> str:
     return system.text(f"{folder}/cpu.max")
 
 
-def _cgroup_folder(system: System, version: int, path: str) -> str:
+def cgroup_folder(system: System, version: int, path: str) -> str:
+    """Return the folder of a control group.
+
+    :param path: in its hierarchy, as :func:`cpu_cgroup` returns it
+    :raises Unavailable: the hierarchy is not mounted
+    """
     # A line of mountinfo: ID PARENT DEVICE ROOT MOUNT OPTIONS … - TYPE SOURCE SUPER_OPTIONS.
     super_options = r"cgroup \S+ (?:\S*,)?cpu(?:,\S*)?$" if version == 1 else r"cgroup2 "
     mount = re.search(

@@ -12,6 +12,7 @@ import faulthandler
 import json
 import os
 import shutil
+import signal
 import time
 import traceback
 from collections.abc import Iterator, Mapping
@@ -19,13 +20,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from schedperf_collectors._base import BootFunction, Capture, Collector, RunFunction, Skipped
+from schedperf_collectors._base import (
+    PREPARED,
+    BootFunction,
+    Capture,
+    Collector,
+    RunFunction,
+    Skipped,
+)
 from schedperf_collectors._errors import OUT_OF_SPACE
 from schedperf_collectors._process import has_ended, kill_group, last_words, say_status
 from schedperf_collectors._signals import default_signals, signals
 
-# perf starts in 0.1 s; loading and verifying a BPF program on a busy machine takes seconds.
-STARTUP_LIMIT_S = 60.0
+# perf starts in 0.1 s; compiling BPF programs with bcc takes 20 s in an emulated guest, and four
+# times that where it shares a core with others.
+STARTUP_LIMIT_S = 180.0
 # perf writes its build ids at the end: up to half a minute with large files.
 FINISH_LIMIT_S = 120.0
 
@@ -45,6 +54,7 @@ class Result:
     :param status: "ok", "skipped" or "failed"
     :param reason: one line unless ok
     :param remedy: what mends it; None where nothing is known to
+    :param hint: of one that is ok, what it does not see here and why; None where it sees all
     :param detail: the traceback of a failed one, where there is one
     :param out_of_space: it failed because the disk is full
     :param timed_out: it was killed because it hung
@@ -54,6 +64,7 @@ class Result:
     status: str
     reason: str | None = None
     remedy: str | None = None
+    hint: str | None = None
     detail: str | None = None
     out_of_space: bool = False
     timed_out: bool = False
@@ -99,7 +110,7 @@ class Isolated:
         self.result: Result | None = missing_programs(collector)
 
     def start(self) -> None:
-        """Start it; return when a run collector is ready, any other done, or it ended early.
+        """Start it; return when a run collector is prepared, any other done, or it ended early.
 
         :raises Interrupted: a signal came; the collector has been killed
         """
@@ -110,24 +121,42 @@ class Isolated:
         around = self.collector.scope == "run"
         self._await(began_s + (self._startup_limit_s if around else self._finish_limit_s), began_s)
 
-    def stop(self) -> Result:
-        """Let a run collector finish.
+    def order(self) -> None:
+        """Tell a run collector to begin, or to stop: each is an order, and it does the next step.
+
+        Whoever has several tells all of them before it waits for one.
+        """
+        if self.result is None:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._tell, b"\n")
+
+    def await_begun(self) -> None:
+        """Return when a run collector that was told to begin has begun, or ended early.
 
         :raises Interrupted: a signal came; the collector has been killed
         """
         if self.result is None:
             began_s = time.monotonic()
-            with contextlib.suppress(BrokenPipeError):
-                os.write(self._tell, b"\n")
+            self._await(began_s + self._startup_limit_s, began_s)
+
+    def await_end(self) -> Result:
+        """Return how a run collector ended that was told to stop.
+
+        :raises Interrupted: a signal came; the collector has been killed
+        """
+        if self.result is None:
+            began_s = time.monotonic()
             self._await(began_s + self._finish_limit_s, began_s)
             if self.result is None:
-                self._end(Result(FAILED, "said twice that it is ready"))
+                self._end(Result(FAILED, "said too often that it is ready"))
         assert self.result is not None
         return self.result
 
     def kill(self) -> None:
         """End it and all that it started, at once."""
         if self._pid:
+            # First by itself: before it has made its group, it would go on and wait for orders.
+            os.kill(self._pid, signal.SIGKILL)
             kill_group(self._pid)
             os.waitpid(self._pid, 0)
             os.close(self._hear)
@@ -193,6 +222,7 @@ def _read_result(answer: Mapping[str, Any]) -> Result:
         status=answer["status"],
         reason=answer.get("reason"),
         remedy=answer.get("remedy"),
+        hint=answer.get("hint"),
         detail=answer.get("detail"),
         out_of_space=bool(answer.get("out_of_space")),
         timed_out=bool(answer.get("timed_out")),
@@ -230,10 +260,11 @@ def _detach(log: Path, keep: tuple[int, ...]) -> None:
 
 
 def _outcome(collector: Collector, capture: Capture, say: Any, order: int) -> Mapping[str, object]:
+    hint = None
     try:
         if collector.scope == "run":
             steps = iter(cast("RunFunction", collector.function)(capture))
-            _step_through(steps, say, order)
+            hint = _step_through(steps, say, order)
         else:
             cast("BootFunction", collector.function)(capture)
     except Skipped as skipped:
@@ -245,22 +276,31 @@ def _outcome(collector: Collector, capture: Capture, say: Any, order: int) -> Ma
             "detail": traceback.format_exc(),
             "out_of_space": isinstance(error, OSError) and error.errno in OUT_OF_SPACE,
         }
-    return {"status": OK}
+    return {"status": OK, "hint": " ".join(str(hint or "").split()) or None}
 
 
-def _step_through(steps: Iterator[None], say: Any, order: int) -> None:
+def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
+    """Let a run collector work; return its hint, what the generator returns."""
     try:
-        next(steps)
+        takes_two_steps = next(steps) == PREPARED
     except StopIteration:
         raise RuntimeError("the collector never yields") from None
     say({"status": _READY})
-    # The end of the pipe, when the recorder was killed, is an order to stop as well.
+    # The pipe ends when the recorder is killed: there is nothing to begin for any more.
+    if os.read(order, 1) and takes_two_steps:
+        try:
+            next(steps)
+        except StopIteration:
+            raise RuntimeError("the collector never says that it has begun") from None
+    # If nobody listens any more this raises, which ends the collector where it stands.
+    say({"status": _READY})
+    # From here on the end of the pipe is an order to stop as well.
     os.read(order, 1)
     try:
         next(steps)
-    except StopIteration:
-        return
-    raise RuntimeError("the collector yields more than once")
+    except StopIteration as end:
+        return cast("str | None", end.value)
+    raise RuntimeError("the collector yields too often")
 
 
 def _one_line(error: BaseException) -> str:

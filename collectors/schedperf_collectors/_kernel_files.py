@@ -21,6 +21,9 @@ from schedperf_collectors._system import System, Unavailable, attempt
 CONFIG_LIMIT_BYTES = 4 << 20
 SYMBOLS_LIMIT_BYTES = 256 << 20
 NOTES_LIMIT_BYTES = 1 << 16
+ADDRESSES_HIDDEN = (
+    "/proc/kallsyms: addresses are hidden; run as root with kernel.kptr_restrict=0 or 1"
+)
 
 # Nearly all global functions of a kernel's System.map are in its kallsyms, which leaves a few out
 # on purpose (is_ignored_symbol() in scripts/kallsyms.c); another kernel lacks some, and its
@@ -64,16 +67,22 @@ def config_value(config: str, name: str) -> str:
     return found.group(1).strip('"')
 
 
+def read_symbols(system: System) -> bytes:
+    """Return the running kernel's symbols; all addresses are 0 where they are hidden.
+
+    :raises Unavailable: there are none, or they are hidden from this user
+    """
+    return system.bytes("/proc/kallsyms", SYMBOLS_LIMIT_BYTES)
+
+
 def read_kallsyms(system: System) -> bytes:
-    """Return the running kernel's symbols.
+    """Return the running kernel's symbols with their addresses.
 
     :raises Unavailable: they or their addresses are hidden from this user
     """
-    content = system.bytes("/proc/kallsyms", SYMBOLS_LIMIT_BYTES)
+    content = read_symbols(system)
     if not re.search(rb"^0*[1-9a-f]", content, re.MULTILINE):
-        raise Unavailable(
-            "/proc/kallsyms: addresses are hidden; run as root with kernel.kptr_restrict=0 or 1"
-        )
+        raise Unavailable(ADDRESSES_HIDDEN)
     return content
 
 

@@ -13,7 +13,7 @@ from schedperf_collectors._memory_events import (
     cannot_decode,
     check_samples,
 )
-from schedperf_collectors._perf import describe_perf, perf_output, perf_running
+from schedperf_collectors._perf import Recording, describe_perf, perf_output, perf_running
 from schedperf_collectors._perf_data import Summary, summarise_perf_data
 from schedperf_collectors._system import System, or_none
 
@@ -23,8 +23,10 @@ TRACE = "trace.data"
 @contextmanager
 def memory_sampled(
     system: System, capture: Capture, events: MemoryEvents, collector: str
-) -> Iterator[None]:
-    """Sample memory accesses for the time of a ``with`` block; write perf.data and COLLECTOR.json.
+) -> Iterator[Recording]:
+    """Sample memory accesses in a ``with`` block; write perf.data and COLLECTOR.json.
+
+    Nothing is sampled before what it yields is told to begin.
 
     :raises Skipped: this user may not use perf
     :raises PerfFailed: perf refused, or could not decode what it had recorded
@@ -35,7 +37,7 @@ def memory_sampled(
     recorded = capture.folder / TRACE if events.is_trace else samples
     command = events.record_command(program, str(recorded))
     with perf_running(command) as recording:
-        yield
+        yield recording
     if events.is_trace:
         # Only perf can decode a trace, and only this one knows the CPU that it ran on.
         perf_output([program, "inject", "--itrace=M", "-i", str(recorded), "-o", str(samples)])

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, Callable, NoReturn
 
 from schedperf_collectors._errors import RecordError
-from schedperf_collectors._plan import FIRST_LOOK, MAX_RUNS, parse_point
+from schedperf_collectors._plan import FIRST_LOOK, MAX_RUNS, Turn, parse_point
 
 _METRIC = re.compile(
     r"(?P<name>[\w.-]+)\[(?P<unit>[^\],]+),(?P<better>higher|lower)\]=(?P<regex>.+)\Z", re.DOTALL
 )
 _SETTING = re.compile(r"(?P<collector>\w+)\.(?P<name>\w+)=(?P<value>.*)\Z", re.DOTALL)
+_TURN = re.compile(r"([0-9a-f]{1,64}),([0-9]{1,6}),([0-9]{1,12})\Z")
 _TWO_DESCRIPTORS = re.compile(r"([0-9]{1,6}),([0-9]{1,6})\Z")
 _HOST_PATH = re.compile(r"[a-z_]\w*(\.[\w.-]+)?\Z")
 
@@ -105,6 +106,8 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
     target.add_argument("--append", type=Path, metavar="FILE", help="bundle that gets more runs")
     parser.add_argument("--label", type=_text, help="what this side is called [the file's name]")
     _add_until_decided(parser)
+    # For programs that make several recordings in turns, each a part of one session.
+    parser.add_argument("--turn", type=_turn, metavar="SESSION,ROUND,ORDER", help=argparse.SUPPRESS)
     _add_common_options(
         parser, f"runs per point; with --until-decided before the first look [{FIRST_LOOK}], else"
     )
@@ -259,6 +262,13 @@ def _descriptors(text: str) -> tuple[int, int]:
     if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is no pair of descriptors; write 5,6")
     return int(match[1]), int(match[2])
+
+
+def _turn(text: str) -> Turn:
+    match = _TURN.match(text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is no turn; write SESSION,ROUND,ORDER: 3f,0,7")
+    return Turn(session=match[1], round=int(match[2]), first_order=int(match[3]))
 
 
 def _seconds(text: str) -> float:

@@ -1,9 +1,9 @@
 """Running perf around a workload: known to be on before it starts, ended with SIGINT after it.
 
 perf is started with its events off and told through a pipe to enable them
-(``-D -1 --control fd:…``, in perf since 5.10); its answer is the proof that it
-counts. A perf without that option is given a moment instead, and the capture
-says so.
+(``-D -1 --control fd:…``, in perf since 5.10); its answers are the proof that it
+is ready, and that it counts. A perf without that option counts from its start and
+is given a moment instead, and the capture says so.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from schedperf_collectors._base import Skipped
+from schedperf_collectors._process import signal_name
 from schedperf_collectors._system import (
     Unavailable,
     c_locale,
@@ -44,12 +45,23 @@ GOOD_STATUS = (0, -int(signal.SIGINT), 130)
 PR_SET_PDEATHSIG = 1
 
 PARANOID_REMEDY = "run as root, or sysctl kernel.perf_event_paranoid=-1"
+# Root without it is root of a container, or has dropped it.
+ROOT_REMEDY = "give it CAP_PERFMON or CAP_SYS_ADMIN, or record outside of the container"
 # What perf prints when perf_event_open or tracefs is closed to this user, in old and new versions.
 DENIED = ("perf_event_paranoid", "No permission", "Permission denied", "Operation not permitted")
 
 
 class PerfFailed(Exception):
     """perf ended with an error; the message is the line in which it says why."""
+
+
+@dataclass
+class _Control:
+    # Ends of two pipes: perf reads commands from ``read`` and answers into ``ack_write``.
+    read: int
+    write: int
+    ack_read: int
+    ack_write: int
 
 
 @dataclass
@@ -60,24 +72,36 @@ class Recording:
     :param stderr: what perf printed, once it has ended
     """
 
+    process: subprocess.Popen[bytes]
+    control: _Control
     acknowledged: bool
     stderr: str = ""
+
+    def begin(self) -> None:
+        """Let it count.
+
+        :raises PerfFailed: it has ended
+        """
+        if self.acknowledged and not _obeys(self.control, self.process, b"enable\n"):
+            status = self.process.poll()
+            how = "did not answer" if status is None else _say_end(status)
+            raise PerfFailed(f"perf {how} before it began")
 
 
 @contextmanager
 def perf_running(command: Sequence[str]) -> Iterator[Recording]:
-    """Run perf, for the time of a ``with`` block.
+    """Run perf, for the time of a ``with`` block; it counts from :meth:`Recording.begin` on.
 
     :param command: program and options, without a workload
     :raises Skipped: this user may not use perf
     :raises PerfFailed: perf ended with an error, before or after the block
     """
     with tempfile.TemporaryFile() as stderr, _control_pipes() as control:
-        process, recording = _start(command, stderr, control)
+        recording = _start(command, stderr, control)
         try:
             yield recording
         finally:
-            status = _stop(process)
+            status = _stop(recording.process)
         recording.stderr = _text_of(stderr)
         if status not in GOOD_STATUS:
             raise failure(recording.stderr, status)
@@ -115,8 +139,19 @@ def perf_output(command: Sequence[str]) -> str:
 def failure(stderr: str, status: int) -> Exception:
     """Return what to raise when perf failed: :class:`Skipped` where this user may not use it."""
     if any(sign in stderr for sign in DENIED):
+        if os.geteuid() == 0:
+            return Skipped("perf is not permitted to this user, although it is root", ROOT_REMEDY)
         return Skipped("perf is not permitted to this user", PARANOID_REMEDY)
+    if status < 0:
+        # What it printed before does not tell why.
+        return PerfFailed(f"perf {_say_end(status)}")
     return PerfFailed(f"perf: exit status {status}: {_reason(stderr)}")
+
+
+def _say_end(status: int) -> str:
+    if status < 0:
+        return f"was killed by {signal_name(-status)}"
+    return f"ended with exit status {status}"
 
 
 def _reason(stderr: str) -> str:
@@ -128,15 +163,6 @@ def _reason(stderr: str) -> str:
         if line.startswith("Error:"):
             return line[len("Error:") :].strip() or next(filter(None, lines[index + 1 :]), line)
     return last_line(stderr)
-
-
-@dataclass
-class _Control:
-    # Ends of two pipes: perf reads commands from ``read`` and answers into ``ack_write``.
-    read: int
-    write: int
-    ack_read: int
-    ack_write: int
 
 
 @contextmanager
@@ -151,14 +177,12 @@ def _control_pipes() -> Iterator[_Control]:
             os.close(descriptor)
 
 
-def _start(
-    command: Sequence[str], stderr: IO[bytes], control: _Control
-) -> tuple[subprocess.Popen[bytes], Recording]:
+def _start(command: Sequence[str], stderr: IO[bytes], control: _Control) -> Recording:
     options = ["-D", "-1", "--control", f"fd:{control.read},{control.ack_write}"]
     process = _spawn([*command, *options], stderr, (control.read, control.ack_write))
-    os.write(control.write, b"enable\n")
-    if _answers(control.ack_read, process):
-        return process, Recording(acknowledged=True)
+    # They are off; that perf answers shows that it has opened them.
+    if _obeys(control, process, b"disable\n"):
+        return Recording(process, control, acknowledged=True)
     status = _stop(process)
     if "unknown option" in _text_of(stderr).lower():
         stderr.seek(0)
@@ -166,16 +190,17 @@ def _start(
         process = _spawn(command, stderr, ())
         time.sleep(SETTLE_S)
         if process.poll() is None:
-            return process, Recording(acknowledged=False)
+            return Recording(process, control, acknowledged=False)
         status = process.wait()
     raise failure(_text_of(stderr), status)
 
 
-def _answers(ack: int, process: subprocess.Popen[bytes]) -> bool:
+def _obeys(control: _Control, process: subprocess.Popen[bytes], command: bytes) -> bool:
+    os.write(control.write, command)
     deadline = time.monotonic() + READY_TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
-        if select.select([ack], [], [], POLL_S)[0]:
-            return os.read(ack, 16).startswith(b"ack")
+        if select.select([control.ack_read], [], [], POLL_S)[0]:
+            return os.read(control.ack_read, 16).startswith(b"ack")
     return False
 
 

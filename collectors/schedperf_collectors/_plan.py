@@ -67,6 +67,20 @@ class Counts:
     warmup: int
 
 
+@dataclass(frozen=True)
+class Turn:
+    """The place of one recording in a session of several, whose sides take turns.
+
+    :param session: what all its recordings call it, hexadecimal
+    :param round: in which each side has one recording, from 0
+    :param first_order: what the first run's place in the session is, from 0
+    """
+
+    session: str
+    round: int
+    first_order: int
+
+
 def parse_point(text: str) -> tuple[str, tuple[str, ...]]:
     """Read ``groups=1,4,16``.
 

@@ -40,6 +40,7 @@ from schedperf_collectors._plan import (
     INSTRUMENTED,
     PlannedRun,
     Point,
+    Turn,
     fill,
     format_template,
 )
@@ -65,6 +66,7 @@ class Request:
     :param instrumented: None for as many as ``at_least``: they explain, and never decide
     :param metrics: rules as in the manifest
     :param vary: paths of host.json that are meant to differ
+    :param turn: None where this recording is a session of its own
     """
 
     template: tuple[str, ...]
@@ -77,6 +79,7 @@ class Request:
     metrics: tuple[Mapping[str, str], ...]
     vary: tuple[str, ...]
     options: Options
+    turn: Turn | None = None
 
 
 @dataclass
@@ -288,7 +291,7 @@ class Session:
             side.failed += not run.outcome.succeeded
 
     def _run_json(self, side: Side, run: _Run, entries: Sequence[Entry]) -> Mapping[str, object]:
-        planned = run.planned
+        planned, turn = run.planned, self.request.turn
         return {
             "boot": side.boot_number,
             "run": side.next_run,
@@ -304,10 +307,10 @@ class Session:
             "kind": planned.kind,
             "warmup": planned.warmup,
             "block": planned.block,
-            "round": planned.round,
+            "round": planned.round if turn is None else turn.round,
             "side": side.name,
-            "order": run.order,
-            "session": self._id,
+            "order": run.order if turn is None else turn.first_order + run.order,
+            "session": self._id if turn is None else turn.session,
             "seed": self.request.seed,
             "sequential": None if self._looks is None else self._looks.plan,
             **vars(run.outcome),

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from schedperf_collectors._base import Capture, collector
+from schedperf_collectors._base import BEGUN, PREPARED, Capture, collector
 from schedperf_collectors._memory_events import choose_memory_events, read_wanted
 from schedperf_collectors._memory_samples import memory_sampled
 from schedperf_collectors._percpu_units import UnitBases, describe_units
@@ -34,18 +34,20 @@ from schedperf_collectors._system import System
     cost="0.1 kB a sample; some 10 % of CPU time at 5000 samples a second and CPU of a clock, with"
     " memory events not measured yet; 0.2 s before the run for the per-CPU areas",
 )
-def perf_c2c(capture: Capture) -> Iterator[None]:
+def perf_c2c(capture: Capture) -> Iterator[str]:
     """Sample loads and stores; options: period, store_period, ldlat, event, perf."""
     return capture_c2c(System(), capture)
 
 
-def capture_c2c(system: System, capture: Capture) -> Iterator[None]:
+def capture_c2c(system: System, capture: Capture) -> Iterator[str]:
     """Do the work of :func:`perf_c2c` on any system."""
     events = choose_memory_events(system, read_wanted("perf_c2c", capture.options, stores=True))
     # Outside of what is sampled: reading moves this process over all CPUs.
     bases = UnitBases(system, capture.options)
     before = bases.read()
-    with memory_sampled(system, capture, events, "perf_c2c"):
-        yield
+    with memory_sampled(system, capture, events, "perf_c2c") as recording:
+        yield PREPARED
+        recording.begin()
+        yield BEGUN
     facts = describe_units(system, before, bases.read())
     (capture.folder / "percpu.json").write_text(json.dumps(facts, indent=1) + "\n")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedperf_collectors._base import Capture, collector
+from schedperf_collectors._base import BEGUN, PREPARED, Capture, collector
 from schedperf_collectors._memory_events import choose_memory_events, read_wanted
 from schedperf_collectors._memory_samples import memory_sampled
 from schedperf_collectors._system import System
@@ -24,13 +24,15 @@ from schedperf_collectors._system import System
     cost="0.1 kB a sample; some 10 % of CPU time at 5000 samples a second and CPU of a clock, with"
     " memory events not measured yet",
 )
-def perf_mem(capture: Capture) -> Iterator[None]:
+def perf_mem(capture: Capture) -> Iterator[str]:
     """Sample loads with latency and data source; options: period, ldlat, event, perf."""
     return capture_mem(System(), capture)
 
 
-def capture_mem(system: System, capture: Capture) -> Iterator[None]:
+def capture_mem(system: System, capture: Capture) -> Iterator[str]:
     """Do the work of :func:`perf_mem` on any system."""
     events = choose_memory_events(system, read_wanted("perf_mem", capture.options, stores=False))
-    with memory_sampled(system, capture, events, "perf_mem"):
-        yield
+    with memory_sampled(system, capture, events, "perf_mem") as recording:
+        yield PREPARED
+        recording.begin()
+        yield BEGUN

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from schedperf_collectors._base import Capture, collector
+from schedperf_collectors._base import BEGUN, PREPARED, Capture, collector
 from schedperf_collectors._perf import describe_perf, perf_running
 from schedperf_collectors._perf_data import (
     TYPE_BREAKPOINT,
@@ -53,14 +53,16 @@ ARM_PSEUDO_NMI = re.compile(r"\birqchip\.gicv3_pseudo_nmi=(?:1|[yYtT]|[oO][nN])"
     package="linux-perf",
     cost="999 samples a second and CPU, 0.1 kB each; up to 7 % of CPU time on 2 CPUs; 0.4 s around",
 )
-def perf_profile(capture: Capture) -> Iterator[None]:
+def perf_profile(capture: Capture) -> Iterator[str]:
     """Profile all CPUs with call chains; options: frequency, event, perf (the program)."""
     system = System()
     program = capture.options.get("perf", "perf")
     path = capture.folder / "perf.data"
     command = record_command(program, path, capture.options)
     with perf_running(command) as recording:
-        yield
+        yield PREPARED
+        recording.begin()
+        yield BEGUN
     profile = summarise_perf_data(path)
     facts = {
         "requested": capture.options.get("event", DEFAULT_EVENT),

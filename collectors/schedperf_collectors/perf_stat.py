@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from schedperf_collectors._base import Capture, Skipped, collector
+from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped, collector
 from schedperf_collectors._perf import PerfFailed, perf_output, perf_running
 from schedperf_collectors._system import System, Unavailable, or_none, run
 
@@ -54,7 +54,7 @@ TRIAL = ("sleep", "0.01")
     package="linux-perf",
     cost="some 20 counters on each CPU: up to 7 % of CPU time; 1 s around, with two short trials",
 )
-def perf_stat(capture: Capture) -> Iterator[None]:
+def perf_stat(capture: Capture) -> Iterator[str]:
     """Count scheduler, software and hardware events per NUMA node; option: perf (the program)."""
     program = capture.options.get("perf", "perf")
     events, not_counted = choose_events(program, System())
@@ -65,7 +65,9 @@ def perf_stat(capture: Capture) -> Iterator[None]:
     path = capture.folder / "perf_stat.csv"
     command = [program, "stat", "-a", *grouping, "-x,", "-e", ",".join(events), "-o"]
     with perf_running([*command, str(path)]) as recording:
-        yield
+        yield PREPARED
+        recording.begin()
+        yield BEGUN
     facts = {
         "events": events,
         "not_counted": not_counted,

@@ -6,7 +6,9 @@ one; the recorder therefore never runs inside this process.
 
 import argparse
 import contextlib
+import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +20,10 @@ from types import FrameType
 import click
 
 from schedperf.commands._zipapp import write_zipapp
+from schedperf_collectors._bundle import Names
+from schedperf_collectors._cli import _side_path as side_path
 from schedperf_collectors._options import COMMANDS, make_parser
+from schedperf_collectors._process import signal_name
 
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _IS_NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 9))"
@@ -42,7 +47,7 @@ class RecorderCommand(click.Command):
             name,
             help=parser.description,
             epilog="\b\n" + _sentence((parser.epilog or "") % {"prog": parser.prog}),
-            params=list(_parameters(parser.options(), takes_command=COMMANDS[name].takes_command)),
+            params=list(parameters(parser.options(), takes_command=COMMANDS[name].takes_command)),
             callback=lambda **_: invoke(self._arguments),
         )
         self._arguments: list[str] = []
@@ -59,7 +64,7 @@ def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
     """
     with _zipapp() as program:
         if not sys.stderr.isatty():
-            return _wait([*program, *arguments], lent=lent)
+            return _exit_status(_wait([*program, *arguments], lent=lent), arguments)
         told, tell = os.pipe()
         with (
             os.fdopen(told, encoding="utf-8") as events,
@@ -70,7 +75,7 @@ def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
 
             name, *rest = arguments
             command = [*program, name, "--events", str(tell), *rest]
-            status = _wait(
+            ended = _wait(
                 command,
                 stderr=last.fileno(),
                 lent=lent,
@@ -80,15 +85,15 @@ def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
             # What it says itself is its last line; the bar that it would run into is gone by now.
             last.seek(0)
             click.echo(last.read(), err=True, nl=False)
-            return status
+            return _exit_status(ended, arguments)
 
 
 def read_recorder(arguments: Sequence[str]) -> tuple[int, str]:
     """Run the recorder; return its exit status and what it printed."""
     with _zipapp() as program, tempfile.TemporaryFile("w+", encoding="utf-8") as output:
-        status = _wait([*program, *arguments], stdout=output.fileno())
+        ended = _wait([*program, *arguments], stdout=output.fileno())
         output.seek(0)
-        return status, output.read()
+        return _exit_status(ended, arguments), output.read()
 
 
 @contextlib.contextmanager
@@ -98,10 +103,11 @@ def _zipapp() -> Iterator[list[str]]:
         path = Path(folder, "schedperf")
         write_zipapp(path)
         # Isolated: PYTHONPATH is that of this program, and the other one may be older.
-        yield [_python(), "-I", str(path)]
+        yield [system_python(), "-I", str(path)]
 
 
-def _python() -> str:
+def system_python() -> str:
+    """Return the Python that has what the distribution packages for it; else the one of this."""
     try:
         subprocess.run(
             [_SYSTEM_PYTHON, "-I", "-c", _IS_NEW_ENOUGH],
@@ -122,7 +128,7 @@ def _wait(
     lent: Sequence[int] = (),
     tell: int | None = None,
     while_running: Callable[[], None] = lambda: None,
-) -> int:
+) -> "subprocess.Popen[bytes]":
     """Run a command to its end, also when signals come: it finishes its bundle then."""
     running: list[subprocess.Popen[bytes]] = []
 
@@ -141,11 +147,46 @@ def _wait(
         if tell is not None:
             os.close(tell)
         while_running()
-        status = running[0].wait()
+        running[0].wait()
     finally:
         for one in taken:
             signal.signal(one, before[one])
-    return status if status >= 0 else 128 - status
+    return running[0]
+
+
+def _exit_status(ended: "subprocess.Popen[bytes]", arguments: Sequence[str]) -> int:
+    """Return the exit status as a shell has it; of a recorder that was killed, say what is left."""
+    if ended.returncode >= 0:
+        return ended.returncode
+    signum = -ended.returncode
+    if signum not in _PASSED_ON:
+        for staging in Path(tempfile.gettempdir()).glob(f"schedperf-{ended.pid}-*"):
+            shutil.rmtree(staging, ignore_errors=True)
+        said = f"the recorder was killed by {signal_name(signum)}{_say_left(arguments)}"
+        click.echo(f"schedperf: error: {said}", err=True)
+    return 128 + signum
+
+
+def _say_left(arguments: Sequence[str]) -> str:
+    name, *rest = arguments
+    if not COMMANDS[name].takes_command:
+        return ""
+    written = [Names(path) for path in _bundles(name, rest)]
+    partial = [str(each.partial) for each in written if each.partial.exists()]
+    finished = f"what was finished is in {', '.join(partial)}" if partial else "nothing is recorded"
+    reserve = [str(each.reserve) for each in written if each.reserve.exists()]
+    remove = f" (remove {', '.join(reserve)})" if reserve else ""
+    return f"; {finished}{remove}; the workload may still run"
+
+
+def _bundles(name: str, arguments: Sequence[str]) -> list[Path]:
+    options, _ = make_parser(name, "schedperf").parse_known_args(
+        list(itertools.takewhile(lambda word: word != "--", arguments))
+    )
+    values = vars(options)
+    if name == "record":
+        return [values["append"] or values["output"]]
+    return [side_path(values, side) for side in ("base", "new")]
 
 
 def _sentence(text: str) -> str:
@@ -153,9 +194,10 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _parameters(
+def parameters(
     actions: Sequence[argparse.Action], *, takes_command: bool
 ) -> Iterator[click.Parameter]:
+    """Yield the recorder's options as click knows them, each named ``_dest``."""
     for action in actions:
         yield click.Option(
             [*action.option_strings, f"_{action.dest}"],

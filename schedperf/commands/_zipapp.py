@@ -1,16 +1,20 @@
 """The recorder as one file: ``schedperf_collectors`` in a zip that Python runs.
 
 The same file travels to machines that have only Python and is run here by
-``record``, ``ab`` and ``doctor``, so that capturing has one behaviour.
+``record``, ``ab`` and ``doctor``, so that capturing has one behaviour. Its BPF
+programs are compiled when it is made, and travel with their sources.
 """
 
 import importlib.resources
 import io
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import schedperf_collectors
+from schedperf_collectors._bpf_object import compile_all
+from schedperf_collectors._system import Unavailable
 
 _PACKAGE = schedperf_collectors.__name__
 _SHEBANG = b"#!/usr/bin/env python3\n"
@@ -20,30 +24,57 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o100644 << 16
 
 
+# Programs that others compile, bcc for one, travel as they are.
+_SOURCES = (".py", ".c", ".h")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Zipapp:
+    """The recorder's file.
+
+    :param without_objects: why it holds no compiled BPF programs, one line; None where it does
+    """
+
+    data: bytes
+    without_objects: str | None
+
+
 def build_zipapp() -> bytes:
-    """Return the recorder; equal sources give equal bytes."""
+    """Return the recorder; equal sources and an equal compiler give equal bytes."""
+    return _build().data
+
+
+def write_zipapp(path: Path) -> Zipapp:
+    """Write the recorder as an executable file; return what was written."""
+    zipapp = _build()
+    path.write_bytes(zipapp.data)
+    path.chmod(path.stat().st_mode | 0o111)
+    return zipapp
+
+
+def _build() -> Zipapp:
+    objects: dict[str, bytes] = {}
+    without_objects = None
+    try:
+        objects = compile_all()
+    except Unavailable as error:
+        without_objects = error.reason
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for name, data in _sources():
+        for name, data in _members(objects):
             info = zipfile.ZipInfo(name, _EPOCH)
             info.external_attr = _MODE
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, data)
-    return _SHEBANG + buffer.getvalue()
+    return Zipapp(data=_SHEBANG + buffer.getvalue(), without_objects=without_objects)
 
 
-def write_zipapp(path: Path) -> int:
-    """Write the recorder as an executable file; return its size in bytes."""
-    data = build_zipapp()
-    path.write_bytes(data)
-    path.chmod(path.stat().st_mode | 0o111)
-    return len(data)
-
-
-def _sources() -> Iterator[tuple[str, bytes]]:
+def _members(objects: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
     folder = importlib.resources.files(_PACKAGE)
-    names = sorted(item.name for item in folder.iterdir() if item.name.endswith(".py"))
+    names = sorted(item.name for item in folder.iterdir() if item.name.endswith(_SOURCES))
     # Python runs the file of this name at the top of a zip.
     yield "__main__.py", folder.joinpath("__main__.py").read_bytes()
     for name in names:
         yield f"{_PACKAGE}/{name}", folder.joinpath(name).read_bytes()
+    for name, data in sorted(objects.items()):
+        yield f"{_PACKAGE}/{name}", data

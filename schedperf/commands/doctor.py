@@ -1,18 +1,23 @@
 """``schedperf doctor``: what can be captured on this machine, and what mends the rest."""
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from schedperf.commands._recorder import RecorderCommand, read_recorder
+from schedperf_collectors._doctor import HINT_LINES
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 # Signs that say the status without colour.
 _STYLES = {"ok": "green", "skipped": "yellow", "failed": "red"}
+# Between columns, in letters; and what a hint gets on a terminal that is too narrow for the table.
+_GAP = 2
+_LEAST_ROOM = 20
 
 
 def doctor(arguments: Sequence[str]) -> int:
@@ -39,28 +44,33 @@ def _print(record: Mapping[str, Any]) -> None:
         f" (kernel {record['kernel']}, Python {record['python']})"
     )
     with console.capture() as capture:
-        console.print(_table(collectors))
+        console.print(_table(collectors, console.width))
     # Tables pad their last column, too.
     for line in capture.get().splitlines():
         click.echo(line.rstrip())
 
 
-def _table(collectors: Sequence[Mapping[str, Any]]) -> "Table":
+def _table(collectors: Sequence[Mapping[str, Any]], width: int) -> "Table":
     from rich.table import Table  # noqa: PLC0415 # as above
 
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _GAP, 0, 0))
     for title in ("collector", "status"):
         table.add_column(title, no_wrap=True)
     table.add_column("s", justify="right", no_wrap=True)
     table.add_column("what it is, needs and costs")
+    rows = [(one["name"], one["status"], _took(one)) for one in collectors]
+    room = width - sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True))
     for one in collectors:
-        took = "" if one["seconds"] is None else f"{one['seconds']:.2f}"
-        style = _STYLES[one["status"]]
-        table.add_row(one["name"], one["status"], took, "\n".join(_facts(one)), style=style)
+        facts = "\n".join(_facts(one, room))
+        table.add_row(one["name"], one["status"], _took(one), facts, style=_STYLES[one["status"]])
     return table
 
 
-def _facts(one: Mapping[str, Any]) -> Iterator[str]:
+def _took(one: Mapping[str, Any]) -> str:
+    return "" if one["seconds"] is None else f"{one['seconds']:.2f}"
+
+
+def _facts(one: Mapping[str, Any], room: int) -> Iterator[str]:
     from schedperf.text import clean_line  # noqa: PLC0415 # as above
 
     yield clean_line(one["summary"])
@@ -68,6 +78,9 @@ def _facts(one: Mapping[str, Any]) -> Iterator[str]:
         yield f"why: {clean_line(one['reason'])}"
     if one["remedy"]:
         yield f"remedy: {clean_line(one['remedy'])}"
+    if one["hint"]:
+        hint = f"sees less: {clean_line(one['hint'])}"
+        yield textwrap.fill(hint, max(room, _LEAST_ROOM), max_lines=HINT_LINES, placeholder=" …")
     needs = ", ".join(one["needs"]) or "nothing"
     when = "instrumented runs only" if one["intrusive"] else ""
     by_default = "" if one["default"] else "only with --with"

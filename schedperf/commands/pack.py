@@ -21,5 +21,12 @@ def command(path: Path) -> None:
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._zipapp import write_zipapp  # noqa: PLC0415
 
-    size = write_zipapp(path)
+    zipapp = write_zipapp(path)
+    size = len(zipapp.data)
     click.echo(f"{path}: {size / 1e3:.0f} kB, runs with Python 3.9 or newer", err=True)
+    if zipapp.without_objects is not None:
+        click.echo(
+            f"{path}: without compiled BPF programs ({zipapp.without_objects}); "
+            "they are compiled on the machine under test if it has clang",
+            err=True,
+        )

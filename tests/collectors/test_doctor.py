@@ -10,7 +10,7 @@ from schedperf_collectors._base import all_collectors
 
 KEYS = {
     "name", "summary", "scope", "intrusive", "default", "needs", "package", "cost", "status",
-    "reason", "remedy", "seconds", "bytes",
+    "reason", "remedy", "hint", "seconds", "bytes",
 }  # fmt: skip
 # They need hardware that samples memory accesses, and slow down what they watch.
 MEMORY = {"perf_c2c", "perf_mem"}
@@ -25,6 +25,7 @@ def fine(capture):
     """Write a file."""
     (capture.folder / "file").write_text("12345")
     yield
+    return "no words " * 60
 
 
 @collector(scope="boot", cost="much", needs=("no-such-tool",), package="no-such-package")
@@ -51,6 +52,8 @@ def test_every_collector_is_tried(doctored: Any) -> None:
     assert all(set(row) == KEYS for row in rows.values())
     assert (rows["fine"]["status"], rows["fine"]["bytes"]) == ("ok", 5)
     assert (rows["fine"]["intrusive"], rows["fine"]["default"]) == (True, False)
+    assert rows["fine"]["remedy"] is None
+    assert rows["fine"]["hint"] == ("no words " * 60).strip()
     assert rows["workload"]["status"] == "ok"
     assert rows["tooled"]["reason"] == "no-such-tool not found on PATH"
     assert rows["tooled"]["remedy"] == "apt-get install no-such-package"
@@ -65,6 +68,11 @@ def test_text_says_the_same(doctored: Any) -> None:
     assert "why: no-such-tool not found on PATH" in done.stdout
     assert "remedy: apt-get install no-such-package" in done.stdout
     assert "costs one file, intrusive" in done.stdout
+    paragraph = done.stdout.partition("fine  ")[2].partition("needs")[0]
+    assert "sees less: no words" in paragraph
+    # Its first line, what it sees less in three, and the margin of what follows.
+    assert len(paragraph.splitlines()) == 5
+    assert "…" in paragraph
 
 
 def test_the_real_collectors_are_all_there(recorder: Any) -> None:

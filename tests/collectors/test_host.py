@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from schedperf_collectors import host as host_collector
 from schedperf_collectors._base import Capture
 from schedperf_collectors._system import System
 from schedperf_collectors.host import describe_host, host
@@ -335,3 +336,24 @@ def test_a_workload_in_a_nested_group_is_at_its_depth(nested_group: Path, captur
     assert found["path"].endswith("/".join(nested_group.parts[-2:]))
     assert found["depth"] >= 2
     assert above is not None
+
+
+def test_a_tool_without_an_answer_is_waited_for_longer_where_instructions_are_emulated(
+    make_system: MakeSystem,
+    capture: Capture,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    silent = tmp_path / "bin" / "sysbench"
+    silent.parent.mkdir()
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{silent.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(host_collector, "TOOL_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(host_collector, "EMULATED_TOOL_TIMEOUT_S", 0.4)
+    models = {"0.2": "AMD EPYC", "0.4": "QEMU TCG CPU version 2.5+"}
+    for patience, model in models.items():
+        system = make_system({"proc/cpuinfo": f"model name\t: {model}\n"}, machine="x86_64")
+        found = describe(system, capture)
+        assert found["tools"]["sysbench"] is None
+        assert found["missing"]["tools.sysbench"] == f"sysbench: no answer in {patience} s"

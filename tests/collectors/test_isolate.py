@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from schedperf_collectors._base import Capture, Collector, Skipped
+from schedperf_collectors._base import BEGUN, PREPARED, Capture, Collector, Skipped
 from schedperf_collectors._errors import Interrupted
 from schedperf_collectors._isolate import Isolated, Result
 from schedperf_collectors._signals import signals
@@ -57,9 +57,20 @@ def isolated(tmp_path: Path) -> Callable[..., Isolated]:
     return make
 
 
-def run(isolated: Isolated) -> Result:
+def begin(isolated: Isolated) -> None:
     isolated.start()
-    return isolated.stop()
+    isolated.order()
+    isolated.await_begun()
+
+
+def stop(isolated: Isolated) -> Result:
+    isolated.order()
+    return isolated.await_end()
+
+
+def run(isolated: Isolated) -> Result:
+    begin(isolated)
+    return stop(isolated)
 
 
 def test_a_boot_collector_writes_into_its_folder(
@@ -83,10 +94,10 @@ def test_a_run_collector_works_before_and_after_the_workload(
         (capture.folder / "after").touch()
 
     one = isolated(collect, "run")
-    one.start()
+    begin(one)
     assert one.result is None
     assert [path.name for path in (tmp_path / "capture").iterdir()] == ["before"]
-    assert one.stop().status == "ok"
+    assert stop(one).status == "ok"
     assert (tmp_path / "capture" / "after").exists()
 
 
@@ -157,9 +168,9 @@ def test_a_crash_while_the_workload_runs_is_seen_in_the_end(
         time.sleep(5)
 
     one = isolated(collect, "run")
-    one.start()
+    begin(one)
     time.sleep(0.3)
-    assert one.stop().reason == "crashed: killed by SIGKILL"
+    assert stop(one).reason == "crashed: killed by SIGKILL"
 
 
 def test_a_collector_that_hangs_is_killed_with_its_children(
@@ -213,14 +224,141 @@ def test_a_run_collector_that_never_yields_fails(isolated: Callable[..., Isolate
     assert run(isolated(collect, "run")).reason == "RuntimeError: the collector never yields"
 
 
+def test_a_collector_that_takes_time_begins_when_it_is_told(
+    isolated: Callable[..., Isolated], tmp_path: Path
+) -> None:
+    def collect(capture: Capture) -> Iterator[str]:
+        yield PREPARED
+        (capture.folder / "begun").touch()
+        yield BEGUN
+        (capture.folder / "over").touch()
+
+    one = isolated(collect, "run")
+    one.start()
+    assert not list((tmp_path / "capture").iterdir())
+    one.order()
+    one.await_begun()
+    assert [path.name for path in (tmp_path / "capture").iterdir()] == ["begun"]
+    assert stop(one).status == "ok"
+    assert (tmp_path / "capture" / "over").exists()
+
+
+def test_what_a_run_collector_returns_is_its_hint(isolated: Callable[..., Isolated]) -> None:
+    def collect(_capture: Capture) -> Generator[None, None, str]:
+        yield
+        return "two\nlines"
+
+    result = run(isolated(collect, "run"))
+    assert (result.status, result.remedy, result.hint) == ("ok", None, "two lines")
+
+
+def test_a_collector_that_dies_before_it_begins_is_a_failure(
+    isolated: Callable[..., Isolated], tmp_path: Path
+) -> None:
+    def collect(capture: Capture) -> Iterator[str]:
+        (capture.folder / "pid").write_text(str(os.getpid()))
+        yield PREPARED
+
+    one = isolated(collect, "run")
+    one.start()
+    os.kill(int((tmp_path / "capture" / "pid").read_text()), signal.SIGKILL)
+    one.order()
+    one.await_begun()
+    assert one.result is not None
+    assert one.result.reason == "crashed: killed by SIGKILL"
+    assert stop(one) is one.result
+
+
+def test_a_collector_that_hangs_while_it_begins_is_killed(
+    isolated: Callable[..., Isolated],
+) -> None:
+    def collect(_capture: Capture) -> Iterator[str]:
+        yield PREPARED
+        time.sleep(300)
+        yield BEGUN
+
+    assert run(isolated(collect, "run", limit_s=0.5)).timed_out
+
+
+def test_a_collector_that_is_prepared_and_never_begins_fails(
+    isolated: Callable[..., Isolated],
+) -> None:
+    def collect(_capture: Capture) -> Iterator[str]:
+        yield PREPARED
+
+    reason = "RuntimeError: the collector never says that it has begun"
+    assert run(isolated(collect, "run")).reason == reason
+
+
+def test_a_signal_while_a_collector_begins_ends_it(
+    isolated: Callable[..., Isolated], tmp_path: Path
+) -> None:
+    def collect(capture: Capture) -> Iterator[str]:
+        (capture.folder / "pid").write_text(str(os.getpid()))
+        yield PREPARED
+        os.kill(os.getppid(), signal.SIGINT)
+        time.sleep(300)
+
+    one = isolated(collect, "run")
+    one.start()
+    one.order()
+    with pytest.raises(Interrupted):
+        one.await_begun()
+    assert not _lives((tmp_path / "capture" / "pid").read_text())
+
+
+def test_a_signal_right_after_the_start_ends_a_collector_that_has_no_group_yet(
+    isolated: Callable[..., Isolated],
+) -> None:
+    def collect(_capture: Capture) -> Iterator[str]:
+        yield PREPARED
+
+    one = isolated(collect, "run")
+    os.kill(os.getpid(), signal.SIGTERM)
+    began_s = time.monotonic()
+    for _ in range(50):
+        with pytest.raises(Interrupted):
+            one.start()
+    assert time.monotonic() - began_s < 10
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_recorder_that_is_gone_lets_nothing_begin_and_what_began_end(
+    isolated: Callable[..., Isolated],
+    tmp_path: Path,
+    has_begun: bool,  # noqa: FBT001 # a parameter of the test
+) -> None:
+    def collect(capture: Capture) -> Iterator[str]:
+        (capture.folder / "pid").write_text(str(os.getpid()))
+        try:
+            yield PREPARED
+            (capture.folder / "begun").touch()
+            yield BEGUN
+            (capture.folder / "over").touch()
+        finally:
+            (capture.folder / "cleaned").touch()
+
+    one = isolated(collect, "run")
+    recorder = os.fork()
+    if recorder == 0:
+        one.start()
+        if has_begun:
+            one.order()
+            one.await_begun()
+        os._exit(0)
+    os.waitpid(recorder, 0)
+    folder = tmp_path / "capture"
+    assert not _lives((folder / "pid").read_text())
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"pid", "cleaned"} | ({"begun", "over"} if has_begun else set())
+
+
 def test_a_run_collector_that_yields_twice_fails(isolated: Callable[..., Isolated]) -> None:
     def collect(_capture: Capture) -> Iterator[None]:
         yield
         yield
 
-    assert (
-        run(isolated(collect, "run")).reason == "RuntimeError: the collector yields more than once"
-    )
+    assert run(isolated(collect, "run")).reason == "RuntimeError: the collector yields too often"
 
 
 def test_what_a_collector_prints_disturbs_nobody(

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import schedperf_collectors
 from schedperf.bundle import open_bundle
 from schedperf.cli import main
+from schedperf_collectors._bpf_object import compile_all
 
 EMPTY_ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/"}
 
@@ -74,10 +76,37 @@ def test_it_holds_the_package_and_nothing_else(packed: Path) -> None:
     package = Path(schedperf_collectors.__file__).parent
     with zipfile.ZipFile(packed) as archive:
         names = set(archive.namelist())
-    assert names == {
-        "__main__.py",
-        *(f"{package.name}/{module.name}" for module in package.glob("*.py")),
-    }
+    # Programs in C, their headers, and what clang has made of those for libbpf.
+    sources = {file.name for file in package.iterdir() if file.suffix in {".py", ".c", ".h"}}
+    compiled = {file.name.replace(".bpf.c", ".bpf.o") for file in package.glob("*.bpf.c")}
+    wanted = sources | (compiled if shutil.which("clang") else set())
+    assert names == {"__main__.py", *(f"{package.name}/{name}" for name in wanted)}
+
+
+def test_without_clang_it_says_so_in_one_line_and_works(tmp_path: Path) -> None:
+    path = tmp_path / "collect.pyz"
+    done = subprocess.run(
+        [sys.executable, "-m", "schedperf", "pack", str(path)],
+        env={"PATH": str(tmp_path), "HOME": "/"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    size, without = done.stderr.splitlines()
+    assert "runs with Python 3.9 or newer" in size
+    assert "without compiled BPF programs (" in without
+    assert "apt-get install clang" in without
+    command = [sys.executable, str(path), "--version"]
+    said = subprocess.run(command, env=EMPTY_ENVIRONMENT, capture_output=True, text=True)
+    assert said.stdout == f"schedperf {schedperf_collectors.__version__}\n"
+
+
+def test_packed_programs_are_those_that_compile_here(packed: Path) -> None:
+    if shutil.which("clang") is None:
+        pytest.skip("needs clang")
+    with zipfile.ZipFile(packed) as archive:
+        for name, data in compile_all().items():
+            assert archive.read(f"schedperf_collectors/{name}") == data
 
 
 @pytest.mark.parametrize("version", ["2.7", "3.6", "3.8"])

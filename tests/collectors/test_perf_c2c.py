@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from schedperf_collectors._base import Capture, Skipped
+from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped
 from schedperf_collectors._memory_events import (
     MemoryEvents,
     cannot_decode,
@@ -89,7 +89,7 @@ exec perf "${{words[@]}}"
 def sample(system: System, capture: Capture, seconds: float = 0.2) -> Any:
     """Sample a busy CPU for a while and return perf_c2c.json."""
     running = capture_c2c(system, capture)
-    next(running)
+    assert [next(running), next(running)] == [PREPARED, BEGUN]
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         pass

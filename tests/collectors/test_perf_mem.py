@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf_collectors._base import Capture
+from schedperf_collectors._base import BEGUN, PREPARED, Capture
 from schedperf_collectors._system import System
 from schedperf_collectors.perf_mem import capture_mem, perf_mem
 
@@ -24,7 +24,7 @@ def test_its_file_and_facts_are_those_of_loads(
     program.write_text('#!/bin/bash\nexec perf "${@/#cpu\\/mem-loads*/cpu-clock}" -c 1000000\n')
     program.chmod(0o755)
     running = capture_mem(system, replace(capture, options={"perf": str(program), "ldlat": "3"}))
-    next(running)
+    assert [next(running), next(running)] == [PREPARED, BEGUN]
     assert list(running) == []
     facts = json.loads((capture.folder / "perf_mem.json").read_text())
     assert facts["requested"] == ["cpu/mem-loads,ldlat=3,period=20011/P"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from schedperf_collectors._base import Capture
+from schedperf_collectors._base import BEGUN, PREPARED, Capture
 from schedperf_collectors._perf import PerfFailed
 from schedperf_collectors._perf_data import TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT, Event
 from schedperf_collectors._system import System
@@ -25,7 +25,7 @@ PMU = "6,1,0,-;hw perfevents: enabled with armv8_pmuv3 PMU driver, 7 counters av
 def profile(capture: Capture, seconds: float = 0.3) -> Any:
     """Profile one busy CPU for a while and return perf_profile.json."""
     running = perf_profile(capture)
-    next(running)
+    assert [next(running), next(running)] == [PREPARED, BEGUN]
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         pass
@@ -98,7 +98,7 @@ def test_what_perf_refuses_is_said_in_its_own_words(
 @pytest.mark.usefixtures("needs_perf")
 def test_nothing_is_left_running_when_the_run_is_given_up(capture: Capture) -> None:
     running = perf_profile(capture)
-    next(running)
+    assert [next(running), next(running)] == [PREPARED, BEGUN]
     assert programs_that_name(capture.folder)
     assert isinstance(running, Generator)
     running.close()

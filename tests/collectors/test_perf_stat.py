@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
-from schedperf_collectors._base import Capture
+from schedperf_collectors._base import BEGUN, PREPARED, Capture
 from schedperf_collectors._system import System
 from schedperf_collectors.perf_stat import (
     HARDWARE_EVENTS,
@@ -26,7 +26,7 @@ FORKS = 97
 def count(capture: Capture) -> tuple[Any, list[Counter]]:
     """Capture around a shell that forks ``FORKS`` times; return perf_stat.json and the counts."""
     running = perf_stat(capture)
-    next(running)
+    assert [next(running), next(running)] == [PREPARED, BEGUN]
     loop = f"i=0; while [ $i -lt {FORKS} ]; do /bin/true; i=$((i+1)); done"
     subprocess.run(["sh", "-c", loop], check=True)
     assert list(running) == []

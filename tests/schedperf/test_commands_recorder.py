@@ -48,7 +48,7 @@ def test_help_names_every_option_of_the_recorder_and_has_examples(
     text = capsys.readouterr().out
     for action in make_parser(name, "schedperf").options():
         for option in action.option_strings:
-            assert (option in text) == (option not in {"--events", "--ask-fd"})
+            assert (option in text) == (option not in {"--events", "--ask-fd", "--turn"})
     assert f"    schedperf {name}" in text
 
 
@@ -115,6 +115,27 @@ def test_an_interrupt_is_passed_on_and_the_bundle_is_finished(
     assert "Traceback" not in said
     assert open_bundle(tmp_path / "b.tar").complete is False
     assert sorted(item.name for item in tmp_path.iterdir()) == ["b.tar", "started"]
+
+
+def test_a_recorder_that_is_killed_is_said_with_what_is_left(tmp_path: Path) -> None:
+    script = "touch started; sleep 5"
+    arguments = ("record", "-o", "b.tar", *QUICK, "--", "sh", "-c", script)
+    with start(tmp_path, *arguments, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "started").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        (recorder,) = children
+        os.kill(int(recorder), signal.SIGKILL)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGKILL
+    assert err.decode().splitlines()[-1] == (
+        "schedperf: error: the recorder was killed by SIGKILL; what was finished is in "
+        "b.tar.partial (remove b.tar.reserve); the workload may still run"
+    )
+    left = sorted(item.name for item in tmp_path.iterdir())
+    assert left == ["b.tar.partial", "b.tar.reserve", "started"]
 
 
 def test_a_slip_is_one_clear_line(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,228 @@
+"""Where the scheduler puts tasks: forks, execs, wakeups and migrations, and how long tasks wait.
+
+``placement.json`` holds counts of BPF programs at the scheduler's tracepoints, at functions of
+the load balancer and at the bandwidth timers, from before the run until after it::
+
+    {"schema": "schedperf/bpf_placement/1", "mechanism": "bpf", "seconds": 1.2,
+     "programs": {"sched_wakeup": {"mechanism": "tp_btf", "function": "sched_wakeup",
+                                   "reason": null}, …},
+     "nodes": {"0": 0, "1": 1}, "levels_from": "domains",
+     "moves": [{"event": "wakeup", "cause": null, "from_node": 0, "to_node": 1,
+                "level": "NUMA", "count": 1234}, …],
+     "series": {"step_s": 0.1, "rows": […]}, "latency": […], "depth": […],
+     "balance": {…}, "timers": […], "invisible": […], "lost": {…}, "notes": […]}
+
+Each program is tried, and the reason of each refusal is kept. Where BPF is refused as a whole,
+perf counts the same tracepoints at a higher price (``"mechanism": "perf"``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from schedperf_collectors import _placement_balance, _placement_timers
+from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped, collector
+from schedperf_collectors._host_cpu import online_cpus
+from schedperf_collectors._placement_machine import Machine, read_machine
+from schedperf_collectors._placement_perf import capture_with_perf
+from schedperf_collectors._placement_series import Series
+from schedperf_collectors._placement_tracepoints import CpuCounts, Tracepoints, is_placed
+from schedperf_collectors._system import System, Unavailable, or_none
+
+SCHEMA = "schedperf/bpf_placement/1"
+FILE_NAME = "placement.json"
+
+# What a reason begins with: the mechanisms that it holds for.
+_ONE = "(?:tp_btf|raw_tp|fentry|fexit|kprobe|kretprobe)"
+_MECHANISMS = rf"{_ONE}(?:(?:, |/){_ONE})*"
+_PARTS = re.compile(rf"; (?={_MECHANISMS}: )")
+_PART = re.compile(rf"(?:({_MECHANISMS}): )?(.*)")
+_QUOTED = re.compile(r" '[^']*'")
+
+# PROC_PID_INIT_INO of include/linux/proc_ns.h: the first namespace of process ids.
+INITIAL_PID_NAMESPACE = 0xEFFFFFFC
+
+HOTPLUG_NOTE = (
+    "CPUs came or went during the run: tasks that were pushed away from one count as moved by "
+    "load_balance"
+)
+
+
+class Crossing(NamedTuple):
+    """What is counted over time; the keys of a row of placement.json's "series"."""
+
+    event: str
+    cause: str | None
+    crossing: bool
+
+
+@collector(
+    scope="run",
+    intrusive=True,
+    default=False,
+    cost="0.1 us of each wakeup and each switch, 1 % of hackbench's CPU time; 0.3 to 3 s to load;"
+    " 4 MiB of the kernel's memory, on 8192 CPUs 0.3 GiB; with perf in place of BPF far more",
+)
+def bpf_placement(capture: Capture) -> Generator[str, None, str]:
+    """Count where tasks are put, by cause and distance, and how long they wait for a CPU."""
+    system = System()
+    try:
+        machine = read_machine(system, _global_pid(system, capture.workload_pid))
+    except Unavailable as error:
+        raise Skipped(error.reason) from error
+    try:
+        tracepoints = Tracepoints(machine)
+    except Unavailable as error:
+        if os.geteuid() != 0:
+            raise Skipped(error.reason, "run as root") from error
+        yield from capture_with_perf(capture, machine, error.reason)
+        return f"perf counts in place of BPF, which is refused: {error.reason}"
+    with contextlib.closing(tracepoints):
+        return (yield from _capture_with_bpf(system, capture.folder, machine, tracepoints))
+
+
+def _global_pid(system: System, pid: int) -> int:
+    """Return a process id as the kernel counts; 0 inside another namespace of process ids."""
+    try:
+        namespace = system.path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+    return pid if namespace == INITIAL_PID_NAMESPACE else 0
+
+
+def _capture_with_bpf(
+    system: System, folder: Path, machine: Machine, tracepoints: Tracepoints
+) -> Generator[str, None, str]:
+    with contextlib.ExitStack() as stack:
+        balance = stack.enter_context(contextlib.closing(_placement_balance.start(machine)))
+        timers = stack.enter_context(contextlib.closing(_placement_timers.start(machine)))
+        series = Series(lambda: _by_crossing(tracepoints))
+        yield PREPARED
+        cpus_before = or_none(lambda: online_cpus(system))
+        for each in (balance, timers, tracepoints):
+            each.open_gate()
+        began_s = time.monotonic()
+        series.start()
+        stack.callback(series.halt)
+        yield BEGUN
+        for each in (tracepoints, timers, balance):
+            each.close_gate()
+        seconds = time.monotonic() - began_s
+        series.stop()
+        document = {
+            "schema": SCHEMA,
+            "mechanism": "bpf",
+            "seconds": seconds,
+            **_read_tracepoints(tracepoints, machine, series),
+            "balance": balance.read(),
+            "timers": timers.read(),
+        }
+        for part in (balance, timers):
+            document["programs"].update(part.programs)
+            document["lost"].update(part.lost)
+            document["invisible"] += part.invisible
+        if or_none(lambda: online_cpus(system)) != cpus_before:
+            document["notes"].append(HOTPLUG_NOTE)
+        (folder / FILE_NAME).write_text(json.dumps(document) + "\n")
+        return _refusals(document["programs"])
+
+
+def _refusals(programs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return why programs see nothing, and which, in one line; "" where all see."""
+    refused = {name: str(one["reason"]) for name, one in programs.items() if not one["mechanism"]}
+    if not refused:
+        return ""
+    # Slots of one subject are called after it, NAME_enter and NAME_leave.
+    subjects = dict.fromkeys(re.sub("_(enter|leave)$", "", name) for name in refused)
+    mechanisms: dict[str, dict[str, None]] = {}
+    for reason in refused.values():
+        # Which function it was is in the capture; here it would only make equal reasons differ.
+        for part in _PARTS.split(_QUOTED.sub("", reason)):
+            by, text = _PART.fullmatch(part).groups()  # type: ignore[union-attr] # it fits any line
+            mechanisms.setdefault(text, {}).update(dict.fromkeys(filter(None, [by])))
+    told = "; ".join(
+        ": ".join(filter(None, (", ".join(by), why))) for why, by in mechanisms.items()
+    )
+    return f"{len(refused)} of {len(programs)} programs: {told} ({', '.join(subjects)})"
+
+
+def _by_crossing(tracepoints: Tracepoints) -> Counter[Crossing]:
+    counts: Counter[Crossing] = Counter()
+    for move, count in tracepoints.moves().items():
+        if is_placed(move):
+            crossing = move.from_node != move.to_node
+            counts[Crossing(move.event, move.cause, crossing)] += count
+    return counts
+
+
+def _read_tracepoints(
+    tracepoints: Tracepoints, machine: Machine, series: Series[Crossing]
+) -> dict[str, Any]:
+    moves = tracepoints.moves()
+    cpus = dict(tracepoints.cpus())
+    lost = {
+        "moves": sum(each.lost_moves for each in cpus.values()),
+        "moves of CPUs that came up later": sum(
+            count for move, count in moves.items() if not is_placed(move)
+        ),
+        "latencies": sum(each.lost_slots for each in cpus.values()),
+        **{f"calls of {name}": count for name, count in tracepoints.misses().items()},
+    }
+    notes = [] if series.failure is None else [f"the series ends early: {series.failure}"]
+    return {
+        "programs": dict(tracepoints.programs),
+        "nodes": {str(cpu): node for cpu, node in machine.nodes.items()},
+        "levels_from": machine.levels_from,
+        "moves": [
+            {**move._asdict(), "count": count}
+            for move, count in sorted(moves.items(), key=str)
+            if is_placed(move)
+        ],
+        "series": _describe_series(series),
+        "latency": _latency(cpus, machine),
+        "depth": _depth(cpus, machine, notes),
+        "lost": {name: count for name, count in lost.items() if count},
+        "invisible": [],
+        "notes": notes,
+    }
+
+
+def _describe_series(series: Series[Crossing]) -> dict[str, Any]:
+    rows = []
+    for key, counts in sorted(series.rows.items(), key=str):
+        rows.append({**key._asdict(), "counts": counts})
+    return {"step_s": series.step_s, "rows": rows}
+
+
+def _latency(cpus: dict[int, CpuCounts], machine: Machine) -> list[dict[str, Any]]:
+    of_nodes: dict[int, list[CpuCounts]] = {}
+    for cpu, node in machine.nodes.items():
+        if cpu in cpus:
+            of_nodes.setdefault(node, []).append(cpus[cpu])
+    return [
+        {
+            "node": node,
+            "log2_ns": [sum(bins) for bins in zip(*(each.latency_log2 for each in counts))],
+            "sum_ns": sum(each.latency_sum_ns for each in counts),
+            "count": sum(sum(each.latency_log2) for each in counts),
+            "max_ns": max(each.latency_max_ns for each in counts),
+        }
+        for node, counts in sorted(of_nodes.items())
+    ]
+
+
+def _depth(cpus: dict[int, CpuCounts], machine: Machine, notes: list[str]) -> list[dict[str, int]]:
+    if not machine.recorder:
+        notes.append("depth: the workload's tasks cannot be told inside a pid namespace")
+    if any(each.without_groups for each in cpus.values()):
+        notes.append("depth: this kernel has no task groups (CONFIG_FAIR_GROUP_SCHED is off)")
+    switches = [sum(bins) for bins in zip(*(each.depth for each in cpus.values()))]
+    return [{"depth": depth, "switches": count} for depth, count in enumerate(switches) if count]

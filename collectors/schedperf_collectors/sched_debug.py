@@ -1,0 +1,172 @@
+"""The scheduler's settings that only debugfs has: ``/sys/kernel/debug/sched``.
+
+``sched_debug.json`` has what host.json has not: the other settings, and those of each CPU
+(its scheduling domains, its fair server) with the CPUs together that have the same::
+
+    {"source": "/sys/kernel/debug/sched",
+     "settings": {"nr_migrate": "32", "numa_balancing/scan_size_mb": "256"},
+     "per_cpu": {"domains": [{"cpus": "0-3", "settings": {"domain0/name": "MC", …}}]},
+     "missing": {"domains/cpu2/domain0/flags": "empty"}}
+
+Before v5.13 ("sched: Move SCHED_DEBUG sysctl to debugfs") all of it was below /proc/sys/kernel;
+it has the names of debugfs here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from schedperf_collectors._base import Capture, Skipped, collector
+from schedperf_collectors._host_kernel import DEBUG_SCHED, SYSCTL
+from schedperf_collectors._system import System, attempt
+from schedperf_collectors._value_files import ValueFiles
+
+# What host.json has, and ``debug``, which is no setting but a dump of all run queues.
+NOT_HERE = frozenset(
+    {
+        "debug",
+        "features",
+        "preempt",
+        "base_slice_ns",
+        "latency_ns",
+        "min_granularity_ns",
+        "wakeup_granularity_ns",
+        "migration_cost_ns",
+        "autogroup_enabled",
+        "schedstats",
+        "rt_runtime_us",
+        "cfs_bandwidth_slice_us",
+    }
+)
+# What the kernel measures and changes all the time (update_newidle_cost()).
+MEASURED = re.compile(r"max_newidle_lb_cost|newidle_(?:call|success|ratio|stamp)")
+# As sysctls were called, and as debugfs calls them.
+RENAMED = (("sched_", ""), ("numa_balancing_", "numa_balancing/"))
+# Where the domains were.
+OLD_DOMAINS = "sched_domain"
+# Linux 6.18 has 20 settings and 9 for each domain.
+MOST_SETTINGS = 256
+# Six levels of domains below the folder of a CPU below ``domains``.
+DEEPEST = 4
+MOST_CPUS = 8192
+# CPUs of more kinds than this say that the settings moved while they were read.
+MOST_KINDS = 64
+
+_CPU = re.compile(r"cpu([0-9]{1,5})")
+
+
+@collector(scope="boot", cost="0.3 ms for each CPU: one read of each setting of its domains")
+def sched_debug(capture: Capture) -> None:
+    """Read the scheduler's settings from debugfs: domains, NUMA balancing, tunables."""
+    capture_sched_debug(System(), capture)
+
+
+def capture_sched_debug(system: System, capture: Capture) -> None:
+    """Do the work of :func:`sched_debug` on any system."""
+    settings = _Settings(system)
+    if system.exists(DEBUG_SCHED):
+        record = settings.of_debugfs()
+    elif system.exists(f"{SYSCTL}/sched_nr_migrate"):
+        record = settings.of_sysctls()
+    else:
+        remedy = "mount -t debugfs none /sys/kernel/debug, as root"
+        raise Skipped(f"{DEBUG_SCHED} is not there", remedy)
+    record["missing"] = settings.missing
+    (capture.folder / "sched_debug.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+class _Settings:
+    """The settings of one machine, and why some of them could not be read."""
+
+    def __init__(self, system: System) -> None:
+        self.missing: dict[str, str] = {}
+        self._system = system
+        self._files = ValueFiles(system)
+
+    def of_debugfs(self) -> dict[str, object]:
+        """Read them where they are today."""
+        below = {name: f"{DEBUG_SCHED}/{name}" for name in sorted(self._files.names(DEBUG_SCHED))}
+        folders = {name: path for name, path in below.items() if self._cpus(path)}
+        settings = self._read({name: path for name, path in below.items() if name not in folders})
+        return {
+            "source": DEBUG_SCHED,
+            "settings": settings,
+            "per_cpu": {name: self._kinds(name, path) for name, path in folders.items()},
+        }
+
+    def of_sysctls(self) -> dict[str, object]:
+        """Read them where they were."""
+        paths = {
+            now + name[len(before) :]: f"{SYSCTL}/{name}"
+            for before, now in RENAMED
+            for name in sorted(self._files.names(SYSCTL))
+            if name.startswith(before) and name != OLD_DOMAINS
+        }
+        return {
+            "source": SYSCTL,
+            "settings": self._read(paths),
+            "per_cpu": {"domains": self._kinds("domains", f"{SYSCTL}/{OLD_DOMAINS}")},
+        }
+
+    def _cpus(self, folder: str) -> list[int]:
+        """Return the CPUs that have a folder in a folder."""
+        found = map(_CPU.fullmatch, self._files.names(folder))
+        return sorted(int(cpu[1]) for cpu in found if cpu)[:MOST_CPUS]
+
+    def _kinds(self, name: str, folder: str) -> list[dict[str, object]]:
+        """Return the settings of CPUs, those together that have the same."""
+        kinds: dict[str, list[int]] = {}
+        for cpu in self._cpus(folder):
+            settings = self._read({"": f"{folder}/cpu{cpu}"}, f"{name}/cpu{cpu}")
+            kinds.setdefault(json.dumps(settings), []).append(cpu)
+        if len(kinds) > MOST_KINDS:
+            self.missing[name] = f"{len(kinds)} kinds of CPUs; the first {MOST_KINDS} are here"
+        return [
+            {"cpus": format_cpu_list(cpus), "settings": json.loads(settings)}
+            for settings, cpus in list(kinds.items())[:MOST_KINDS]
+        ]
+
+    def _read(self, paths: Mapping[str, str], where: str = "") -> dict[str, str]:
+        """Return the values of files and of all files in folders, by name.
+
+        :param paths: by the name that each shall have; what is in a folder has its name before it
+        :param where: what names in ``missing`` begin with
+        """
+        settings: dict[str, str] = {}
+        waiting = list(paths.items())
+        while waiting:
+            name, path = waiting.pop(0)
+            if name in NOT_HERE or MEASURED.fullmatch(name.rpartition("/")[2]):
+                continue
+            if name.count("/") < DEEPEST and self._system.path(path).is_dir():
+                inside = sorted(self._files.names(path))
+                waiting += [(f"{name}/{one}".lstrip("/"), f"{path}/{one}") for one in inside]
+            elif len(settings) == MOST_SETTINGS:
+                self.missing[where or "settings"] = (
+                    f"more than {MOST_SETTINGS}; the others are left out"
+                )
+                break
+            else:
+                value, reason = attempt(self._files.text, path)
+                if value is None:
+                    self.missing[f"{where}/{name}".strip("/")] = reason
+                else:
+                    settings[name] = value
+        return settings
+
+
+def format_cpu_list(cpus: Sequence[int]) -> str:
+    """Return rising numbers as the kernel prints a list of CPUs.
+
+    >>> format_cpu_list([0, 1, 2, 8])
+    '0-2,8'
+    """
+    # Numbers that follow each other have the same distance from their place.
+    runs: dict[int, list[int]] = {}
+    for place, cpu in enumerate(cpus):
+        runs.setdefault(cpu - place, []).append(cpu)
+    return ",".join(
+        str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs.values()
+    )

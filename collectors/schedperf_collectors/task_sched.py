@@ -1,0 +1,131 @@
+"""What the scheduler says of the workload's tasks: ``/proc/PID/task/TID/sched``, the last look.
+
+A task is gone when the run has ended, so all are looked at twice a second, or as often as
+:data:`LARGEST_SHARE` allows, and the last look at each is kept, as the kernel wrote it::
+
+    tasks.json  {"schema": "schedperf/task_sched/1", "looks": 7, "left_out": 0, "clock_ns": …,
+                 "tasks": [{"pid": 41, "tid": 42, "seen_ns": …, "sched": "hackbench (42, …"}]}
+
+``seen_ns`` and ``clock_ns`` (of the end of the run) are CLOCK_MONOTONIC: what a task did after the
+last look at it is not in its numbers. A task that lived between two looks
+is not there at all.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+
+from schedperf_collectors._base import Capture, Skipped, collector
+from schedperf_collectors._sampling import repeated
+from schedperf_collectors._system import System
+from schedperf_collectors._value_files import ValueFiles
+
+SCHEMA = "schedperf/task_sched/1"
+MOST_TASKS = 500
+# Distinct tasks beyond those are counted up to here.
+MOST_COUNTED = 65536
+# 4 kB with statistics and four nodes, and 80 bytes for each further node.
+SCHED_LIMIT_BYTES = 1 << 16
+# Parents, from a process up to the command; shells and make have some ten.
+DEEPEST_TREE = 64
+# Of one CPU: 500 tasks take 2 % of a fast one, twice a second.
+LARGEST_SHARE = 0.05
+
+
+@collector(
+    scope="run",
+    intrusive=True,
+    default=False,
+    cost="20 us of CPU time for each of 500 tasks at most, twice a second; 5 % of one CPU at most",
+)
+def task_sched(capture: Capture) -> Iterator[None]:
+    """Read /proc/PID/sched of the workload's tasks while they run."""
+    return capture_task_sched(System(), capture)
+
+
+def capture_task_sched(system: System, capture: Capture) -> Iterator[None]:
+    """Do the work of :func:`task_sched` on any system."""
+    if not system.exists("/proc/self/sched"):
+        raise Skipped("no /proc/PID/sched in this kernel", "rebuild with CONFIG_SCHED_DEBUG=y")
+    tasks = _Tasks(system, capture.workload_pid)
+    with repeated(tasks.look, LARGEST_SHARE):
+        yield
+    record = {
+        "schema": SCHEMA,
+        "looks": tasks.looks,
+        "left_out": len(tasks.left_out),
+        "clock_ns": time.monotonic_ns(),
+        "tasks": list(tasks.seen.values()),
+    }
+    (capture.folder / "tasks.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+class _Tasks:
+    """The tasks of the command that a recorder starts, and of all that the command starts.
+
+    :param recorder: the process whose child the command becomes, beside its collectors
+    """
+
+    def __init__(self, system: System, recorder: int) -> None:
+        self.seen: dict[int, dict[str, object]] = {}
+        self.left_out: set[int] = set()
+        self.looks = 0
+        self._files = ValueFiles(system)
+        self._recorder = recorder
+        self._recorder_command = self._files.value(f"/proc/{recorder}/cmdline")
+        # What runs before the workload is none of it.
+        self._others = self._processes()
+
+    def look(self) -> None:
+        """Read what there is now."""
+        self.looks += 1
+        for pid in self._workload():
+            for name in self._files.names(f"/proc/{pid}/task"):
+                self._look_at(pid, int(name))
+
+    def _look_at(self, pid: int, tid: int) -> None:
+        if tid not in self.seen and len(self.seen) >= MOST_TASKS:
+            if len(self.left_out) < MOST_COUNTED:
+                self.left_out.add(tid)
+            return
+        sched = self._files.value(f"/proc/{pid}/task/{tid}/sched", SCHED_LIMIT_BYTES)
+        if sched is not None:
+            seen_ns = time.monotonic_ns()
+            self.seen[tid] = {"pid": pid, "tid": tid, "seen_ns": seen_ns, "sched": sched}
+
+    def _workload(self) -> list[int]:
+        processes = self._processes()
+        # A number that was free in between may be the workload's now.
+        self._others &= processes
+        origins = {pid: self._origin(pid) for pid in processes - self._others}
+        roots = {pid for pid, (parent, _) in origins.items() if self._is_command(pid, parent)}
+        return sorted(pid for pid in origins if _descends(pid, roots, origins))
+
+    def _processes(self) -> set[int]:
+        return {int(name) for name in self._files.names("/proc") if name.isdigit()}
+
+    def _origin(self, pid: int) -> tuple[int, int]:
+        """Return parent and session; 0 where the process has gone."""
+        # proc_pid_stat(5): PID (COMM) STATE PPID PGRP SESSION …, and COMM may hold anything.
+        text = self._files.value(f"/proc/{pid}/stat")
+        if text is None:
+            return 0, 0
+        _, parent, _, session = text.rpartition(")")[2].split()[:4]
+        return int(parent), int(session)
+
+    def _is_command(self, pid: int, parent: int) -> bool:
+        # Collectors are copies of the recorder; what it executes has a command line of its own.
+        is_child = parent == self._recorder
+        return is_child and self._files.value(f"/proc/{pid}/cmdline") != self._recorder_command
+
+
+def _descends(pid: int, roots: set[int], origins: Mapping[int, tuple[int, int]]) -> bool:
+    for _ in range(DEEPEST_TREE):
+        if pid in roots:
+            return True
+        pid, session = origins.get(pid, (0, 0))
+        if session in roots:
+            return True
+    return False

@@ -1,0 +1,300 @@
+"""Both looks are complete, what is not there has its reason, and groups are followed as they go."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.captures.cgroup_cpu import CpuGroup, parse_cgroup_cpu
+from schedperf.captures.cpufreq import parse_cpufreq
+from schedperf.captures.cpuidle import parse_cpuidle
+from schedperf.captures.power import parse_power
+from schedperf_collectors._base import BEGUN, PREPARED, Capture
+from schedperf_collectors._cpu_counters import frequency_table, idle_table, power_table
+from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._throttled_groups import (
+    MOST_GROUPS,
+    TOO_MANY,
+    Hierarchy,
+    ThrottledGroups,
+    find_hierarchy,
+)
+from schedperf_collectors.system_counters import capture_system_counters, system_counters
+
+MakeSystem = Callable[..., System]
+
+CPUS = "sys/devices/system/cpu"
+MOUNTS = "41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
+STAT = "usage_usec {0}\nnr_periods {0}\nnr_throttled {0}\nthrottled_usec {0}\n"
+
+
+def looks_of(capture: Capture) -> tuple[set[str], set[str], Any]:
+    before, after = (
+        {path.name for path in (capture.folder / look).iterdir()} for look in ("before", "after")
+    )
+    return before, after, json.loads((capture.folder / "facts.json").read_text())
+
+
+def test_this_machine_is_read_twice(capture: Capture) -> None:
+    running = system_counters(capture)
+    assert [next(running), next(running)] == [PREPARED, BEGUN]
+    time.sleep(0.2)
+    assert list(running) == []
+    before, after, facts = looks_of(capture)
+    assert before == after
+    assert {"clock", "stat", "interrupts", "softirqs"} <= before
+    names = {"cgroups", "power", "cpuidle", "cpufreq"}
+    names |= {f"pressure_{one}" for one in ("cpu", "memory", "io", "irq")}
+    assert names - before == {*facts["missing"]}
+    assert 0.2 <= facts["seconds"] < 30
+    assert abs(facts["clock_stepped_ns"]) < 1e9
+    assert facts["cpus_before"] == facts["cpus_after"]
+    # An instrument that is always on must not take a tenth of a second of a small machine.
+    assert all(0 < seconds < 0.1 * (os.cpu_count() or 1) for seconds in facts["look_s"].values())
+
+
+def test_a_machine_that_shows_nothing_says_so_of_each_file(
+    make_system: MakeSystem, capture: Capture
+) -> None:
+    assert list(capture_system_counters(make_system({}), capture)) == [PREPARED, BEGUN]
+    before, after, facts = looks_of(capture)
+    assert before == after == {"clock"}
+    assert facts["missing"].keys() == {
+        "cgroups", "power", "cpuidle", "cpufreq", "stat", "interrupts", "softirqs",
+        "pressure_cpu", "pressure_memory", "pressure_io", "pressure_irq",
+    }  # fmt: skip
+    assert facts["missing"]["stat"] == "/proc/stat: no such file or directory"
+    assert facts["cpus_before"] is None
+
+
+def test_each_idle_state_of_each_cpu_that_is_online_is_a_row(make_system: MakeSystem) -> None:
+    files = {f"{CPUS}/online": "0,2\n"}
+    for cpu in (0, 1, 2):
+        for state, name in ((0, "POLL"), (10, "C10 deep")):
+            folder = f"{CPUS}/cpu{cpu}/cpuidle/state{state}"
+            files |= {f"{folder}/name": f"{name}\n", f"{folder}/usage": f"{cpu}{state}\n"}
+            files |= {f"{folder}/time": "7\n", f"{folder}/above": "\n"}
+    states = parse_cpuidle(idle_table(make_system(files)).decode().splitlines(), "cpuidle")
+    assert [(one.cpu, one.state, one.name, one.usage) for one in states] == [
+        (0, 0, "POLL", 0), (0, 10, "C10 deep", 10), (2, 0, "POLL", 20), (2, 10, "C10 deep", 210),
+    ]  # fmt: skip
+    assert {(one.time_us, one.above, one.rejected) for one in states} == {(7, None, None)}
+
+
+def test_a_policy_is_a_row_with_its_cpus_and_times(make_system: MakeSystem) -> None:
+    policy = f"{CPUS}/cpufreq/policy2"
+    system = make_system(
+        {
+            f"{policy}/affected_cpus": "2 3\n",
+            f"{policy}/scaling_cur_freq": "2100000\n",
+            f"{policy}/scaling_max_freq": "3500000\n",
+            f"{policy}/stats/time_in_state": "800000 90\n3500000 7\n",
+        }
+    )
+    [row] = parse_cpufreq(frequency_table(system).decode().splitlines(), "cpufreq")
+    assert (row.cpus, row.cur_khz, row.min_khz, row.max_khz) == ((2, 3), 2100000, None, 3500000)
+    assert row.ticks == {800000: 90, 3500000: 7}
+    with pytest.raises(Unavailable, match="no policies"):
+        frequency_table(System(system.root / "elsewhere"))
+
+
+def test_zones_of_rapl_and_meters_of_hwmon_are_rows(make_system: MakeSystem) -> None:
+    zone = "sys/class/powercap/intel-rapl:0"
+    system = make_system(
+        {
+            f"{zone}/name": "package-0\n",
+            f"{zone}/energy_uj": "1284423345\n",
+            f"{zone}/max_energy_range_uj": "262143328850\n",
+            f"{zone}:0/name": "core\n",
+            f"{zone}:0/energy_uj": "5\n",
+            "sys/class/powercap/intel-rapl/enabled": "1\n",
+            "sys/class/hwmon/hwmon1/name": "amd_energy\n",
+            "sys/class/hwmon/hwmon1/energy2_input": "77\n",
+            "sys/class/hwmon/hwmon1/energy2_label": "Esocket0\n",
+            "sys/class/hwmon/hwmon2/power1_average": "15000000\n",
+        }
+    )
+    rows = parse_power(power_table(system).decode().splitlines(), "power")
+    assert [(row.name, row.energy_uj, row.power_uw) for row in rows] == [
+        ("package-0", 1284423345, None),
+        ("package-0 core", 5, None),
+        ("amd_energy Esocket0", 77, None),
+        ("hwmon2 power1", None, 15000000),
+    ]
+
+
+def test_a_meter_that_is_closed_to_this_user_says_so(make_system: MakeSystem) -> None:
+    if os.geteuid() == 0:
+        # Root may read everything; what it cannot read is a folder in the place of the file.
+        system = make_system({"sys/class/powercap/intel-rapl:0/energy_uj/inside": ""})
+        reason = "is a directory"
+    else:
+        system = make_system({"sys/class/powercap/intel-rapl:0/energy_uj": "1\n"})
+        system.path("/sys/class/powercap/intel-rapl:0/energy_uj").chmod(0)
+        reason = "permission denied"
+    with pytest.raises(Unavailable) as caught:
+        power_table(system)
+    zone = "/sys/class/powercap/intel-rapl:0"
+    assert caught.value.reason == f"none of 1 meters can be read: {zone}/energy_uj: {reason}"
+
+
+class Groups:
+    """A hierarchy of version 2 on a plain file system."""
+
+    def __init__(self, make_system: MakeSystem, own: str = "/") -> None:
+        self.system = make_system(
+            {
+                "proc/self/mountinfo": MOUNTS,
+                "proc/7/cgroup": f"0::{own}\n",
+                "sys/fs/cgroup/cpu.stat": STAT.format(1),
+            }
+        )
+
+    def write(self, path: str, count: int, limit: str = "25000 100000") -> None:
+        folder = self.system.path(f"/sys/fs/cgroup{path}")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cpu.stat").write_text(STAT.format(count))
+        (folder / "cpu.max").write_text(f"{limit}\n")
+
+    def remove(self, path: str) -> None:
+        folder = self.system.path(f"/sys/fs/cgroup{path}")
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+
+    def follow(self) -> ThrottledGroups:
+        return ThrottledGroups(self.system, find_hierarchy(self.system, 7))
+
+
+@pytest.fixture
+def groups(make_system: MakeSystem) -> Groups:
+    return Groups(make_system)
+
+
+def read(text: bytes) -> dict[str, CpuGroup]:
+    found = parse_cgroup_cpu(text.decode().split("\n"), "cgroups")
+    return {group.path: group for group in found}
+
+
+def test_limited_groups_and_the_workloads_own_are_followed(make_system: MakeSystem) -> None:
+    groups = Groups(make_system, own="/bench")
+    for path in ("/bench", "/bench/below", "/other"):
+        groups.write(path, 3, "max 100000")
+    groups.write("/other/deep", 4)
+    found = read(groups.follow().first_look())
+    assert found.keys() == {"/bench", "/bench/below", "/other/deep"}
+    assert found["/bench"].quota_s is None
+    assert (found["/other/deep"].quota_s, found["/other/deep"].period_s) == (0.025, 0.1)
+    assert found["/other/deep"].counts["nr_throttled"].value == 4
+
+
+def test_a_group_that_lives_only_during_the_run_is_seen(groups: Groups) -> None:
+    following = groups.follow()
+    assert read(following.first_look()).keys() == {"/"}
+    groups.write("/job", 0, "max 100000")
+    following.look()
+    assert read(following.last_seen()).keys() == {"/"}
+    groups.write("/job", 5)
+    following.look()
+    groups.write("/job", 9)
+    following.look()
+    groups.remove("/job")
+    following.look()
+    assert read(following.last_look()).keys() == {"/"}
+    job = read(following.last_seen())["/job"]
+    assert (job.is_new, job.counts["nr_throttled"].value) == (True, 9)
+
+
+def test_a_group_that_is_made_again_is_another_one(groups: Groups) -> None:
+    groups.write("/job", 5)
+    following = groups.follow()
+    first = read(following.first_look())["/job"]
+    groups.remove("/job")
+    # Keeps the number of the folder from being given away again.
+    groups.write("/keeper", 0, "max 100000")
+    groups.write("/job", 1)
+    following.look()
+    again = read(following.last_look())["/job"]
+    assert (first.is_new, again.is_new) == (False, True)
+    assert first.inode != again.inode
+
+
+def test_more_groups_than_are_followed_are_said(groups: Groups) -> None:
+    for number in range(MOST_GROUPS + 5):
+        groups.write(f"/job{number}", 1)
+    following = groups.follow()
+    assert len(read(following.first_look())) == MOST_GROUPS
+    following.look()
+    assert len(read(following.last_seen())) == MOST_GROUPS
+    assert following.notes == {TOO_MANY}
+
+
+def test_names_of_groups_may_be_any_bytes(groups: Groups) -> None:
+    folder = os.fsencode(groups.system.path("/sys/fs/cgroup")) + b"/j\xff\xe2\x80\xa8=== x"
+    odd = Path(os.fsdecode(folder))
+    odd.mkdir()
+    (odd / "cpu.stat").write_text(STAT.format(1))
+    (odd / "cpu.max").write_text("1000 100000\n")
+    text = groups.follow().first_look()
+    found = parse_cgroup_cpu(text.decode(errors="replace").split("\n"), "cgroups")
+    assert [group.path for group in found] == ["/", "/j\ufffd\u2028=== x"]
+
+
+def test_the_sampling_thread_sees_a_group_come_and_go(groups: Groups, capture: Capture) -> None:
+    own = Capture(capture.folder, 7, {})
+    running = capture_system_counters(groups.system, own)
+    assert [next(running), next(running)] == [PREPARED, BEGUN]
+    groups.write("/job", 6)
+    time.sleep(0.3)
+    groups.remove("/job")
+    assert list(running) == []
+    found = read((capture.folder / "during" / "cgroups").read_bytes())
+    assert found["/job"].counts["nr_periods"].value == 6
+    assert "/job" not in read((capture.folder / "after" / "cgroups").read_bytes())
+
+
+@pytest.fixture
+def throttled_folder() -> Iterator[tuple[Hierarchy, Path]]:
+    """A real control group of this machine that may use a tenth of a CPU."""
+    try:
+        hierarchy = find_hierarchy(System(), os.getpid())
+    except Unavailable as error:
+        pytest.skip(f"no control groups here: {error.reason}")
+    folder = Path(hierarchy.folder, f"schedperf-test-{os.getpid()}")
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    try:
+        if hierarchy.version == 1:
+            (folder / "cpu.cfs_quota_us").write_text("10000")
+        else:
+            (folder / "cpu.max").write_text("10000 100000")
+        yield hierarchy, folder
+    except OSError as error:
+        pytest.skip(f"the cpu controller is not for new groups here: {error}")
+    finally:
+        folder.rmdir()
+
+
+def test_a_real_group_is_throttled_and_seen(
+    throttled_folder: tuple[Hierarchy, Path], capture: Capture
+) -> None:
+    _, folder = throttled_folder
+    running = system_counters(capture)
+    assert [next(running), next(running)] == [PREPARED, BEGUN]
+    loop = f"echo 0 > {folder}/cgroup.procs; while :; do :; done"
+    done = subprocess.run(["timeout", "1", "sh", "-c", loop], check=False)
+    assert done.returncode == 124
+    assert list(running) == []
+    looks = [read((capture.folder / name / "cgroups").read_bytes()) for name in ("before", "after")]
+    before, after = (look[f"/{folder.name}"] for look in looks)
+    throttled = after.counts["throttled"].value * after.counts["throttled"].scale
+    assert after.counts["nr_throttled"].value - before.counts["nr_throttled"].value >= 3
+    assert 0.3 < throttled < 5
+    assert after.quota_s == 0.01

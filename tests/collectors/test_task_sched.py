@@ -1,0 +1,98 @@
+"""The workload's tasks, and no others, are looked at while they run."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from schedperf.captures.task_sched import WorkloadTasks, parse_task_sched
+from schedperf_collectors._base import Capture, Skipped
+from schedperf_collectors._system import System
+from schedperf_collectors.task_sched import MOST_TASKS, capture_task_sched, task_sched
+
+MakeSystem = Callable[..., System]
+
+SCHED = "busy (9, #threads: 1)\n---\nnr_switches      :    {}\n"
+
+
+def written(capture: Capture) -> WorkloadTasks:
+    return parse_task_sched((capture.folder / "tasks.json").read_bytes(), "tasks.json")
+
+
+def test_a_real_workload_and_what_it_starts_are_seen(capture: Capture) -> None:
+    if not Path("/proc/self/sched").exists():
+        pytest.skip("this kernel has no /proc/PID/sched")
+    other = subprocess.Popen(["sleep", "30"])
+    running = task_sched(capture)
+    next(running)
+    # The inner one has a session of its own, as daemons have.
+    script = "setsid sh -c 'for i in 1 2 3 4 5; do sleep 0.1; done' & sleep 0.01; wait"
+    workload = subprocess.Popen(["sh", "-c", script], start_new_session=True)
+    time.sleep(0.3)
+    assert workload.wait() == 0
+    other.kill()
+    other.wait()
+    assert list(running) == []
+    found = written(capture)
+    seen = {task.tid: task for task in found.tasks}
+    assert workload.pid in seen
+    assert other.pid not in seen
+    assert os.getpid() not in seen
+    assert len(seen) >= 3
+    assert seen[workload.pid].fields["nr_switches"].value >= 1
+    assert found.looks >= 3
+
+
+def run(make_system: MakeSystem, capture: Capture, tasks: int) -> WorkloadTasks:
+    """Watch a recorder, 5, with a collector, 6; a workload, 9, with a hostile name comes later."""
+    system = make_system(
+        {
+            "proc/self/sched": "",
+            "proc/5/cmdline": "python3\0-m\0recorder\0",
+        }
+    )
+    running = capture_task_sched(system, Capture(capture.folder, 5, {}))
+    next(running)
+    later = {
+        "proc/6/cmdline": "python3\0-m\0recorder\0",
+        "proc/6/stat": "6 (python3) S 5 6 6 0\n",
+        "proc/6/task/6/sched": SCHED.format(1),
+        "proc/9/cmdline": "busy\0",
+    }
+    later |= {f"proc/9/task/{9 + n}/sched": SCHED.format(n) for n in range(tasks)}
+    # Made last: without it nobody's process, so that no look finds half of the tasks.
+    later["proc/9/stat"] = "9 (a) R 1 1 1) R 5 9 9 0\n"
+    make_system(later)
+    time.sleep(0.3)
+    assert list(running) == []
+    return written(capture)
+
+
+def test_collectors_are_none_of_the_workload(make_system: MakeSystem, capture: Capture) -> None:
+    found = run(make_system, capture, tasks=2)
+    assert [(task.pid, task.tid) for task in found.tasks] == [(9, 9), (9, 10)]
+    assert found.left_out == 0
+
+
+def test_tasks_beyond_the_limit_are_counted(make_system: MakeSystem, capture: Capture) -> None:
+    found = run(make_system, capture, tasks=MOST_TASKS + 7)
+    assert (len(found.tasks), found.left_out) == (MOST_TASKS, 7)
+
+
+def test_a_kernel_without_the_file_is_skipped_with_the_remedy(
+    make_system: MakeSystem, capture: Capture
+) -> None:
+    with pytest.raises(Skipped, match="no /proc/PID/sched") as caught:
+        next(capture_task_sched(make_system({}), capture))
+    assert caught.value.remedy == "rebuild with CONFIG_SCHED_DEBUG=y"
+
+
+def test_the_file_says_of_what_form_it_is(make_system: MakeSystem, capture: Capture) -> None:
+    run(make_system, capture, tasks=1)
+    record = json.loads((capture.folder / "tasks.json").read_text())
+    assert record["schema"] == "schedperf/task_sched/1"
+    assert record["tasks"][0]["seen_ns"] <= record["clock_ns"]
