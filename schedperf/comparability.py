@@ -179,10 +179,13 @@ class _Gate:
         is_parameter = path.startswith(f"{CMDLINE}.")
         for name, host, known in zip(("base", self.side), hosts, fields, strict=True):
             if known.get(path) is None and not (is_parameter and CMDLINE not in known):
-                reasons = host.get("missing")
-                why = reasons.get(path) if isinstance(reasons, Mapping) else None
-                return f"not known in {name}: {why or 'not recorded'}"
+                return f"not known in {name}: {_why_missing(host, path) or 'not recorded'}"
         return None
+
+
+def _why_missing(host: Mapping[str, object], path: str) -> object:
+    reasons = host.get("missing")
+    return reasons.get(path) if isinstance(reasons, Mapping) else None
 
 
 def _flatten(prefix: str, group: Mapping[str, object]) -> Iterator[tuple[str, object]]:
@@ -290,15 +293,20 @@ def _boot_differences(side: Side, exempt: Sequence[str]) -> Iterator[Difference]
         for path in dict.fromkeys((*first, *fields)):
             rule = find_rule(path)
             values = first.get(path), fields.get(path)
-            if rule.severity != "ignored" and not _are_equal(*values, rule):
-                yield Difference(
-                    path=path,
-                    side=side.name,
-                    base=_shorten(values[0]),
-                    new=_shorten(values[1]),
-                    severity="blocking"
-                    if rule.severity == "treatment" and not _is_exempt(path, exempt)
-                    else "noted",
-                    reason=f"differs between boots {boots[0].number} and {boot.number} "
-                    f"of {side.name}",
-                )
+            # What could not be seen in one boot, and that is said, is no difference.
+            is_unseen = any(
+                value is None and _why_missing(host, path)
+                for value, host in zip(values, (boots[0].host, boot.host), strict=True)
+            )
+            if rule.severity == "ignored" or is_unseen or _are_equal(*values, rule):
+                continue
+            yield Difference(
+                path=path,
+                side=side.name,
+                base=_shorten(values[0]),
+                new=_shorten(values[1]),
+                severity="blocking"
+                if rule.severity == "treatment" and not _is_exempt(path, exempt)
+                else "noted",
+                reason=f"differs between boots {boots[0].number} and {boot.number} of {side.name}",
+            )

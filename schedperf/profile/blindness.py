@@ -40,10 +40,8 @@ CHARGED_ELSEWHERE = (
     "code that runs with interrupts off is charged to the instruction that turns them on again"
 )
 
-_COUNT_CALLS = (
-    "or count calls instead of sampling them: `perf stat -a -e mem:ADDRESS:x`, or a BPF program on "
-    "__update_load_avg_se and update_cfs_group"
-)
+_COUNT_CALLS = "or count calls instead of sampling them: schedperf record --with bpf_pelt"
+_CALLS_COUNTED = 'calls of what updates load averages are counted in the section "PELT updates"'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +83,7 @@ def judge_event(
     emulated: bool | None,
     recorded: tuple[str, bool | None, str] | None = None,
     pmus: Mapping[int, str] | None = None,
+    has_pelt: bool = False,
 ) -> EventSight:
     """Decide what an event sees.
 
@@ -92,6 +91,7 @@ def judge_event(
     :param recorded: what the machine that recorded knew of its PMU: for which event, by its plain
         name, whether that is blind, and why; it counts for no other event
     :param pmus: names of the machine's PMUs by the number that is an event's type; None: unknown
+    :param has_pelt: were calls counted by bpf_pelt in the same recording?
     """
     clock = _clock_of(event)
     blind, reason = _judge(event, clock, machine, recorded, (pmus or {}).get(event.type))
@@ -104,7 +104,7 @@ def judge_event(
         reason=reason,
         precise=event.precise_ip,
         emulated=emulated,
-        remedy=None if blind is False else _remedy(clock, machine),
+        remedy=None if blind is False else _remedy(clock, machine, has_pelt=has_pelt),
     )
 
 
@@ -141,7 +141,7 @@ def _judge(
     return None, "it is not recorded how the PMU interrupts"
 
 
-def _remedy(clock: str | None, machine: str | None) -> str:
+def _remedy(clock: str | None, machine: str | None, *, has_pelt: bool) -> str:
     if clock == "pmu" and machine in ARM_MACHINES:
         first = (
             "boot with irqchip.gicv3_pseudo_nmi=1 (a kernel with CONFIG_ARM64_PSEUDO_NMI), so that "
@@ -154,7 +154,7 @@ def _remedy(clock: str | None, machine: str | None) -> str:
             "record cycles on a machine with a PMU: bare metal, or a guest that is given one; on "
             "arm64 with irqchip.gicv3_pseudo_nmi=1"
         )
-    return f"{first}; {_COUNT_CALLS}"
+    return f"{first}; {_CALLS_COUNTED if has_pelt else _COUNT_CALLS}"
 
 
 def _caveats(sight: EventSight) -> Iterator[str]:

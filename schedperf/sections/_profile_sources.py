@@ -50,6 +50,10 @@ class ProfileReader:
     def __init__(self, bundle: Bundle, note: Callable[[str], None]) -> None:
         self._bundle = bundle
         self._note = note
+        # Another run of the same recording may have counted what the samples of this one miss.
+        self._has_pelt = any(
+            bundle.size(f"{run.folder}/bpf_pelt/pelt.json") is not None for run in bundle.runs
+        )
         # Of the boot that was read last: runs of one boot follow each other.
         self._symbols: tuple[Boot, BootSymbols] | None = None
 
@@ -89,6 +93,7 @@ class ProfileReader:
                     emulated=emulated,
                     recorded=recorded,
                     pmus=recording.features.pmus,
+                    has_pelt=self._has_pelt,
                 )
                 for event in recording.events
             ),

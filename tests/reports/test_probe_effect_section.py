@@ -33,7 +33,7 @@ def blocks(make_bundle: Callable[..., Path], tmp_path: Path) -> Blocks:
 def test_the_change_stands_with_its_interval_and_runs(blocks: Blocks) -> None:
     clean = [{"time_s": time} for time in TIMES]
     instrumented = [{"time_s": 1.25 * time, "kind": "instrumented"} for time in TIMES]
-    [table] = blocks(clean + instrumented)
+    table, _ = blocks(clean + instrumented)
     assert isinstance(table, Table)
     [[side, metric, change, interval, runs]] = table.rows
     assert (side.text, metric.text, change.text) == ("base", "hackbench time", "+25.0 %")
@@ -46,7 +46,7 @@ def test_points_have_a_column_where_there_are_points(blocks: Blocks) -> None:
     four = {"point": {"groups": "4"}}
     clean = [{"time_s": time, **four} for time in TIMES]
     instrumented = [{"time_s": time, "kind": "instrumented", **four} for time in TIMES]
-    [table] = blocks(clean + instrumented)
+    table, _ = blocks(clean + instrumented)
     assert isinstance(table, Table)
     assert [column.title for column in table.columns][2] == "point"
     assert table.rows[0][2].text == "groups=4"
@@ -54,9 +54,28 @@ def test_points_have_a_column_where_there_are_points(blocks: Blocks) -> None:
 
 def test_one_instrumented_run_has_no_interval(blocks: Blocks) -> None:
     clean = [{"time_s": time} for time in TIMES]
-    [table] = blocks([*clean, {"time_s": 0.75, "kind": "instrumented"}])
+    table, _ = blocks([*clean, {"time_s": 0.75, "kind": "instrumented"}])
     assert isinstance(table, Table)
     assert table.rows[0][3].text == "-"
+
+
+def test_each_instrumented_run_is_a_line_with_its_collectors_the_worst_first(
+    blocks: Blocks,
+) -> None:
+    clean = [{"time_s": 0.6} for _ in TIMES]
+    probed = [
+        {"time_s": time, "kind": "instrumented", "files": {f"{collector}/data": "x"}}
+        for time, collector in ((0.61, "perf_stat"), (0.9, "perf_profile"), (0.5, "bpf_pelt"))
+    ]
+    _, table = blocks([*clean, *probed, {"time_s": 0.6, "boot": 1, "kind": "instrumented"}])
+    assert isinstance(table, Table)
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["base", "0/006", "hackbench time +50.0 %", "perf_profile"],
+        ["base", "0/007", "hackbench time -16.7 %", "bpf_pelt"],
+        ["base", "0/005", "hackbench time +1.7 %", "perf_stat"],
+        ["base", "1/008", "hackbench time (no clean run in this boot)", "no collector is known"],
+    ]
+    assert table.limit == 3
 
 
 def test_without_instrumented_runs_one_line_says_why(blocks: Blocks) -> None:

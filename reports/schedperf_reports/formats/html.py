@@ -3,7 +3,7 @@
 from schedperf.model import Comparison
 from schedperf_reports._page import Described, render_page
 from schedperf_reports.formats import Options, output_format
-from schedperf_reports.sections import all_report_sections
+from schedperf_reports.sections import shown_sections
 
 
 @output_format("html")
@@ -17,6 +17,6 @@ def html(comparison: Comparison, options: Options) -> str:  # noqa: ARG001 # a p
                 title=section.title,
                 blocks=tuple(section.describe(comparison)),
             )
-            for section in all_report_sections()
+            for section in shown_sections(comparison)
         ],
     )

@@ -12,7 +12,7 @@ from schedperf_reports._terminal import STYLES, draw_section, write_text
 from schedperf_reports._words import VERDICT_TONES
 from schedperf_reports.blocks import Block, Item, Items
 from schedperf_reports.formats import Options, output_format
-from schedperf_reports.sections import all_report_sections
+from schedperf_reports.sections import all_report_sections, shown_sections
 
 # Narrower than this, not even a result and its verdict stand beside each other.
 NARROWEST = 40
@@ -26,9 +26,8 @@ def terminal(comparison: Comparison, options: Options) -> str:
 
 
 def _draw_report(comparison: Comparison, width: int, see: str) -> Iterator[RenderableType]:
-    sections = all_report_sections()
-    titles = {section.name: section.title for section in sections}
-    for place, section in enumerate(sections):
+    titles = {section.name: section.title for section in all_report_sections()}
+    for place, section in enumerate(shown_sections(comparison)):
         # The verdict needs no heading: it is what the report begins with.
         title = section.title if place else None
         blocks = (_with_titles(block, titles) for block in section.describe(comparison))

@@ -19,7 +19,7 @@ from schedperf_reports.sections._c2c_point import describe_point
 MOST_UNNAMED_SIDES = 2
 
 
-@report_section("c2c", title="Bouncing cache lines", order=45)
+@report_section("c2c", title="Bouncing cache lines", order=45, is_analysis=True)
 def c2c(comparison: Comparison) -> Iterator[Block]:
     """Yield what the samples rest on, then the lines of each point."""
     section = comparison.sections.get("c2c")

@@ -42,7 +42,7 @@ MOST_NAMED = 3
 MOST_UNNAMED_SIDES = 2
 
 
-@report_section("layout", title="Cache lines", order=40)
+@report_section("layout", title="Cache lines", order=40, is_analysis=True)
 def layout(comparison: Comparison) -> Iterator[Block]:
     """Yield alarms, drawings, advice and counts."""
     section = comparison.sections.get("layout")

@@ -30,7 +30,7 @@ _SIDES = ("base", "new")
 Entry = Mapping[str, Any]
 
 
-@report_section("profile", title="Hot symbols", order=50)
+@report_section("profile", title="Hot symbols", order=50, is_analysis=True)
 def profile(comparison: Comparison) -> Iterator[Block]:
     """Yield what the samples rest on, then the tables of each point."""
     section = comparison.sections.get("profile")

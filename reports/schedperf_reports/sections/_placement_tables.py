@@ -1,0 +1,309 @@
+"""Tables of where tasks went: what changed, the whole machine, then levels, nodes and timers."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from schedperf.quantities import format_measure, format_number, scale_for
+from schedperf_reports._rate_cells import (
+    OPERATIONS,
+    change_of,
+    describe_rate,
+    divisor_of,
+    explain_gaps,
+    interval_of,
+    split_twins,
+)
+from schedperf_reports._units import MISSING
+from schedperf_reports._words import count_of
+from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Tone
+
+Row = Mapping[str, Any]
+
+# Of what changed; the page has all.
+MOST_CHANGED = 10
+MOST_TIMERS = 6
+# A matrix of more columns fits nowhere; its rows stand in the tables of the levels and nodes.
+MOST_COLUMNS = 12
+MOVES = ("fork", "exec", "wakeup", "migration", "cause")
+# Parts that are shown together, and what their table is about.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "moves by level and node": MOVES,
+    "waits for a CPU, and depth of task groups": ("latency", "depth"),
+    "answers of the balancer, by level": (
+        "destination", "source", "attempts", "pinned", "migratable", "group_imbalance",
+    ),
+    "bandwidth timers": ("timers",),
+}  # fmt: skip
+# What is told of the whole machine, and whether as a count or as a share or a time.
+OVERVIEW: Mapping[tuple[str, str], bool] = {
+    **{(part, "count"): False for part in MOVES},
+    ("latency", "p50"): True,
+    ("latency", "p99"): True,
+    ("attempts", "count"): False,
+    ("attempts", "pulled"): False,
+    ("pinned", "some_pinned"): True,
+    ("group_imbalance", "count"): False,
+}
+_PAIR = len(("from", "to"))
+
+_COUNT = (Column(title="what", code=True), Column(title="per", priority=1))
+_REFERENCE = (
+    Column(title="n", align="right", priority=REFERENCE_PRIORITY),
+    Column(title="in the kernel", priority=REFERENCE_PRIORITY, code=True),
+)
+_CHANGE = (
+    Column(title="base", align="right"),
+    Column(title="new", align="right"),
+    Column(title="change", align="right"),
+    Column(title="95 % CI", align="right", priority=2),
+)
+_BETWEEN = Column(title="between nodes", align="right", priority=3)
+_COMPARED = (
+    *_COUNT,
+    *_CHANGE,
+    Column(title="events a run", align="right", priority=REFERENCE_PRIORITY),
+    *_REFERENCE,
+)
+_VALUE = Column(title="value", align="right")
+_MEANING = Column(title="meaning", priority=1)
+_ALONE = (*_COUNT, _VALUE, _MEANING)
+
+
+def count_tables(rows: Sequence[Row], place: str, *, is_compared: bool) -> Iterator[Block]:
+    """Yield what changed and the whole machine; the page has all levels and nodes behind them.
+
+    :param rows: of one side, compared or alone, in the order of the section
+    :param place: workload and point; "" where there is one
+    :param is_compared: rows have a base and a new side
+    """
+    matrices, others = _split_pairs(told_once(rows), place, is_compared=is_compared)
+    main, twins = split_twins(others)
+    changed = sorted((row for row in main if row["changed"]), key=_distance)
+    if changed:
+        caption = titled(place, "changed beyond noise")
+        yield _table(caption, changed, MOST_CHANGED, is_compared=True)
+    overview = [row for row in main if _is_overview(row) and not row["changed"]]
+    if overview:
+        yield _overview(overview, main, place, is_compared=is_compared)
+    yield from explain_gaps((*changed[:MOST_CHANGED], *overview))
+    shown = {row["row"] for row in (*changed, *overview)}
+    rest = [*sorted((row for row in main if row["row"] not in shown), key=_is_placed), *twins]
+    yield from matrices
+    for title, parts in GROUPS.items():
+        found = [row for row in rest if row["part"] in parts]
+        if found:
+            caption = titled(place, f"{title}, {count_of(len(found), 'more row')}")
+            yield _table(caption, found, 0, is_compared=is_compared)
+
+
+def titled(place: str, title: str) -> str:
+    """Put the workload and point in front of a caption where there are several."""
+    return f"{place}: {title}" if place else title
+
+
+def told_once(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows without those that say what others say.
+
+    A move is at the level NUMA if and only if it is between nodes.
+    """
+    known = list(rows)
+    are_crossing = {row["part"] for row in known if row["field"] == "crossing"}
+    return [row for row in known if row["level"] != "NUMA" or row["part"] not in are_crossing]
+
+
+def _is_overview(row: Row) -> bool:
+    # Is it of the whole machine, and one of those that a reader looks at first?
+    wanted = OVERVIEW.get((row["part"], row["field"]))
+    return wanted is not None and not _is_placed(row) and wanted == (row["basis"] == "share")
+
+
+def _is_placed(row: Row) -> bool:
+    return bool(row["level"] or row["nodes"] or row["groups"] or row["idle"])
+
+
+def _distance(row: Row) -> float:
+    return -abs(math.log(row["ratio"])) if row["ratio"] else -math.inf
+
+
+def _table(caption: str, rows: Sequence[Row], limit: int, *, is_compared: bool) -> Table:
+    return Table(
+        caption=caption,
+        columns=_COMPARED if is_compared else _ALONE,
+        rows=tuple(_compared(row) if is_compared else _alone(row) for row in rows),
+        limit=limit,
+        anchors=tuple(row["row"] for row in rows),
+    )
+
+
+def _compared(row: Row) -> tuple[Cell, ...]:
+    texts = (
+        row["name"],
+        *describe_rate(row),
+        change_of(row),
+        interval_of(row),
+        " -> ".join(map(_events, (row["events_base"], row["events_new"]))),
+        f"{row['n_base']} + {row['n_new']}",
+        row["function"],
+    )
+    return tuple(Cell(text=text, tone=_tone(row)) for text in texts)
+
+
+def _tone(row: Row) -> Tone:
+    return "strong" if row["changed"] else "plain" if row["status"] == "ok" else "muted"
+
+
+def _alone(row: Row) -> tuple[Cell, ...]:
+    per, base, _ = describe_rate(row)
+    return tuple(Cell(text=text) for text in (row["name"], per, base, row["meaning"]))
+
+
+def _events(events: float | None) -> str:
+    return MISSING if events is None else format_number(events)
+
+
+def _overview(
+    rows: Sequence[Row], beside: Sequence[Row], place: str, *, is_compared: bool
+) -> Table:
+    crossings = {
+        (row["part"], row["cause"]): row
+        for row in beside
+        if row["field"] == "crossing" and row["basis"] == "share"
+    }
+    pers = sorted({divisor_of(row) for row in rows if row["basis"] != "share"})
+    told = "events a run"
+    if is_compared and pers:
+        told += f", changes of their rate per {' or '.join(pers)}"
+    columns = (*_CHANGE, *_REFERENCE) if is_compared else (_VALUE, _MEANING)
+    between = (_BETWEEN,) if crossings else ()
+    return Table(
+        caption=titled(place, f"the whole machine: {told}"),
+        columns=(Column(title="what", code=True), *columns, *between),
+        rows=tuple(
+            (
+                Cell(text=name, tone=_tone(row)),
+                *_overview_cells(row, is_compared=is_compared),
+                *(Cell(text=_between(crossings, row, is_compared=is_compared)) for _ in between),
+            )
+            for name, row in zip(_short_names(rows), rows, strict=True)
+        ),
+        anchors=tuple(row["row"] for row in rows),
+    )
+
+
+def _overview_cells(row: Row, *, is_compared: bool) -> tuple[Cell, ...]:
+    is_count = row["basis"] != "share"
+    values = map(_events, (row["events_base"], row["events_new"]))
+    base, new = values if is_count else describe_rate(row)[1:]
+    change = (change_of(row), interval_of(row), f"{row['n_base']} + {row['n_new']}")
+    texts = (base, new, *change, row["function"]) if is_compared else (base, row["meaning"])
+    return tuple(Cell(text=text, tone=_tone(row)) for text in texts)
+
+
+def _short_names(rows: Iterable[Row]) -> Iterator[str]:
+    # "by wakeup" below "migrations" needs no more words, and a terminal no second line.
+    head = ""
+    for row in rows:
+        rest = row["name"].removeprefix(head).lstrip(": ")
+        is_below = bool(head and rest) and row["name"].startswith((f"{head} ", f"{head}:"))
+        yield f" {rest}" if is_below else row["name"]
+        head = head if is_below else row["name"]
+
+
+def _between(crossings: Mapping[tuple[str, str], Row], row: Row, *, is_compared: bool) -> str:
+    found = crossings.get((row["part"], row["cause"]))
+    if found is None:
+        return ""
+    base, new = describe_rate(found)[1:]
+    return f"{base.removesuffix(' %')} -> {new}" if is_compared else base
+
+
+def _split_pairs(
+    rows: Sequence[Row], place: str, *, is_compared: bool
+) -> tuple[list[Table], list[Row]]:
+    # Of what stands in the matrix, only what changed has a row beside it: with its interval.
+    pairs = [row for row in rows if len(row["nodes"]) == _PAIR and row["basis"] != "share"]
+    nodes = sorted({node for row in pairs for node in row["nodes"]})
+    if not pairs or len(nodes) > MOST_COLUMNS:
+        return [], list(rows)
+    found = split_twins(pairs)[0]
+    hidden = {row["row"] for row in pairs if not row["changed"]}
+    matrix = _matrix(found, nodes, place, is_compared=is_compared)
+    return [matrix], [row for row in rows if row["row"] not in hidden]
+
+
+def _matrix(found: Sequence[Row], nodes: Sequence[int], place: str, *, is_compared: bool) -> Table:
+    cells = {(row["part"], *row["nodes"]): row for row in found}
+    lines = sorted(
+        {(row["part"], row["nodes"][0]) for row in found},
+        key=lambda line: (MOVES.index(line[0]), line[1]),
+    )
+    per = divisor_of(found[0])
+    per = f"{OPERATIONS} {per}s" if found[0]["basis"] == "operation" else per
+    sides = ", base -> new" if is_compared else ""
+    return Table(
+        caption=titled(place, f"moves per {per} from node to node{sides}"),
+        columns=(
+            Column(title="event"),
+            Column(title="from", align="right"),
+            *(Column(title=f"to node {node}", align="right") for node in nodes),
+        ),
+        rows=tuple(
+            (
+                Cell(text=part),
+                Cell(text=f"node {node}"),
+                *(_matrix_cell(cells.get((part, node, to)), is_compared) for to in nodes),
+            )
+            for part, node in lines
+        ),
+        limit=None if any(row["changed"] for row in found) else 0,
+    )
+
+
+def _matrix_cell(row: Row | None, is_compared: bool) -> Cell:  # noqa: FBT001 # of the table
+    if row is None:
+        return Cell(text=MISSING)
+    times = OPERATIONS if row["basis"] == "operation" else 1
+    base, new = (
+        format_measure(None if one is None else times * one, "1")
+        for one in (row["base"], row["new"])
+    )
+    text = f"{base} -> {new}" if is_compared else base
+    return Cell(text=text, tone="strong" if row["changed"] else "plain")
+
+
+TIMER_COLUMNS = (
+    Column(title="side"),
+    Column(title="cgroups", code=True),
+    Column(title="expire"),
+    Column(title="distance", align="right"),
+    Column(title="of a period of", align="right", priority=1),
+    Column(title="known to", align="right", priority=2),
+    Column(title="runs", align="right", priority=REFERENCE_PRIORITY),
+)
+
+
+def timers_table(timers: Sequence[Row], place: str) -> Table:
+    """Return which bandwidth timers expire together, by pair of cgroups and side."""
+    ordered = sorted(timers, key=lambda one: one["groups"])
+    return Table(
+        caption=titled(place, "bandwidth timers, when in their period they expire"),
+        columns=TIMER_COLUMNS,
+        rows=tuple(_timer(one) for one in ordered),
+        limit=MOST_TIMERS,
+    )
+
+
+def _timer(one: Row) -> tuple[Cell, ...]:
+    scale = scale_for("s", one["period_s"])
+    texts = (
+        one["side"],
+        " and ".join(one["groups"]),
+        "now and then together" if one["word"] == "mixed" else one["word"],
+        *(
+            f"{scale.format(one[name])} {scale.unit}"
+            for name in ("distance_s", "period_s", "resolution_s")
+        ),
+        str(one["runs"]),
+    )
+    return tuple(Cell(text=text) for text in texts)

@@ -1,0 +1,173 @@
+"""PELT updates: how often load averages were updated, from where, and what that took."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from schedperf.model import Comparison
+from schedperf_reports._units import format_number
+from schedperf_reports._words import count_changes, count_of, merge_sides
+from schedperf_reports.blocks import Block, Item, Items, Text
+from schedperf_reports.sections import report_section
+from schedperf_reports.sections._pelt_bars import bins_table, common_kinds, draw_bars
+from schedperf_reports.sections._pelt_tables import (
+    calls_table,
+    durations_table,
+    places_table,
+    shares_table,
+)
+
+Data = Mapping[str, Any]
+
+MOST_UNSEEN = 6
+# More notes than these repeat each other.
+MOST_NOTES = 5
+# Functions whose durations are drawn; each has two drawings' worth of lines.
+MOST_DRAWN = 2
+
+
+@report_section("pelt", title="PELT updates", order=36, is_analysis=True)
+def pelt(comparison: Comparison) -> Iterator[Block]:
+    """Show calls and durations of each function, then what nothing could see."""
+    section = comparison.sections.get("pelt")
+    if section is None or section.data is None:
+        reason = None if section is None else section.reason
+        yield Text(text=reason or "not analysed", tone="muted")
+        return
+    data = section.data
+    for text in merge_sides([_describe_side(one) for one in cast("Sequence[Data]", data["sides"])]):
+        yield Text(text=text, tone="muted")
+    rows = cast("Sequence[Data]", data["rows"])
+    for place in dict.fromkeys((row["side"], row["workload"], row["point"]) for row in rows):
+        found = [row for row in rows if (row["side"], row["workload"], row["point"]) == place]
+        yield from _describe_point(place, found, cast("Sequence[Data]", data["histograms"]))
+    yield from _unseen(cast("Sequence[Data]", data["unseen"]))
+    yield from _cross_checks(cast("Sequence[Data]", data["cross_checks"]))
+    yield from _notes(data)
+
+
+def _describe_side(side: Data) -> str:
+    parts = [f"{side['side']}: {count_of(side['runs'], 'run')}"]
+    by_mechanism: dict[str, list[str]] = {}
+    for function, mechanisms in side["mechanisms"].items():
+        if mechanisms:
+            by_mechanism.setdefault(" and ".join(mechanisms), []).append(function)
+    parts += [f"{name} on {', '.join(names)}" for name, names in by_mechanism.items()]
+    sampling = [number for number in side["sampling"] if number > 1]
+    if sampling:
+        parts.append(f"1 in {' and '.join(map(str, sampling))} calls timed")
+    if side["probe"] is not None:
+        parts.append(_describe_probe(side["probe"]))
+    if side["missing"] and not side["markers"]:
+        parts.append("contexts could not be marked")
+    elif side["missing"]:
+        unmarked = (f"{context} ({reason})" for context, reason in side["missing"].items())
+        parts.append(f"contexts that could not be marked: {', '.join(unmarked)}")
+    return "; ".join(parts)
+
+
+def _describe_probe(probe: Data) -> str:
+    empty, pair = (_cost(probe, name) for name in ("empty", "pair"))
+    own = "" if probe["reads_ns"] is None else f" and reads {_cost(probe, 'reads')} itself"
+    return f"to a call an empty probe adds {empty}, the one that takes the time {pair}{own}"
+
+
+def _cost(probe: Data, name: str) -> str:
+    value, interval = probe[f"{name}_ns"], probe[f"{name}_ci"]
+    if value is None:
+        return "an unknown time"
+    ends = "" if interval is None else f" ({'..'.join(map(format_number, interval))})"
+    return f"{format_number(value)} ns{ends}"
+
+
+def _describe_point(
+    place: tuple[str, str, str], rows: Sequence[Data], histograms: Sequence[Data]
+) -> Iterator[Block]:
+    side, workload, point = place
+    what = f"{workload} at {point}" if point else workload
+    against = f"base against {side}"
+    yield calls_table(rows, f"{what}: calls, {against}")
+    places = places_table(rows, f"{what}: {against}")
+    if places is not None:
+        yield places
+    common, timed = _split_remarks([row for row in rows if row["what"] != "calls"])
+    durations = durations_table(timed, f"{what}: what a call takes, {against}; quantiles as read")
+    if durations is not None:
+        yield durations
+        yield shares_table(timed, f"{what}: share of CPU time, {against}")
+        yield from (Text(text=text, tone="warning") for text in common)
+        yield from _draw(place, [row["function"] for row in rows], histograms)
+
+
+def _split_remarks(rows: Sequence[Data]) -> tuple[Sequence[str], Sequence[Data]]:
+    # What is said of all rows stands once below their tables; the rows keep the rest.
+    common = [
+        text
+        for text in (rows[0]["remarks"] if rows else ())
+        if all(text in row["remarks"] for row in rows)
+    ]
+    return common, [
+        {**row, "remarks": [text for text in row["remarks"] if text not in common]} for row in rows
+    ]
+
+
+def _draw(
+    place: tuple[str, str, str], functions: Sequence[str], histograms: Sequence[Data]
+) -> Iterator[Block]:
+    side, *where = place
+    found = {
+        (one["function"], one["side"]): one
+        for one in histograms
+        if [one["workload"], one["point"]] == where
+    }
+    drawn = 0
+    for function in dict.fromkeys(functions):
+        pair = [found[function, name] for name in ("base", side) if (function, name) in found]
+        if len(pair) == 2 and common_kinds(pair):  # noqa: PLR2004 # both sides
+            if drawn < MOST_DRAWN:
+                yield draw_bars(pair, ("base", side), function)
+            yield bins_table(pair, function)
+            drawn += 1
+
+
+def _unseen(entries: Sequence[Data]) -> Iterator[Block]:
+    # One sentence a reason: most functions fail for the same one, and on all sides.
+    told: dict[tuple[str, str], list[str]] = {}
+    for one in entries:
+        reasons = "; ".join(f"{way['mechanism']}: {way['reason']}" for way in one["tried"])
+        told.setdefault((one["function"], reasons or "nothing was tried"), []).append(one["side"])
+    if told:
+        yield Items(
+            items=tuple(
+                Item(
+                    text=f"could not see {function} on {' and '.join(dict.fromkeys(sides))}: "
+                    f"{reasons}",
+                    tone="warning",
+                )
+                for (function, reasons), sides in told.items()
+            ),
+            limit=MOST_UNSEEN,
+        )
+
+
+def _cross_checks(entries: Sequence[Data]) -> Iterator[Block]:
+    for one in entries:
+        yield Text(
+            text=f"{one['function']} of {one['side']}: {one['calls']} calls, "
+            f"{one['breakpoint']} by breakpoint"
+            f"{'' if one['agrees'] else '; one of the two missed calls'}",
+            tone="muted" if one["agrees"] else "warning",
+        )
+
+
+def _notes(data: Mapping[str, object]) -> Iterator[Block]:
+    missing = cast("Sequence[Mapping[str, str]]", data["missing"])
+    notes = merge_sides(
+        [*(one["reason"] for one in missing), *cast("Sequence[str]", data["notes"])]
+    )
+    for note in notes[:MOST_NOTES]:
+        yield Text(text=note, tone="warning")
+    if len(notes) > MOST_NOTES:
+        yield Text(text=count_of(len(notes) - MOST_NOTES, "more note"), tone="warning")
+    rows = [row for row in cast("Sequence[Data]", data["rows"]) if row["status"] == "ok"]
+    text = "calls of the whole machine, means over runs; more is neither better nor worse"
+    yield Text(text=f"{count_changes(rows)}; {text}" if rows else text, tone="muted")

@@ -1,0 +1,126 @@
+"""Where tasks went, by cause, node and level; how long they waited; what the balancer answered."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from schedperf.model import Comparison
+from schedperf_reports._rate_cells import split_twins, zeros_table
+from schedperf_reports._units import format_share
+from schedperf_reports._words import count_changes, count_of, merge_sides
+from schedperf_reports.blocks import Block, Item, Items, Text
+from schedperf_reports.sections import report_section
+from schedperf_reports.sections._placement_tables import (
+    count_tables,
+    timers_table,
+    titled,
+    told_once,
+)
+from schedperf_reports.sections._placement_time import describe_series
+
+# More notes and refusals than these repeat each other.
+MOST_NOTES = 5
+MOST_REFUSALS = 3
+
+Data = Mapping[str, Any]
+# Side, workload and point.
+_Place = tuple[str, str, str]
+
+
+@report_section("placement", title="Where tasks went", order=33, is_analysis=True)
+def placement(comparison: Comparison) -> Iterator[Block]:
+    """Show what changed, then the whole machine, and on the page all; and what was not seen."""
+    section = comparison.sections.get("placement")
+    if section is None or section.data is None:
+        reason = None if section is None else section.reason
+        yield Text(text=reason or "not analysed", tone="muted")
+        return
+    data: Any = section.data
+    yield Text(text="; ".join(map(_describe_side, data["sides"])), tone="muted")
+    yield from _judge(data)
+    places = dict.fromkeys((row["side"], row["workload"], row["point"]) for row in data["rows"])
+    for place in places:
+        yield from _describe_place(data, place, has_others=len(places) > 1)
+    yield from zeros_table(data["zeros"])
+    yield from _refusals(data)
+    yield from _notes(merge_sides(data["notes"]))
+
+
+def _describe_side(side: Data) -> str:
+    seen = " and ".join(side["mechanisms"])
+    return (
+        f"{side['side']}: {count_of(side['runs'], 'run')} seen by {seen} on "
+        f"{count_of(side['nodes'], 'node')}"
+    )
+
+
+def _describe_place(data: Data, place: _Place, *, has_others: bool) -> Iterator[Block]:
+    side, workload, point = place
+    is_compared = len(data["sides"]) > 1
+    rows = [row for row in data["rows"] if (row["side"], row["workload"], row["point"]) == place]
+    what = f"{workload} at {point}" if point else workload
+    caption = f"{what}, base against {side}" if is_compared else what
+    caption = caption if has_others else ""
+    yield from count_tables(rows, caption, is_compared=is_compared)
+    for name in ("series", "timers", "depths"):
+        found = [
+            one
+            for one in data[name]
+            if one["side"] in ("base", side) and (one["workload"], one["point"]) == place[1:]
+        ]
+        if found and name == "series":
+            yield from describe_series(found, caption)
+        elif found and name == "timers":
+            yield timers_table(found, caption)
+        elif any(one["depth"] for one in found):
+            yield Text(text=titled(caption, _describe_depths(found)), tone="muted")
+
+
+def _describe_depths(depths: Sequence[Data]) -> str:
+    sides: dict[str, list[str]] = {}
+    for one in depths:
+        share = f"{one['depth']} ({format_share(one['share'])})"
+        sides.setdefault(one["side"], []).append(share)
+    told = "; ".join(f"{side} {', '.join(shares)}" for side, shares in sides.items())
+    return f"depth of the task groups of the workload's tasks: {told}"
+
+
+def _refusals(data: Data) -> Iterator[Block]:
+    # One line a reason: most parts are unseen for the same one, and on all sides.
+    sides: dict[tuple[str, str], list[str]] = {}
+    for one in data["programs"]:
+        if one["mechanism"] is None:
+            what = f"{one['part']} ({one['function']})" if one["function"] else one["part"]
+            sides.setdefault((what, one["reason"]), []).append(one["side"])
+    parts: dict[tuple[str, str], list[str]] = {}
+    for (what, reason), where in sides.items():
+        parts.setdefault((f"not seen on {' and '.join(where)}", reason), []).append(what)
+    for one in data["not_compared"]:
+        how = f"not compared with {one['side']}"
+        parts.setdefault((how, one["reason"]), []).append(one["what"])
+    if parts:
+        yield Items(
+            items=tuple(
+                Item(text=f"{how}: {', '.join(names)}: {reason}", tone="muted")
+                for (how, reason), names in parts.items()
+            ),
+            limit=MOST_REFUSALS,
+        )
+
+
+def _judge(data: Data) -> Iterator[Block]:
+    told = told_once(row for row in data["rows"] if row["status"] == "ok")
+    rows = split_twins(told)[0]
+    text = (
+        "counts of the whole machine, from the workload's start to its end; means over runs; waits "
+        "are known to a factor of 2 and interpolated; more is neither better nor worse"
+    )
+    if len(data["sides"]) > 1 and rows:
+        text = f"{count_changes(rows)}; {text}"
+    yield Text(text=text, tone="muted")
+
+
+def _notes(notes: Sequence[str]) -> Iterator[Block]:
+    for note in notes[:MOST_NOTES]:
+        yield Text(text=note, tone="warning")
+    if len(notes) > MOST_NOTES:
+        yield Text(text=count_of(len(notes) - MOST_NOTES, "more note"), tone="warning")

@@ -1,0 +1,121 @@
+"""cpu.stat of control groups, with their bandwidth limit: a text that the collector made.
+
+::
+
+    === /bench/one
+    nr_periods 41
+    nr_throttled 40
+    throttled_usec 2817402
+    --- 25000 100000 0
+    +++ 1234 8361123456789 new
+
+After the name is cpu.stat as the kernel wrote it, then quota, period and burst in microseconds,
+then the group's inode, the monotonic time of the look in ns, and whether the group was made
+since the run began. Version 1 counts ``throttled_time`` and ``burst_time`` in nanoseconds,
+version 2 ``throttled_usec`` and ``burst_usec`` (Documentation/scheduler/sched-bwc.rst).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from schedperf.captures._counters import ABSENT, SHOWN, parse_count
+from schedperf.errors import InputError
+
+NO_LIMIT = "max"
+# The collector keeps 256 groups, each with some ten counts.
+MOST_GROUPS = 1024
+MOST_COUNTS = 64
+LONGEST_PATH = 4096
+# Suffixes of counts that are times, with what makes seconds of them.
+_UNITS = (("_usec", 1e-6), ("_time", 1e-9))
+
+_STAT = re.compile(r"([a-z][a-z0-9_.]{0,63}) ([0-9]{1,20})", re.ASCII)
+_SEEN = re.compile(r"\+\+\+ ([0-9]{1,20}) ([0-9]{1,20}) (new|old)", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupCount:
+    """One count: ``value`` times ``scale`` is in ``unit``, "1" or "s"."""
+
+    value: int
+    unit: str
+    scale: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CpuGroup:
+    """What one group had counted at one look.
+
+    :param path: in its hierarchy, "/" is the root
+    :param inode: tells it from a later group of the same path
+    :param seen_ns: when it was looked at, CLOCK_MONOTONIC
+    :param is_new: it was made since the run began
+    :param quota_s: CPU time in a period; None: no limit, or the group cannot have one
+    :param period_s: None where the group cannot have a limit
+    :param counts: by name: "nr_periods", "throttled", "usage"
+    """
+
+    path: str
+    inode: int
+    seen_ns: int
+    is_new: bool
+    quota_s: float | None
+    period_s: float | None
+    counts: Mapping[str, GroupCount]
+
+
+def parse_cgroup_cpu(lines: Iterable[str], label: str) -> tuple[CpuGroup, ...]:
+    """Read all groups; there may be none.
+
+    :raises InputError: the text is damaged
+    """
+    sections: list[list[str]] = []
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\r\n")
+        if text.startswith("=== "):
+            sections.append([text])
+        elif text and not sections:
+            raise InputError(f"{label}:{number}: no group before {text[:SHOWN]!r}; record again")
+        elif text:
+            sections[-1].append(text)
+        if len(sections) > MOST_GROUPS or (sections and len(sections[-1]) > MOST_COUNTS):
+            raise InputError(f"{label}:{number}: more than was recorded; record again")
+    groups = [_parse_group(section, label) for section in sections]
+    if len({(group.path, group.inode) for group in groups}) < len(groups):
+        raise InputError(f"{label}: a group is there twice; record again")
+    return tuple(groups)
+
+
+def _parse_group(lines: list[str], label: str) -> CpuGroup:
+    path = lines[0][4:]
+    where = f"{label}: {path[:SHOWN]}"
+    seen = _SEEN.fullmatch(lines[-1])
+    if seen is None or not lines[-2].startswith("--- ") or len(path) > LONGEST_PATH:
+        raise InputError(f"{where}: the group is cut off; record again")
+    limit = lines[-2][4:].split(" ")
+    quota, period = (_seconds(text, where) for text in [*limit, ABSENT, ABSENT][:2])
+    return CpuGroup(
+        path=path,
+        inode=parse_count(seen[1], where),
+        seen_ns=parse_count(seen[2], where),
+        is_new=seen[3] == "new",
+        quota_s=quota,
+        period_s=period,
+        counts=dict(_parse_count(line, where) for line in lines[1:-2]),
+    )
+
+
+def _parse_count(line: str, where: str) -> tuple[str, GroupCount]:
+    found = _STAT.fullmatch(line.strip())
+    if found is None:
+        raise InputError(f"{where}: not a count: {line[:SHOWN]!r}; record again")
+    name, value = found[1], parse_count(found[2], where)
+    for suffix, scale in _UNITS:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix), GroupCount(value=value, unit="s", scale=scale)
+    return name, GroupCount(value=value, unit="1", scale=1.0)
+
+
+def _seconds(text: str, where: str) -> float | None:
+    return None if text in {NO_LIMIT, ABSENT} else parse_count(text, where) / 1e6

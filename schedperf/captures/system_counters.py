@@ -1,0 +1,195 @@
+"""What the system counted around one run: the folder system_counters of a run, as sums.
+
+:func:`read_system_counters` reads both looks of the run and returns by how much each count grew.
+A file that cannot be read costs its own counts, and a note says so. :func:`read_task_counters`
+reads what the run's own tasks counted, which the collector task_sched keeps.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from schedperf._json import JsonObject, parse_object
+from schedperf.bundle import Bundle, Run
+from schedperf.captures._counters import MOST_CPUS
+from schedperf.captures._system_changes import (
+    add_cpu_times,
+    add_frequency,
+    add_groups,
+    add_idle,
+    add_interrupts,
+    add_power,
+    add_pressure,
+    add_tasks,
+)
+from schedperf.captures._system_sums import SystemKey, SystemSums, SystemValue
+from schedperf.captures.cgroup_cpu import CpuGroup, parse_cgroup_cpu
+from schedperf.captures.cpu_times import parse_cpu_times
+from schedperf.captures.cpufreq import parse_cpufreq
+from schedperf.captures.cpuidle import parse_cpuidle
+from schedperf.captures.interrupts import parse_interrupts
+from schedperf.captures.power import parse_power
+from schedperf.captures.pressure import parse_pressure
+from schedperf.captures.task_sched import parse_task_sched
+from schedperf.errors import InputError
+
+__all__ = [
+    "SystemCounts",
+    "SystemKey",
+    "SystemValue",
+    "read_system_counters",
+    "read_task_counters",
+]
+
+FOLDER = "system_counters"
+TASKS = "task_sched/tasks.json"
+PRESSURES = ("cpu", "memory", "io", "irq")
+# The collector copies no more than this of a file.
+LARGEST_BYTES = 64 << 20
+LARGEST_JSON_BYTES = 16 << 20
+# NTP turns the clock by 500 ppm at most (MAXFREQ of the kernel); reading both takes some us.
+SLEWED = 500e-6
+LEAST_STEP_S = 1e-3
+# HZ of user space is 100 on all architectures of today, 1024 on Alpha.
+LARGEST_TICKS = 10_000
+
+Parsed = TypeVar("Parsed")
+Parse = Callable[[Iterable[str], str], Parsed]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SystemCounts:
+    """What the system counted around one run.
+
+    :param seconds: between both looks; None: unknown
+    :param missing: why a file is not there, by its name; true of the machine, so of all runs
+    :param notes: what is odd in this run, a sentence each
+    """
+
+    counts: Mapping[SystemKey, SystemValue]
+    seconds: float | None
+    missing: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def read_system_counters(bundle: Bundle, run: Run) -> SystemCounts:
+    """Read what was captured around a run.
+
+    :raises InputError: the run has none, or facts.json is damaged
+    """
+    folder = f"{run.folder}/{FOLDER}"
+    name = f"{folder}/facts.json"
+    if bundle.size(name) is None:
+        raise InputError(f"{bundle.path}: {name} is not there; record with {FOLDER}")
+    facts = parse_object(bundle.read(name, LARGEST_JSON_BYTES), name)
+    host = next(boot.host for boot in bundle.boots if boot.number == run.boot)
+    reading = _Reading(bundle, folder, SystemSums(_nodes(host)))
+    seconds = facts.optional(facts.quantity, "seconds")
+    _describe_run(reading.sums, facts, seconds)
+    reading.read_all(seconds, _ticks(facts))
+    return SystemCounts(
+        counts=reading.sums.counts,
+        seconds=seconds,
+        missing=_missing(facts),
+        notes=reading.sums.notes,
+    )
+
+
+def read_task_counters(bundle: Bundle, run: Run) -> SystemCounts:
+    """Read the sums over the workload's tasks, each up to the last look at it.
+
+    :raises InputError: the run has none, or tasks.json is damaged
+    """
+    name = f"{run.folder}/{TASKS}"
+    if bundle.size(name) is None:
+        raise InputError(f"{bundle.path}: {name} is not there; record with task_sched")
+    sums = SystemSums({})
+    add_tasks(sums, parse_task_sched(bundle.read(name, LARGEST_JSON_BYTES), name))
+    return SystemCounts(counts=sums.counts, seconds=None, missing={}, notes=sums.notes)
+
+
+class _Reading:
+    """The files of one run, each for itself."""
+
+    def __init__(self, bundle: Bundle, folder: str, sums: SystemSums) -> None:
+        self.sums = sums
+        self._bundle = bundle
+        self._folder = folder
+
+    def read_all(self, seconds: float | None, ticks: int) -> None:
+        """Add up all files that are there."""
+        for name in PRESSURES:
+            add_stalls = partial(add_pressure, self.sums, resource=name)
+            self._compare(f"pressure_{name}", parse_pressure, add_stalls)
+        for name in ("interrupts", "softirqs"):
+            add = partial(add_interrupts, self.sums, group=name)
+            self._compare(name, parse_interrupts, add)
+        self._compare("cpuidle", parse_cpuidle, partial(add_idle, self.sums))
+        self._compare("cpufreq", parse_cpufreq, partial(add_frequency, self.sums))
+        self._compare("power", parse_power, partial(add_power, self.sums, seconds=seconds))
+        self._compare("stat", parse_cpu_times, partial(add_cpu_times, self.sums, ticks=ticks))
+        self._compare("cgroups", parse_cgroup_cpu, self._add_groups)
+
+    def _compare(
+        self, name: str, parse: Parse[Parsed], add: Callable[[Parsed, Parsed], None]
+    ) -> None:
+        """Add what changed in a file that is in both looks."""
+        before, after = f"{self._folder}/before/{name}", f"{self._folder}/after/{name}"
+        is_there = [self._bundle.size(path) is not None for path in (before, after)]
+        if not all(is_there):
+            if any(is_there):
+                self.sums.note(f"{name}: read {'before' if is_there[0] else 'after'} the run only")
+            return
+        try:
+            add(self._parse(before, parse), self._parse(after, parse))
+        except InputError as error:
+            self.sums.note(str(error))
+
+    def _parse(self, path: str, parse: Parse[Parsed]) -> Parsed:
+        text = self._bundle.read_text(path, LARGEST_BYTES)
+        if text and not text.endswith("\n"):
+            raise InputError(f"{path}: the last line has no end, so it is cut off; record again")
+        # Not splitlines(): names of control groups may hold other ends of lines.
+        return parse(text.split("\n")[:-1], path)
+
+    def _add_groups(self, before: tuple[CpuGroup, ...], after: tuple[CpuGroup, ...]) -> None:
+        path = f"{self._folder}/during/cgroups"
+        there = self._bundle.size(path) is not None
+        during = self._parse(path, parse_cgroup_cpu) if there else ()
+        add_groups(self.sums, before, after, during=during)
+
+
+def _describe_run(sums: SystemSums, facts: JsonObject, seconds: float | None) -> None:
+    for text in facts.optional(facts.texts, "notes") or ():
+        sums.note(text)
+    before, after = (facts.optional(facts.text, f"cpus_{look}") for look in ("before", "after"))
+    if before != after:
+        sums.note(f"CPUs {before} were online before the run and {after} after it")
+    stepped_ns = facts.optional(facts.integer, "clock_stepped_ns") or 0
+    if seconds is not None and abs(stepped_ns) / 1e9 > LEAST_STEP_S + SLEWED * seconds:
+        sums.note("the clock was set during the run, or the machine slept")
+
+
+def _ticks(facts: JsonObject) -> int:
+    ticks = facts.optional(facts.count, "ticks_per_second") or 0
+    if not 0 < ticks <= LARGEST_TICKS:
+        raise facts.wrong("ticks_per_second", "the ticks of a second")
+    return ticks
+
+
+def _missing(facts: JsonObject) -> dict[str, str]:
+    missing = facts.child("missing")
+    return {name: missing.text(name) for name in missing.values}
+
+
+def _nodes(host: Mapping[str, object]) -> dict[int, int]:
+    """Return the node of each CPU that a host.json names."""
+    group = host.get("topology")
+    cpus = group.get("cpus") if isinstance(group, Mapping) else None
+    nodes: dict[int, int] = {}
+    for one in cpus[:MOST_CPUS] if isinstance(cpus, list) else []:
+        cpu, node = (one.get("cpu"), one.get("node")) if isinstance(one, Mapping) else (None, None)
+        if type(cpu) is int and type(node) is int:
+            nodes[cpu] = node
+    return nodes

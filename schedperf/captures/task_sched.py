@@ -1,0 +1,128 @@
+"""/proc/PID/sched of the workload's tasks: what the scheduler counted of each.
+
+::
+
+    hackbench (42, #threads: 1)
+    -------------------------------------------------------------------
+    se.sum_exec_runtime                          :            36.896425
+    se.nr_migrations                             :                    0
+    se.statistics.wait_sum                       :             0.216732
+    nr_switches                                  :                   38
+
+Since v5.16 ("sched: Make struct sched_statistics independent of fair sched class") the statistics
+are without ``se.statistics.``; here they always are, and what is left of ``se.`` is gone too. A
+number with six decimals is in milliseconds, any other is a count or a state.
+
+    >>> parse_sched("se.statistics.wait_max : 1.500000", "sched")
+    {'wait_max': TaskField(value=0.0015, unit='s')}
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schedperf._json import JsonObject, parse_object
+from schedperf.captures._counters import SHOWN
+from schedperf.errors import InputError
+
+SCHEMA = "schedperf/task_sched/1"
+MOST_TASKS = 4096
+# Some 60 fields, and a line for each NUMA node.
+MOST_FIELDS = 2048
+
+_FIELD = re.compile(r"([A-Za-z][A-Za-z0-9_.>-]{0,79})\s*:\s*(-?[0-9]{1,20})(\.[0-9]{6})?", re.ASCII)
+_COMM = re.compile(r"(.{0,64}) \([0-9]{1,10}, #threads: [0-9]{1,10}\)")
+_PREFIXES = ("se.statistics.", "se.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskField:
+    """One number of a task, in "1" or "s"."""
+
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskSched:
+    """The last look at one task.
+
+    :param seen_ns: when it was, CLOCK_MONOTONIC
+    :param comm: its name; None where the text is without
+    :param fields: by name: "nr_switches", "wait_sum", "avg.util_avg"
+    """
+
+    pid: int
+    tid: int
+    seen_ns: int
+    comm: str | None
+    fields: Mapping[str, TaskField]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkloadTasks:
+    """The tasks of one run.
+
+    :param looks: how often they were looked at
+    :param left_out: tasks beyond those that are kept
+    """
+
+    looks: int
+    left_out: int
+    tasks: tuple[TaskSched, ...]
+
+
+def parse_task_sched(content: bytes, label: str) -> WorkloadTasks:
+    """Read tasks.json.
+
+    :raises InputError: it is damaged, or of another form
+    """
+    record = parse_object(content, label)
+    if record.text("schema") != SCHEMA:
+        raise record.wrong("schema", SCHEMA)
+    tasks = record.children("tasks")
+    if len(tasks) > MOST_TASKS:
+        raise InputError(f"{label}: {len(tasks)} tasks; record again")
+    return WorkloadTasks(
+        looks=record.count("looks"),
+        left_out=record.count("left_out"),
+        tasks=tuple(map(_task, tasks)),
+    )
+
+
+def _task(record: JsonObject) -> TaskSched:
+    sched = record.text("sched")
+    comm = _COMM.match(sched)
+    return TaskSched(
+        pid=record.count("pid"),
+        tid=record.count("tid"),
+        seen_ns=record.count("seen_ns"),
+        comm=comm[1] if comm else None,
+        fields=parse_sched(sched, record.where),
+    )
+
+
+def parse_sched(text: str, label: str) -> dict[str, TaskField]:
+    """Read the text of one task; lines without a number, and one that is cut off, are left out.
+
+    :raises InputError: it has more fields than a kernel writes, or none
+    """
+    lines = text.split("\n")
+    fields: dict[str, TaskField] = {}
+    if len(lines) > MOST_FIELDS:
+        raise InputError(f"{label}: {len(lines)} lines; record again")
+    for line in lines:
+        if found := _FIELD.fullmatch(line.strip()):
+            name = found[1]
+            for prefix in _PREFIXES:
+                name = name.removeprefix(prefix)
+            fields[name] = _field(found[2], found[3])
+    if not fields:
+        raise InputError(f"{label}: no field of /proc/PID/sched: {text[:SHOWN]!r}; record again")
+    return fields
+
+
+def _field(whole: str, decimals: str | None) -> TaskField:
+    if decimals is None:
+        return TaskField(value=float(whole), unit="1")
+    return TaskField(value=float(whole + decimals) / 1e3, unit="s")

@@ -1,0 +1,228 @@
+"""Tasks that go elsewhere, wait longer or are balanced in another way in new than in base.
+
+What it says is beyond noise. It names the function of the kernel that decides, and does not say
+that the benchmark changed because of it.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedperf.findings import finding
+from schedperf.model import Finding, Section
+from schedperf.quantities import format_number, scale_for
+
+# Of one point of a side; the section's tables have all of them.
+MOST_FINDINGS = 8
+# A rate of fewer events in a run says little, whatever its interval is.
+LEAST_EVENTS = 10.0
+# Work is a better measure than time: a slower kernel does less of everything in a second.
+BASES = ("share", "operation", "time")
+
+Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rule:
+    # :param claim: subject of the sentence, with the row's keys in braces
+    # :param places: how many nodes or cgroups the row is of
+    part: str
+    field: str
+    claim: str
+    look_at: str
+    places: int = 0
+
+
+_DESTINATION = "sched_balance_find_dst_group() (find_idlest_group())"
+_BALANCE = "sched_balance_rq() (load_balance())"
+
+# Where forks land and what crosses nodes comes first: it decides whose memory a task finds near.
+_RULES = (
+    _Rule(
+        part="fork", field="count", places=2, look_at=_DESTINATION,
+        claim="forks from node {nodes[0]} are sent to node {nodes[1]} in",
+    ),
+    _Rule(
+        part="cause", field="crossing", look_at="{function}",
+        claim="migrations by {cause} between nodes:",
+    ),
+    _Rule(
+        part="exec", field="crossing", look_at="sched_exec()", claim="execs between nodes:",
+    ),
+    _Rule(
+        part="wakeup", field="crossing", look_at="select_task_rq_fair()",
+        claim="wakeups from one node to another:",
+    ),
+    _Rule(
+        part="migration", field="crossing", look_at="set_task_cpu()",
+        claim="migrations between nodes:",
+    ),
+    _Rule(
+        part="latency", field="p99", places=1, look_at="select_task_rq_fair()",
+        claim="run-queue latency p99 on node {nodes[0]}:",
+    ),
+    _Rule(
+        part="timers", field="distance", places=2,
+        look_at="init_cfs_bandwidth() and start_cfs_bandwidth()",
+        claim="bandwidth timers of {groups[0]} and {groups[1]} expire",
+    ),
+    _Rule(
+        part="group_imbalance", field="count", look_at="sched_balance_rq(): sgc->imbalance",
+        claim="balance attempts at {level} that see or set an imbalance of pinned tasks:",
+    ),
+    _Rule(
+        part="destination", field="imbalanced", look_at=f"{_DESTINATION}: group_imbalanced",
+        claim="searches at {level} for where a task goes ({cause}) that see an imbalance:",
+    ),
+    _Rule(
+        part="pinned", field="some_pinned", look_at="can_migrate_task(): LBF_SOME_PINNED",
+        claim="{idle} balance attempts at {level} that meet pinned tasks:",
+    ),
+    _Rule(
+        part="attempts", field="pulled", look_at=f"{_BALANCE} and detach_tasks()",
+        claim="tasks pulled by {idle} balancing at {level}:",
+    ),
+    _Rule(
+        part="migratable", field="refused", look_at="can_migrate_task()",
+        claim="tasks that {idle} balancing at {level} looks at and leaves:",
+    ),
+    _Rule(
+        part="depth", field="mean", look_at="update_cfs_group()",
+        claim="task groups above the workload's tasks:",
+    ),
+)  # fmt: skip
+_WORDS = {"together": "together", "apart": "apart", "mixed": "together in some runs only"}
+_CAUSES = {"load_balance": "load balance", "numa": "NUMA balancing"}
+
+
+@finding("task_placement", needs=("placement",))
+def task_placement(sections: Mapping[str, Section]) -> Iterator[Finding]:
+    """Yield what changed on each side and point, in the order of the rules."""
+    # The section's own JSON Schema vouches for the shape.
+    data: Any = sections["placement"].data
+    points: dict[tuple[str, ...], list[Data]] = {}
+    for row in data["rows"]:
+        points.setdefault((row["side"], row["workload"], row["point"]), []).append(row)
+    for rows in points.values():
+        told = [(rule, row) for rule in _RULES for row in _changed(rule, rows)]
+        if any(rule.part == "cause" for rule, _ in told):
+            # Their sum says nothing more.
+            told = [(rule, row) for rule, row in told if rule.part != "migration"]
+        for rule, row in told[:MOST_FINDINGS]:
+            yield _describe(rule, row, data["timers"])
+
+
+def _changed(rule: _Rule, rows: Sequence[Data]) -> list[Data]:
+    # One row for each subject: the best basis that is known decides.
+    found: dict[str, Data] = {}
+    mine = [row for row in rows if _is_of(rule, row)]
+    for row in sorted(mine, key=lambda row: BASES.index(row["basis"])):
+        found.setdefault(row["name"], row)
+    changed = [row for row in found.values() if row["changed"] and _events(row) >= LEAST_EVENTS]
+    return sorted(changed, key=lambda row: -_distance(row))
+
+
+def _is_of(rule: _Rule, row: Data) -> bool:
+    if (row["part"], row["field"]) != (rule.part, rule.field):
+        return False
+    if len(row["nodes"]) + len(row["groups"]) != rule.places:
+        return False
+    if "{level}" in rule.claim and not row["level"]:
+        # The sum over levels names none to look at.
+        return False
+    if rule.field == "crossing":
+        # A share grows where fewer tasks move within a node, which is no news of those that leave.
+        return bool(row["basis"] != "share")
+    # Where more is forked, more goes everywhere: only the share is of the choice of a node.
+    return rule.part != "fork" or row["basis"] == "share"
+
+
+def _events(row: Data) -> float:
+    return max(row["events_base"] or 0.0, row["events_new"] or 0.0)
+
+
+def _distance(row: Data) -> float:
+    return abs(math.log(row["ratio"])) if row["ratio"] else math.inf
+
+
+def _describe(rule: _Rule, row: Data, timers: Sequence[Data]) -> Finding:
+    named = {**row, "cause": _CAUSES.get(row["cause"], row["cause"])}
+    claim = rule.claim.format_map(named)
+    if row["field"] == "distance":
+        said = f"{claim} {_tell_timers(row, timers)}"
+    else:
+        said = f"{claim} {_tell(row)}"
+    ratio, low, high = (row[name] for name in ("ratio", "ci_low", "ci_high"))
+    return Finding(
+        id=f"task_placement#{row['row']}",
+        side=row["side"],
+        claim=f"{said}: look at {rule.look_at.format_map(named)}",
+        metric=row["name"],
+        value=None if ratio is None else _percent(ratio),
+        ci=None if None in (ratio, low, high) else (_percent(low), _percent(high)),
+        unit="%",
+        better=None,
+        n=(row["n_base"], row["n_new"]),
+        evidence=(f"placement#{row['row']}",),
+        replication=_replication(row),
+        attribution="co-occurs; not shown to cause the change",
+    )
+
+
+def _replication(row: Data) -> str:
+    return f"{row['n_base']}+{row['n_new']} {row['replication']}"
+
+
+def _percent(ratio: float) -> float:
+    return 100.0 * (ratio - 1.0)
+
+
+def _tell(row: Data) -> str:
+    new, base = (_value(row, row[name]) for name in ("new", "base"))
+    per = "" if row["basis"] == "share" else f" per {_unit(row)}"
+    at = f" at {row['point']}" if row["point"] else ""
+    return f"{new} instead of {base}{per}{at} ({_interval(row)})"
+
+
+def _value(row: Data, value: float) -> str:
+    unit = str(row["unit"]).partition("/")[0]
+    if row["basis"] == "share" and not unit:
+        return f"{100.0 * value:.1f} %"
+    if unit == "s":
+        scale = scale_for("s", row["base"], row["new"])
+        return f"{scale.format(value)} {scale.unit}"
+    return format_number(float(f"{value:.3g}"))
+
+
+def _unit(row: Data) -> str:
+    name = str(row["unit"]).partition("/")[2]
+    return "second" if name == "s" else name
+
+
+def _interval(row: Data) -> str:
+    runs = _replication(row)
+    if row["ratio"] is None or row["ci_low"] is None or row["ci_high"] is None:
+        return f"q = {row['q']:.2g}, {runs}" if row["q"] is not None else runs
+    interval = f"{row['ci_low']:.3g}..{row['ci_high']:.3g}"
+    return f"times {row['ratio']:.3g}, 95 % interval {interval}, {runs}"
+
+
+def _tell_timers(row: Data, timers: Sequence[Data]) -> str:
+    same = ("workload", "point", "groups")
+    found = {one["side"]: one for one in timers if all(one[name] == row[name] for name in same)}
+    new, base = found[row["side"]], found["base"]
+    at = f" at {row['point']}" if row["point"] else ""
+    return (
+        f"{_WORDS[new['word']]} (phase difference {_difference(new)}), "
+        f"{_WORDS[base['word']]} before ({_difference(base)}){at} ({_interval(row)})"
+    )
+
+
+def _difference(timer: Data) -> str:
+    # A distance below the width of a bin of the phases is known to be below it, and no better.
+    apart = max(timer["distance_s"], timer["resolution_s"])
+    scale = scale_for("s", timer["period_s"] / 100.0)
+    of = f" of {scale.format(timer['period_s'])} {scale.unit}"
+    prefix = "under " if timer["distance_s"] < timer["resolution_s"] else ""
+    return f"{prefix}{scale.format(float(f'{apart:.2g}'))} {scale.unit}{of}"

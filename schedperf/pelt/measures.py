@@ -1,0 +1,168 @@
+"""What one run's calls amount to: rates and durations, of all CPUs, of a node, of a context.
+
+Calls are divided by the time, by the operations of the benchmark and by the wakeups of the run.
+Those of a node or of a context are divided by the same, so that the parts add up to the whole.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from schedperf.captures.bpf_pelt import Counts, Durations, FunctionCalls, PeltCapture
+from schedperf.pelt.histograms import NS_PER_S, Quantile, merge, quantile
+from schedperf.rates import Basis, CountedRun, Measure, divide
+
+What = Literal["calls", "mean", "p50", "p99", "share"]
+QUANTILES: Mapping[What, float] = {"p50": 0.5, "p99": 0.99}
+
+
+class Key(NamedTuple):
+    """What is measured.
+
+    :param node: None: all CPUs
+    :param context: "": all of them
+    """
+
+    function: str
+    what: What
+    node: int | None = None
+    context: str = ""
+
+
+Found = dict[tuple[Key, Basis], Measure]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PeltRun:
+    """One run and what was seen of it.
+
+    :param counted: the run, with nothing measured yet
+    :param nodes: of each CPU; empty where they are not known
+    :param operation: one of ``operations``, in words; both are None where they are not known
+    :param wakeups: of the whole machine in the run; None where they were not counted
+    :param emulated: None: not known
+    """
+
+    counted: CountedRun[Key]
+    capture: PeltCapture
+    nodes: Mapping[int, int]
+    operations: float | None
+    operation: str | None
+    wakeups: float | None
+    emulated: bool | None
+
+
+def call_counts(run: PeltRun) -> dict[Key, int]:
+    """Return the calls of each function that was seen: in all, by node, and by context."""
+    found: dict[Key, int] = {}
+    for function, seen in run.capture.functions.items():
+        if seen.calls is None:
+            continue
+        for node, cpus in _places(run):
+            found[Key(function, "calls", node)] = _sum(seen.calls, cpus)
+        for context, calls in (seen.contexts or {}).items():
+            found[Key(function, "calls", None, context)] = sum(calls.values())
+    return found
+
+
+def call_measures(run: PeltRun) -> Found:
+    """Return calls a second (basis "time"), an operation, and a wakeup (basis "share")."""
+    amounts = {key: Measure(float(count), "1") for key, count in call_counts(run).items()}
+    found = dict(
+        divide(
+            amounts,
+            seconds=run.capture.seconds,
+            operations=run.operations,
+            operation=run.operation,
+        )
+    )
+    if run.wakeups:
+        for key, (value, _) in amounts.items():
+            found[key, "share"] = Measure(value / run.wakeups, "1/wakeup")
+    return found
+
+
+def duration_measures(run: PeltRun, net: Collection[str]) -> Found:
+    """Return mean, quantiles and share of CPU time of the functions whose calls were timed.
+
+    The share is the mean times all calls, of the time that the CPUs had: calls that were not
+    sampled count as the others. Quantiles are as read.
+
+    :param net: of these functions the probe's own reading is taken off the mean and the share
+    """
+    reads = None if run.capture.empty_probe is None else run.capture.empty_probe.reads_ns
+    found: Found = {}
+    for function, seen in run.capture.functions.items():
+        if seen.durations is not None:
+            own_ns = reads or 0.0 if function in net else 0.0
+            found.update(_durations_of(run, function, seen, seen.durations, own_ns))
+    return found
+
+
+def _durations_of(
+    run: PeltRun, function: str, seen: FunctionCalls, durations: Durations, own_ns: float
+) -> Iterator[tuple[tuple[Key, Basis], Measure]]:
+    for node, cpus in _places(run):
+        mean = mean_ns(durations, cpus)
+        calls = _sum(seen.calls or {}, cpus)
+        # A place without calls spent no time on them; how long one would take is not known.
+        spent = 0.0 if not calls else None if mean is None else calls * (mean - own_ns)
+        if mean is not None:
+            yield (Key(function, "mean", node), "share"), Measure((mean - own_ns) / NS_PER_S, "s")
+        if spent is not None and (count := _count_cpus(run, cpus)):
+            share = spent / NS_PER_S / (run.capture.seconds * count)
+            yield (Key(function, "share", node), "share"), Measure(share, "")
+    for what, read in _quantiles(durations):
+        yield (Key(function, what), "share"), Measure(read.value, "s")
+
+
+def shown_beside(run: PeltRun) -> Iterator[tuple[Key, str, float]]:
+    """Yield what helps to judge a measure, by its name.
+
+    "total": calls; "read": a mean in s, or a share, from which nothing was taken off;
+    "resolution": the width of the bin that a quantile fell into, in s.
+    """
+    for key, count in call_counts(run).items():
+        yield key, "total", float(count)
+    for (key, _), measure in duration_measures(run, ()).items():
+        if key.what in {"mean", "share"}:
+            yield key, "read", measure.value
+    for function, seen in run.capture.functions.items():
+        for what, read in _quantiles(seen.durations):
+            yield Key(function, what), "resolution", read.resolution
+
+
+def _quantiles(durations: Durations | None) -> Iterator[tuple[What, Quantile]]:
+    histogram = None if durations is None else merge([durations])
+    for what, part in QUANTILES.items():
+        if histogram is not None and (read := quantile(histogram, part)):
+            yield what, read
+
+
+def mean_ns(durations: Durations, cpus: Collection[int] | None = None) -> float | None:
+    """Return the mean duration as it was read, in ns; None where no call was timed.
+
+    :param cpus: of these only
+    """
+    timed = _sum(durations.timed, cpus)
+    return _sum(durations.sum_ns, cpus) / timed if timed else None
+
+
+def _places(run: PeltRun) -> Iterator[tuple[int | None, frozenset[int] | None]]:
+    # All CPUs, then each node; one node alone says the same as all of them.
+    yield None, None
+    nodes = sorted(set(run.nodes.values()))
+    if len(nodes) > 1:
+        for node in nodes:
+            yield node, frozenset(cpu for cpu, one in run.nodes.items() if one == node)
+
+
+def _count_cpus(run: PeltRun, cpus: Collection[int] | None) -> int:
+    if cpus is not None:
+        return len(cpus)
+    seen = {cpu for one in run.capture.functions.values() for cpu in one.calls or ()}
+    return len(run.nodes) or len(seen)
+
+
+def _sum(counts: Counts, cpus: Collection[int] | None) -> int:
+    return sum(count for cpu, count in counts.items() if cpus is None or cpu in cpus)

@@ -1,0 +1,185 @@
+"""How each function was seen, and whether the two sides were looked at in the same way.
+
+Mechanisms differ in what they see: a breakpoint counts calls that ftrace cannot touch, and a
+function may be partly inlined. So counts are compared only where every run of both sides was seen
+by one mechanism, and durations only where the same part of the calls was timed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedperf.captures.bpf_pelt import FunctionCalls, PeltCapture
+from schedperf.pelt.measures import PeltRun, mean_ns
+
+# Exits without an entry, or entries nested too deeply, beyond this part of the calls are said.
+MOST_UNPAIRED = 0.001
+NOT_SHORTER = "the probe's own reading is not taken off, because it is not known to be shorter"
+# What the pair reads is a part of what it adds to a call: a larger one was disturbed.
+READS_TOO_MUCH = (
+    "the probe's own reading is not taken off: it was measured longer than all that the probe adds "
+    "to a call"
+)
+# Runs of one side that differ among themselves are told apart by so many of their descriptions.
+MOST_TOLD = 3
+
+_UNKNOWN = FunctionCalls(
+    mechanism=None,
+    tried={},
+    calls=None,
+    contexts=None,
+    durations=None,
+    unpaired=None,
+    nested=None,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PeltSide:
+    """The runs of one side.
+
+    :param notes: what could not be read
+    """
+
+    name: str
+    runs: tuple[PeltRun, ...]
+    notes: tuple[str, ...]
+
+    def seen(self, function: str) -> list[FunctionCalls]:
+        """Return what each run saw of a function."""
+        return [run.capture.functions.get(function, _UNKNOWN) for run in self.runs]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparability:
+    """What can be compared of a function; a reason says why not, None is yes.
+
+    :param as_read: why the probe's own reading is not taken off the durations; None: it is
+    :param remarks: what weakens the rows of the function
+    """
+
+    calls: str | None
+    contexts: str | None
+    durations: str | None
+    as_read: str | None
+    remarks: tuple[str, ...]
+
+
+def functions_of(sides: Sequence[PeltSide]) -> list[str]:
+    """Return the functions that any run asked for, in that order."""
+    found = [run.capture.functions for side in sides for run in side.runs]
+    return list(dict.fromkeys(name for functions in found for name in functions))
+
+
+def judge(function: str, sides: Sequence[PeltSide]) -> Comparability:
+    """Say what of a function can be compared between these sides."""
+    return Comparability(
+        calls=_differences(sides, function, _mechanism),
+        contexts=_differences(sides, function, _contexts),
+        durations=_differences(sides, function, _timing),
+        as_read=_why_as_read(sides, function),
+        remarks=tuple(text for side in sides for text in _remarks(side, function)),
+    )
+
+
+def context_notes(sides: Sequence[PeltSide]) -> Iterator[str]:
+    """Say of which functions the calls are compared and their contexts are not, and why."""
+    told: dict[str, list[str]] = {}
+    for function in functions_of(sides):
+        judged = judge(function, sides)
+        if judged.calls is None and judged.contexts is not None:
+            told.setdefault(judged.contexts, []).append(function)
+    for reason, functions in told.items():
+        yield f"contexts of {', '.join(functions)} are not compared; {reason}"
+
+
+def is_seen(function: str, side: PeltSide) -> bool:
+    """Say whether any run saw a function."""
+    return any(one.mechanism is not None for one in side.seen(function))
+
+
+def _differences(
+    sides: Sequence[PeltSide],
+    function: str,
+    describe: Callable[[PeltCapture, FunctionCalls], str],
+) -> str | None:
+    told = {
+        side.name: sorted(
+            {
+                describe(run.capture, seen)
+                for run, seen in zip(side.runs, side.seen(function), strict=True)
+            }
+        )
+        for side in sides
+    }
+    if len({text for texts in told.values() for text in texts}) == 1:
+        return None
+    return ", ".join(f"{name}: {' and '.join(texts[:MOST_TOLD])}" for name, texts in told.items())
+
+
+def _mechanism(_: PeltCapture, seen: FunctionCalls) -> str:
+    return seen.mechanism or f"could not be seen ({why_unseen(seen)})"
+
+
+def why_unseen(seen: FunctionCalls) -> str:
+    """List every mechanism that was tried, with its reason."""
+    reasons = [f"{name}: {reason}" for name, reason in seen.tried.items() if reason]
+    return "; ".join(reasons) or "nothing was tried"
+
+
+def _contexts(capture: PeltCapture, seen: FunctionCalls) -> str:
+    if seen.contexts is None:
+        return "contexts are not told apart"
+    marked = ", ".join(sorted(capture.contexts.markers))
+    return f"{marked} by {capture.contexts.mechanism or 'no marker'}"
+
+
+def _timing(capture: PeltCapture, seen: FunctionCalls) -> str:
+    if seen.durations is None:
+        return "calls are not timed"
+    return f"1 in {capture.sampling} calls is timed by {seen.mechanism}"
+
+
+def _why_as_read(sides: Sequence[PeltSide], function: str) -> str | None:
+    # Durations of runs are compared, so all of them are net or none is.
+    runs = [run for side in sides for run in side.runs]
+    return next((reason for run in runs if (reason := _why_gross(run, function))), None)
+
+
+def _why_gross(run: PeltRun, function: str) -> str | None:
+    seen, probe = run.capture.functions.get(function, _UNKNOWN), run.capture.empty_probe
+    mean = None if seen.durations is None else mean_ns(seen.durations)
+    if probe is None or probe.reads_ns is None or probe.mechanism != seen.mechanism:
+        return NOT_SHORTER
+    if probe.pair_ns is not None and probe.reads_ns > probe.pair_ns:
+        return READS_TOO_MUCH
+    return None if mean is None or mean > probe.reads_ns else NOT_SHORTER
+
+
+def _remarks(side: PeltSide, function: str) -> Iterator[str]:
+    seen = side.seen(function)
+    calls = sum(sum((one.calls or {}).values()) for one in seen)
+    for number, what in (
+        (sum(one.unpaired or 0 for one in seen), "exits without an entry"),
+        (sum(one.nested or 0 for one in seen), "calls nested too deeply to be timed"),
+    ):
+        if number > MOST_UNPAIRED * calls:
+            yield f"{side.name}: {function} has {number} {what}, beside {calls} calls"
+
+
+def unseen(side: PeltSide) -> Iterator[dict[str, Any]]:
+    """Yield each function that a run could not see, with what was tried in vain."""
+    for function in functions_of([side]):
+        blind = [one for one in side.seen(function) if one.mechanism is None]
+        if blind:
+            tried = {name: reason for one in blind for name, reason in one.tried.items()}
+            yield {
+                "side": side.name,
+                "function": function,
+                "runs": len(blind),
+                "tried": [
+                    {"mechanism": name, "reason": reason}
+                    for name, reason in tried.items()
+                    if reason
+                ],
+            }

@@ -1,0 +1,305 @@
+"""Placement of several sides: rates of each count, how sure a change is, what was not seen."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from schedperf.placement.counts import Amounts, Quotients, amounts_of, has_nodes, quotients_of
+from schedperf.placement.fields import FIELDS, function_of, meaning_of, name_of
+from schedperf.placement.model import PARTS, Key, Part, PlacedRun, PlacedSide
+from schedperf.placement.pictures import depths_of, series_of, timers_of
+from schedperf.placement.sight import (
+    has_named_level,
+    invisible_elsewhere,
+    loss_of,
+    mechanism_of,
+    refusals,
+    why_levels_differ,
+    why_unseen,
+)
+from schedperf.rates import (
+    CountedRun,
+    CountedSide,
+    Measure,
+    Question,
+    Rate,
+    compare_rates,
+    divide,
+)
+
+# Numbers of one part by node, by pair of nodes or by cgroup: all of a machine with 8 nodes. Where
+# there are more, those that counted most are kept.
+MOST_PLACES = 128
+
+Universe = Mapping[tuple[str, str], frozenset[Key]]
+
+
+class _Refusals(NamedTuple):
+    # Why numbers are shown and not compared: all of a part, or its moves by level.
+    parts: Mapping[Part, str]
+    levels: str | None
+
+    def reason_of(self, key: Key) -> str | None:
+        if key.part in self.parts:
+            return self.parts[key.part]
+        return self.levels if has_named_level(key) else None
+
+
+class _Numbers:
+    # What the runs of a side counted, with the events behind each number.
+
+    def __init__(self, side: PlacedSide, universe: Universe) -> None:
+        self.side = side
+        self._events: dict[tuple[str, str, Key, bool], list[float]] = {}
+        self.counted = CountedSide(
+            name=side.name,
+            runs=tuple(self._count(run, universe[run.workload, run.point]) for run in side.runs),
+        )
+
+    def _count(self, run: PlacedRun, keys: frozenset[Key]) -> CountedRun[Key]:
+        amounts = _with_zeros(run, keys)
+        quotients = quotients_of(run.placement, amounts)
+        self._note_events(run, amounts, quotients)
+        rates = divide(
+            {key: Measure(amount, _unit(key)) for key, amount in amounts.items()},
+            seconds=run.placement.seconds,
+            operations=run.operations,
+            operation=run.operation,
+        )
+        return CountedRun(
+            workload=run.workload,
+            point=run.point,
+            boot=run.boot,
+            run=run.run,
+            order=run.order,
+            round=run.round,
+            measures={
+                **dict(rates),
+                **{(key, "share"): Measure(one.value, one.unit) for key, one in quotients.items()},
+            },
+        )
+
+    def _note_events(self, run: PlacedRun, amounts: Amounts, quotients: Quotients) -> None:
+        events = [((key, False), amount) for key, amount in amounts.items()]
+        events += [((key, True), one.events) for key, one in quotients.items()]
+        for (key, is_share), count in events:
+            self._events.setdefault((run.workload, run.point, key, is_share), []).append(count)
+
+    def events(self, question: Question[Key]) -> float | None:
+        """Return the mean number of events in a run behind the answer of a question."""
+        is_share = question.basis == "share"
+        found = self._events.get((question.workload, question.point, question.key, is_share))
+        return fmean(found) if found else None
+
+    def only(self, refused: "_Refusals", *, are_refused: bool) -> CountedSide[Key]:
+        """Return the side with those numbers only that are, or are not, refused."""
+        return CountedSide(
+            name=self.side.name,
+            runs=tuple(
+                replace(
+                    run,
+                    measures={
+                        (key, basis): measure
+                        for (key, basis), measure in run.measures.items()
+                        if (refused.reason_of(key) is not None) == are_refused
+                    },
+                )
+                for run in self.counted.runs
+            ),
+        )
+
+
+def analyse_sides(sides: Sequence[PlacedSide]) -> dict[str, Any]:
+    """Compare each side with the first; one side alone gets its rates.
+
+    Counts are divided by the time in which they were counted, and by the operations of the run
+    where they are known (:mod:`schedperf.rates`). Numbers of a part that the sides saw in
+    different ways, or of which events were lost, are shown and not compared.
+
+    :param sides: each with a run
+    :return: ``sides, rows, zeros, programs, not_compared, series, depths, timers, notes``, as
+        :mod:`schedperf.sections.placement` describes them
+    """
+    universe, cut = _universe(sides)
+    numbers = [_Numbers(side, universe) for side in sides]
+    pairs: list[_Numbers | None] = [*numbers[1:]]
+    rows = [row for other in pairs or [None] for row in _rows(numbers[0], other)]
+    zeros = {row["name"] for row in rows if not row["base"] and not row["new"]}
+    shown = [row for row in rows if row["base"] or row["new"]]
+    return {
+        "sides": [_describe(side) for side in sides],
+        "rows": shown,
+        "zeros": sorted(zeros - {row["name"] for row in shown}),
+        "programs": [one for side in sides for one in _programs(side)],
+        "not_compared": [one for other in sides[1:] for one in _refused(sides[0], other)],
+        "series": [one for side in sides for one in series_of(side)],
+        "depths": [one for side in sides for one in depths_of(side)],
+        "timers": [one for side in sides for one in timers_of(side)],
+        "notes": [
+            *(note for side in sides for note in _notes(side)),
+            *filter(None, (why_levels_differ(sides[0], other) for other in sides[1:])),
+            *cut,
+        ],
+    }
+
+
+def _describe(side: PlacedSide) -> dict[str, Any]:
+    return {
+        "side": side.name,
+        "runs": len(side.runs),
+        "mechanisms": sorted({run.placement.mechanism for run in side.runs}),
+        "nodes": max(len(set(run.placement.nodes.values())) for run in side.runs),
+        "seconds": sum(run.placement.seconds for run in side.runs),
+    }
+
+
+def _universe(sides: Sequence[PlacedSide]) -> tuple[Universe, list[str]]:
+    # What was seen in any run of a point was looked for in all of them.
+    totals: dict[tuple[str, str], Amounts] = {}
+    for side in sides:
+        for run in side.runs:
+            found = totals.setdefault((run.workload, run.point), {})
+            for key, amount in amounts_of(run.placement).items():
+                found[key] = found.get(key, 0.0) + amount
+    kept = {place: frozenset(_keep(amounts)) for place, amounts in totals.items()}
+    dropped = sum(len(amounts) - len(kept[place]) for place, amounts in totals.items())
+    notes = [f"{dropped} counts by node or by cgroup, the lowest ones, are left out"]
+    return kept, notes if dropped else []
+
+
+def _keep(amounts: Amounts) -> Iterator[Key]:
+    placed: dict[Part, list[Key]] = {}
+    for key in amounts:
+        if key.nodes or key.groups:
+            placed.setdefault(key.part, []).append(key)
+        else:
+            yield key
+    for keys in placed.values():
+        yield from sorted(keys, key=lambda key: -amounts[key])[:MOST_PLACES]
+
+
+def _with_zeros(run: PlacedRun, keys: Iterable[Key]) -> Amounts:
+    amounts = amounts_of(run.placement)
+    seen = {part for part in PARTS if mechanism_of(run.placement, part) is not None}
+    is_numa = has_nodes(run.placement)
+    return {
+        key: amounts.get(key, 0.0)
+        for key in keys
+        if key in amounts
+        or (key.part in seen and not key.groups and (is_numa or key.field != "crossing"))
+    }
+
+
+def _unit(key: Key) -> str:
+    return "task" if key.field == "pulled" else "1"
+
+
+def _rows(base: _Numbers, new: _Numbers | None) -> Iterator[dict[str, Any]]:
+    refused = _Refusals({}, None)
+    if new is not None:
+        refused = _Refusals(refusals(base.side, new.side), why_levels_differ(base.side, new.side))
+    found = _answers(base, new, refused)
+    side = (new or base).side.name
+    for number, question in enumerate(sorted(found, key=_place)):
+        key = question.key
+        reason = refused.reason_of(key)
+        yield {
+            "row": f"{side}-{number}",
+            "side": side,
+            "workload": question.workload,
+            "point": question.point,
+            "name": name_of(key),
+            **{name: getattr(key, name) for name in ("part", "field", "cause", "level", "idle")},
+            "nodes": list(key.nodes),
+            "groups": list(key.groups),
+            "basis": question.basis,
+            "meaning": meaning_of(key, question.basis),
+            "function": function_of(key),
+            "status": "ok" if reason is None else "invalid",
+            "reason": reason,
+            "events_base": base.events(question),
+            "events_new": None if new is None else new.events(question),
+            **asdict(found[question]),
+        }
+
+
+def _answers(base: _Numbers, new: _Numbers | None, refused: _Refusals) -> dict[Question[Key], Rate]:
+    if new is None:
+        return compare_rates(base.counted, None)
+    compared = compare_rates(
+        base.only(refused, are_refused=False), new.only(refused, are_refused=False)
+    )
+    alone = [
+        compare_rates(numbers.only(refused, are_refused=True), None) for numbers in (base, new)
+    ]
+    for question in {**alone[0], **alone[1]}:
+        compared[question] = _beside(alone[0].get(question), alone[1].get(question))
+    return compared
+
+
+def _beside(base: Rate | None, new: Rate | None) -> Rate:
+    # Both values are known, and nothing is said of their difference.
+    known = base or new
+    assert known is not None
+    return replace(
+        known,
+        n_base=base.n_base if base else 0,
+        n_new=new.n_base if new else 0,
+        base=base.base if base else None,
+        new=new.base if new else None,
+    )
+
+
+def _place(question: Question[Key]) -> tuple[object, ...]:
+    key = question.key
+    fields = list(FIELDS.get(key.part, FIELDS["move"]))
+    return (
+        question.workload, question.point, PARTS.index(key.part), key.groups, key.cause,
+        fields.index(key.field) if key.part == "timers" else 0, key.level, key.idle, key.nodes,
+        fields.index(key.field), question.basis,
+    )  # fmt: skip
+
+
+def _programs(side: PlacedSide) -> Iterator[dict[str, Any]]:
+    for part in PARTS:
+        seen = {mechanism_of(run.placement, part) for run in side.runs} - {None}
+        mechanism = " or ".join(sorted(one for one in seen if one)) or None
+        unseen = None if mechanism else why_unseen(side.runs[0].placement, part)
+        yield {
+            "side": side.name,
+            "part": part,
+            "mechanism": mechanism,
+            "function": unseen and unseen.what,
+            "reason": unseen and unseen.reason,
+        }
+
+
+def _refused(base: PlacedSide, new: PlacedSide) -> Iterator[dict[str, str]]:
+    unseen = {
+        one["part"] for side in (base, new) for one in _programs(side) if not one["mechanism"]
+    }
+    for part, reason in refusals(base, new).items():
+        # Why a side did not see it stands with its programs.
+        if part not in unseen:
+            yield {"side": new.name, "what": part, "reason": reason}
+
+
+def _notes(side: PlacedSide) -> Iterator[str]:
+    yield from side.notes
+    told = [note for run in side.runs for note in run.placement.notes]
+    told += [
+        f"{what} is invisible: {reason}"
+        for run in side.runs
+        for what, reason in invisible_elsewhere(run.placement)
+    ]
+    lost = Counter[str]()
+    for run in side.runs:
+        lost.update(run.placement.lost)
+    told += [f"{count} lost: {name}" for name, count in lost.items() if count]
+    told += [reason for run in side.runs if (reason := loss_of(run.placement)) is not None]
+    for note, runs in Counter(told).items():
+        yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"
+    if not any(has_nodes(run.placement) for run in side.runs):
+        yield f"{side.name}: one node, so no move leaves it"

@@ -1,0 +1,243 @@
+"""The numbers of one run: what is divided by time and operations, and shares and means."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import NamedTuple
+
+from schedperf.captures.placement_records import Attempts, Balance, Latency, Move, Placement, Timer
+from schedperf.placement.model import Key, Quotient
+from schedperf.placement.phases import direction_of_bins, distance, mean_direction
+from schedperf.placement.waits import quantile_of
+
+NS_PER_S = 1e9
+# A timer whose phases are spread wider than this has no phase to compare: the mean resultant
+# length of a circular standard deviation, sqrt(-2 ln R), of 7 % of the period.
+CONCENTRATED = 0.9
+# Pairs of groups grow with their square; the first ones by name stand for the others.
+MOST_GROUPS = 8
+
+_QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+
+Amounts = dict[Key, float]
+Quotients = dict[Key, Quotient]
+
+
+def has_nodes(found: Placement) -> bool:
+    """Can a move leave its node, on this machine?"""
+    return len(set(found.nodes.values())) > 1 or any(move.is_crossing for move in found.moves)
+
+
+def amounts_of(found: Placement) -> Amounts:
+    """Return the counts of a run; what was not seen is left out, what was seen as 0 may be."""
+    amounts: Amounts = {}
+    is_numa = has_nodes(found)
+    for move in found.moves:
+        for key in _keys_of_move(move, is_numa=is_numa):
+            _add(amounts, key, move.count)
+        for key in _crossings_of(move) if is_numa else ():
+            _add(amounts, key, move.count if move.is_crossing else 0)
+    _add_balance(amounts, found.balance, is_numa=is_numa)
+    for timer in found.timers:
+        _add(amounts, Key(part="timers", field="expiries", groups=(timer.group,)), timer.expiries)
+        _add(amounts, Key(part="timers", field="overruns", groups=(timer.group,)), timer.overruns)
+    return amounts
+
+
+def _add(amounts: Amounts, key: Key, count: int) -> None:
+    amounts[key] = amounts.get(key, 0.0) + count
+
+
+def _keys_of_move(move: Move, *, is_numa: bool) -> Iterator[Key]:
+    yield Key(part=move.event, field="count")
+    yield Key(part=move.event, field="count", level=move.level)
+    if is_numa:
+        yield Key(part=move.event, field="count", nodes=(move.from_node, move.to_node))
+    if move.event == "migration" and move.cause is not None:
+        yield Key(part="cause", field="count", cause=move.cause)
+        yield Key(part="cause", field="count", cause=move.cause, level=move.level)
+
+
+def _crossings_of(move: Move) -> Iterator[Key]:
+    yield Key(part=move.event, field="crossing")
+    if move.event == "migration" and move.cause is not None:
+        yield Key(part="cause", field="crossing", cause=move.cause)
+
+
+def _add_balance(amounts: Amounts, balance: Balance, *, is_numa: bool) -> None:
+    for asked in balance.destination or ():
+        cause = "fork" if asked.fork else "other"
+        for nodes in ((), (asked.from_node,)) if is_numa else ((),):
+            key = Key(
+                part="destination", field="count", cause=cause, level=asked.level, nodes=nodes
+            )
+            _add(amounts, key, asked.count)
+            if asked.to_node not in (None, asked.from_node):
+                _add(amounts, replace(key, field="remote"), asked.count)
+            if asked.imbalanced is not None:
+                _add(amounts, replace(key, field="imbalanced"), asked.imbalanced)
+    for source in balance.source or ():
+        key = Key(part="source", field="count", level=source.level, idle=source.idle)
+        _add(amounts, key, source.count)
+        _add(amounts, replace(key, field="found"), source.count if source.answer == "found" else 0)
+    for tried in balance.attempts or ():
+        _add_attempts(amounts, tried, knows_pinned=balance.migratable is not None)
+    for looked in balance.migratable or ():
+        key = Key(part="migratable", field="count", level=looked.level, idle=looked.idle)
+        _add(amounts, key, looked.count)
+        _add(amounts, replace(key, field="refused"), 0 if looked.answer else looked.count)
+        _add(amounts, replace(key, field="some_pinned"), looked.some_pinned)
+    for seen in balance.group_imbalance or ():
+        for level in (seen.level, ""):
+            _add(amounts, Key(part="group_imbalance", field="count", level=level), seen.count)
+
+
+def _add_attempts(amounts: Amounts, tried: Attempts, *, knows_pinned: bool) -> None:
+    # By level and by what the CPU did, and all together.
+    for level, idle in ((tried.level, tried.idle), ("", "")):
+        key = Key(part="attempts", field="count", level=level, idle=idle)
+        _add(amounts, key, tried.count)
+        _add(amounts, replace(key, field="pulled"), tried.pulled)
+        # Where can_migrate_task() is invisible both would be 0, whatever happened.
+        for field in ("some_pinned", "all_pinned") if knows_pinned else ():
+            _add(amounts, replace(key, part="pinned", field=field), getattr(tried, field))
+
+
+def quotients_of(found: Placement, amounts: Amounts) -> Quotients:
+    """Return the shares and means of a run; one that rests on no event is left out.
+
+    :param amounts: of the run, with the zeros of what was seen not to happen
+    """
+    return {
+        **_shares(amounts),
+        **_waits(found.latency),
+        **_depths(found),
+        **_phases(found.timers),
+    }
+
+
+def _shares(amounts: Amounts) -> Quotients:
+    from_node: dict[Key, float] = {}
+    for key, count in amounts.items():
+        if len(key.nodes) == len(("from", "to")):
+            whole = replace(key, field="count", nodes=key.nodes[:1])
+            from_node[whole] = from_node.get(whole, 0.0) + count
+    found: Quotients = {}
+    for key, count in amounts.items():
+        under = _divisor(key, amounts, from_node)
+        if under:
+            found[key] = Quotient(count / under, "" if key.field != "pulled" else "task", under)
+    return found
+
+
+def _divisor(key: Key, amounts: Amounts, from_node: Amounts) -> float | None:
+    if key.part == "timers":
+        return None
+    if key.part == "pinned":
+        return amounts.get(replace(key, part="attempts", field="count"))
+    if key.field != "count":
+        return amounts.get(replace(key, field="count"))
+    if len(set(key.nodes)) == len(("from", "to")):
+        return from_node[replace(key, field="count", nodes=key.nodes[:1])]
+    if key.part == "group_imbalance":
+        return sum(
+            count
+            for one, count in amounts.items()
+            if (one.part, one.field, one.level) == ("attempts", "count", key.level)
+        )
+    return None
+
+
+def _waits(latency: Sequence[Latency]) -> Quotients:
+    found: Quotients = {}
+    by_node: dict[tuple[int, ...], list[Latency]] = {(): list(latency)}
+    for one in latency if len({one.node for one in latency}) > 1 else ():
+        by_node.setdefault((one.node,), []).append(one)
+    for nodes, waits in by_node.items():
+        events = sum(one.count for one in waits)
+        if not events:
+            continue
+        largest = float(max(one.max_ns for one in waits))
+        log2 = [sum(counts) for counts in zip(*(one.log2_ns for one in waits), strict=True)]
+        values: dict[str, float | None] = {
+            "mean": sum(one.sum_ns for one in waits) / events,
+            **{name: quantile_of(log2, share, largest) for name, share in _QUANTILES.items()},
+            "max": largest,
+        }
+        for field, value in values.items():
+            if value is not None:
+                key = Key(part="latency", field=field, nodes=nodes)
+                found[key] = Quotient(value / NS_PER_S, "s", events)
+    return found
+
+
+def _depths(found: Placement) -> Quotients:
+    switches = sum(found.depth.values())
+    if not switches:
+        return {}
+    mean = sum(depth * count for depth, count in found.depth.items()) / switches
+    return {Key(part="depth", field="mean"): Quotient(mean, "level", switches)}
+
+
+class Phase(NamedTuple):
+    """When in its period a group's timer expires.
+
+    :param part: of the period
+    :param concentration: mean resultant length of its expiries
+    """
+
+    group: str
+    period_s: float
+    expiries: int
+    part: float
+    concentration: float
+
+
+def phases_of(timers: Sequence[Timer]) -> list[Phase]:
+    """Return the phase of each group's timer, by name; of two of one name, the busier one's."""
+    busiest: dict[str, Timer] = {}
+    for timer in sorted(timers, key=lambda one: (one.group, sum(one.phases))):
+        busiest[timer.group] = timer
+    phases: list[Phase] = []
+    for group, timer in busiest.items():
+        direction = direction_of_bins(timer.phases)
+        if direction is not None:
+            phases.append(
+                Phase(
+                    group=group,
+                    period_s=timer.period_ns / NS_PER_S,
+                    expiries=sum(timer.phases),
+                    part=direction.part,
+                    concentration=direction.length,
+                )
+            )
+    return phases[:MOST_GROUPS]
+
+
+def _phases(timers: Sequence[Timer]) -> Quotients:
+    phases = phases_of(timers)
+    found: Quotients = {
+        Key(part="timers", field="concentration", groups=(one.group,)): Quotient(
+            one.concentration, "", one.expiries
+        )
+        for one in phases
+    }
+    for one, other in concurrent_pairs(phases):
+        key = Key(part="timers", field="distance", groups=(one.group, other.group))
+        apart = distance(one.part, other.part) * one.period_s
+        found[key] = Quotient(apart, "s", min(one.expiries, other.expiries))
+    steady = [one for one in phases if one.concentration >= CONCENTRATED]
+    together = mean_direction(one.part for one in steady)
+    if together and len(steady) > 1 and len({one.period_s for one in steady}) == 1:
+        events = min(one.expiries for one in steady)
+        key = Key(part="timers", field="alignment")
+        found[key] = Quotient(together.length, "", events)
+    return found
+
+
+def concurrent_pairs(phases: Sequence[Phase]) -> Iterator[tuple[Phase, Phase]]:
+    """Yield the pairs of groups whose phases can be compared: one period, and steady."""
+    for one, other in combinations(phases, 2):
+        is_steady = min(one.concentration, other.concentration) >= CONCENTRATED
+        if is_steady and one.period_s == other.period_s:
+            yield one, other

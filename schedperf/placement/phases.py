@@ -1,0 +1,59 @@
+"""Phases of periodic timers as directions on a circle: how concentrated, how far apart.
+
+A timer that expires at a fraction f of its period is a unit vector of the angle 2 pi f. The
+mean resultant length of n of them is R = |sum of vectors| / n: 1 where all agree, near 0
+where they are spread evenly. The distance of two directions is pi - |pi - |a - b||.
+Both are from K. V. Mardia and P. E. Jupp, Directional Statistics (2000), sections 2.2 and 2.3.
+
+Binning n angles into 64 bins shortens R by a factor of 0.9996, which is not corrected.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+TURN = 2.0 * math.pi
+
+
+class Direction(NamedTuple):
+    """A mean direction.
+
+    :param part: of a turn, from 0 to below 1
+    :param length: the mean resultant length, from 0 to 1
+    """
+
+    part: float
+    length: float
+
+
+def mean_direction(parts: Iterable[float]) -> Direction | None:
+    """Return the mean direction of parts of a turn; None of none."""
+    return _mean([(part, 1) for part in parts])
+
+
+def direction_of_bins(counts: Sequence[int]) -> Direction | None:
+    """Return the mean direction of what was counted in equal parts of a turn; None of none.
+
+    :param counts: shape (bins,)
+    """
+    return _mean([((place + 0.5) / len(counts), count) for place, count in enumerate(counts)])
+
+
+def _mean(weighted: Sequence[tuple[float, int]]) -> Direction | None:
+    total = sum(count for _, count in weighted)
+    if not total:
+        return None
+    cosines = math.fsum(count * math.cos(TURN * part) for part, count in weighted) / total
+    sines = math.fsum(count * math.sin(TURN * part) for part, count in weighted) / total
+    # A small negative angle modulo a turn is rounded to the whole turn.
+    part = math.atan2(sines, cosines) / TURN % 1.0
+    return Direction(part=0.0 if part == 1.0 else part, length=min(1.0, math.hypot(cosines, sines)))
+
+
+def distance(one: float, other: float) -> float:
+    """Return how far two parts of a turn are from each other: 0 to 0.5.
+
+    >>> distance(0.95, 0.05)
+    0.10000000000000009
+    """
+    return 0.5 - abs(0.5 - abs(one - other))

@@ -1,0 +1,99 @@
+"""What is shown and not tested: moves over time, histograms of depth, phases of timers."""
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from schedperf.captures.placement_records import EVENTS, PHASE_BINS, Event
+from schedperf.placement.counts import Phase, concurrent_pairs, has_nodes, phases_of
+from schedperf.placement.model import PlacedRun, PlacedSide
+from schedperf.placement.over_time import TIME_BINS, rates_over_time
+from schedperf.placement.phases import distance
+from schedperf.placement.sight import mechanism_of
+
+# Two timers expire together where their phases are known to be equal: each to a bin of them.
+TOGETHER_PART = 2.0 / PHASE_BINS
+
+_Place = tuple[str, str]
+
+
+def _by_place(side: PlacedSide) -> dict[_Place, list[PlacedRun]]:
+    found: dict[_Place, list[PlacedRun]] = {}
+    for run in side.runs:
+        found.setdefault((run.workload, run.point), []).append(run)
+    return found
+
+
+def _of(side: PlacedSide, place: _Place) -> dict[str, Any]:
+    return {"side": side.name, "workload": place[0], "point": place[1]}
+
+
+def series_of(side: PlacedSide) -> Iterator[dict[str, Any]]:
+    """Yield how often tasks left their node over the relative time of the runs, by event.
+
+    :return: ``side, workload, point, event, rates``; rates: ``TIME_BINS`` means over runs, 1/s
+    """
+    for place, runs in _by_place(side).items():
+        for event in EVENTS:
+            seeing = [run for run in runs if _sees_crossings(run, event)]
+            rates = np.array([_rates(run, event) for run in seeing])
+            if rates.any():
+                yield {**_of(side, place), "event": event, "rates": rates.mean(axis=0).tolist()}
+
+
+def _sees_crossings(run: PlacedRun, event: Event) -> bool:
+    return has_nodes(run.placement) and mechanism_of(run.placement, event) is not None
+
+
+def _rates(run: PlacedRun, event: Event) -> list[float]:
+    found = run.placement
+    total = np.zeros(TIME_BINS)
+    for row in found.series:
+        if row.event == event and row.crossing:
+            total += rates_over_time(row.counts, found.step_s, found.seconds)
+    rates: list[float] = total.tolist()
+    return rates
+
+
+def depths_of(side: PlacedSide) -> Iterator[dict[str, Any]]:
+    """Yield how deep the task groups were in which the workload's tasks ran.
+
+    :return: ``side, workload, point, depth, share``; share: of the switches to its tasks
+    """
+    for place, runs in _by_place(side).items():
+        seen = [run.placement.depth for run in runs if sum(run.placement.depth.values())]
+        for depth in sorted({depth for one in seen for depth in one}):
+            share = fmean(one.get(depth, 0) / sum(one.values()) for one in seen)
+            if share:
+                yield {**_of(side, place), "depth": depth, "share": share}
+
+
+def timers_of(side: PlacedSide) -> Iterator[dict[str, Any]]:
+    """Yield which bandwidth timers expire together, by pair of groups.
+
+    :return: ``side, workload, point, groups, period_s, distance_s, resolution_s, runs, word``;
+        distance_s: mean over runs; word: "together", "apart", or "mixed" where runs differ
+    """
+    for place, runs in _by_place(side).items():
+        pairs: dict[tuple[str, str], list[tuple[Phase, Phase]]] = {}
+        for run in runs:
+            for one, other in concurrent_pairs(phases_of(run.placement.timers)):
+                pairs.setdefault((one.group, other.group), []).append((one, other))
+        for groups, phases in pairs.items():
+            yield {**_of(side, place), "groups": list(groups), **_describe(phases)}
+
+
+def _describe(pairs: Sequence[tuple[Phase, Phase]]) -> dict[str, Any]:
+    parts = [distance(one.part, other.part) for one, other in pairs]
+    periods = [one.period_s for one, _ in pairs]
+    are_together = {part <= TOGETHER_PART for part in parts}
+    words = {frozenset((True,)): "together", frozenset((False,)): "apart"}
+    return {
+        "period_s": fmean(periods),
+        "distance_s": fmean(part * period for part, period in zip(parts, periods, strict=True)),
+        "resolution_s": max(periods) / PHASE_BINS,
+        "runs": len(pairs),
+        "word": words.get(frozenset(are_together), "mixed"),
+    }

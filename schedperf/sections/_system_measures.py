@@ -1,0 +1,108 @@
+"""What one run counted, divided by its time, by its operations, and by each other."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from schedperf.captures.system_counters import SystemCounts, SystemKey
+from schedperf.rates import Measure, Measures, divide
+from schedperf.sections._counted import CapturedRun
+
+# What has a share of the run's time, or of the time of all CPUs, needs no second number a second.
+STALLS = "pressure"
+CPU_TIMES = ("idle", "cpu")
+# Tasks were looked at for the last time before they ended. So their sums are not whole, but what
+# they are to each other is right.
+TASKS = "tasks"
+
+Cpus = Mapping[int | None, int]
+
+
+class _Quotient(NamedTuple):
+    """A count divided by another one of the same subject.
+
+    :param unit: of the result; "" is a share
+    """
+
+    group: str
+    name: str
+    over: str
+    under: str
+    unit: str
+
+
+_QUOTIENTS = (
+    _Quotient("cgroup", "throttled_share", "nr_throttled", "nr_periods", ""),
+    _Quotient("idle", "above_share", "above", "usage", ""),
+    _Quotient("idle", "below_share", "below", "usage", ""),
+    _Quotient(TASKS, "wait_mean", "wait_sum", "wait_count", "s"),
+    _Quotient(TASKS, "iowait_mean", "iowait_sum", "iowait_count", "s"),
+    _Quotient(TASKS, "slice_mean", "sum_exec_runtime", "nr_switches", "s"),
+    _Quotient(TASKS, "involuntary_share", "nr_involuntary_switches", "nr_switches", ""),
+    _Quotient(TASKS, "migrations_mean", "nr_migrations", "nr_switches", "1/switch"),
+    _Quotient(TASKS, "remote_share", "nr_wakeups_remote", "nr_wakeups", ""),
+)
+
+
+def count_cpus(host: Mapping[str, object]) -> Cpus:
+    """Return how many CPUs each node of a host.json has; under None all of them."""
+    group = host.get("topology")
+    cpus = group.get("cpus") if isinstance(group, Mapping) else None
+    found: dict[int | None, int] = {}
+    for place in cpus if isinstance(cpus, list) else []:
+        node = place.get("node") if isinstance(place, Mapping) else None
+        for one in {None, node if type(node) is int else None}:
+            found[one] = found.get(one, 0) + 1
+    return found
+
+
+def measure(run: CapturedRun[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
+    """Return the rates, levels and shares of a run.
+
+    Counts are divided by the time between both looks (the run's wall time where that is
+    unknown) and by the operations. Stalls are a share of that time, times of CPUs one of the
+    time of all CPUs, periods with throttling one of all periods. A J/s is a W.
+    """
+    counts = run.content.counts
+    seconds, operations = run.content.seconds or run.run.wall_s, run.operations
+    grown = {key: value for key, value in counts.items() if value.kind == "count"}
+    divided = divide(
+        {
+            key: Measure(value.value, value.unit)
+            for key, value in grown.items()
+            if key.group not in (STALLS, TASKS)
+        },
+        seconds=seconds,
+        operations=None if operations is None else operations.count,
+        operation=None if operations is None else operations.unit,
+    )
+    found = {place: one._replace(unit="W") if one.unit == "J/s" else one for place, one in divided}
+    for key, value in counts.items():
+        if value.kind == "level":
+            found[key, "share"] = Measure(value.value, value.unit)
+    plain = {key: value.value for key, value in grown.items()}
+    found |= {(key, "share"): one for key, one in _quotients(plain)}
+    for key, share in _shares_of_time(plain, seconds, cpus):
+        found.pop((key, "time"), None)
+        found[key._replace(field="share"), "share"] = Measure(share, "")
+    return found
+
+
+def _quotients(counts: Mapping[SystemKey, float]) -> Iterator[tuple[SystemKey, Measure]]:
+    for key, value in counts.items():
+        for one in _QUOTIENTS:
+            if (key.group, key.field) == (one.group, one.over):
+                under = counts.get(key._replace(field=one.under))
+                if under:
+                    yield key._replace(field=one.name), Measure(value / under, one.unit)
+
+
+def _shares_of_time(
+    counts: Mapping[SystemKey, float], seconds: float | None, cpus: Cpus
+) -> Iterator[tuple[SystemKey, float]]:
+    if not seconds:
+        return
+    for key, value in counts.items():
+        if key.group == STALLS:
+            yield key, value / seconds
+        elif key.group in CPU_TIMES and key.field == "time" and cpus.get(key.node):
+            yield key, value / seconds / cpus[key.node]

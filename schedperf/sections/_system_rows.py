@@ -1,0 +1,186 @@
+"""Rows that compare what the system counted, and what has no counterpart.
+
+Interrupts and softirqs by name are a family of tests of their own: there are hundreds, and they
+must not hide one cgroup that is throttled. All other groups together are another.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from schedperf.captures.system_counters import SystemKey
+from schedperf.rates import CountedSide, Question, Rate, compare_rates
+from schedperf.sections._system_words import GROUPS, about, rank
+
+# Subjects of a group whose nodes have rows of their own; of the others the sums say enough.
+LARGEST_BY_NODE = 5
+# A list of what only one side has names so many; the rest is counted.
+MOST_NAMED = 8
+# What is below 1 % of the time or of the periods on both sides explains no change of 1 %.
+LEAST_SHARE = 0.01
+# Fewer events in a run say little, whatever the interval of their rate is.
+LEAST_EVENTS = 100.0
+BY_NAME = ("interrupts", "softirqs")
+FAMILIES = (tuple(group for group in GROUPS if group not in BY_NAME), BY_NAME)
+
+Subject = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideMeasures:
+    """The measures of one side's runs.
+
+    :param totals: of a run, as they were counted: mean over the runs, by workload, point and key
+    """
+
+    counted: CountedSide[SystemKey]
+    totals: Mapping[tuple[str, str, SystemKey], float]
+
+
+def compare_measures(base: SideMeasures, new: SideMeasures) -> list[dict[str, Any]]:
+    """Return a row for each question that can be asked of both sides."""
+    name, shown = new.counted.name, _shown_by_node((base, new))
+    answers = [
+        answer
+        for groups in FAMILIES
+        for answer in compare_rates(
+            _of_groups(base, groups, shown), _of_groups(new, groups, shown)
+        ).items()
+    ]
+    answers.sort(key=lambda answer: _place(answer[0]))
+    return [
+        {"row": f"{name}-{number}", "side": name, **_row(question, rate, base, new)}
+        for number, (question, rate) in enumerate(answers)
+    ]
+
+
+def _of_groups(
+    side: SideMeasures, groups: Collection[str], shown: Collection[Subject]
+) -> CountedSide[SystemKey]:
+    def keep(key: SystemKey) -> bool:
+        is_shown = key.node is None or (key.group, key.subject) in shown
+        return key.group in groups and is_shown
+
+    return replace(
+        side.counted,
+        runs=tuple(
+            replace(
+                run,
+                measures={place: value for place, value in run.measures.items() if keep(place[0])},
+            )
+            for run in side.counted.runs
+        ),
+    )
+
+
+def _shown_by_node(sides: Sequence[SideMeasures]) -> set[Subject]:
+    # One node alone says the same as the sum.
+    counts: dict[str, dict[str, float]] = {}
+    nodes: set[int] = set()
+    for side in sides:
+        for (_, _, key), total in side.totals.items():
+            of_group = counts.setdefault(key.group, {})
+            of_group[key.subject] = of_group.get(key.subject, 0.0) + total
+            nodes |= set() if key.node is None else {key.node}
+    if len(nodes) < 2:  # noqa: PLR2004 # see above
+        return set()
+    return {
+        (group, subject)
+        for group, found in counts.items()
+        for subject in sorted(found, key=lambda one: -found[one])[:LARGEST_BY_NODE]
+    }
+
+
+def _place(question: Question[SystemKey]) -> tuple[object, ...]:
+    key = question.key
+    node = -1 if key.node is None else key.node
+    field = rank(key.group, key.field), key.field
+    place = question.workload, question.point, key.subject, *field, node, question.basis
+    return GROUPS.index(key.group), *place
+
+
+def _row(
+    question: Question[SystemKey], rate: Rate, base: SideMeasures, new: SideMeasures
+) -> dict[str, Any]:
+    key = question.key
+    said = about(key.group, key.subject, key.field)
+    place = (question.workload, question.point, key)
+    totals = base.totals.get(place), new.totals.get(place)
+    return {
+        "workload": question.workload,
+        "point": question.point,
+        **key._asdict(),
+        "basis": question.basis,
+        "meaning": said.meaning,
+        "function": said.function,
+        "total_base": totals[0],
+        "total_new": totals[1],
+        **asdict(rate),
+        "changed": rate.changed if rate.p is None or _is_large(rate, totals) else False,
+    }
+
+
+def _is_large(rate: Rate, totals: Collection[float | None]) -> bool:
+    values = [value for value in (rate.base, rate.new) if value is not None]
+    if rate.unit == "":
+        return max(values) >= LEAST_SHARE
+    # Of quotients and levels nobody counted events.
+    events = [total for total in totals if total is not None]
+    return not rate.unit.startswith("1/") or not events or max(events) >= LEAST_EVENTS
+
+
+def describe_zeros(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Name what was 0 in all runs of all sides; a subject alone where all of it was."""
+    zeros: dict[Subject, dict[str, None]] = {}
+    others: set[tuple[str, ...]] = set()
+    for row in rows:
+        subject = (row["group"], row["subject"])
+        if is_zero(row):
+            zeros.setdefault(subject, {})[row["field"]] = None
+        else:
+            others |= {subject, (*subject, row["field"])}
+    names: list[str] = []
+    for subject, fields in zeros.items():
+        if subject not in others:
+            names.append(" ".join(subject))
+            continue
+        names += [
+            " ".join((*subject, field)) for field in fields if (*subject, field) not in others
+        ]
+    return names
+
+
+def is_zero(row: Mapping[str, Any]) -> bool:
+    """Was the count of a row 0 in all runs of both sides?"""
+    return not row["base"] and not row["new"]
+
+
+def describe_refusals(base: SideMeasures, new: SideMeasures) -> Iterator[dict[str, str]]:
+    """Yield what only one of two sides counted, at the points that both have."""
+    points = [{(run.workload, run.point) for run in one.counted.runs} for one in (base, new)]
+    both = points[0] & points[1]
+    for mine, other in ((base, new), (new, base)):
+        theirs = _counters(other, both)
+        only = [one for one in _counters(mine, both) if one not in theirs]
+        for group in GROUPS:
+            names = [f"{subject} {field}" for found, subject, field in only if found == group]
+            if names:
+                more = len(names) - MOST_NAMED
+                listed = ", ".join(names[:MOST_NAMED])
+                yield {
+                    "side": mine.counted.name,
+                    "group": group,
+                    "what": f"{listed} and {more} more" if more > 0 else listed,
+                    "reason": f"not counted in {other.counted.name}",
+                }
+
+
+def _counters(
+    side: SideMeasures, points: Collection[tuple[str, str]]
+) -> dict[tuple[str, str, str], None]:
+    return {
+        (key.group, key.subject, key.field): None
+        for run in side.counted.runs
+        if (run.workload, run.point) in points
+        for key, _ in run.measures
+    }

@@ -1,0 +1,160 @@
+"""System counters: what CPUs, interrupts, power and cgroups did around the runs, base against new.
+
+Throttling of cgroups, power, frequencies, stalls of tasks (PSI), idle states, interrupts,
+softirqs, and the statistics of the workload's own tasks. They say what happened more often,
+never whether it was worse, so they get no verdict.
+"""
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+from typing import Any
+
+from schedperf.captures.system_counters import (
+    SystemCounts,
+    SystemKey,
+    read_system_counters,
+    read_task_counters,
+)
+from schedperf.rates import CountedSide
+from schedperf.sections import Absent, Data, section
+from schedperf.sections._counted import RATE_FIELDS, CapturedSide, load_captured, why_nothing
+from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
+from schedperf.sections._system_measures import count_cpus, measure
+from schedperf.sections._system_rows import (
+    SideMeasures,
+    compare_measures,
+    describe_refusals,
+    describe_zeros,
+    is_zero,
+)
+from schedperf.sections._system_settings import compare_settings
+from schedperf.sections._system_words import GROUPS
+from schedperf.sides import Side
+
+FOLDER = "system_counters"
+# Looks at the tasks disturb them, so they are in instrumented runs alone.
+TASKS_FOLDER = "task_sched"
+
+_VALUE: Schema = {"type": ["string", "null"], "description": "null: no such setting"}
+_GROUP = {"enum": list(GROUPS)}
+_ROW = record(
+    row={**TEXT, "description": "names the row for evidence"},
+    side=TEXT,
+    workload=TEXT,
+    point=TEXT,
+    group=_GROUP,
+    subject={**TEXT, "description": "what counted: a CPU's idle state, an interrupt, a cgroup"},
+    field=TEXT,
+    node={"type": ["integer", "null"], "description": "null: all nodes together"},
+    basis={"enum": ["time", "operation", "share"]},
+    meaning=TEXT,
+    function={**TEXT, "description": "of the kernel, whose doing it counts; empty: hardware's"},
+    total_base={**NUMBER_OR_NULL, "description": "counted in a run; null of levels and shares"},
+    total_new=NUMBER_OR_NULL,
+    **{
+        **RATE_FIELDS,
+        "q": {
+            **NUMBER_OR_NULL,
+            "description": "p, corrected for all rows of the same basis; those of interrupts and "
+            "softirqs apart from all others",
+        },
+        "changed": {
+            "type": ["boolean", "null"],
+            "description": "is the change beyond chance and beyond the margin, of 1 % of the time "
+            "or 100 events a run at least? null: cannot be said",
+        },
+    },
+)
+SCHEMA = record(
+    sides=array(
+        record(
+            side=TEXT,
+            runs=COUNT,
+            kind={"enum": ["clean", "instrumented"]},
+            seconds={**NUMBER_OR_NULL, "description": "between the looks, over all runs"},
+            task_runs={**COUNT, "description": "in which the workload's tasks were looked at"},
+        )
+    ),
+    rows=array(_ROW),
+    zeros={**TEXTS, "description": "what was 0 in all runs, and has no row"},
+    settings={
+        **array(record(side=TEXT, name=TEXT, base=_VALUE, new=_VALUE)),
+        "description": "of the scheduler's debugfs: those that differ",
+    },
+    missing=array(record(side=TEXT, what=TEXT, reason=TEXT)),
+    not_compared=array(record(side=TEXT, group=_GROUP, what=TEXT, reason=TEXT)),
+    notes=TEXTS,
+)
+
+Captured = CapturedSide[SystemCounts]
+
+
+@section("system_counters", version=1, schema=SCHEMA)
+def system_counters(sides: Sequence[Side]) -> Data:
+    """Compare each count of the runs of one workload and point, side by side."""
+    loaded = load_captured(sides, FOLDER, read_system_counters)
+    for side, found in zip(sides, loaded, strict=True):
+        if not found.runs:
+            raise Absent(found.notes[0] if found.notes else why_nothing(side, FOLDER))
+    tasks = load_captured(sides, TASKS_FOLDER, read_task_counters)
+    captured = list(zip(loaded, tasks, strict=True))
+    base, *others = [_measure_side(*one) for one in captured]
+    rows = [row for other in others for row in compare_measures(base, other)]
+    if not rows:
+        raise Absent("nothing that was counted is on both sides")
+    settings, unknown = compare_settings(sides)
+    return {
+        "sides": [_describe(*one) for one in captured],
+        "rows": [row for row in rows if not is_zero(row)],
+        "zeros": describe_zeros(rows),
+        "settings": settings,
+        "missing": [*(one for found in loaded for one in _missing(found)), *unknown],
+        "not_compared": [one for other in others for one in describe_refusals(base, other)],
+        "notes": [note for one in captured for note in _notes(*one)],
+    }
+
+
+def _measure_side(captured: Captured, tasks: Captured) -> SideMeasures:
+    cpus = {boot.number: count_cpus(boot.host) for boot in captured.side.bundle.boots}
+    totals: dict[tuple[str, str, SystemKey], list[float]] = {}
+    for run in captured.runs:
+        for key, value in run.content.counts.items():
+            if value.kind == "count":
+                place = (run.run.workload, run.run.point_key, key)
+                totals.setdefault(place, []).append(value.value)
+    runs = tuple(
+        run.counted(measure(run, cpus[run.run.boot])) for run in (*captured.runs, *tasks.runs)
+    )
+    return SideMeasures(
+        counted=CountedSide(name=captured.side.name, runs=runs),
+        totals={place: fmean(values) for place, values in totals.items()},
+    )
+
+
+def _describe(captured: Captured, tasks: Captured) -> dict[str, Any]:
+    seconds = [run.content.seconds for run in captured.runs if run.content.seconds is not None]
+    return {
+        "side": captured.side.name,
+        "runs": len(captured.runs),
+        "kind": captured.runs[0].run.kind,
+        "seconds": sum(seconds) if len(seconds) == len(captured.runs) else None,
+        "task_runs": len(tasks.runs),
+    }
+
+
+def _missing(captured: Captured) -> Iterator[dict[str, str]]:
+    told = {
+        (what, reason): None
+        for run in captured.runs
+        for what, reason in run.content.missing.items()
+    }
+    for what, reason in told:
+        yield {"side": captured.side.name, "what": what, "reason": reason}
+
+
+def _notes(captured: Captured, tasks: Captured) -> Iterator[str]:
+    yield from (*captured.notes, *tasks.notes)
+    told = [note for run in (*captured.runs, *tasks.runs) for note in run.content.notes]
+    for note in dict.fromkeys(told):
+        times = f" ({told.count(note)} runs)" if told.count(note) > 1 else ""
+        yield f"{captured.side.name}: {note}{times}"

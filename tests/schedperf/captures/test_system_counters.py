@@ -1,0 +1,298 @@
+"""From both looks of a run to sums: nodes, wraps, restarts, groups that come and go, damage."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle import open_bundle
+from schedperf.captures.cpufreq import COLUMNS as CPUFREQ
+from schedperf.captures.cpuidle import COLUMNS as CPUIDLE
+from schedperf.captures.power import COLUMNS as POWER
+from schedperf.captures.system_counters import (
+    SystemCounts,
+    SystemKey,
+    SystemValue,
+    read_system_counters,
+    read_task_counters,
+)
+from schedperf.errors import InputError
+from schedperf_collectors._base import BEGUN, PREPARED, Capture
+from schedperf_collectors.system_counters import system_counters
+
+Read = Callable[..., SystemCounts]
+
+FACTS: Mapping[str, object] = {
+    "missing": {},
+    "notes": [],
+    "seconds": 2.0,
+    "clock_stepped_ns": 0,
+    "cpus_before": "0-3",
+    "cpus_after": "0-3",
+    "ticks_per_second": 100,
+}
+
+
+@pytest.fixture
+def read(tmp_path: Path, make_bundle: Callable[..., Path]) -> Read:
+    """Read a run: ``read({"stat": (before, after)}, {"during/cgroups": text}, seconds=3.0)``.
+
+    The generated machine has the CPUs 0 and 1 on node 0, 2 and 3 on node 1.
+    """
+
+    def make(
+        looks: Mapping[str, tuple[str, str]], more: Mapping[str, str] | None = None, **facts: object
+    ) -> SystemCounts:
+        files = {"system_counters/facts.json": json.dumps({**FACTS, **facts}), **(more or {})}
+        for name, (before, after) in looks.items():
+            files[f"system_counters/before/{name}"] = before
+            files[f"system_counters/after/{name}"] = after
+        bundle = open_bundle(make_bundle(tmp_path / "base.tar", runs=[{"files": files}]))
+        return read_system_counters(bundle, bundle.runs[0])
+
+    return make
+
+
+def value(
+    found: SystemCounts, group: str, subject: str, field: str, node: int | None = None
+) -> Any:
+    return found.counts[SystemKey(group, subject, field, node)]
+
+
+def count(number: float, unit: str = "1") -> Any:
+    return SystemValue(pytest.approx(number), unit, "count")  # type: ignore[arg-type] # compares as one
+
+
+def table(columns: tuple[str, ...], *rows: str) -> str:
+    return "".join("\t".join(row) + "\n" for row in (columns, *(row.split() for row in rows)))
+
+
+def test_what_this_machine_counts_is_read_whole(
+    tmp_path: Path, make_bundle: Callable[..., Path]
+) -> None:
+    capture = Capture(tmp_path / "capture", 1, {})
+    capture.folder.mkdir()
+    running = system_counters(capture)
+    assert [next(running), next(running)] == [PREPARED, BEGUN]
+    deadline = time.monotonic() + 0.2
+    while time.monotonic() < deadline:
+        time.sleep(0)
+    assert list(running) == []
+    files = {
+        f"system_counters/{path.relative_to(capture.folder)}": path.read_bytes()
+        for path in capture.folder.rglob("*")
+        if path.is_file()
+    }
+    bundle = open_bundle(make_bundle(tmp_path / "base.tar", runs=[{"files": files}]))
+    found = read_system_counters(bundle, bundle.runs[0])
+    assert found.notes == ()
+    assert found.seconds is not None
+    assert {"cpu", "interrupts", "softirqs"} <= {key.group for key in found.counts}
+    times = [value(found, "cpu", kind, "time").value for kind in ("user", "system", "idle")]
+    assert 0.1 < sum(times) < 1000
+    assert value(found, "cpu", "ctxt", "count").value > 0
+
+
+def test_interrupts_are_summed_by_node_and_joined_by_cpu(read: Read) -> None:
+    before = "  CPU0 CPU1 CPU2 CPU3\nLOC: 10 20 30 40 Local\nERR: 5\n"
+    after = "  CPU3 CPU2 CPU0 CPU1\nLOC: 44 33 11 22 Local\nERR: 7\n"
+    found = read({"interrupts": (before, after)})
+    assert value(found, "interrupts", "LOC", "count") == count(10)
+    assert value(found, "interrupts", "LOC", "count", 0) == count(3)
+    assert value(found, "interrupts", "LOC", "count", 1) == count(7)
+    assert value(found, "interrupts", "ERR", "count") == count(2)
+
+
+def test_a_cpu_that_went_away_is_left_out_and_said(read: Read) -> None:
+    looks = ("CPU0 CPU1\nRCU: 10 20\n", "CPU0\nRCU: 11\n")
+    found = read({"softirqs": looks}, cpus_before="0-1", cpus_after="0")
+    assert value(found, "softirqs", "RCU", "count") == count(1)
+    assert found.notes == (
+        "CPUs 0-1 were online before the run and 0 after it",
+        "softirqs: CPUs went or came during the run; only those of both looks are counted",
+    )
+
+
+def test_a_counter_of_32_bits_wraps_and_one_that_fell_is_unknown(read: Read) -> None:
+    looks = (f"CPU0 CPU1\nLOC: {2**32 - 5} 9\nRES: 7000 1\n", "CPU0 CPU1\nLOC: 5 10\nRES: 3 3\n")
+    found = read({"interrupts": looks})
+    assert value(found, "interrupts", "LOC", "count") == count(11)
+    assert value(found, "interrupts", "RES", "count") == count(2)
+    wrapped, restarted = found.notes
+    assert wrapped.startswith("interrupts: wrapped, and counted as once")
+    assert wrapped.endswith(": LOC of cpu0")
+    assert restarted.startswith("interrupts: fell, so it started again")
+    assert restarted.endswith(": RES of cpu0")
+
+
+def test_idle_states_are_summed_over_cpus_in_seconds(read: Read) -> None:
+    before = table(CPUIDLE, "0 1 C1 10 1000000 1 2 -", "2 1 C1 20 2000000 3 4 -")
+    after = table(CPUIDLE, "0 1 C1 15 1500000 1 3 -", "2 1 C1 21 4000000 4 4 -")
+    found = read({"cpuidle": (before, after)})
+    assert value(found, "idle", "C1", "time") == count(2.5, "s")
+    assert value(found, "idle", "C1", "time", 1) == count(2.0, "s")
+    assert value(found, "idle", "C1", "usage") == count(6)
+    assert value(found, "idle", "C1", "above") == count(1)
+    assert value(found, "idle", "C1", "below") == count(1)
+    assert "rejected" not in {key.field for key in found.counts}
+
+
+def test_pressure_is_in_seconds(read: Read) -> None:
+    looks = ("some total=1000000\nfull total=0\n", "some total=1250000\nfull total=0\n")
+    found = read({"pressure_cpu": looks})
+    assert found.counts == {
+        SystemKey("pressure", "cpu some", "total", None): count(0.25, "s"),
+        SystemKey("pressure", "cpu full", "total", None): count(0.0, "s"),
+    }
+
+
+def test_frequencies_are_means_over_cpus_and_over_the_run(read: Read) -> None:
+    before = table(CPUFREQ, "0 1000 800 3000 5 1000:10,3000:10 0,1,2", "3 2000 800 3000 1 - 3")
+    after = table(CPUFREQ, "0 3000 800 3000 9 1000:10,3000:30 0,1,2", "3 2000 800 3000 1 - 3")
+    found = read({"cpufreq": (before, after)})
+    assert value(found, "frequency", "CPUs", "cur") == SystemValue(2e6, "Hz", "level")
+    assert value(found, "frequency", "CPUs", "mean") == SystemValue(3e6, "Hz", "level")
+    assert value(found, "frequency", "CPUs", "total_trans") == count(4)
+
+
+def test_energy_wraps_at_its_range_and_long_runs_are_said(read: Read) -> None:
+    most = 262143328850
+    before = table(POWER, f"/p/rapl:0 package-0 {most - 1000000} {most} -", "/h/p1 fan - - 2000000")
+    after = table(POWER, f"/p/rapl:0 package-0 500000 {most} -", "/h/p1 fan - - 4000000")
+    found = read({"power": (before, after)})
+    assert value(found, "power", "package-0", "energy") == count(1.5, "J")
+    assert value(found, "power", "fan", "power") == SystemValue(3.0, "W", "level")
+    assert found.notes == ("power: package-0 wrapped at 262143 J, and is counted as once",)
+    [_, note] = read({"power": (before, after)}, seconds=3600.0).notes[:2]
+    assert "it may have wrapped more often than is counted" in note
+
+
+def test_cpu_times_are_seconds(read: Read) -> None:
+    looks = (
+        "cpu 9 9\ncpu0 100 0 50\nctxt 5\nprocesses 6\n",
+        "cpu 9 9\ncpu0 150 0 250\nctxt 8\nprocesses 7\n",
+    )
+    found = read({"stat": looks})
+    assert value(found, "cpu", "user", "time") == count(0.5, "s")
+    assert value(found, "cpu", "system", "time", 0) == count(2.0, "s")
+    assert value(found, "cpu", "ctxt", "count") == count(3)
+    assert value(found, "cpu", "processes", "count") == count(1)
+
+
+def group(
+    path: str, throttled: int, *, inode: int = 7, age: str = "old", quota: str = "25000"
+) -> str:
+    stat = f"nr_periods {throttled * 2}\nnr_throttled {throttled}\nthrottled_usec {throttled}000000"
+    return f"=== {path}\n{stat}\n--- {quota} 100000 0\n+++ {inode} 5 {age}\n"
+
+
+def test_groups_with_a_limit_have_counts_and_a_sum(read: Read) -> None:
+    before = group("/a", 3) + group("/b", 1, inode=8)
+    found = read({"cgroups": (before, group("/a", 5) + group("/b", 4, inode=8))})
+    assert value(found, "cgroup", "/a", "nr_throttled") == count(2)
+    assert value(found, "cgroup", "/a", "throttled") == count(2.0, "s")
+    assert value(found, "cgroup", "all limited groups", "nr_periods") == count(10)
+    assert value(found, "cgroup", "/a", "quota") == SystemValue(0.025, "s", "level")
+    assert found.notes == ()
+
+
+def test_groups_that_come_and_go_are_counted_as_far_as_they_were_seen(read: Read) -> None:
+    during = group("/gone", 9) + group("/job", 4, inode=20, age="new")
+    after = group("/job", 2, inode=30, age="new") + group("/limited-now", 8, inode=40)
+    before = group("/gone", 5) + group("/never", 1, inode=9)
+    looks = {"cgroups": (before, after)}
+    found = read(looks, {"system_counters/during/cgroups": during})
+    assert value(found, "cgroup", "/gone", "nr_throttled") == count(4)
+    # Two groups of one name, one after the other.
+    assert value(found, "cgroup", "/job", "nr_throttled") == count(6)
+    assert {key.subject for key in found.counts} == {"/gone", "/job", "all limited groups"}
+    assert sorted(found.notes) == [
+        "cgroup: /gone was removed during the run; it has the counts of the last look at it",
+        "cgroup: /job was removed during the run; it has the counts of the last look at it",
+        "cgroup: /limited-now got its limit during the run, so it has no counts",
+        "cgroup: /never was removed before it was looked at again, so it has no counts",
+    ]
+
+
+def test_a_limit_that_changed_is_said(read: Read) -> None:
+    found = read({"cgroups": (group("/a", 3), group("/a", 5, quota="max"))})
+    assert found.notes == ("cgroup: the limit of /a changed during the run",)
+    assert not {key for key in found.counts if key.field == "quota"}
+
+
+@pytest.fixture
+def read_tasks(tmp_path: Path, make_bundle: Callable[..., Path]) -> Callable[[str], SystemCounts]:
+    """Read the tasks of a run from the text of a tasks.json."""
+
+    def make(text: str) -> SystemCounts:
+        runs = [{"files": {"task_sched/tasks.json": text}}]
+        bundle = open_bundle(make_bundle(tmp_path / "base.tar", runs=runs))
+        return read_task_counters(bundle, bundle.runs[0])
+
+    return make
+
+
+def test_tasks_of_the_workload_are_added_up(read_tasks: Callable[[str], SystemCounts]) -> None:
+    tasks = [
+        {"pid": 9, "tid": tid, "seen_ns": 5, "sched": f"nr_switches : {tid}\nwait_sum : 1.500000"}
+        for tid in (9, 10)
+    ]
+    record = {"schema": "schedperf/task_sched/1", "looks": 3, "left_out": 1, "tasks": tasks}
+    found = read_tasks(json.dumps(record))
+    assert value(found, "tasks", "all tasks", "nr_switches") == count(19)
+    assert value(found, "tasks", "all tasks", "wait_sum") == count(0.003, "s")
+    assert found.notes == ("tasks: only 2 were looked at, more were there",)
+    with pytest.raises(InputError, match=r"tasks\.json"):
+        read_tasks("{")
+
+
+def test_a_clock_that_was_set_is_said_and_slewing_is_not(read: Read) -> None:
+    assert read({}, clock_stepped_ns=900_000).notes == ()
+    for stepped_ns in (5_000_000, -3_600_000_000_000):
+        notes = read({}, clock_stepped_ns=stepped_ns).notes
+        assert notes == ("the clock was set during the run, or the machine slept",)
+
+
+def test_a_damaged_file_costs_only_itself(read: Read) -> None:
+    good = ("some total=1\n", "some total=2\n")
+    looks = {"pressure_io": good, "pressure_cpu": ("some total=1\n", "some tot"), "stat": ("", "")}
+    found = read(looks)
+    assert {key.subject for key in found.counts} == {"io some"}
+    folder = "boots/0/runs/000/system_counters"
+    assert [note.removeprefix(folder) for note in found.notes] == [
+        "/after/pressure_cpu: the last line has no end, so it is cut off; record again",
+        "/before/stat: no CPUs; give a copy of /proc/stat",
+    ]
+
+
+def test_a_file_of_one_look_only_is_said(read: Read) -> None:
+    found = read({}, {"system_counters/after/cpuidle": table(CPUIDLE)})
+    assert found.notes == ("cpuidle: read after the run only",)
+
+
+def test_what_the_collector_said_is_passed_on(read: Read) -> None:
+    found = read({}, missing={"power": "no meter"}, notes=["more than 256 groups"], seconds=None)
+    assert (found.missing, found.seconds) == ({"power": "no meter"}, None)
+    assert found.notes == ("more than 256 groups",)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"seconds": -1}, {"seconds": "long"}, {"missing": []}, {"missing": {"a": 1}},
+        {"ticks_per_second": 0}, {"ticks_per_second": 1 << 40}, {"notes": "text"},
+        {"clock_stepped_ns": 0.5}, {"cpus_before": 3},
+    ],
+)  # fmt: skip
+def test_facts_of_another_form_are_refused(read: Read, facts: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="facts.json"):
+        read({}, **facts)
+
+
+def test_a_run_without_it_says_so(tmp_path: Path, make_bundle: Callable[..., Path]) -> None:
+    bundle = open_bundle(make_bundle(tmp_path / "base.tar", runs=1))
+    with pytest.raises(InputError, match="facts.json is not there; record with system_counters"):
+        read_system_counters(bundle, bundle.runs[0])

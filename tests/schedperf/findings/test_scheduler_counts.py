@@ -1,0 +1,132 @@
+"""Which readings of the scheduler's counts become findings, on bundles that are compared."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle import open_bundle
+from schedperf.compare import compare
+from schedperf.findings.scheduler_counts import MOST_FINDINGS, scheduler_counts
+from schedperf.model import Finding, Section
+
+Find = Callable[..., list[Finding]]
+
+READING: Mapping[str, Any] = {
+    "rule": "newidle-pulls",
+    "row": "new-0",
+    "side": "new",
+    "workload": "hackbench",
+    "point": "groups=4",
+    "level": "MC",
+    "text": "newidle pulls at MC -91 % per message: look at sched_balance_newidle()",
+    "meaning": "CPUs that run out of work take fewer tasks",
+    "look_at": "sched_balance_newidle()",
+}
+ROW: Mapping[str, Any] = {
+    "row": "new-0",
+    "side": "new",
+    "workload": "hackbench",
+    "point": "groups=4",
+    "level": "MC",
+    "idle": "newidle",
+    "field": "lb_gained",
+    "basis": "operation",
+    "unit": "1/message",
+    "n_base": 5,
+    "n_new": 4,
+    "ratio": 0.09,
+    "ci_low": 0.08,
+    "ci_high": 0.1,
+    "replication": "runs",
+}
+
+
+@pytest.fixture
+def find() -> Find:
+    """Return the findings of readings, each with a row of its own."""
+
+    def run(*readings: Mapping[str, Any], **row: Any) -> list[Finding]:
+        named = [{**one, "row": f"new-{number}"} for number, one in enumerate(readings)]
+        rows = [{**ROW, "row": one["row"], "side": one["side"], **row} for one in named]
+        section = Section(
+            schema="schedperf/section/schedstat/1",
+            status="ok",
+            reason=None,
+            data={"rows": rows, "readings": named},
+        )
+        return list(scheduler_counts({"schedstat": section}))
+
+    return run
+
+
+def test_a_reading_becomes_a_finding_with_its_function_interval_and_row(find: Find) -> None:
+    [found] = find(READING)
+    assert found.claim == (
+        "groups=4: newidle pulls at MC -91 % per message: look at sched_balance_newidle() "
+        "(95 % interval -92..-90 %); CPUs that run out of work take fewer tasks"
+    )
+    assert (found.id, found.evidence) == ("scheduler_counts#new-0", ("schedstat#new-0",))
+    assert found.value == pytest.approx(-91.0)
+    assert found.ci == pytest.approx((-92.0, -90.0))
+    assert (found.n, found.better, found.unit) == ((5, 4), None, "%")
+    assert found.metric == "MC newidle lb_gained per message"
+    assert found.replication == "5+4 runs"
+    assert found.attribution == "co-occurs; not shown to cause the change"
+
+
+def test_one_reading_stands_for_all_of_a_function(find: Find) -> None:
+    other = {**READING, "look_at": "detach_tasks()", "point": ""}
+    found = find(READING, {**READING, "point": "groups=16"}, other)
+    assert [one.evidence for one in found] == [("schedstat#new-0",), ("schedstat#new-2",)]
+
+
+def test_each_side_has_a_few_findings_of_its_own(find: Find) -> None:
+    readings = [
+        {**READING, "side": side, "look_at": f"function_{number}()"}
+        for number in range(MOST_FINDINGS + 2)
+        for side in ("new", "new2")
+    ]
+    found = find(*readings)
+    assert [sum(one.side == side for one in found) for side in ("new", "new2")] == [4, 4]
+
+
+def test_a_count_that_was_zero_has_neither_ratio_nor_interval(find: Find) -> None:
+    [found] = find(READING, ratio=None, ci_low=None, ci_high=None)
+    assert (found.value, found.ci) == (None, None)
+    assert "interval" not in found.claim
+
+
+def test_bundles_whose_balancing_changed_have_the_finding(
+    tmp_path: Path, make_bundle: Callable[..., Path]
+) -> None:
+    def schedstat(pulls: int, jiffies: int) -> str:
+        # Version 17: 12 numbers before lb_gained of newidle, of 45 in all; 9 of the CPU.
+        domain = [0] * 29 + [pulls] + [0] * 15
+        return (
+            f"version 17\ntimestamp {jiffies}\ncpu0 0 0 {jiffies} 0 0 0 0 0 {jiffies}\n"
+            f"domain0 MC 1 {' '.join(map(str, domain))}\n"
+        )
+
+    def runs(*counts: int) -> list[dict[str, Any]]:
+        return [
+            {
+                "files": {
+                    "schedstat/before": schedstat(0, 1000),
+                    "schedstat/after": schedstat(count, 1500),
+                }
+            }
+            for count in counts
+        ]
+
+    base = make_bundle(tmp_path / "base.tar", runs=runs(9000, 9100, 8900, 9050))
+    new = make_bundle(tmp_path / "new.tar", runs=runs(810, 820, 800, 815))
+    compared = compare([open_bundle(path) for path in (base, new)])
+    found = [one for one in compared.findings if one.id.startswith("scheduler_counts#")]
+    assert "newidle pulls at MC -91 % per message" in found[0].claim
+    data: Any = compared.sections["schedstat"].data
+    [row] = [row for row in data["rows"] if f"schedstat#{row['row']}" == found[0].evidence[0]]
+    assert (row["field"], row["idle"]) == ("lb_gained", "newidle")
+    same = compare([open_bundle(path) for path in (base, base)])
+    assert not [one for one in same.findings if one.id.startswith("scheduler_counts#")]

@@ -1,0 +1,195 @@
+"""What is found of tasks that go elsewhere: claims about runs whose counts are known."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from schedperf.findings.task_placement import MOST_FINDINGS, task_placement
+from schedperf.model import Finding, Section
+
+Find = Callable[..., list[Finding]]
+
+ROW: Mapping[str, Any] = {
+    "row": "new-3",
+    "side": "new",
+    "workload": "hackbench",
+    "point": "",
+    "name": "forks 0 -> 1",
+    "part": "fork",
+    "field": "count",
+    "cause": "",
+    "level": "",
+    "idle": "",
+    "nodes": [0, 1],
+    "groups": [],
+    "basis": "share",
+    "function": "sched_balance_find_dst_group() (find_idlest_group())",
+    "status": "ok",
+    "events_base": 1000.0,
+    "events_new": 1000.0,
+    "unit": "",
+    "n_base": 5,
+    "n_new": 5,
+    "base": 0.011,
+    "new": 0.12,
+    "ratio": 10.9,
+    "ci_low": 9.0,
+    "ci_high": 13.0,
+    "p": 1e-6,
+    "q": 1e-5,
+    "changed": True,
+    "replication": "runs",
+}
+TIMERS: Mapping[str, Any] = {
+    "workload": "hackbench",
+    "point": "",
+    "groups": ["/a", "/b"],
+    "period_s": 0.1,
+    "resolution_s": 0.0015625,
+    "runs": 5,
+}
+
+
+@pytest.fixture
+def find() -> Find:
+    """Return the findings of rows, which are changes to one row."""
+
+    def run(*changes: Mapping[str, Any], timers: Sequence[Mapping[str, Any]] = ()) -> list[Finding]:
+        rows = [
+            {"row": f"new-{number}", "name": f"row {number}"} | {**ROW, **change}
+            for number, change in enumerate(changes)
+        ]
+        section = Section(
+            schema="schedperf/section/placement/1",
+            status="ok",
+            reason=None,
+            data={"rows": rows, "timers": list(timers)},
+        )
+        return list(task_placement({"placement": section}))
+
+    return run
+
+
+def test_forks_that_go_to_the_other_node_name_the_function_that_sends_them(find: Find) -> None:
+    [found] = find({})
+    assert found.claim == (
+        "forks from node 0 are sent to node 1 in 12.0 % instead of 1.1 % (times 10.9, 95 % "
+        "interval 9..13, 5+5 runs): look at sched_balance_find_dst_group() "
+        "(find_idlest_group())"
+    )
+    assert found.evidence == ("placement#new-3",)
+    assert found.value == pytest.approx(990.0)
+    assert found.ci == pytest.approx((800.0, 1200.0))
+    assert found.better is None
+
+
+def test_what_may_be_noise_or_cannot_be_said_is_not_found(find: Find) -> None:
+    assert find({"changed": False}, {"changed": None}) == []
+
+
+def test_a_sum_over_levels_names_none_to_look_at(find: Find) -> None:
+    pulled = {"part": "attempts", "field": "pulled", "nodes": [], "idle": "newidle"}
+    assert find({**pulled, "level": ""}) == []
+    assert find({**pulled, "level": "MC"}) != []
+
+
+def test_few_events_say_nothing(find: Find) -> None:
+    assert find({"events_base": 9.0, "events_new": 8.0}) == []
+    assert find({"events_base": 0.0, "events_new": 10.0}) != []
+
+
+def test_the_share_decides_on_forks_and_no_rate(find: Find) -> None:
+    # More forks in all are more forks to each node.
+    assert find({"basis": "time", "unit": "1/s"}) == []
+
+
+def test_migrations_are_told_by_cause_and_not_again_as_a_sum(find: Find) -> None:
+    rate: dict[str, Any] = {
+        "basis": "operation", "unit": "1/message", "field": "crossing", "nodes": [],
+        "base": 0.003, "new": 0.012, "ratio": 4.0, "ci_low": 3.5, "ci_high": 4.5,
+    }  # fmt: skip
+    by_cause = {
+        **rate, "part": "cause", "cause": "load_balance", "name": "migrations by load balance",
+        "function": "sched_balance_rq()", "point": "groups=4",
+    }  # fmt: skip
+    total = {**rate, "part": "migration", "name": "migrations", "point": "groups=4"}
+    [found] = find(total, by_cause)
+    assert found.claim == (
+        "migrations by load balance between nodes: 0.012 instead of 0.003 per message at groups=4 "
+        "(times 4, 95 % interval 3.5..4.5, 5+5 runs): look at sched_balance_rq()"
+    )
+    [alone] = find(total)
+    assert alone.claim.startswith("migrations between nodes: 0.012 instead of 0.003")
+
+
+def test_an_operation_decides_before_a_second(find: Find) -> None:
+    crossing = {"part": "wakeup", "field": "crossing", "nodes": [], "name": "wakeups"}
+    unchanged = {**crossing, "basis": "operation", "unit": "1/message", "changed": False}
+    slower = {**crossing, "basis": "time", "unit": "1/s"}
+    assert find(slower, unchanged) == []
+    [found] = find(slower)
+    assert " per second " in found.claim
+
+
+def test_waits_are_told_in_units_that_fit(find: Find) -> None:
+    wait: dict[str, Any] = {
+        "part": "latency", "field": "p99", "nodes": [1], "unit": "s", "base": 1e-4, "new": 4e-4,
+    }  # fmt: skip
+    [found] = find(wait)
+    assert found.claim.startswith("run-queue latency p99 on node 1: 400 us instead of 100 us")
+
+
+def test_timers_that_expire_together_say_how_close_they_are(find: Find) -> None:
+    row: dict[str, Any] = {
+        "part": "timers", "field": "distance", "nodes": [], "groups": ["/a", "/b"], "unit": "s",
+        "base": 0.031, "new": 0.0002, "ratio": None, "ci_low": None, "ci_high": None, "q": 0.002,
+    }  # fmt: skip
+    timers = [
+        {**TIMERS, "side": "base", "distance_s": 0.031, "word": "apart"},
+        {**TIMERS, "side": "new", "distance_s": 0.0002, "word": "together"},
+    ]
+    [found] = find(row, timers=timers)
+    assert found.claim == (
+        "bandwidth timers of /a and /b expire together (phase difference under 1.6 ms of 100 ms), "
+        "apart before (31 ms of 100 ms) (q = 0.002, 5+5 runs): look at "
+        "init_cfs_bandwidth() and start_cfs_bandwidth()"
+    )
+    assert (found.value, found.ci) == (None, None)
+
+
+def test_braces_in_the_name_of_a_cgroup_are_text(find: Find) -> None:
+    row: dict[str, Any] = {
+        "part": "timers", "field": "distance", "nodes": [], "groups": ["/{side}", "/{0.__class__}"],
+        "unit": "s", "base": 0.031, "new": 0.001,
+    }  # fmt: skip
+    timers = [
+        {**TIMERS, "groups": row["groups"], "side": side, "distance_s": 0.02, "word": "apart"}
+        for side in ("base", "new")
+    ]
+    [found] = find(row, timers=timers)
+    assert found.claim.startswith("bandwidth timers of /{side} and /{0.__class__} expire apart")
+
+
+def test_the_balancer_is_told_by_level_and_idle_type(find: Find) -> None:
+    chosen: dict[str, Any] = {"nodes": [], "level": "MC", "idle": "newidle"}
+    [pinned] = find({**chosen, "part": "pinned", "field": "some_pinned"})
+    assert pinned.claim.startswith(
+        "newidle balance attempts at MC that meet pinned tasks: 12.0 % instead of 1.1 %"
+    )
+    assert pinned.claim.endswith("look at can_migrate_task(): LBF_SOME_PINNED")
+
+
+def test_forks_that_meet_an_imbalanced_group_are_told(find: Find) -> None:
+    chosen: dict[str, Any] = {"nodes": [], "level": "NUMA", "cause": "fork"}
+    [found] = find({**chosen, "part": "destination", "field": "imbalanced"})
+    assert found.claim.startswith(
+        "searches at NUMA for where a task goes (fork) that see an imbalance: 12.0 % instead of"
+    )
+    assert found.claim.endswith("(find_idlest_group()): group_imbalanced")
+
+
+def test_a_point_has_so_many_findings_and_no_more(find: Find) -> None:
+    pairs = [{"nodes": [0, one], "name": f"forks 0 -> {one}"} for one in range(1, 30)]
+    found = find(*pairs, *({**pair, "point": "groups=8"} for pair in pairs))
+    assert len(found) == 2 * MOST_FINDINGS

@@ -1,0 +1,189 @@
+"""pelt.json: what is read of it, and what no file of strangers can do."""
+
+import json
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.captures.bpf_pelt import LARGEST_COUNT, MOST_CPUS, MOST_NOTES, parse_bpf_pelt
+from schedperf.errors import InputError
+
+Json = dict[str, Any]
+Make = Callable[..., Json]
+
+
+def encode(content: Json) -> bytes:
+    return json.dumps(content).encode()
+
+
+@pytest.fixture
+def good(capture: Make, function: Make) -> Json:
+    """Return a file that has everything, as it may be changed by one test."""
+    made = capture(
+        {
+            "update_cfs_group": function({0: 120, 2: 60}, 200),
+            "update_load_avg": function(
+                {0: 300}, None, mechanism="breakpoint", contexts=None,
+                tried={"fentry/fexit": "device or resource busy", "breakpoint": None},
+            ),
+            "pelt_se_tp": {"mechanism": None, "tried": {"raw_tracepoint": "no such tracepoint"},
+                           "calls": None, "contexts": None, "durations": None,
+                           "lost": {"unpaired": 0, "nested": 0}},
+        },
+        breakpoints={"functions": {"update_cfs_group": 180, "update_load_avg": None}},
+        lost_cpus=[3],
+        notes=["CPU 3 went offline"],
+    )  # fmt: skip
+    parsed: Json = json.loads(json.dumps(made))
+    return parsed
+
+
+def put(content: Json, path: str, value: Any) -> Json:
+    """Change one value in place: ``put(good, "functions/update_cfs_group/calls", {})``."""
+    *way, last = path.split("/")
+    for name in way:
+        content = content[name]
+    content[last] = value
+    return content
+
+
+def test_calls_contexts_and_durations_are_read_by_cpu(good: Json) -> None:
+    found = parse_bpf_pelt(encode(good), "pelt.json")
+    assert (found.seconds, found.sampling, found.lost_cpus) == (2.0, 1, (3,))
+    seen = found.functions["update_cfs_group"]
+    assert seen.mechanism == "fentry/fexit"
+    assert seen.calls == {0: 120, 2: 60}
+    assert seen.contexts is not None
+    assert seen.contexts["enqueue"] == {0: 80, 2: 40}
+    assert seen.durations is not None
+    assert seen.durations.sum_ns == {0: 24000, 2: 12000}
+    # 200 ns: 2**7 <= 200 < 2**8, and the fifth bin of 50 ns.
+    assert (seen.durations.log2_ns[0][7], seen.durations.linear_ns[2][4]) == (120, 60)
+    assert found.contexts.markers == {
+        "enqueue": ("enqueue_task_fair",),
+        "dequeue": ("dequeue_task_fair",),
+    }
+
+
+def test_what_could_not_be_seen_is_none_and_never_0(good: Json) -> None:
+    found = parse_bpf_pelt(encode(good), "pelt.json")
+    unseen = found.functions["pelt_se_tp"]
+    assert (unseen.mechanism, unseen.calls, unseen.unpaired) == (None, None, None)
+    assert unseen.tried == {"raw_tracepoint": "no such tracepoint"}
+    counted = found.functions["update_load_avg"]
+    assert counted.durations is None
+    assert counted.contexts is None
+    assert found.breakpoints == {"update_cfs_group": 180}
+    assert found.empty_probe is not None
+    assert (found.empty_probe.reads_ns, found.empty_probe.pair_ci) == (40.0, (85.0, 95.0))
+    assert found.empty_probe.reads_ci == (0.0, 50.0)
+    good["empty_probe"] = good["breakpoints"] = None
+    assert parse_bpf_pelt(encode(good), "pelt.json").empty_probe is None
+
+
+CFS = "functions/update_cfs_group"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        ("schema", "schedperf/bpf_pelt/2", "pelt.json: schema is .*bpf_pelt/2.*reads"),
+        ("seconds", 0, "seconds is 0; it must be the length of a run"),
+        ("seconds", 1e300, "it must be the length of a run"),
+        ("seconds", True, "seconds is true"),
+        ("sampling", 0, "sampling is 0; it must be 1 or more"),
+        ("functions", [], "functions is .*; it must be an object"),
+        ("functions", {"\x1b[31m": {}}, "is no name; use an undamaged file"),
+        ("functions", {f"f{number}": {} for number in range(33)}, "more than 32 functions"),
+        (f"{CFS}/mechanism", 7, "mechanism is 7"),
+        (f"{CFS}/tried", {"kprobe": ["x"]}, "kprobe is"),
+        (f"{CFS}/calls", None, "calls is null; it must be an object"),
+        (f"{CFS}/calls", {"0": -1}, "0 is -1; it must be an integer that is not negative"),
+        (f"{CFS}/calls", {"0": 1.5}, "it must be an integer"),
+        (f"{CFS}/calls", {"0": LARGEST_COUNT + 1}, "it must be at most"),
+        (f"{CFS}/calls", {"zero": 1}, "'zero' is no CPU"),
+        (f"{CFS}/calls", {"00": 1}, "'00' is no CPU"),
+        (f"{CFS}/calls", {"-1": 1}, "'-1' is no CPU"),
+        (f"{CFS}/calls", {str(MOST_CPUS): 1}, "is no CPU"),
+        (f"{CFS}/calls", {str(cpu): 0 for cpu in range(MOST_CPUS + 1)}, "more than 8192 CPUs"),
+        (f"{CFS}/calls", {"0": 17}, "adds up to 180 of 17 calls"),
+        (f"{CFS}/contexts", {"enqueue": {"0": 9}}, "adds up to 9 of 180 calls"),
+        (f"{CFS}/contexts", {f"c{number}": {} for number in range(17)}, "more than 16 contexts"),
+        (f"{CFS}/durations/timed", {"0": 999}, "it must be of no more than 180 calls"),
+        (f"{CFS}/durations/sum_ns", {"0": 1}, "it must be of the same CPUs as timed"),
+        (f"{CFS}/durations/linear_step_ns", 0, "it must be from 1 to 1000000"),
+        (f"{CFS}/durations/log2_ns", {"0": [1] * 65}, "it must be 1 to 64 bins"),
+        (f"{CFS}/durations/log2_ns", {"0": []}, "it must be 1 to 64 bins"),
+        (f"{CFS}/durations/log2_ns", {"0": 10**9}, "it must be a list of integers"),
+        (f"{CFS}/durations/log2_ns", {"0": [-1]}, "it must be a list of integers"),
+        (f"{CFS}/durations/linear_ns", {"0": [0] * 1025}, "it must be 1 to 1024 bins"),
+        (f"{CFS}/durations/linear_ns", {"0": [90], "2": [90, 0]}, "CPUs differ in the bins"),
+        (f"{CFS}/durations/linear_ns", {"0": [9]}, "adds up to 9 of 180 durations"),
+        (f"{CFS}/lost", {"unpaired": -1}, "unpaired is -1"),
+        ("contexts", None, "contexts is null; it must be an object"),
+        ("contexts/markers", {"enqueue": "f"}, "it must be a list of strings"),
+        ("contexts/markers", {"enqueue": ["f"] * 33}, "it must be at most 32 functions"),
+        ("contexts/missing", {"tick": 5}, "tick is 5"),
+        ("empty_probe/pair_ns", "fast", "it must be nanoseconds that a probe may take"),
+        ("empty_probe/pair_ns", 1e12, "it must be nanoseconds that a probe may take"),
+        ("empty_probe/pair_ci", [1.0], "it must be the two ends of an interval"),
+        ("empty_probe/pair_ci", [1.0, None], "it must be the two ends of an interval"),
+        ("breakpoints", {"functions": {"f": -2}}, "f is -2"),
+        ("lost_cpus", [MOST_CPUS], "it must be CPUs below 8192"),
+        ("notes", "x", "it must be a list of strings"),
+    ],
+)
+def test_what_cannot_be_is_one_line_that_names_the_place(
+    good: Json, path: str, value: Any, problem: str
+) -> None:
+    put(good, path, value)
+    with pytest.raises(InputError, match=problem) as caught:
+        parse_bpf_pelt(encode(good), "pelt.json")
+    message = str(caught.value)
+    assert message.startswith("pelt.json: ")
+    assert "\n" not in message
+    assert len(message) < 300
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"seconds": NaN}', "[" * 10_000, "\xff"])
+def test_what_is_no_json_object_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="pelt.json: "):
+        parse_bpf_pelt(text.encode("latin-1"), "pelt.json")
+
+
+def test_a_damaged_file_is_one_error_or_a_record(good: Json) -> None:
+    content, generator = encode(good), random.Random(6)  # noqa: S311 # no secret
+    refused = 0
+    for _ in range(600):
+        damaged = bytearray(content[: generator.randrange(len(content) // 2, len(content) + 1)])
+        damaged[generator.randrange(len(damaged))] ^= 1 << generator.randrange(8)
+        try:
+            parse_bpf_pelt(bytes(damaged), "pelt.json")
+        except InputError:
+            refused += 1
+    assert refused > 300
+
+
+def test_texts_are_cut_and_notes_are_counted(good: Json) -> None:
+    good["notes"] = ["x" * 100_000] * 1000
+    good["contexts"]["missing"] = {"fork": "y" * 100_000}
+    found = parse_bpf_pelt(encode(good), "pelt.json")
+    assert len(found.notes) == MOST_NOTES
+    assert max(map(len, (*found.notes, *found.contexts.missing.values()))) == 300
+
+
+def test_calls_that_two_programs_saw_differently_by_a_few_are_no_damage(good: Json) -> None:
+    good["functions"]["update_cfs_group"]["calls"]["0"] += 2
+    assert parse_bpf_pelt(encode(good), "pelt.json").functions
+
+
+def test_the_largest_machine_is_read_in_seconds(capture: Make, function: Make) -> None:
+    calls = dict.fromkeys(range(MOST_CPUS), 3)
+    content = encode(capture({name: function(calls) for name in ("update_cfs_group", "b", "c")}))
+    begin = time.process_time()
+    found = parse_bpf_pelt(content, "pelt.json")
+    assert sum((found.functions["c"].calls or {}).values()) == 3 * MOST_CPUS
+    assert time.process_time() - begin < 20.0

@@ -1,0 +1,172 @@
+"""What the finding rule says of changed calls, of changed durations, of what nothing saw."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from schedperf.findings.pelt_updates import MOST_FINDINGS, pelt_updates
+from schedperf.model import Finding, Section
+from schedperf.pelt.rows import EMULATED
+
+Json = dict[str, Any]
+Make = Callable[..., Json]
+Runs = Callable[..., list[Json]]
+Find = Callable[..., list[Finding]]
+
+BASE = (1000, 1020, 990, 1010)
+NEW = (3000, 3020, 2990, 3010)
+
+
+@pytest.fixture
+def find(analyse: Callable[..., Any], section_of: Callable[[Any], Mapping[str, Section]]) -> Find:
+    """Return the findings of bundles given as runs; each points at a row that is there."""
+
+    def run(*sides: list[Json], **chosen: Any) -> list[Finding]:
+        data = analyse(*sides, **chosen)
+        found = list(pelt_updates(section_of(data)))
+        rows = {f"pelt#{row['row']}" for row in data["rows"]}
+        assert all(set(one.evidence) <= rows for one in found)
+        assert len({one.id for one in found}) == len(found)
+        return found
+
+    return run
+
+
+def test_more_calls_are_told_per_wakeup_with_nodes_and_contexts(
+    find: Find, traced_runs: Runs
+) -> None:
+    (found,) = find(traced_runs(BASE), traced_runs(NEW))
+    assert found.claim == (
+        "update_cfs_group is called 4.507 times per wakeup instead of 1.507 (+199 %, "
+        "95 % interval +193 % to +205 %); node 0 3.005 - node 1 1.502 instead of 1.005 - 0.5025; "
+        "enqueue +2, dequeue +1"
+    )
+    assert found.value == pytest.approx(199.0, abs=0.1)
+    assert found.ci is not None
+    assert found.ci[0] < 199.0 < found.ci[1]
+    assert (found.n, found.unit, found.better) == ((4, 4), "%", None)
+    assert found.attribution == "co-occurs; not shown to cause the change"
+
+
+def test_without_wakeups_calls_are_told_per_operation_and_point(
+    find: Find, traced_runs: Runs
+) -> None:
+    sides = (
+        [{**run, "point": {"groups": "4"}} for run in traced_runs(calls, wakeups=None)]
+        for calls in (NEW, BASE)
+    )
+    (found,) = find(*sides)
+    assert found.claim.startswith(
+        "update_cfs_group is called 0.009421 times per message at groups=4 instead of 0.02817 "
+        "(-66.6 %, "
+    )
+
+
+def test_a_slower_machine_alone_is_no_finding(find: Find, traced_runs: Runs) -> None:
+    # Half as many calls a second, and as many a wakeup and a message.
+    assert find(traced_runs(BASE), traced_runs(BASE, seconds=4.0)) == []
+
+
+def test_longer_calls_are_told_with_their_share_of_cpu_time(find: Find, traced_runs: Runs) -> None:
+    base, new = (traced_runs((1000,) * 4, (ns, ns + 10, ns - 10, ns)) for ns in (20_000, 90_000))
+    (found,) = find(base, new)
+    assert found.claim.startswith(
+        "a call of update_cfs_group takes 89.96 us instead of 19.96 us (+351 %, 95 % interval "
+    )
+    # 1500 calls of 20 and 90 us in 2 s of 4 CPUs, two thirds of them on the first node's two.
+    assert found.claim.endswith(
+        "; 1.687 % of the CPU time instead of 0.3742 %; "
+        "node 0 2.249 % - node 1 1.124 % instead of 0.499 % - 0.2495 %"
+    )
+    assert found.better == "lower"
+
+
+def test_emulated_durations_say_so(find: Find, traced_runs: Runs) -> None:
+    sides = (traced_runs((1000,) * 4, (ns, ns + 10, ns - 10, ns)) for ns in (200, 900))
+    (found,) = find(*sides, host={"virtualisation": {"emulated": True}})
+    assert EMULATED in found.attribution
+
+
+def test_a_few_calls_and_single_runs_are_no_finding(find: Find, traced_runs: Runs) -> None:
+    assert find(traced_runs((1, 1, 2, 1)), traced_runs((5, 5, 6, 5))) == []
+    assert find(traced_runs((1000,)), traced_runs((3000,))) == []
+
+
+def test_calls_that_there_were_none_of_before_have_no_ratio(find: Find, traced_runs: Runs) -> None:
+    (found,) = [
+        one
+        for one in find(traced_runs((0, 0, 0, 0)), traced_runs(NEW))
+        if one.metric.startswith("calls")
+    ]
+    assert found.claim.startswith(
+        "update_cfs_group is called 4.508 times per wakeup instead of 0; "
+    )
+    assert (found.value, found.ci) == (None, None)
+
+
+BLIND = {
+    "mechanism": None, "calls": None, "contexts": None, "durations": None,
+    "tried": {"fentry/fexit": "operation not permitted", "kprobe/kretprobe": "no kprobes"},
+}  # fmt: skip
+
+
+def test_what_one_side_could_not_see_is_said_with_every_reason(
+    find: Find, traced_runs: Runs
+) -> None:
+    (found,) = find(traced_runs(BASE), traced_runs(NEW, of_function=BLIND))
+    assert found.claim == (
+        "could not see update_cfs_group on new: fentry/fexit: operation not permitted, "
+        "kprobe/kretprobe: no kprobes"
+    )
+    assert (found.value, found.n) == (None, (4, 0))
+
+
+def test_what_no_side_could_see_is_no_finding(find: Find, traced_runs: Runs) -> None:
+    assert find(*[traced_runs(BASE, of_function=BLIND)] * 2) == []
+
+
+def test_other_mechanisms_are_said_once_for_all_functions(
+    find: Find, traced: Make, function: Make
+) -> None:
+    def runs(mechanism: str) -> list[Json]:
+        one = function({0: 900}, 200, mechanism=mechanism)
+        return [traced({"update_cfs_group": one, "update_load_avg": one})] * 2
+
+    (found,) = find(runs("fentry/fexit"), runs("breakpoint"))
+    assert found.claim == (
+        "calls of update_cfs_group, update_load_avg are not compared: "
+        "base: fentry/fexit, new: breakpoint"
+    )
+    assert len(found.evidence) == 2
+
+
+def test_findings_of_further_sides_have_names_of_their_own(find: Find, traced_runs: Runs) -> None:
+    blind = traced_runs(NEW, of_function=BLIND)
+    found = find(traced_runs(BASE), blind, blind)
+    assert [(one.side, one.id) for one in found] == [
+        ("new", "pelt_updates#unseen-0"),
+        ("new2", "pelt_updates#new2/unseen-0"),
+    ]
+
+
+def test_the_largest_changes_come_first_and_are_few(
+    find: Find, traced: Make, function: Make
+) -> None:
+    def runs(factor: int) -> list[Json]:
+        return [
+            traced(
+                {
+                    f"f{number}": function({0: extra + 100 * (1 + number * (factor - 1))}, None)
+                    for number in range(6)
+                }
+            )
+            for extra in (0, 2, 4, 6)
+        ]
+
+    found = find(runs(1), runs(2))
+    assert len(found) == MOST_FINDINGS
+    assert found[0].claim.startswith("f5 is called")
+    assert found[0].value is not None
+    assert found[1].value is not None
+    assert found[0].value > found[1].value

@@ -1,0 +1,14 @@
+"""What is counted has words, and the kernel's function where one counts."""
+
+from schedperf.sections._system_words import GROUPS, about
+
+
+def test_each_group_has_words_for_what_it_counts() -> None:
+    for group, field in (("pressure", "total"), ("idle", "usage"), ("cgroup", "nr_throttled")):
+        assert group in GROUPS
+        assert about(group, "cpu full", field).function
+    assert about("pressure", "io full", "total").meaning == (
+        "share of time in which all tasks that could work waited for input or output"
+    )
+    assert about("interrupts", "nvme0q1", "count").function == ""
+    assert about("idle", "C1", "new_field").meaning == "counted by the kernel"
