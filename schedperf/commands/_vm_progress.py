@@ -1,0 +1,112 @@
+"""What the user sees while kernels are booted: lines, or a bar on a terminal."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+import click
+
+from schedperf.text import clean_line, make_console
+from schedperf.vm.session import News
+from schedperf_collectors._progress import format_duration
+
+Show = Callable[[str, bool], None]
+
+
+@contextlib.contextmanager
+def telling(*, quiet: bool) -> Iterator[Callable[[News], None]]:
+    """Yield what is told the news of a session.
+
+    :param quiet: warnings only
+    """
+    if quiet or not sys.stderr.isatty():
+        yield _Teller(lambda line, _: click.echo(line, err=True), quiet=quiet).tell
+        return
+    with _bar() as (show, turn):
+        yield _Teller(show, turn=turn).tell
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[tuple[Show, Callable[[News, str], None]]]:
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415 # terminals only
+
+    console = make_console(stderr=True)
+    columns = (
+        TextColumn("boot {task.fields[boot]}/{task.total:.0f}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[left]}{task.description}"),
+    )
+    # The bar goes when it is done; lines that say something stay.
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=None, visible=False, boot=0, left="")
+
+        def turn(news: News, doing: str) -> None:
+            progress.update(
+                task,
+                visible=True,
+                total=news.boots,
+                completed=news.boot - (news.what != "booted"),
+                boot=news.boot,
+                left=f"{_left(news)}, " if news.left_s else "",
+                description=doing,
+            )
+
+        yield (lambda line, warns: console.print(line, style="yellow" if warns else "dim")), turn
+
+
+class _Teller:
+    """Turns news into lines.
+
+    :param turn: moves a bar, which then holds what every run would have a line for
+    """
+
+    def __init__(
+        self, show: Show, turn: Callable[[News, str], None] | None = None, *, quiet: bool = False
+    ) -> None:
+        self._show = show
+        self._turn = turn
+        self._quiet = quiet
+        self._said: set[str] = set()
+
+    def tell(self, news: News) -> None:
+        """Tell one piece of news."""
+        doing, is_lasting = self._describe(news)
+        if not doing:
+            return
+        warns = news.what in {"again", "warning"} or _kind(news) == "warning"
+        if self._turn is not None:
+            self._turn(news, f"{news.kernel}: {doing}")
+        if warns or (not self._quiet and (is_lasting or self._turn is None)):
+            self._show(f"boot {news.boot}/{news.boots} {news.kernel}: {doing}", warns)
+
+    def _describe(self, news: News) -> tuple[str, bool]:
+        """Say what goes on, and whether it is worth a line that stays; "" for nothing."""
+        if news.what == "recording":
+            return self._describe_event(news)
+        if news.what == "booted":
+            left = _left(news) if news.boot < news.boots else ""
+            return ", ".join(part for part in ("done", left) if part), True
+        if news.what == "again":
+            return f"ended before its work did: {clean_line(news.text)}", True
+        return ("booting", False) if news.what == "booting" else (clean_line(news.text), True)
+
+    def _describe_event(self, news: News) -> tuple[str, bool]:
+        event = news.event or {}
+        kind = _kind(news)
+        if kind == "run":
+            said = clean_line(f"run {event.get('done')}/{event.get('total')} {event.get('said')}")
+            return said, "failed" in said
+        # Every boot says again what cannot be captured.
+        text = clean_line(str(event.get("text", "")))
+        if kind not in {"note", "warning"} or text in self._said:
+            return "", False
+        self._said.add(text)
+        return text, True
+
+
+def _kind(news: News) -> object:
+    return news.event.get("event") if news.event else None
+
+
+def _left(news: News) -> str:
+    return f"about {format_duration(news.left_s)} left" if news.left_s is not None else ""

@@ -1,0 +1,335 @@
+"""``schedperf vm``: real kernels booted in turns in virtual machines, one bundle each."""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schedperf.commands._recorder import parameters, system_python
+from schedperf.errors import InputError
+from schedperf_collectors._errors import RecordError
+from schedperf_collectors._options import RUNS, make_parser
+
+if TYPE_CHECKING:
+    from schedperf.vm.guest import Hypervisor
+    from schedperf.vm.images import Kernel
+    from schedperf.vm.machine import Acceleration
+    from schedperf.vm.session import Request
+
+# Options of `record` that mean the same in every boot.
+_FORWARDED = (
+    "instrumented", "warmup", "point", "collectors", "vary", "metric", "set", "timeout", "seed",
+)  # fmt: skip
+# A guest is where what counts calls works, and where times, which it costs, decide nothing.
+GUEST_COLLECTORS = "default,bpf_pelt,bpf_placement"
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}\Z", re.ASCII)
+_QEMU = "qemu-system-x86_64"
+_MACHINE = "x86_64"
+_MODULES = Path("/lib/modules")
+_FEWEST_KERNELS = 2
+
+# A guest that is up tells after each run and each capture; collectors may take two minutes.
+_SILENCE_S = 600.0
+
+EPILOG = """\b
+Examples:
+  schedperf vm --check
+  cd ~/linux && schedperf vm --kernel tip=../tip/arch/x86/boot/bzImage \\
+     --kernel new=arch/x86/boot/bzImage --boots 4 -n 2 -- hackbench -l 100 -g 2
+\b
+The guests see this machine's file system; what they write there is lost.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option(
+    "--kernel",
+    "kernels",
+    multiple=True,
+    metavar="NAME=IMAGE",
+    help="Kernel to boot; first is base.",
+)
+@click.option(
+    "--kernel-files",
+    multiple=True,
+    metavar="NAME=FOLDER",
+    help="Its System.map and config, if not beside IMAGE.",
+)
+@click.option("--boots", metavar="N", type=click.IntRange(1, 1000), default=4, show_default=True,
+              help="Boots of each kernel.")  # fmt: skip
+@click.option("-n", "--runs", metavar="N", type=click.IntRange(min=1), default=RUNS,
+              show_default=True, help="Runs per point in each boot.")  # fmt: skip
+@click.option("--output", metavar="FOLDER", default=".", type=click.Path(path_type=Path),
+              help="Gets NAME.tar of each kernel.  [default: this folder]")  # fmt: skip
+@click.option("--add-boots", is_flag=True, help="Add to bundles that exist.")
+@click.option("--cpus", metavar="N", type=int, default=4, show_default=True, help="Of the guest.")
+@click.option("--nodes", metavar="N", type=int, default=2, show_default=True,
+              help="NUMA nodes, each a socket.")  # fmt: skip
+@click.option("--threads", metavar="N", type=int, default=1, show_default=True,
+              help="Hardware threads of a core.")  # fmt: skip
+@click.option("--memory", metavar="SIZE", default="4G", show_default=True,
+              help="Of the guest, all nodes together.")  # fmt: skip
+@click.option("--kernel-args", metavar="WORDS", default="",
+              help="Words for the kernels' command line.")  # fmt: skip
+@click.option("--setup", metavar="CMD", default="",
+              help="Shell command to run in each guest before it records.")  # fmt: skip
+@click.option(
+    "--accel",
+    type=click.Choice(["auto", "kvm", "tcg"]),
+    default="auto",
+    show_default=True,
+    help="KVM, QEMU's emulation, or KVM where it works.",
+)
+@click.option("--hung-after", metavar="S", type=click.FloatRange(min=1), default=_SILENCE_S,
+              show_default=True, help="End a guest that tells nothing for so long.")  # fmt: skip
+@click.option("--check", is_flag=True, help="Only say whether guests run here, and how.")
+@click.option("-q", "--quiet", is_flag=True, help="Warnings and errors only.")
+@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Boot two or more kernels in turns and record a command in each boot."""
+    accelerated = _try_acceleration(options["accel"])
+    if options["check"]:
+        click.echo(_say_acceleration(accelerated))
+        return 0
+    hypervisor = _hypervisor(options, is_kvm=accelerated.is_kvm)
+    request = _request(ctx, options)
+    if not options["quiet"]:
+        click.echo(f"schedperf: {_say_acceleration(accelerated)}", err=True)
+    return _record(request, hypervisor, options)
+
+
+def _record(request: "Request", hypervisor: "Hypervisor", options: Mapping[str, Any]) -> int:
+    # Imported here so that --help of all commands stays fast; so are those below.
+    from schedperf.commands._vm_progress import telling  # noqa: PLC0415
+    from schedperf.vm.session import bundle_path, record_in_guests  # noqa: PLC0415
+    from schedperf_collectors._progress import format_duration  # noqa: PLC0415
+
+    paths = [bundle_path(request.output, kernel) for kernel in request.kernels]
+    began_s = time.monotonic()
+    try:
+        with _interruptible(), telling(quiet=options["quiet"]) as tell:
+            record_in_guests(request, hypervisor, tell)
+    except _Interrupted as error:
+        kept = ", ".join(str(path) for path in paths if path.exists()) or "nothing"
+        click.echo(f"schedperf: interrupted; boots that were finished are in {kept}", err=True)
+        return 128 + error.signum
+    if not options["quiet"]:
+        boots = request.boots * len(request.kernels)
+        click.echo(f"{boots} boots in {format_duration(time.monotonic() - began_s)}", err=True)
+    for path in paths:
+        click.echo(path)
+    click.echo(f"schedperf compare {shlex.join(map(str, paths))}")
+    return 0
+
+
+class _Interrupted(KeyboardInterrupt):
+    def __init__(self, signum: int) -> None:
+        super().__init__()
+        self.signum = signum
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let each signal that asks for the end end the guest, too, and keep what was finished."""
+    signums = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # nohup ignores SIGHUP on purpose.
+    before = {
+        one: handler for one in signums if (handler := signal.getsignal(one)) != signal.SIG_IGN
+    }
+
+    def interrupt(signum: int, _frame: FrameType | None) -> None:
+        # A second one would leave a guest behind, or a bundle half written.
+        for one in before:
+            signal.signal(one, signal.SIG_IGN)
+        raise _Interrupted(signum)
+
+    for one in before:
+        signal.signal(one, interrupt)
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _request(ctx: click.Context, options: Mapping[str, Any]) -> "Request":
+    from schedperf.commands._zipapp import build_zipapp  # noqa: PLC0415
+    from schedperf.vm.bundles import check_bundles  # noqa: PLC0415
+    from schedperf.vm.script import Work  # noqa: PLC0415
+    from schedperf.vm.session import Request, bundle_path  # noqa: PLC0415
+
+    arguments = [*_recorder_options(ctx, options), "--", *options["command_line"]]
+    _check_work(arguments, options["command_line"])
+    kernels = _kernels(options)
+    output: Path = options["output"]
+    if not output.is_dir():
+        raise InputError(f"{output}: no such folder; make it first")
+    paths = [bundle_path(output, kernel) for kernel in kernels]
+    check_bundles(paths, may_exist=options["add_boots"])
+    return Request(
+        kernels=kernels,
+        boots=options["boots"],
+        work=Work(
+            python=system_python(),
+            recorder=build_zipapp(),
+            arguments=arguments,
+            setup=options["setup"],
+            folder=_working_folder(),
+        ),
+        output=output,
+    )
+
+
+def _recorder_options(ctx: click.Context, options: Mapping[str, Any]) -> list[str]:
+    """Return the options of ``record`` as they were given, and its collectors."""
+    arguments = ["-n", str(options["runs"])]
+    if not ctx.params["_collectors"]:
+        arguments.append(f"--with={GUEST_COLLECTORS}")
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        if name.startswith("_"):
+            value = ctx.params[name]
+            values = value if parameter.multiple else [value]
+            arguments += [f"{parameter.opts[0]}={one}" for one in values if one is not None]
+    return arguments
+
+
+def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
+    """Refuse here what the recorder would refuse in the guest."""
+    from schedperf_collectors._captures import check_options, choose  # noqa: PLC0415
+    from schedperf_collectors._plan import check_placeholders, cross_points, fill  # noqa: PLC0415
+
+    if not command_line:
+        raise InputError("there is no command; put it at the end, after --")
+    parser = _record_parser()
+    try:
+        given = parser.parse_args(["-o", "guest.tar", *arguments[: arguments.index("--")]])
+        choose(given.collectors)
+        for name, key, value in given.set:
+            check_options({name: {key: value}})
+        points = cross_points(given.point)
+        check_placeholders(command_line, [name for name, _ in given.point])
+    except RecordError as error:
+        raise InputError(str(error)) from error
+    for point in points:
+        program = fill(command_line[:1], point)[0]
+        if shutil.which(program) is None:
+            raise InputError(f"{program}: no such program; install it or give its path")
+
+
+def _record_parser() -> Any:
+    parser = make_parser("record", "schedperf")
+    # Its errors name the command whose --help explains.
+    parser.prog = "schedperf vm"
+    return parser
+
+
+def _kernels(options: Mapping[str, Any]) -> "list[Kernel]":
+    from schedperf.vm.images import read_kernel  # noqa: PLC0415
+
+    images = _named("--kernel", options["kernels"])
+    folders = _named("--kernel-files", options["kernel_files"])
+    if len(images) < _FEWEST_KERNELS:
+        raise InputError(
+            f"--kernel: {len(images)} given, and a comparison needs two; "
+            "write --kernel base=IMAGE --kernel new=IMAGE"
+        )
+    for name in folders:
+        if name not in images:
+            raise InputError(f"--kernel-files {name}: no --kernel has this name; give it one")
+    return [read_kernel(name, image, folders.get(name), _MODULES) for name, image in images.items()]
+
+
+def _named(option: str, given: Sequence[str]) -> dict[str, Path]:
+    named: dict[str, Path] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or not path or not _NAME.match(name):
+            raise InputError(f"{option} {text}: is not NAME=PATH; write tip=PATH/bzImage")
+        if name in named:
+            raise InputError(f"{option} {name}: is given twice; use a name once")
+        named[name] = Path(path)
+    return named
+
+
+def _working_folder() -> Path:
+    from schedperf.vm.script import HIDDEN  # noqa: PLC0415
+
+    folder = Path.cwd()
+    for hidden in HIDDEN:
+        if folder.is_relative_to(hidden):
+            raise InputError(
+                f"{folder}: a guest has a file system of its own at {hidden}; "
+                "start from another folder"
+            )
+    return folder
+
+
+def _hypervisor(options: Mapping[str, Any], *, is_kvm: bool) -> "Hypervisor":
+    from schedperf.vm.guest import Hypervisor  # noqa: PLC0415
+    from schedperf.vm.machine import make_machine, total_memory  # noqa: PLC0415
+
+    machine = make_machine(
+        options["cpus"], options["nodes"], options["threads"], options["memory"], total_memory()
+    )
+    return Hypervisor(
+        vng=_find("vng", "pip install 'schedperf[vm]'"),
+        machine=machine,
+        is_kvm=is_kvm,
+        kernel_arguments=options["kernel_args"],
+        # A run may last as long as it is allowed to.
+        silence_s=options["hung_after"] + float(options["_timeout"] or 0),
+    )
+
+
+def _find(program: str, remedy: str) -> str:
+    # A program of this environment lies beside its Python, which need not be on the PATH.
+    path = f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"
+    found = shutil.which(program, path=path)
+    if found is None:
+        raise InputError(f"{program} is missing; run: {remedy}")
+    return found
+
+
+def _try_acceleration(wanted: str) -> "Acceleration":
+    from schedperf.vm.machine import Acceleration, try_kvm  # noqa: PLC0415
+
+    machine = os.uname().machine
+    if machine != _MACHINE:
+        raise InputError(f"this machine is {machine}, and guests are {_MACHINE}; use one that is")
+    _find("vng", "pip install 'schedperf[vm]'")
+    qemu = _find(_QEMU, "apt-get install -y qemu-system-x86")
+    if wanted == "tcg":
+        return Acceleration(is_kvm=False, reason="--accel tcg")
+    tried = try_kvm(qemu)
+    if wanted == "kvm" and not tried.is_kvm:
+        raise InputError(f"--accel kvm: {tried.reason}; use --accel tcg")
+    return tried
+
+
+def _say_acceleration(accelerated: "Acceleration") -> str:
+    if accelerated.is_kvm:
+        return "guests run on KVM: their timings count like those of any machine"
+    return (
+        f"guests are emulated ({accelerated.reason}): their timings are diagnostic and gate no "
+        "verdict; counts and layouts do"
+    )
+
+
+# Options of ``record`` are read where they are defined.
+command.params.extend(
+    parameters(
+        [one for one in _record_parser().options() if one.dest in _FORWARDED], takes_command=False
+    )
+)

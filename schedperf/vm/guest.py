@@ -1,0 +1,302 @@
+"""One boot: starts virtme-ng, hears what the guest tells, and ends it when it hangs.
+
+virtme-ng 1.42 passes its arguments on through a shell, unquoted; the paths that it
+gets are therefore made by us.
+"""
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedperf.errors import InputError
+from schedperf.vm import script
+from schedperf.vm.machine import Machine
+
+# A kernel with built-in drivers tells after 8 s under emulation that it is up, one that loads
+# them as modules after 60 s; other guests may run at the same time.
+START_LIMIT_S = 240.0
+# A guest whose work is done powers off in 3 s under emulation; one that cannot is ended.
+SHUTDOWN_LIMIT_S = 60.0
+# A guest says every ten seconds that it lives; one that could not for so long never will.
+DEAD_AFTER_S = 120.0
+# How often the shared folder is looked at.
+_LOOK_S = 0.25
+# What QEMU and the guest say that is kept; the last of it says why a guest ended.
+_CONSOLE_BYTES = 1 << 16
+# One event is some hundred bytes; a guest that writes without end costs this much at a time.
+_EVENTS_BYTES = 1 << 20
+# A guest's message, and its status.
+_TEXT_BYTES = 1 << 16
+# Time for QEMU to go when it is asked to.
+_KILL_S = 10.0
+
+# With a thread for each CPU QEMU 7.2 may go on executing what it translated while the kernel had
+# int3 there, as it has while probes come and go (text_poke_bp()). All CPUs then trap at one address
+# without end: half of the guests that loaded some BPF programs twice hung so.
+_ONE_THREAD = "--qemu-opts=-accel tcg,thread=single"
+
+Event = Mapping[str, Any]
+ALIVE: Event = json.loads(script.ALIVE)
+
+_NO_ROOT = (
+    "the kernel cannot mount its root: it has no 9p, not even as a module that was found "
+    "(CONFIG_9P_FS, CONFIG_NET_9P_VIRTIO; Debian's cloud kernels lack it)"
+)
+# What the console says when a guest cannot work, and what that means; the first that fits.
+_REASONS = (
+    (
+        r"VFS: (?:Unable to mount|Cannot open) root|No filesystem could mount root",
+        _NO_ROOT,
+    ),
+    (
+        r"unknown filesystem type .?overlay|virtme_rw_overlay\d: .*No such device",
+        "the kernel has no overlayfs (CONFIG_OVERLAY_FS)",
+    ),
+    (r"cannot find script I/O ports", "the kernel has no CONFIG_VIRTIO_CONSOLE"),
+    (r"Kernel panic - not syncing: .*", None),
+    (r"Cannot allocate memory|cannot set up guest memory.*", "no memory is left for the guest"),
+    (r"^qemu-system-\w+: (?!warning|terminating).*", None),
+)
+_TIME_STAMP = re.compile(r"^\[ *\d+\.\d+\] ")
+
+
+class GuestFailed(Exception):
+    """A guest ended, or was ended, before its work did.
+
+    :param reason: one line
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hypervisor:
+    """How guests are booted.
+
+    :param vng: program
+    :param is_kvm: the CPU executes, else QEMU emulates
+    :param kernel_arguments: more words for the kernel's command line
+    :param silence_s: a guest that tells nothing for so long hangs
+    """
+
+    vng: str
+    machine: Machine
+    is_kvm: bool
+    kernel_arguments: str
+    silence_s: float
+
+    def command(self, image: Path, share: Path, *, is_verbose: bool) -> list[str]:
+        """Return the command that boots an image."""
+        accelerator = [] if self.is_kvm else ["--disable-kvm", _ONE_THREAD]
+        append = ["--append", self.kernel_arguments] if self.kernel_arguments else []
+        return [
+            self.vng, *accelerator, "--force-9p", "--disable-microvm",
+            *self.machine.vng_arguments(),
+            "--run", str(image), "--rwdir", f"{script.SHARE}={share}", "--cwd", script.SHARE,
+            *append, *(["--verbose"] if is_verbose else []), "--exec", script.COMMAND,
+        ]  # fmt: skip
+
+
+def boot(
+    hypervisor: Hypervisor,
+    image: Path,
+    share: Path,
+    hear: Callable[[Event], None],
+    *,
+    is_verbose: bool = False,
+) -> None:
+    """Boot an image and let it run the script of its shared folder.
+
+    :param hear: is called with each event that the guest tells
+    :param is_verbose: let the kernel talk, which costs time but says why it ends
+    :raises GuestFailed: it ended before its work did
+    :raises InputError: its work failed
+    """
+    for name in ("events", "log", "status", "bundle.tar.copy"):
+        (share / name).unlink(missing_ok=True)
+    command = hypervisor.command(image, share, is_verbose=is_verbose)
+    with _started(command) as process:
+        watch = _Watch(process, share, hypervisor.silence_s, hear)
+        watch.until_end()
+    if not _read(share / "status").strip():
+        raise GuestFailed(explain(watch.console.decode("utf-8", "replace")))
+    if _read(share / "status").strip() != "0":
+        raise InputError(_last_line(_read(share / "log")) or "the recorder said nothing")
+
+
+def explain(console: str) -> str:
+    """Say in one line why a guest ended, from what it and QEMU said."""
+    # Serial consoles end their lines with \\r\\n, and firmware clears the screen.
+    text = re.sub(r"\x1b(?:\[[0-9;?]*[A-Za-z]|c)|\r", "", console)
+    lines = [_TIME_STAMP.sub("", line).strip() for line in text.splitlines()]
+    for pattern, meaning in _REASONS:
+        for line in lines:
+            found = re.search(pattern, line)
+            if found:
+                return meaning or found[0]
+    last = next((line for line in reversed(lines) if line), None)
+    return f"its last words were: {last}" if last else "it said nothing"
+
+
+class _Watch:
+    """Hears a running guest until it ends, and ends it when it hangs."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        share: Path,
+        silence_s: float,
+        hear: Callable[[Event], None],
+    ) -> None:
+        self.console = bytearray()
+        self._process = process
+        self._events = share / "events"
+        self._status = share / "status"
+        self._done_s: float | None = None
+        self._offset = 0
+        self._hear = hear
+        self._silence_s = silence_s
+        self._limit_s = START_LIMIT_S
+        self._heard_s = self._alive_s = time.monotonic()
+        # Only a guest that says that it lives can be told dead by not saying so.
+        self._says_alive = False
+
+    def until_end(self) -> None:
+        """Return when the guest has ended, or has done its work and does not end.
+
+        :raises GuestFailed: it hung
+        """
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            is_open = True
+            while self._process.poll() is None:
+                if not is_open:
+                    time.sleep(_LOOK_S)
+                elif selector.select(_LOOK_S):
+                    is_open = self._keep(os.read(self._process.stdout.fileno(), _CONSOLE_BYTES))
+                    if not is_open:
+                        selector.unregister(self._process.stdout)
+                self._look()
+                if self._is_over():
+                    break
+            # A pipe holds no more than this, and what held its other end is gone.
+            if is_open and selector.select(0):
+                self._keep(os.read(self._process.stdout.fileno(), _CONSOLE_BYTES))
+        self._look()
+
+    def _keep(self, said: bytes) -> bool:
+        self.console += said
+        del self.console[:-_CONSOLE_BYTES]
+        return bool(said)
+
+    def _look(self) -> None:
+        for event in self._new_events():
+            self._alive_s = time.monotonic()
+            if event == ALIVE:
+                self._says_alive = True
+                continue
+            self._heard_s = self._alive_s
+            self._limit_s = self._silence_s
+            self._hear(event)
+
+    def _new_events(self) -> Iterator[Event]:
+        try:
+            with self._events.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read(_EVENTS_BYTES)
+        except FileNotFoundError:
+            return
+        whole = data[: data.rfind(b"\n") + 1]
+        # A line that has no end within the limit is none that a recorder wrote.
+        self._offset += len(whole) or (len(data) if len(data) == _EVENTS_BYTES else 0)
+        for line in whole.splitlines():
+            with contextlib.suppress(ValueError, RecursionError):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    yield event
+
+    def _is_over(self) -> bool:
+        """Say whether the guest has had all the time that it gets for going after its work."""
+        now_s = time.monotonic()
+        if self._done_s is None and self._status.exists():
+            self._done_s = now_s
+        if self._done_s is not None:
+            return now_s - self._done_s > SHUTDOWN_LIMIT_S
+        silent_s, dead_s = now_s - self._heard_s, now_s - self._alive_s
+        is_dead = self._says_alive and dead_s > DEAD_AFTER_S
+        if is_dead or silent_s > self._limit_s:
+            said = explain(self.console.decode("utf-8", "replace"))
+            what = f"hung for {dead_s:.0f} s" if is_dead else f"told nothing for {silent_s:.0f} s"
+            raise GuestFailed(f"it {what} ({said})")
+        return False
+
+
+@contextlib.contextmanager
+def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program in a session of its own; in the end nothing of it is left."""
+    # QEMU is a grandchild: the session's group is what reaches it. A terminal's Ctrl-C does not.
+    # virtme-ng runs another program of its own, which need not be on the PATH.
+    path = f"{Path(command[0]).parent}:{os.environ.get('PATH', os.defpath)}"
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        _end_group(process)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signum)
+        try:
+            process.wait(_KILL_S)
+        except subprocess.TimeoutExpired:
+            continue
+        if not _group_lives(process.pid):
+            return
+
+
+def _group_lives(group: int) -> bool:
+    deadline_s = time.monotonic() + _KILL_S
+    while time.monotonic() < deadline_s:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_TEXT_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = lines[-1] if lines else ""
+    return said.removeprefix("schedperf: ").removeprefix("error: ")

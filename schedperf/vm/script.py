@@ -1,0 +1,110 @@
+"""What a guest does: one shell script in the folder that it shares with this machine.
+
+::
+
+    run             the script            events    what the recorder tells while it runs
+    recorder        its zipapp            log       what everything else printed
+    kernel/         System.map, config    status    exit status; written last
+    bundle.tar      the bundle so far, replaced when the recording is over
+"""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Where the guest sees the shared folder. The kernel's command line holds it, and bundles keep
+# that line: it is the same for all boots.
+SHARE = "/mnt"
+# The guest has file systems of its own here, so what this machine has there cannot be seen.
+HIDDEN = (SHARE, "/run", "/dev", "/proc", "/sys", "/var/tmp", "/var/log", "/var/cache")  # noqa: S108 # not ours
+
+COMMAND = f"sh {SHARE}/run"
+BOOTED = '{"event": "booted"}'
+ALIVE = '{"event": "alive"}'
+ALIVE_S = 10
+
+# What cannot be mounted or switched on costs the collectors that need it, and they say so.
+PREPARE = """\
+mount -t bpf bpf /sys/fs/bpf
+[ -e /sys/kernel/debug/sched ] || mount -t debugfs debugfs /sys/kernel/debug
+[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing
+[ -e /sys/fs/cgroup/cgroup.procs ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
+[ ! -e /proc/sys/kernel/sched_schedstats ] || echo 1 >/proc/sys/kernel/sched_schedstats
+"""
+
+# Everything is recorded into memory and then copied: perf loses build ids when it writes onto 9p.
+_SCRIPT = """\
+exec 9>{share}/events
+echo {booted} >&9
+while sleep {alive_s}; do echo {alive} >&9; done &
+pulse=$!
+
+record() {{
+    set -eu
+    export TMPDIR=/run/schedperf
+    mkdir $TMPDIR
+    cp {share}/recorder $TMPDIR/schedperf
+    [ ! -e {share}/bundle.tar ] || cp {share}/bundle.tar $TMPDIR/{bundle}
+    cd {folder}
+    {setup}
+    status=0
+    {python} -I $TMPDIR/schedperf record --events 9 {target} {arguments} || status=$?
+    if [ -e $TMPDIR/{bundle} ]; then
+        cp $TMPDIR/{bundle} {share}/bundle.tar.copy
+        mv {share}/bundle.tar.copy {share}/bundle.tar
+    fi
+    return $status
+}}
+
+{{
+    {prepare}
+    (record)
+    echo $? >{share}/status
+    kill $pulse
+}} >{share}/log 2>&1
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """What is recorded in every boot.
+
+    :param python: program of the guest
+    :param recorder: its zipapp
+    :param arguments: of ``record``, from its options to the end of the command
+    :param setup: shell command that is run before; "" for none
+    :param folder: the working folder
+    """
+
+    python: str
+    recorder: bytes
+    arguments: Sequence[str]
+    setup: str
+    folder: Path
+
+
+def write_script(share: Path, work: Work, bundle: str, options: Sequence[str]) -> None:
+    """Write what the next boot does.
+
+    :param share: the shared folder; where it holds a bundle, that gets more runs
+    :param bundle: file name of the bundle inside the guest, which says its label
+    :param options: of ``record``, for this boot alone
+    """
+    target = "--append" if (share / "bundle.tar").exists() else "-o"
+    setup = f"sh -c {shlex.quote(work.setup)}" if work.setup else ":"
+    text = _SCRIPT.format(
+        share=SHARE,
+        booted=shlex.quote(BOOTED),
+        alive=shlex.quote(ALIVE),
+        alive_s=ALIVE_S,
+        prepare=PREPARE,
+        bundle=shlex.quote(bundle),
+        folder=shlex.quote(str(work.folder)),
+        setup=setup,
+        python=work.python,
+        target=f"{target} $TMPDIR/{shlex.quote(bundle)}",
+        arguments=shlex.join([*options, *work.arguments]),
+    )
+    (share / "run").write_text(text)

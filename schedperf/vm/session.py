@@ -1,0 +1,212 @@
+"""A session: kernels booted in turns, each boot's runs added to the bundle of its kernel."""
+
+import shlex
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from schedperf.errors import InputError
+from schedperf.vm import bundles
+from schedperf.vm.guest import Event, GuestFailed, Hypervisor, boot
+from schedperf.vm.images import Kernel
+from schedperf.vm.plan import PlannedBoot, plan_boots
+from schedperf.vm.script import SHARE, Work, write_script
+from schedperf_collectors._plan import MOST_RUNS
+
+# One boot in twenty hangs under emulation, whatever the kernel.
+_ATTEMPTS = 2
+
+What = Literal["booting", "recording", "again", "booted", "warning"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What the user asked for.
+
+    :param kernels: the first is base
+    :param boots: of each kernel
+    :param work: what each boot records
+    :param output: folder that gets a bundle a kernel
+    """
+
+    kernels: Sequence[Kernel]
+    boots: int
+    work: Work
+    output: Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class News:
+    """What goes on.
+
+    :param boot: its number, from 1
+    :param boots: in all
+    :param event: what the recorder inside told; None for news of the boot itself
+    :param text: of news of the boot
+    :param left_s: how long the rest will take; None while nobody knows
+    """
+
+    what: What
+    boot: int
+    boots: int
+    kernel: str
+    event: Event | None = None
+    text: str = ""
+    left_s: float | None = None
+
+
+Tell = Callable[[News], None]
+
+
+def bundle_path(output: Path, kernel: Kernel) -> Path:
+    """Return where the bundle of a kernel is."""
+    return output / f"{kernel.name}.tar"
+
+
+def record_in_guests(request: Request, hypervisor: Hypervisor, tell: Tell) -> None:
+    """Make all boots; whatever ends it early leaves bundles with every boot that was finished.
+
+    :raises InputError: a guest ended twice before its work did, or its work failed
+    """
+    with tempfile.TemporaryDirectory(prefix="schedperf-vm-") as folder:
+        session = _Session(request, hypervisor, tell, _plain(Path(folder)))
+        try:
+            session.run()
+        except BaseException as error:
+            session.mark("interrupted" if isinstance(error, KeyboardInterrupt) else str(error))
+            raise
+
+
+class _Session:
+    def __init__(self, request: Request, hypervisor: Hypervisor, tell: Tell, work: Path) -> None:
+        self._request = request
+        self._hypervisor = hypervisor
+        self._tell = tell
+        self._id = uuid.uuid4().hex
+        self._plan = plan_boots(len(request.kernels), request.boots)
+        self._made = [0] * len(request.kernels)
+        # The kernel in whose last boot the recorder stopped and kept what was finished.
+        self._stopped: int | None = None
+        self._began_s = time.monotonic()
+        self._folders = [self._prepare(kernel, work) for kernel in request.kernels]
+
+    def run(self) -> None:
+        """Make all boots."""
+        for number, planned in enumerate(self._plan):
+            self._boot(number, planned)
+            self._keep(planned.kernel)
+            self._made[planned.kernel] += 1
+            self._say("booted", number)
+
+    def mark(self, reason: str) -> None:
+        """Let each bundle that lacks boots say so."""
+        planned = self._request.boots
+        for kernel, made in enumerate(self._made):
+            has_partial = kernel == self._stopped
+            if made == planned or not (made or has_partial):
+                continue
+            said = f"{reason} after {made} of {planned} boots"
+            try:
+                bundles.mark_incomplete(self._path(kernel), said, planned - made - has_partial)
+            except (InputError, OSError) as error:
+                text = f"{self._path(kernel)}: does not say that boots are missing: {error}"
+                self._say("warning", sum(self._made), text=text)
+
+    def _prepare(self, kernel: Kernel, work: Path) -> Path:
+        """Copy what boots need, so that a build meanwhile does not change what is booted."""
+        folder = work / kernel.name
+        files = folder / "share" / "kernel"
+        files.mkdir(parents=True)
+        shutil.copyfile(kernel.image, folder / "image")
+        if kernel.modules is not None:
+            # virtme-ng looks for them where the image is.
+            modules = folder / "lib" / "modules"
+            modules.mkdir(parents=True)
+            (modules / kernel.release).symlink_to(kernel.modules.resolve())
+        for name, path in kernel.files.items():
+            shutil.copyfile(path, files / name)
+        (folder / "share" / "recorder").write_bytes(self._request.work.recorder)
+        existing = bundle_path(self._request.output, kernel)
+        if existing.exists():
+            shutil.copyfile(existing, folder / "share" / "bundle.tar")
+        return folder
+
+    def _boot(self, number: int, planned: PlannedBoot) -> None:
+        folder, share = self._folders[planned.kernel], self._share(planned)
+        turn = f"{self._id},{planned.round},{number * MOST_RUNS}"
+        options = ["--turn", turn, "--kernel-files", f"{SHARE}/kernel"]
+        name = self._request.kernels[planned.kernel].name
+        before = _identity(share / "bundle.tar")
+        write_script(share, self._request.work, f"{name}.tar", options)
+
+        def hear(event: Event) -> None:
+            self._say("recording", number, event=event)
+
+        for attempt in range(_ATTEMPTS):
+            self._say("booting", number)
+            try:
+                # A kernel that talks is slower, and says why it ends.
+                boot(self._hypervisor, folder / "image", share, hear, is_verbose=attempt > 0)
+            except GuestFailed as error:
+                failure = error.reason
+                self._say("again", number, text=failure)
+            except InputError as error:
+                if _identity(share / "bundle.tar") != before:
+                    self._keep(planned.kernel)
+                    self._stopped = planned.kernel
+                raise InputError(f"{name}: boot {number + 1}: {error}") from None
+            else:
+                return
+        raise InputError(
+            f"{name}: the guest ended {_ATTEMPTS} times before its work did: {failure}; "
+            "see docs/vm.md"
+        )
+
+    def _say(self, what: What, number: int, event: Event | None = None, text: str = "") -> None:
+        done = sum(self._made)
+        spent_s = time.monotonic() - self._began_s
+        left = len(self._plan) - done
+        self._tell(
+            News(
+                what=what,
+                boot=number + 1,
+                boots=len(self._plan),
+                kernel=self._request.kernels[self._plan[number].kernel].name,
+                event=event,
+                text=text,
+                left_s=spent_s / done * left if done else None,
+            )
+        )
+
+    def _keep(self, kernel: int) -> None:
+        bundles.keep(self._folders[kernel] / "share" / "bundle.tar", self._path(kernel))
+
+    def _share(self, planned: PlannedBoot) -> Path:
+        return self._folders[planned.kernel] / "share"
+
+    def _path(self, kernel: int) -> Path:
+        return bundle_path(self._request.output, self._request.kernels[kernel])
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a guest replaces a file; None where there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _plain(folder: Path) -> Path:
+    """Return a folder whose name virtme-ng can pass through a shell, and QEMU can read."""
+    if shlex.quote(str(folder)) != str(folder) or "," in str(folder) or "=" in str(folder):
+        raise InputError(
+            f"{folder.parent}: virtme-ng cannot share a folder of this name; "
+            "set TMPDIR to a place without blanks and signs"
+        )
+    return folder

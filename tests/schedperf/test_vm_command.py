@@ -1,0 +1,190 @@
+"""``schedperf vm``: what it refuses before anything is booted. Real guests: tests/end_to_end."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from schedperf.bundle import open_bundle
+
+REAL_PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+
+def header(release: str) -> bytes:
+    """Return the first bytes of a kernel image."""
+    image = bytearray(4096)
+    image[0x1FE:0x200], image[0x202:0x206] = b"\x55\xaa", b"HdrS"
+    image[0x20E:0x210] = (0x600).to_bytes(2, "little")
+    image[0x800 : 0x801 + len(release)] = release.encode() + b" "
+    return bytes(image)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Give a folder with two kernels and programs that stand in for QEMU and virtme-ng."""
+    for name in ("tip", "new"):
+        (tmp_path / name).write_bytes(header(f"6.1.0-{name}"))
+    (tmp_path / "bin").mkdir()
+    write_program(tmp_path / "bin/qemu-system-x86_64", "exit 1")
+    write_program(tmp_path / "bin/vng", "exit 1")
+    return tmp_path
+
+
+def write_program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+
+
+def start(place: Path, *arguments: str, path: str | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "schedperf", "vm", *arguments]
+    return subprocess.Popen(
+        command,
+        cwd=place,
+        env={**os.environ, "PATH": path or f"{place}/bin:{REAL_PATH}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(place: Path, *arguments: str, path: str | None = None) -> tuple[int, str, str]:
+    with start(place, *arguments, path=path) as process:
+        out, err = process.communicate(timeout=60)
+    assert "Traceback" not in err
+    return process.returncode, out, err
+
+
+TWO = ("--kernel", "tip=tip", "--kernel", "new=new")
+WORK = ("--", "true")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((*WORK,), "--kernel: 0 given, and a comparison needs two"),
+        (("--kernel", "tip=tip", *WORK), "--kernel: 1 given"),
+        (("--kernel", "tip", *WORK), "--kernel tip: is not NAME=PATH"),
+        (("--kernel", "../x=tip", *WORK), "--kernel ../x=tip: is not NAME=PATH"),
+        (("--kernel", "tip=tip", "--kernel", "tip=new", *WORK), "--kernel tip: is given twice"),
+        ((*TWO, "--kernel-files", "old=.", *WORK), "--kernel-files old: no --kernel has this name"),
+        (("--kernel", "tip=none", "--kernel", "new=new", *WORK), "none: no such file or directory"),
+        (("--kernel", "tip=bin", "--kernel", "new=new", *WORK), "bin: is a folder"),
+        ((*TWO,), "there is no command; put it at the end, after --"),
+        ((*TWO, "--", "no-such-program-here"), "no-such-program-here: no such program"),
+        ((*TWO, "--", "echo", "{groups}"), "command: {groups} has no values"),
+        ((*TWO, "--point", "groups", *WORK), "is not a point"),
+        ((*TWO, "--with", "no_such_collector", *WORK), "no_such_collector"),
+        ((*TWO, "--set", "perf_profile", *WORK), "is no setting"),
+        ((*TWO, "--memory", "9999999G", *WORK), "--memory 9999999G: this machine has"),
+        ((*TWO, "--cpus", "3", *WORK), "--cpus 3: 2 nodes"),
+        ((*TWO, "--output", "none", *WORK), "none: no such folder; make it first"),
+        ((*TWO, "--accel", "kvm", *WORK), "--accel kvm: "),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line_before_a_boot(
+    place: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    write_program(place / "bin/vng", f"touch {place}/booted")
+    status, out, err = run(place, *arguments)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert not (place / "booted").exists()
+
+
+def test_a_missing_program_is_named_with_what_installs_it(place: Path) -> None:
+    (place / "bin/qemu-system-x86_64").unlink()
+    status, _, err = run(place, *TWO, *WORK, path=f"{place}/bin")
+    assert status == 2
+    assert "qemu-system-x86_64 is missing; run: apt-get install -y qemu-system-x86" in err
+
+
+def test_a_bundle_that_exists_stays_as_it_is(place: Path, make_bundle: Callable[..., Path]) -> None:
+    made = make_bundle(place / "tip.tar").read_bytes()
+    status, _, err = run(place, *TWO, *WORK)
+    assert status == 2
+    assert "tip.tar: exists; add --add-boots" in err
+    assert (place / "tip.tar").read_bytes() == made
+
+
+def test_check_says_how_guests_run_here(place: Path) -> None:
+    write_program(place / "bin/qemu-system-x86_64", "echo 'error: no such CPU' >&2; exit 1")
+    status, out, err = run(place, "--check")
+    assert (status, err) == (0, "")
+    assert re.fullmatch(
+        r"guests are emulated \((QEMU cannot use )?/dev/kvm: .+\): their timings are diagnostic "
+        r"and gate no verdict; counts and layouts do\n",
+        out,
+    )
+
+
+GUEST = """
+while [ $# -gt 0 ]; do case $1 in --rwdir) share=${2#*=};; esac; shift; done
+echo '{"event": "booted"}' >$share/events
+echo '{"event": "note", "text": "bpf_pelt skipped: no bcc"}' >>$share/events
+echo '{"event": "run", "done": 1, "total": 1, "said": "0.50 s"}' >>$share/events
+WAIT
+[ -e $share/bundle.tar ] || cp FOLDER/guest.tar $share/bundle.tar
+echo 0 >$share/status
+"""
+
+
+def guest(place: Path, wait: str = "") -> str:
+    return GUEST.replace("FOLDER", str(place)).replace("WAIT", wait)
+
+
+def test_results_go_to_stdout_and_what_goes_on_to_stderr(
+    place: Path, make_bundle: Callable[..., Path]
+) -> None:
+    make_bundle(place / "guest.tar", runs=2)
+    write_program(place / "bin/vng", guest(place))
+    status, out, err = run(place, *TWO, "--boots", "1", "--accel", "tcg", *WORK)
+    assert status == 0, err
+    assert out.splitlines() == ["tip.tar", "new.tar", "schedperf compare tip.tar new.tar"]
+    lines = err.splitlines()
+    assert lines[0].startswith("schedperf: guests are emulated (--accel tcg): ")
+    assert lines[1:5] == [
+        "boot 1/2 tip: booting",
+        "boot 1/2 tip: bpf_pelt skipped: no bcc",
+        "boot 1/2 tip: run 1/1 0.50 s",
+        "boot 1/2 tip: done, about 0 s left",
+    ] or lines[4].startswith("boot 1/2 tip: done, about ")
+    assert err.count("bpf_pelt skipped") == 1
+    assert re.fullmatch(r"2 boots in \d+ s", lines[-1])
+
+
+def test_quiet_says_nothing_that_is_no_trouble(
+    place: Path, make_bundle: Callable[..., Path]
+) -> None:
+    make_bundle(place / "guest.tar", runs=2)
+    write_program(place / "bin/vng", guest(place))
+    status, _, err = run(place, *TWO, "--boots", "1", "-q", *WORK)
+    assert (status, err) == (0, "")
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_keeps_finished_boots_and_leaves_no_guest_behind(
+    place: Path, make_bundle: Callable[..., Path], signum: signal.Signals
+) -> None:
+    make_bundle(place / "guest.tar", runs=2)
+    hangs = f"[ ! -e $share/bundle.tar ] || {{ echo $$ >{place}/guest.pid; exec sleep 60; }}"
+    write_program(place / "bin/vng", guest(place, hangs))
+    with start(place, *TWO, "--boots", "2", *WORK) as process:
+        while not (place / "guest.pid").exists() or not (place / "guest.pid").read_text():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signum)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + signum
+    assert err.splitlines()[-1] == (
+        "schedperf: interrupted; boots that were finished are in tip.tar, new.tar"
+    )
+    assert open_bundle(place / "new.tar").incomplete_reason == "interrupted after 1 of 2 boots"
+    pid = (place / "guest.pid").read_text().strip()
+    assert not Path(f"/proc/{pid}").exists()

@@ -1,0 +1,196 @@
+"""One boot: what is called, what is heard, and how it ends. Real guests: tests/end_to_end."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from schedperf.errors import InputError
+from schedperf.vm.guest import Event, GuestFailed, Hypervisor, boot, explain
+
+MakeHypervisor = Callable[..., Hypervisor]
+
+
+@pytest.fixture
+def share(tmp_path: Path) -> Path:
+    folder = tmp_path / "tip" / "share"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def boot_once(hypervisor: Hypervisor, share: Path) -> list[Event]:
+    heard: list[Event] = []
+    boot(hypervisor, share / "image", share, heard.append)
+    return heard
+
+
+def test_what_the_guest_tells_is_heard_in_order(
+    make_hypervisor: MakeHypervisor, share: Path
+) -> None:
+    behaviour = """
+    echo '{"event": "booted"}' >$share/events
+    sleep 0.6
+    printf '{"event": "run", ' >>$share/events
+    sleep 0.6
+    printf '"done": 1}\\n' >>$share/events
+    echo 0 >$share/status
+    """
+    heard = boot_once(make_hypervisor(behaviour), share)
+    assert heard == [{"event": "booted"}, {"event": "run", "done": 1}]
+
+
+def test_what_is_no_event_is_not_heard(make_hypervisor: MakeHypervisor, share: Path) -> None:
+    behaviour = """
+    printf 'nonsense\\n[1]\\n\\377\\376\\n{"event": "booted"}\\n' >$share/events
+    python3 -c 'print("[" * 100000)' >>$share/events
+    head -c 3000000 /dev/zero >>$share/events
+    echo 0 >$share/status
+    """
+    assert boot_once(make_hypervisor(behaviour), share) == [{"event": "booted"}]
+
+
+def test_a_console_without_end_neither_blocks_nor_fills_memory(
+    make_hypervisor: MakeHypervisor, share: Path
+) -> None:
+    behaviour = "head -c 30000000 /dev/zero; echo 'Kernel panic - not syncing: VFS'\n"
+    with pytest.raises(GuestFailed, match="Kernel panic - not syncing: VFS"):
+        boot_once(make_hypervisor(behaviour), share)
+
+
+def test_work_that_failed_is_told_in_its_own_words(
+    make_hypervisor: MakeHypervisor, share: Path
+) -> None:
+    behaviour = """
+    printf 'mount: ignored\\nschedperf: error: no space left on device\\n' >$share/log
+    echo 2 >$share/status
+    """
+    with pytest.raises(InputError) as caught:
+        boot_once(make_hypervisor(behaviour), share)
+    assert str(caught.value) == "no space left on device"
+
+
+def test_what_an_earlier_boot_left_is_not_taken_for_this_one(
+    make_hypervisor: MakeHypervisor, share: Path
+) -> None:
+    (share / "status").write_text("0\n")
+    (share / "events").write_text('{"event": "booted"}\n')
+    with pytest.raises(GuestFailed):
+        boot_once(make_hypervisor("exit 255"), share)
+
+
+def test_a_guest_that_hangs_is_ended_with_all_that_it_started(
+    make_hypervisor: MakeHypervisor, share: Path
+) -> None:
+    behaviour = """
+    echo '{"event": "booted"}' >$share/events
+    trap '' TERM
+    (trap '' TERM; echo $BASHPID >$share/child; while :; do sleep 0.1; done) &
+    wait
+    """
+    began = time.monotonic()
+    with pytest.raises(GuestFailed, match=r"it told nothing for \d+ s"):
+        boot_once(make_hypervisor(behaviour, silence_s=0.5), share)
+    assert time.monotonic() - began < 40
+    child = int((share / "child").read_text())
+    state = subprocess.run(["ps", "-o", "stat=", "-p", f"{child}"], capture_output=True, text=True)
+    # A zombie that nobody has waited for yet runs no longer.
+    assert state.stdout.strip() in {"", "Z", "Zs"}
+
+
+def test_a_guest_that_tells_now_and_then_does_not_hang(
+    make_hypervisor: MakeHypervisor, share: Path
+) -> None:
+    behaviour = """
+    for i in 1 2 3 4; do echo '{"event": "note"}' >>$share/events; sleep 0.7; done
+    echo 0 >$share/status
+    """
+    assert len(boot_once(make_hypervisor(behaviour, silence_s=1.5), share)) == 4
+
+
+def test_a_guest_that_no_longer_says_that_it_lives_is_ended(
+    make_hypervisor: MakeHypervisor, share: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedperf.vm.guest.DEAD_AFTER_S", 0.5)
+    behaviour = """
+    echo '{"event": "booted"}' >$share/events
+    echo '{"event": "alive"}' >>$share/events
+    exec sleep 60
+    """
+    with pytest.raises(GuestFailed, match=r"it hung for \d+ s"):
+        boot_once(make_hypervisor(behaviour, silence_s=30.0), share)
+
+
+def test_a_guest_that_has_done_its_work_and_does_not_go_is_ended(
+    make_hypervisor: MakeHypervisor, share: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedperf.vm.guest.SHUTDOWN_LIMIT_S", 1.0)
+    began = time.monotonic()
+    assert boot_once(make_hypervisor("echo 0 >$share/status; sleep 60"), share) == []
+    assert 1 < time.monotonic() - began < 30
+
+
+def test_the_command_asks_for_what_was_asked(
+    make_hypervisor: MakeHypervisor, share: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(GuestFailed):
+        boot(make_hypervisor("exit 1"), share / "image", share, print, is_verbose=True)
+    called = (tmp_path / "calls").read_text()
+    assert "--disable-kvm --qemu-opts=-accel tcg,thread=single --force-9p" in called
+    assert "--disable-microvm --cpus 4,sockets=2,cores=2" in called
+    assert f"--run {share}/image --rwdir /mnt={share} --cwd /mnt --verbose" in called
+    assert called.rstrip().endswith("--exec sh /mnt/run")
+
+
+def test_virtme_ng_finds_its_own_programs_when_they_are_not_on_the_path(
+    make_hypervisor: MakeHypervisor, share: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    behaviour = "virtme-run >$share/log\necho 0 >$share/status\n"
+    hypervisor = make_hypervisor(behaviour)
+    other = Path(hypervisor.vng).with_name("virtme-run")
+    other.write_text("#!/bin/sh\necho found\n")
+    other.chmod(0o755)
+    boot_once(hypervisor, share)
+    assert (share / "log").read_text() == "found\n"
+    assert os.environ["PATH"] == "/usr/bin:/bin"
+
+
+@pytest.mark.parametrize(
+    ("console", "reason"),
+    [
+        ("", "it said nothing"),
+        ("\x1bc\x1b[2J\r\n\r\n", "it said nothing"),
+        ("[    1.2] Run init\r\n[    1.3] hello\r\n", "its last words were: hello"),
+        (
+            (
+                '[    2.1] VFS: Cannot open root device "" or unknown-block(0,0): error -6\r\n'
+                "[    2.2] Kernel panic - not syncing: VFS: Unable to mount root fs\r\n"
+            ),
+            "the kernel cannot mount its root: it has no 9p",
+        ),
+        (
+            (
+                "[    9.1] BUG: unable to handle page fault\r\n"
+                "[    9.2] Kernel panic - not syncing: Fatal exception\r\n[    9.3] Rebooting\r\n"
+            ),
+            "Kernel panic - not syncing: Fatal exception",
+        ),
+        (
+            (
+                "qemu-system-x86_64: warning: 4 CPUs\n"
+                "qemu-system-x86_64: cannot set up guest memory: Cannot allocate memory\n"
+            ),
+            "no memory is left for the guest",
+        ),
+        (
+            "qemu-system-x86_64: terminating on signal 15\nqemu-system-x86_64: -smp: too many\n",
+            "qemu-system-x86_64: -smp: too many",
+        ),
+        ("mount: unknown filesystem type 'overlay'\n", "the kernel has no overlayfs"),
+    ],
+)
+def test_the_console_says_why_a_guest_ended(console: str, reason: str) -> None:
+    assert explain(console).startswith(reason)

@@ -1,0 +1,164 @@
+"""Which files are kernels that can be booted, and what belongs to them."""
+
+import gzip
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from schedperf.errors import InputError
+from schedperf.vm.images import read_kernel
+
+MakeImage = Callable[[str], bytes]
+
+BUILT_IN = (
+    "CONFIG_NET_9P=y\nCONFIG_NET_9P_VIRTIO=y\nCONFIG_9P_FS=y\nCONFIG_OVERLAY_FS=y\n"
+    "CONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_CONSOLE=y\n"
+)
+KERNELS = Path(os.environ.get("SCHEDPERF_KERNELS", "../shared/kernels"))
+
+
+@pytest.fixture
+def image(tmp_path: Path, make_image: MakeImage) -> Path:
+    path = tmp_path / "vmlinuz-6.12.0-9-amd64"
+    path.write_bytes(make_image("6.12.0-9-amd64"))
+    return path
+
+
+def refusal(image: Path, folder: Path | None = None) -> str:
+    with pytest.raises(InputError) as caught:
+        read_kernel("tip", image, folder, image.parent / "modules")
+    return str(caught.value)
+
+
+def test_an_image_says_its_release(image: Path, tmp_path: Path) -> None:
+    kernel = read_kernel("tip", image, None, tmp_path)
+    assert (kernel.name, kernel.release) == ("tip", "6.12.0-9-amd64")
+    assert kernel.files == {}
+
+
+def test_files_beside_the_image_are_taken_those_of_its_release_first(
+    image: Path, tmp_path: Path
+) -> None:
+    for name in ("System.map", "System.map-6.12.0-9-amd64", "config"):
+        (tmp_path / name).write_text(BUILT_IN)
+    assert read_kernel("tip", image, None, tmp_path).files == {
+        "System.map": tmp_path / "System.map-6.12.0-9-amd64",
+        "config": tmp_path / "config",
+    }
+
+
+def test_files_of_a_build_tree_are_found_three_folders_up(
+    tmp_path: Path, make_image: MakeImage
+) -> None:
+    boot = tmp_path / "linux/arch/x86/boot"
+    boot.mkdir(parents=True)
+    (boot / "bzImage").write_bytes(make_image("6.12.0+"))
+    (tmp_path / "linux/System.map").write_text("map")
+    (tmp_path / "linux/.config").write_text(BUILT_IN)
+    kernel = read_kernel("tip", boot / "bzImage", None, tmp_path)
+    assert kernel.release == "6.12.0+"
+    assert kernel.files == {
+        "System.map": tmp_path / "linux/System.map",
+        "config": tmp_path / "linux/.config",
+    }
+
+
+def test_a_folder_that_is_named_is_the_only_one_that_is_looked_into(
+    image: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "System.map").write_text("beside the image")
+    other = tmp_path / "other"
+    other.mkdir()
+    assert "holds neither System.map nor config" in refusal(image, other)
+    (other / "System.map").write_text("map")
+    files = read_kernel("tip", image, other, tmp_path).files
+    assert files == {"System.map": other / "System.map"}
+
+
+def test_drivers_that_are_missing_are_named(image: Path) -> None:
+    (image.parent / "config").write_text(BUILT_IN.replace("CONFIG_9P_FS=y", "# CONFIG_9P_FS is"))
+    said = refusal(image)
+    assert "has no CONFIG_9P_FS, which a guest needs" in said
+    assert "cloud" in said
+
+
+def test_drivers_that_are_modules_need_the_modules_of_the_release(image: Path) -> None:
+    (image.parent / "config").write_text(BUILT_IN.replace("9P_FS=y", "9P_FS=m"))
+    said = refusal(image)
+    assert "CONFIG_9P_FS are modules" in said
+    assert "run depmod 6.12.0-9-amd64" in said
+    modules = image.parent / "modules"
+    (modules / "6.12.0-9-amd64").mkdir(parents=True)
+    (modules / "6.12.0-9-amd64/modules.dep").touch()
+    assert read_kernel("tip", image, None, modules).release == "6.12.0-9-amd64"
+
+
+@pytest.mark.parametrize("lib", ["lib", "usr/lib"])
+def test_modules_of_an_unpacked_package_are_found_beside_its_image(
+    lib: str, tmp_path: Path, make_image: MakeImage
+) -> None:
+    release = "6.12.0-9-amd64"
+    (tmp_path / "package/boot").mkdir(parents=True)
+    image = tmp_path / "package/boot" / f"vmlinuz-{release}"
+    image.write_bytes(make_image(release))
+    (image.parent / f"config-{release}").write_text(BUILT_IN.replace("9P_FS=y", "9P_FS=m"))
+    assert "CONFIG_9P_FS are modules" in refusal(image)
+    modules = tmp_path / "package" / lib / "modules"
+    (modules / "6.12.0-8-amd64").mkdir(parents=True)
+    assert "has none of 6.12.0-9-amd64" in refusal(image)
+    (modules / release).mkdir()
+    assert read_kernel("new", image, None, tmp_path).modules == modules / release
+
+
+def test_a_folder_is_answered_with_the_image_that_is_in_it(image: Path) -> None:
+    folder = image.parent / "tip"
+    folder.mkdir()
+    (folder / "vmlinuz").write_bytes(image.read_bytes())
+    assert refusal(folder) == (
+        f"{folder}: is a folder; give the image itself, such as {folder}/vmlinuz"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "no kernel image of x86-64"),
+        (b"\x7fELF" + bytes(60), "a vmlinux; give the bzImage"),
+        (bytes(56) + b"ARM\x64" + bytes(60), "an arm64 kernel"),
+        (gzip.compress(b"Image"), "perhaps an arm64 Image.gz"),
+        (os.urandom(1000) + bytes(9000), "no kernel image of x86-64"),
+    ],
+)
+def test_what_is_no_kernel_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "bzImage").write_bytes(content)
+    assert f"{tmp_path}/bzImage: is " in refusal(tmp_path / "bzImage")
+    assert said in refusal(tmp_path / "bzImage")
+
+
+def test_an_image_that_is_cut_off_or_points_nowhere_is_refused(image: Path) -> None:
+    whole = image.read_bytes()
+    for broken in (whole[:0x700], whole[:0x20E] + b"\xff\xff" + whole[0x210:]):
+        image.write_bytes(broken)
+        assert "does not say its version" in refusal(image)
+
+
+def test_a_release_that_would_leave_its_folder_is_refused(
+    tmp_path: Path, make_image: MakeImage
+) -> None:
+    (tmp_path / "bzImage").write_bytes(make_image("../../etc"))
+    assert "does not say its version" in refusal(tmp_path / "bzImage")
+
+
+def test_a_fifo_and_a_missing_file_do_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert "no kernel image" in refusal(tmp_path / "fifo")
+    assert "no such file or directory" in refusal(tmp_path / "none")
+
+
+@pytest.mark.skipif(not (KERNELS / "tip/bzImage").is_file(), reason="no kernels to read")
+def test_a_real_kernel_is_known_with_its_files() -> None:
+    kernel = read_kernel("tip", KERNELS / "tip/bzImage", None, Path("/lib/modules"))
+    assert kernel.release.endswith("-tip")
+    assert set(kernel.files) == {"System.map", "config"}

@@ -1,0 +1,89 @@
+"""The machine that a guest sees, and who executes its instructions."""
+
+from pathlib import Path
+
+import pytest
+
+from schedperf.errors import InputError
+from schedperf.vm.machine import make_machine, total_memory, try_kvm
+
+GB = 1 << 30
+
+
+def test_each_node_is_a_socket_with_its_share_of_cpus_and_memory() -> None:
+    machine = make_machine(8, 2, 2, "4G", 16 * GB)
+    assert machine.vng_arguments() == [
+        "--cpus", "8,sockets=2,cores=2,threads=2",
+        "--memory", "4096M",
+        "--numa", "2048M,cpus=0-3",
+        "--numa", "2048M,cpus=4-7",
+    ]  # fmt: skip
+
+
+def test_a_node_of_one_cpu_is_named_by_its_number() -> None:
+    arguments = make_machine(2, 2, 1, "1G", 16 * GB).vng_arguments()
+    assert arguments[-3:] == ["512M,cpus=0", "--numa", "512M,cpus=1"]
+
+
+def test_memory_that_nodes_do_not_share_evenly_is_cut_so_that_the_sum_is_theirs() -> None:
+    arguments = make_machine(3, 3, 1, "1000M", 16 * GB).vng_arguments()
+    assert arguments[arguments.index("--memory") + 1] == "999M"
+    assert [size.partition("M")[0] for size in arguments[5::2]] == ["333", "333", "333"]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "nodes", "threads", "memory", "said"),
+    [
+        (0, 1, 1, "4G", "--cpus 0: a guest has 1 to 255"),
+        (999, 2, 1, "4G", "--cpus 999: a guest has 1 to 255"),
+        (4, 0, 1, "4G", "4 CPUs make 1 to 4 nodes"),
+        (4, 5, 1, "4G", "4 CPUs make 1 to 4 nodes"),
+        (5, 2, 1, "4G", "write --cpus 4"),
+        (4, 2, 0, "4G", "write --cpus 4"),
+        (4, 2, 4, "4G", "write --cpus 8"),
+        (4, 2, 1, "32G", "this machine has 16384M; write less"),
+        (4, 2, 1, "4096", "is no size; write 4G"),
+        (4, 2, 1, "-1G", "is no size; write 4G"),
+        (4, 2, 1, "99999999999999G", "is no size; write 4G"),
+        (4, 2, 1, "64M", "too little for a guest"),
+    ],
+)
+def test_what_no_guest_can_be_made_of_is_refused(
+    cpus: int, nodes: int, threads: int, memory: str, said: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        make_machine(cpus, nodes, threads, memory, 16 * GB)
+    assert said in str(caught.value)
+
+
+def test_the_memory_of_this_machine_is_what_the_kernel_says() -> None:
+    line = Path("/proc/meminfo").read_text().splitlines()[0]
+    assert total_memory() == pytest.approx(int(line.split()[1]) << 10, rel=0.01)
+
+
+def test_without_the_device_guests_are_emulated(tmp_path: Path) -> None:
+    found = try_kvm("qemu-system-x86_64", tmp_path / "kvm")
+    assert not found.is_kvm
+    assert found.reason == f"{tmp_path}/kvm: no such file or directory"
+
+
+def make_qemu(folder: Path, behaviour: str) -> str:
+    program = folder / "qemu"
+    program.write_text(f"#!/bin/sh\n{behaviour}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_a_device_that_opens_and_does_not_work_is_not_used_and_its_error_is_told(
+    tmp_path: Path,
+) -> None:
+    qemu = make_qemu(tmp_path, "echo 'qemu: error: failed to set MSR 0x10a' >&2; exit 134")
+    found = try_kvm(qemu, Path("/dev/null"))
+    assert not found.is_kvm
+    assert found.reason == "QEMU cannot use /dev/null: qemu: error: failed to set MSR 0x10a"
+
+
+def test_kvm_is_used_when_a_virtual_cpu_could_be_set_up(tmp_path: Path) -> None:
+    qemu = make_qemu(tmp_path, 'read -r line && [ "$line" = quit ]')
+    found = try_kvm(qemu, Path("/dev/null"))
+    assert (found.is_kvm, found.reason) == (True, None)
