@@ -2,7 +2,7 @@
 
 PYTHON_IN_VENV = .venv/bin/python
 
-.PHONY: demo test lint bench bench-verdicts format bless clean
+.PHONY: demo test lint bench bench-verdicts bench-overhead format bless clean
 
 demo: ## compare the real bundles of examples/, write their HTML reports
 	@scripts/setup demo
@@ -27,6 +27,10 @@ bench: ## print speed figures, each beside what it is compared with
 bench-verdicts: ## count how often verdicts are right, ours beside other tools' (some minutes)
 	@scripts/setup test
 	@$(PYTHON_IN_VENV) -m bench.verdicts $(VERDICTS_OPTIONS)
+
+bench-overhead: ## measure what each collector costs, here and in a guest (some minutes)
+	@scripts/setup test
+	@$(PYTHON_IN_VENV) -m bench.overhead $(OVERHEAD_OPTIONS)
 
 format: ## lay the code out
 	@scripts/setup test

@@ -1,0 +1,111 @@
+"""What each collector costs the workload: ``python -m bench.overhead``.
+
+Hackbench runs with each collector beside hackbench alone, here and in a guest with a kernel of its
+own. The figure is the geometric mean of the rounds' ratios with a 95 % interval (Student's t on the
+logarithms), of wall time and of CPU time, which other programs on the machine disturb less. What a
+collector does before and after the run does not slow the workload; it is given in seconds. The
+nanoseconds of a BPF program are the kernel's own measurement of its calls; those of a call of
+``bpf_pelt`` are what its empty and its timing pair of programs add, as it measures them itself.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.overhead.table import lines
+from schedperf.vm.guest import GuestFailed, Hypervisor, boot
+from schedperf.vm.machine import make_machine, total_memory, try_kvm
+from schedperf.vm.script import BOOTED, PREPARE, SHARE
+
+ROOT = Path(__file__).parents[2]
+KERNELS = Path(os.environ.get("SCHEDPERF_KERNELS", ROOT.parent / "shared" / "kernels"))
+# The recorder uses the system's Python, which has what the distribution packages for it.
+PYTHON = "/usr/bin/python3"
+MODULE = "bench.overhead.rounds"
+HERE_S = 240.0
+GUEST_S = 420.0
+# Beyond the rounds: the boot, a trial of each collector, compiling.
+GUEST_LIMIT_S = 900.0
+ATTEMPTS = 2
+
+SCRIPT = f"""\
+exec 9>{SHARE}/events
+echo '{BOOTED}' >&9
+{PREPARE}
+export TMPDIR=/run PYTHONPATH={{path}} XDG_CACHE_HOME={SHARE}
+cd /run
+{PYTHON} -m {MODULE} {{options}} >{SHARE}/record.json 2>{SHARE}/log
+echo $? >{SHARE}/status
+"""
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.overhead", description=__doc__)
+    parser.add_argument("--kernel", type=Path, default=KERNELS / "tip" / "bzImage")
+    parser.add_argument("--seconds", type=float, default=HERE_S, help="for the rounds here")
+    parser.add_argument("--guest-seconds", type=float, default=GUEST_S, help="0: no guest")
+    parser.add_argument("--only", action="append", metavar="COLLECTOR", default=[])
+    return parser.parse_args(arguments)
+
+
+def python_path() -> str:
+    """Return where the rounds find themselves and the collectors."""
+    return f"{ROOT}:{ROOT / 'collectors'}"
+
+
+def measure_here(options: Sequence[str]) -> Any:
+    """Run the rounds on this machine."""
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    command = [PYTHON, "-m", MODULE, *options]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
+
+
+def measure_in_guest(image: Path, options: Sequence[str]) -> Any:
+    """Run the rounds in a guest with 4 CPUs on 2 nodes; return what they found, or why nothing."""
+    qemu = shutil.which("qemu-system-x86_64")
+    vng = shutil.which("vng", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if qemu is None or vng is None or not image.is_file():
+        return f"qemu-system-x86_64, vng or {image.name} is missing"
+    hypervisor = Hypervisor(
+        vng=vng,
+        machine=make_machine(4, 2, 1, "4G", total_memory()),
+        is_kvm=try_kvm(qemu).is_kvm,
+        kernel_arguments="",
+        silence_s=GUEST_LIMIT_S,
+    )
+    with tempfile.TemporaryDirectory() as name:
+        share = Path(name)
+        (share / "run").write_text(SCRIPT.format(path=python_path(), options=" ".join(options)))
+        for _ in range(ATTEMPTS):
+            try:
+                boot(hypervisor, image, share, lambda _: None)
+                return json.loads((share / "record.json").read_bytes())
+            except GuestFailed as error:
+                reason = error.reason
+    return reason
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print a table of this machine, and one of a guest."""
+    asked = parse_arguments(arguments)
+    only = [word for name in asked.only for word in ("--only", name)]
+    here = measure_here(["--seconds", str(asked.seconds), *only])
+    print("\n".join(lines(here)), flush=True)
+    if not asked.guest_seconds:
+        return
+    found = measure_in_guest(asked.kernel, ["--seconds", str(asked.guest_seconds), *only])
+    print()
+    print(f"no guest: {found}" if isinstance(found, str) else "\n".join(lines(found)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
