@@ -174,6 +174,16 @@ def test_boots_of_one_side_must_be_of_one_kernel(gate: Gate) -> None:
     assert severities(mixed) == {"kernel.release": "blocking"}
 
 
+def test_what_one_boot_could_not_see_does_not_differ_between_boots(gate: Gate) -> None:
+    runs = [{"boot": 0, "run": 0}, {"boot": 1, "run": 0}]
+    silent = {"kernel": {"build_id": None}, "tools": {"perf": None}}
+    reasons = {"kernel.build_id": "no build id", "tools.perf": "perf: no answer in 20 s"}
+    assert not gate({"runs": runs, "hosts": {1: {**silent, "missing": reasons}}}).differences
+    # Without a reason nobody tried, and what wrote that is another recorder.
+    untold = gate({"runs": runs, "hosts": {1: silent}})
+    assert severities(untold) == {"kernel.build_id": "blocking", "tools.perf": "noted"}
+
+
 def test_a_long_value_is_cut(gate: Gate) -> None:
     [difference] = gate({"host": {"cpu": {"model": "x" * 10_000}}}).differences
     assert len(str(difference.new)) == LONGEST_VALUE + 1

@@ -26,7 +26,17 @@ def test_a_clock_without_a_pmu_is_blind_whatever_it_was_called(config: int) -> N
     assert "hrtimer" in found.reason
     assert found.remedy is not None
     assert "PMU" in found.remedy
-    assert "perf stat -a -e mem:ADDRESS:x" in found.remedy
+    assert found.remedy.endswith("; or count calls instead of sampling them: schedperf record "
+                                 "--with bpf_pelt")  # fmt: skip
+
+
+def test_calls_that_were_counted_already_are_where_the_report_shows_them() -> None:
+    found = judge_event(
+        event("cycles", 1, 0), machine="x86_64", emulated=False, recorded=NMI, has_pelt=True
+    )
+    assert found.remedy is not None
+    assert found.remedy.endswith('are counted in the section "PELT updates"')
+    assert "--with bpf_pelt" not in found.remedy
 
 
 def test_the_pmu_of_x86_interrupts_by_nmi_and_needs_no_witness() -> None:
