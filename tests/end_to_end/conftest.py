@@ -12,6 +12,13 @@ from typing import Any
 
 import pytest
 
+from schedperf.commands._recorder import system_python
+from schedperf.commands._zipapp import build_zipapp
+from schedperf.vm.guest import GuestFailed, Hypervisor, boot
+from schedperf.vm.images import read_kernel
+from schedperf.vm.machine import make_machine, total_memory
+from schedperf.vm.script import PREPARE
+
 ROOT = Path(__file__).parent.parent.parent
 # One folder a kernel; examples/cluster-percpu/README.md says how to build them.
 KERNELS = Path(os.environ.get("SCHEDPERF_KERNELS", ROOT.parent / "shared" / "kernels"))
@@ -26,6 +33,96 @@ PROGRAMS = {
 }
 # Debian's kernels of one flavour; others lack 9p (cloud) or are another scheduler's (rt).
 DISTRIBUTED = re.compile(r"^linux-image-(\d+\.\d+\.\d+-\d+-amd64) ", re.MULTILINE)
+ENTER_CGROUP = ROOT / "examples" / "deep-cgroup" / "enter-cgroup"
+# One recording under emulation; a guest that tells nothing for so long hangs.
+SILENT_S = 420.0
+# As schedperf.vm.session has it: what hangs once may not hang twice.
+ATTEMPTS = 2
+HANGS = re.compile(r"\bit (?:hung|told nothing) for ")
+
+# The kernel calls this function for each firing of the bare tracepoint that a BPF program sees,
+# which has no event that perf could count.
+HANDLER = "__bpf_trace_pelt_se_tp"
+
+RUN = """\
+exec 9>/mnt/events
+exec >/mnt/log 2>&1
+tell() { echo "{\\"event\\": \\"$1\\"}" >&9; echo "$1 after $(cut -d' ' -f1 /proc/uptime) s"; }
+trap 'echo $? >/mnt/status' EXIT
+set -eu
+tell booted
+while sleep 10; do echo '{"event": "alive"}' >&9; done &
+PREPARE
+# With autogroup a shell's tasks are not in the root group.
+echo 0 >/proc/sys/kernel/sched_autogroup_enabled
+export TMPDIR=/run/schedperf
+mkdir $TMPDIR
+cp /mnt/recorder /mnt/enter-cgroup /mnt/loops $TMPDIR
+cd $TMPDIR
+handler=$(sed -n 's/^\\([0-9a-f]*\\) . HANDLER$/0x\\1/p' /proc/kallsyms)
+PYTHON -I recorder record --events 9 -o checked.tar -n 1 --instrumented 1 --warmup 0 \\
+    --with bpf_pelt --set bpf_pelt.cross_check=1 -- hackbench -l 100 -g 2
+tell checked
+PYTHON -I recorder ab --events 9 -o depth -n 1 --instrumented 2 --warmup 0 \\
+    --base-setup './enter-cgroup 0 $$' --new-setup './enter-cgroup 8 $$' \\
+    --with bpf_pelt,bpf_placement,perf_stat \\
+    -- perf stat -a -x, -e mem:$handler:x hackbench -l 100 -g 1
+tell depth
+# What a group counted is read once more before it is removed.
+remove='rmdir /sys/fs/cgroup/limited* || true'
+PYTHON -I recorder ab --events 9 -o limit -n 1 --instrumented 1 --warmup 0 \\
+    --base-setup 'echo 1 >/run/groups' --base-teardown "$remove" \\
+    --new-setup 'echo 2 >/run/groups' --new-teardown "$remove" \\
+    --with bpf_placement,system_counters -- sh loops
+tell limit
+PYTHON -I recorder doctor --json >doctor.json
+tell doctor
+cp *.tar doctor.json /mnt/
+# Last, since it switches a CPU off and turns the clock.
+cd /mnt
+PYTHON -I disturbed.py
+"""
+# Each group gets a quarter of a CPU: 25 ms in each period of 100 ms.
+LOOPS = """\
+loop() {
+    mkdir $1
+    echo 25000 100000 >$1/cpu.max
+    sh -c "echo \\$\\$ >$1/cgroup.procs; exec timeout 3 sh -c 'while :; do :; done'" || true
+}
+for group in $(seq $(cat /run/groups)); do
+    loop /sys/fs/cgroup/limited$group &
+done
+wait
+"""
+
+
+# The collector by itself: half of its time is sampled, and the other half is a bad day.
+DISTURBED = """\
+import contextlib, os, pathlib, subprocess, sys, time
+sys.path.insert(0, "/mnt/recorder")
+from schedperf_collectors._base import Capture
+from schedperf_collectors.bpf_pelt import bpf_pelt
+
+@contextlib.contextmanager
+def counting(name, **options):
+    folder = pathlib.Path("/mnt") / name
+    folder.mkdir()
+    running = bpf_pelt(Capture(folder, os.getpid(), options))
+    next(running)
+    next(running)
+    yield
+    assert list(running) == []
+
+with counting("sampled", sampling="4"):
+    subprocess.run(["hackbench", "-l", "100", "-g", "2"], check=True)
+# Without its types the kernel has no fentry.
+subprocess.run(["mount", "--bind", "/dev/null", "/sys/kernel/btf/vmlinux"], check=True)
+with counting("disturbed"):
+    subprocess.run(["hackbench", "-l", "20", "-g", "2"], check=True)
+    pathlib.Path("/sys/devices/system/cpu/cpu3/online").write_text("0")
+    pathlib.Path("/sys/kernel/debug/kprobes/enabled").write_text("0")
+    time.clock_settime(time.CLOCK_REALTIME, time.time() + 3600)
+"""
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +154,43 @@ def kernel_images(guest_environment: Mapping[str, str]) -> Mapping[str, Path]:
         name: _unpacked(release)
         for name, release in zip(("old", "new"), (releases[0], releases[-1]), strict=True)
     }
+
+
+@pytest.fixture(scope="session")
+def share(
+    kernel_images: Mapping[str, Path],
+    guest_environment: Mapping[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """Boot a guest that does all that is asked of it here; return what it brought."""
+    kernel = read_kernel(*next(iter(kernel_images.items())), None, Path("/lib/modules"))
+    share = tmp_path_factory.mktemp("traces")
+    text = RUN.replace("PYTHON", system_python()).replace("HANDLER", HANDLER)
+    text = text.replace("PREPARE\n", PREPARE)
+    (share / "run").write_text(text)
+    (share / "loops").write_text(LOOPS)
+    (share / "disturbed.py").write_text(DISTURBED)
+    (share / "recorder").write_bytes(build_zipapp())
+    shutil.copy(ENTER_CGROUP, share)
+    hypervisor = Hypervisor(
+        vng=shutil.which("vng", path=guest_environment["PATH"]) or "vng",
+        machine=make_machine(4, 2, 1, "4G", total_memory()),
+        is_kvm=False,
+        kernel_arguments="",
+        silence_s=SILENT_S,
+    )
+    for attempt in range(ATTEMPTS):
+        try:
+            boot(hypervisor, kernel.image, share, lambda _: None, is_verbose=attempt > 0)
+        except GuestFailed as error:
+            failure = error.reason
+        else:
+            return share
+    ended = f"the guest ended {ATTEMPTS} times before its work did: {failure}"
+    # An emulator may hang, whatever runs in it; what panics or dies is wrong.
+    if HANGS.search(failure):
+        pytest.skip(ended)
+    pytest.fail(ended)
 
 
 @pytest.fixture(scope="session")

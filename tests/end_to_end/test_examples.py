@@ -102,7 +102,7 @@ def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do() -> None:
     assert "that update_cfs_group, update_load_avg or enqueue_task_fair are missing" in text
     assert "Instead: record cycles on a machine with a PMU" in text
     assert "irqchip.gicv3_pseudo_nmi=1" in text
-    assert "perf stat -a -e mem:ADDRESS:x" in text
+    assert "schedperf record --with bpf_pelt" in text
 
 
 def test_cluster_percpu_names_the_pair_that_a_cacheline_boundary_separates(

@@ -6,7 +6,6 @@ doctor.
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,24 +16,9 @@ import pytest
 
 from schedperf.bundle import Bundle, Run, open_bundle
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
-from schedperf.commands._recorder import system_python
-from schedperf.commands._zipapp import build_zipapp
-from schedperf.vm.guest import GuestFailed, Hypervisor, boot
-from schedperf.vm.images import read_kernel
-from schedperf.vm.machine import make_machine, total_memory
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
 
-ROOT = Path(__file__).parent.parent.parent
-ENTER_CGROUP = ROOT / "examples" / "deep-cgroup" / "enter-cgroup"
-# One recording under emulation; a guest that tells nothing for so long hangs.
-SILENT_S = 420.0
-# As schedperf.vm.session has it: what hangs once may not hang twice.
-ATTEMPTS = 2
-
-# The kernel calls this function for each firing of the bare tracepoint that a BPF program sees,
-# which has no event that perf could count.
-HANDLER = "__bpf_trace_pelt_se_tp"
 EVENTS = {
     "wakeup": "sched:sched_wakeup",
     "fork": "sched:sched_wakeup_new",
@@ -42,89 +26,6 @@ EVENTS = {
 }
 # Those that ftrace can touch; update_load_avg is counted by a breakpoint alone.
 TRACED = ("update_cfs_group", "__update_load_avg_se", "__update_load_avg_cfs_rq")
-
-RUN = """\
-exec 9>/mnt/events
-exec >/mnt/log 2>&1
-tell() { echo "{\\"event\\": \\"$1\\"}" >&9; echo "$1 after $(cut -d' ' -f1 /proc/uptime) s"; }
-trap 'echo $? >/mnt/status' EXIT
-set -eu
-tell booted
-while sleep 10; do echo '{"event": "alive"}' >&9; done &
-mount -t bpf bpf /sys/fs/bpf
-[ -e /sys/kernel/debug/sched ] || mount -t debugfs debugfs /sys/kernel/debug
-[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing
-[ -e /sys/fs/cgroup/cgroup.procs ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
-echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
-# With autogroup a shell's tasks are not in the root group.
-echo 0 >/proc/sys/kernel/sched_autogroup_enabled
-export TMPDIR=/run/schedperf
-mkdir $TMPDIR
-cp /mnt/recorder /mnt/enter-cgroup /mnt/loops $TMPDIR
-cd $TMPDIR
-handler=$(sed -n 's/^\\([0-9a-f]*\\) . HANDLER$/0x\\1/p' /proc/kallsyms)
-PYTHON -I recorder record --events 9 -o checked.tar -n 1 --instrumented 1 --warmup 0 \\
-    --with bpf_pelt --set bpf_pelt.cross_check=1 -- hackbench -l 100 -g 2
-tell checked
-PYTHON -I recorder ab --events 9 -o depth -n 1 --instrumented 2 --warmup 0 \\
-    --base-setup './enter-cgroup 0 $$' --new-setup './enter-cgroup 8 $$' \\
-    --with bpf_pelt,bpf_placement,perf_stat \\
-    -- perf stat -a -x, -e mem:$handler:x hackbench -l 100 -g 1
-tell depth
-# What a group counted is read once more before it is removed.
-remove='rmdir /sys/fs/cgroup/limited* || true'
-PYTHON -I recorder ab --events 9 -o limit -n 1 --instrumented 1 --warmup 0 \\
-    --base-setup 'echo 1 >/run/groups' --base-teardown "$remove" \\
-    --new-setup 'echo 2 >/run/groups' --new-teardown "$remove" \\
-    --with bpf_placement,system_counters -- sh loops
-tell limit
-PYTHON -I recorder doctor --json >doctor.json
-tell doctor
-cp *.tar doctor.json /mnt/
-"""
-# Each group gets a quarter of a CPU: 25 ms in each period of 100 ms.
-LOOPS = """\
-loop() {
-    mkdir $1
-    echo 25000 100000 >$1/cpu.max
-    sh -c "echo \\$\\$ >$1/cgroup.procs; exec timeout 3 sh -c 'while :; do :; done'" || true
-}
-for group in $(seq $(cat /run/groups)); do
-    loop /sys/fs/cgroup/limited$group &
-done
-wait
-"""
-
-
-@pytest.fixture(scope="module")
-def share(
-    kernel_images: Mapping[str, Path],
-    guest_environment: Mapping[str, str],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
-    """Boot a guest that does all that is asked of it here; return what it brought."""
-    kernel = read_kernel(*next(iter(kernel_images.items())), None, Path("/lib/modules"))
-    share = tmp_path_factory.mktemp("traces")
-    text = RUN.replace("PYTHON", system_python()).replace("HANDLER", HANDLER)
-    (share / "run").write_text(text)
-    (share / "loops").write_text(LOOPS)
-    (share / "recorder").write_bytes(build_zipapp())
-    shutil.copy(ENTER_CGROUP, share)
-    hypervisor = Hypervisor(
-        vng=shutil.which("vng", path=guest_environment["PATH"]) or "vng",
-        machine=make_machine(4, 2, 1, "4G", total_memory()),
-        is_kvm=False,
-        kernel_arguments="",
-        silence_s=SILENT_S,
-    )
-    for attempt in range(ATTEMPTS):
-        try:
-            boot(hypervisor, kernel.image, share, lambda _: None, is_verbose=attempt > 0)
-        except GuestFailed as error:
-            failure = error.reason
-        else:
-            return share
-    pytest.skip(f"the guest ended {ATTEMPTS} times before its work did: {failure}")
 
 
 @pytest.fixture(scope="module")
