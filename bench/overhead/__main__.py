@@ -39,9 +39,9 @@ SCRIPT = f"""\
 exec 9>{SHARE}/events
 echo '{BOOTED}' >&9
 {PREPARE}
-export TMPDIR=/run PYTHONPATH={{path}} XDG_CACHE_HOME={SHARE}
+export TMPDIR=/run PYTHONPATH=@PATH@ XDG_CACHE_HOME={SHARE}
 cd /run
-{PYTHON} -m {MODULE} {{options}} >{SHARE}/record.json 2>{SHARE}/log
+{PYTHON} -m {MODULE} @OPTIONS@ >{SHARE}/record.json 2>{SHARE}/log
 echo $? >{SHARE}/status
 """
 
@@ -84,7 +84,8 @@ def measure_in_guest(image: Path, options: Sequence[str]) -> Any:
     )
     with tempfile.TemporaryDirectory() as name:
         share = Path(name)
-        (share / "run").write_text(SCRIPT.format(path=python_path(), options=" ".join(options)))
+        script = SCRIPT.replace("@PATH@", python_path()).replace("@OPTIONS@", " ".join(options))
+        (share / "run").write_text(script)
         for _ in range(ATTEMPTS):
             try:
                 boot(hypervisor, image, share, lambda _: None)
