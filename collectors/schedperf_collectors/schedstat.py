@@ -1,7 +1,7 @@
 """The scheduler's own statistics around each run: ``/proc/schedstat``, before and after.
 
-Both files are kept as the kernel wrote them. ``schedstat.json`` says whether
-the kernel was counting: {"enabled": true, "switched_on": false}. Without
+Both files are kept as the kernel wrote them. ``schedstat.json`` says whether the kernel was
+counting: {"enabled_before": true, "enabled": true, "switched_on": false}. Without
 kernel.sched_schedstats the file is there, and most of its numbers stand still;
 the option ``enable=1`` switches it on for each run (``switched_on``) and back
 afterwards, also when this process is killed.
