@@ -286,8 +286,11 @@ def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
     except StopIteration:
         raise RuntimeError("the collector never yields") from None
     say({"status": _READY})
-    # The pipe ends when the recorder is killed: there is nothing to begin for any more.
-    if os.read(order, 1) and takes_two_steps:
+    # The pipe ends when the recorder is killed: there is nothing to begin for any more, and its
+    # other pipe may still be open for a moment.
+    if not os.read(order, 1):
+        raise RuntimeError("the recorder is gone")
+    if takes_two_steps:
         try:
             next(steps)
         except StopIteration:
