@@ -81,7 +81,7 @@ class Rounds:
         chosen = [] if collector is None else [collector]
         with RunCaptures(chosen, self.staging, self.options) as captures:
             capture = Capture(self.staging.folder(), os.getpid(), {"command": self.command})
-            run = run_workload(capture)
+            run = run_workload(capture, begin=captures.begin)
             for one in captures.stop():
                 self.captured.setdefault(one.collector.name, []).append(one)
         if not run.succeeded or run.wall_s is None or run.rusage is None:
@@ -121,7 +121,7 @@ class Rounds:
         known = {program["id"] for program in _loaded_programs()}
         with RunCaptures([collector], self.staging, self.options) as captures:
             capture = Capture(self.staging.folder(), os.getpid(), {"command": self.command})
-            run_workload(capture)
+            run_workload(capture, begin=captures.begin)
             rows = [
                 {"collector": collector.name, "program": program.get("name", ""),
                  "calls": program["run_cnt"], "ns": program["run_time_ns"]}

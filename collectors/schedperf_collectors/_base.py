@@ -19,8 +19,10 @@ ended::
 What such a generator returns is a hint, one line: what it does not see here, and why. ``doctor``
 shows it.
 
-All collectors of a run start in turn, and a slow one would count what the later ones do. One that
-takes time to get ready therefore yields twice, and begins when all are prepared::
+All collectors of a run start in turn, and a slow one would count what the later ones do, and the
+setup of ``ab``, which runs when all are prepared. One that takes time to get ready, or counts what
+happens, therefore yields twice, and begins when the setup is over, right before the workload
+runs::
 
     def perf_stat(capture: Capture) -> Iterator[str]:
         with perf_running(command) as recording:

@@ -174,7 +174,10 @@ def _capture_once(collector: Collector, capture: Capture, staging: Staging) -> C
 
 
 class RunCaptures:
-    """Collectors around one run; whatever still works at the end of the ``with`` is killed."""
+    """Collectors around one run; whatever still works at the end of the ``with`` is killed.
+
+    In the ``with`` they are prepared, and see the run from :meth:`begin` to :meth:`stop`.
+    """
 
     def __init__(self, collectors: Sequence[Collector], staging: Staging, options: Options) -> None:
         self._working: list[tuple[Isolated, Path]] = []
@@ -187,9 +190,6 @@ class RunCaptures:
         try:
             for isolated, _ in self._working:
                 isolated.start()
-            self._order()
-            for isolated, _ in self._working:
-                isolated.await_begun()
         except BaseException:
             self._kill()
             raise
@@ -202,6 +202,15 @@ class RunCaptures:
         _traceback: TracebackType | None,
     ) -> None:
         self._kill()
+
+    def begin(self) -> None:
+        """Let them begin; return when all have.
+
+        :raises Interrupted: a signal came
+        """
+        self._order()
+        for isolated, _ in self._working:
+            isolated.await_begun()
 
     def stop(self) -> list[Captured]:
         """Stop them, and return what they brought in the order of starting."""
@@ -227,7 +236,8 @@ def try_run_collectors(
 ) -> list[Captured]:
     """Try collectors around a short workload of our own; return what they brought."""
     with RunCaptures(collectors, staging, options) as captures:
-        run_workload(Capture(staging.folder(), os.getpid(), {"command": TRIAL_COMMAND}))
+        trial = Capture(staging.folder(), os.getpid(), {"command": TRIAL_COMMAND})
+        run_workload(trial, begin=captures.begin)
         return captures.stop()
 
 

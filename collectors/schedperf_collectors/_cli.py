@@ -202,7 +202,7 @@ def _settings(options: argparse.Namespace) -> list[Setting]:
     return [
         Setting(
             name=side,
-            path=_side_path(values, side),
+            path=side_path(values, side),
             label=values[f"{side}_label"],
             setup=values[f"{side}_setup"],
             teardown=values[f"{side}_teardown"],
@@ -211,7 +211,11 @@ def _settings(options: argparse.Namespace) -> list[Setting]:
     ]
 
 
-def _side_path(values: Mapping[str, Any], side: str) -> Path:
+def side_path(values: Mapping[str, Any], side: str) -> Path:
+    """Return the file that `ab` writes a side into.
+
+    :raises RecordError: the options name none, or two
+    """
     place: str | None = values["output"]
     named: Path | None = values[side]
     if (place is None) == (named is None):

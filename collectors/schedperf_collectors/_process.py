@@ -27,20 +27,24 @@ SETUP_LIMIT_S = 60.0
 
 # The process of the shell becomes the command. Its standard input is a socket:
 # over it the shell tells that the setup is over, and waits for the word to go
-# on, so that its control group can be read before the command runs. What the
-# setup prints is no result of the command and goes to stderr.
+# on, so that its control group can be read and collectors can begin before the
+# command runs. Where the recorder is gone the word never comes, and the shell
+# ends, whatever the setup has set. What the setup prints is no result of the
+# command and goes to stderr.
 _SCRIPT = """\
-setup=$1
+schedperf_setup=$1
 shift
 exec 3>&0 0</dev/null 4>&1 1>&2
-eval "$setup"
+eval "$schedperf_setup"
 echo >&3
-read -r go <&3
+read -r schedperf_setup <&3 || exit 1
+unset schedperf_setup
 exec 3>&- 1>&4 4>&-
 exec "$@"
 """
 
 Notice = Callable[[Sequence[str]], None]
+Begin = Callable[[], None]
 
 
 class SetupFailed(RecordError):
@@ -51,7 +55,7 @@ class SetupFailed(RecordError):
 class Running:
     """A command that has begun, its setup done.
 
-    :param began_s: on the monotonic clock: at the fork, or when the setup was over
+    :param began_s: on the monotonic clock: at the fork, or when it got the word to go on
     :param cgroup: lines of its /proc/PID/cgroup then; None where the kernel has none
     """
 
@@ -86,19 +90,24 @@ def start(
     stderr: Path,
     setup: str | None = None,
     on_start: Notice = lambda _: None,
+    *,
+    begin: Begin = lambda: None,
 ) -> Running:
     """Start a command, after its setup; its input is empty.
 
     :param on_start: called with the lines of its /proc/PID/cgroup, also when the setup fails
+    :param begin: called when the setup is over, right before the command runs; what it raises
+        ends the command before it has begun
     :raises OSError: the command cannot be executed
     :raises SetupFailed: the setup ended with an error, or did not end
     :raises Interrupted: a signal came during the setup
     """
     with stdout.open("wb") as out, stderr.open("wb") as err:
         if setup is not None:
-            return _start_after(setup, command, out, err, on_start)
+            return _start_after(setup, command, (out, err), on_start, begin)
         # A child begins where its parent is, and it may be gone before anyone could look.
         cgroup = read_cgroup(os.getpid())
+        begin()
         began_s = time.monotonic()
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
@@ -108,8 +117,13 @@ def start(
 
 
 def _start_after(
-    setup: str, command: Sequence[str], out: BinaryIO, err: BinaryIO, on_start: Notice
+    setup: str,
+    command: Sequence[str],
+    outputs: tuple[BinaryIO, BinaryIO],
+    on_start: Notice,
+    begin: Begin,
 ) -> Running:
+    out, err = outputs
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
@@ -123,12 +137,17 @@ def _start_after(
         problem = _await_setup(process, ours)
         cgroup = read_cgroup(process.pid)
         on_start(cgroup or ())
-        running = Running(process, time.monotonic(), cgroup)
         if problem is None:
+            try:
+                begin()
+            except BaseException:
+                reap(Running(process, time.monotonic(), cgroup))
+                raise
+            running = Running(process, time.monotonic(), cgroup)
             with contextlib.suppress(BrokenPipeError):
                 ours.sendall(b"\n")
             return running
-    status = reap(running).status
+    status = reap(Running(process, time.monotonic(), cgroup)).status
     signals.check()
     raise SetupFailed(problem or say_status(status) + last_words(Path(err.name)))
 

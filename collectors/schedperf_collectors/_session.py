@@ -226,7 +226,7 @@ class Session:
         collectors = self.chosen.clean if planned.kind == CLEAN else self.chosen.run
         with side.environment(), RunCaptures(collectors, staging, self.request.options) as captures:
             try:
-                outcome = run_workload(capture, self.note_cgroup)
+                outcome = run_workload(capture, self.note_cgroup, captures.begin)
             except SetupFailed as error:
                 raise SetupFailed(f"setup of {side.name} failed: {error}") from error
             captured = captures.stop()

@@ -17,7 +17,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 
-from schedperf_collectors._base import Capture, Skipped, collector
+from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped, collector
 from schedperf_collectors._sampling import repeated
 from schedperf_collectors._system import System
 from schedperf_collectors._value_files import ValueFiles
@@ -40,18 +40,19 @@ LARGEST_SHARE = 0.05
     default=False,
     cost="20 us of CPU time for each of 500 tasks at most, twice a second; 5 % of one CPU at most",
 )
-def task_sched(capture: Capture) -> Iterator[None]:
+def task_sched(capture: Capture) -> Iterator[str]:
     """Read /proc/PID/sched of the workload's tasks while they run."""
     return capture_task_sched(System(), capture)
 
 
-def capture_task_sched(system: System, capture: Capture) -> Iterator[None]:
+def capture_task_sched(system: System, capture: Capture) -> Iterator[str]:
     """Do the work of :func:`task_sched` on any system."""
     if not system.exists("/proc/self/sched"):
         raise Skipped("no /proc/PID/sched in this kernel", "rebuild with CONFIG_SCHED_DEBUG=y")
     tasks = _Tasks(system, capture.workload_pid)
+    yield PREPARED
     with repeated(tasks.look, LARGEST_SHARE):
-        yield
+        yield BEGUN
     record = {
         "schema": SCHEMA,
         "looks": tasks.looks,

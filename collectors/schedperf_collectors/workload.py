@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from schedperf_collectors._base import Capture, collector
-from schedperf_collectors._process import Ended, Notice, Running, finish, start
+from schedperf_collectors._process import Begin, Ended, Notice, Running, finish, start
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Outcome:
     :param exit_status: None when a signal ended it or it never started
     :param failure: one line when it never started or was killed for its time, else None
     :param wall_s: None when it never started
-    :param rusage: of the command and the children that it waited for, in s, B and counts
+    :param rusage: of the command and the children that it waited for, in s, B and counts; what
+        the setup used is in it, since it ran in the same process
     :param cgroup: lines of /proc/PID/cgroup at its start
     """
 
@@ -51,13 +52,16 @@ def workload(capture: Capture) -> Outcome:
     return run_workload(capture)
 
 
-def run_workload(capture: Capture, on_start: Notice = lambda _: None) -> Outcome:
+def run_workload(
+    capture: Capture, on_start: Notice = lambda _: None, begin: Begin = lambda: None
+) -> Outcome:
     """Run the command of the option ``command``, which reads as a shell would read it.
 
     Other options: ``setup`` (a shell script that runs first, in the process
     that becomes the command) and ``timeout_s``.
 
     :param on_start: called with the lines of the workload's /proc/PID/cgroup while it runs
+    :param begin: called when the setup is over, right before the command runs
     :raises SetupFailed: the setup ended with an error
     :raises Interrupted: a signal came; the command has been killed
     """
@@ -67,7 +71,7 @@ def run_workload(capture: Capture, on_start: Notice = lambda _: None) -> Outcome
     command = shlex.split(options["command"])
     stdout, stderr = capture.folder / "stdout", capture.folder / "stderr"
     try:
-        running = start(command, stdout, stderr, options.get("setup"), on_start)
+        running = start(command, stdout, stderr, options.get("setup"), on_start, begin=begin)
     except OSError as error:
         failure = f"{command[0]}: {(error.strerror or str(error)).lower()}"
         return Outcome(began, began_s, None, None, failure, None, None, None)

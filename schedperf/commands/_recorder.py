@@ -21,7 +21,7 @@ import click
 
 from schedperf.commands._zipapp import write_zipapp
 from schedperf_collectors._bundle import Names
-from schedperf_collectors._cli import _side_path as side_path
+from schedperf_collectors._cli import side_path
 from schedperf_collectors._options import COMMANDS, make_parser
 from schedperf_collectors._process import signal_name
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.captures.task_sched import WorkloadTasks, parse_task_sched
-from schedperf_collectors._base import Capture, Skipped
+from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped
 from schedperf_collectors._system import System
 from schedperf_collectors.task_sched import MOST_TASKS, capture_task_sched, task_sched
 
@@ -28,7 +28,11 @@ def test_a_real_workload_and_what_it_starts_are_seen(capture: Capture) -> None:
         pytest.skip("this kernel has no /proc/PID/sched")
     other = subprocess.Popen(["sleep", "30"])
     running = task_sched(capture)
-    next(running)
+    assert next(running) == PREPARED
+    # What ends before the word to begin is a setup's, and none of the workload.
+    setup = subprocess.Popen(["sleep", "0.3"], start_new_session=True)
+    assert setup.wait() == 0
+    assert next(running) == BEGUN
     # The inner one has a session of its own, as daemons have.
     script = "setsid sh -c 'for i in 1 2 3 4 5; do sleep 0.1; done' & sleep 0.01; wait"
     workload = subprocess.Popen(["sh", "-c", script], start_new_session=True)
@@ -41,6 +45,7 @@ def test_a_real_workload_and_what_it_starts_are_seen(capture: Capture) -> None:
     seen = {task.tid: task for task in found.tasks}
     assert workload.pid in seen
     assert other.pid not in seen
+    assert setup.pid not in seen
     assert os.getpid() not in seen
     assert len(seen) >= 3
     assert seen[workload.pid].fields["nr_switches"].value >= 1
@@ -56,7 +61,7 @@ def run(make_system: MakeSystem, capture: Capture, tasks: int) -> WorkloadTasks:
         }
     )
     running = capture_task_sched(system, Capture(capture.folder, 5, {}))
-    next(running)
+    assert next(running) == PREPARED
     later = {
         "proc/6/cmdline": "python3\0-m\0recorder\0",
         "proc/6/stat": "6 (python3) S 5 6 6 0\n",
@@ -64,9 +69,9 @@ def run(make_system: MakeSystem, capture: Capture, tasks: int) -> WorkloadTasks:
         "proc/9/cmdline": "busy\0",
     }
     later |= {f"proc/9/task/{9 + n}/sched": SCHED.format(n) for n in range(tasks)}
-    # Made last: without it nobody's process, so that no look finds half of the tasks.
     later["proc/9/stat"] = "9 (a) R 1 1 1) R 5 9 9 0\n"
     make_system(later)
+    assert next(running) == BEGUN
     time.sleep(0.3)
     assert list(running) == []
     return written(capture)
