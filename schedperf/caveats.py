@@ -38,6 +38,8 @@ TEXTS: Mapping[str, str] = {
     "bad-lines": "{count} lines of {label} could not be read; the first: {problem}",
     "claim": "the source claims {claimed}, its own numbers give {actual}",
     "claimed-mean": "the source prints {claimed} as the mean of {side}, its own runs give {actual}",
+    "other-commands": "while {side} was sampled, other commands than the workload had "
+    "{percent:.0f} % of the busy time ({names}): what its profile says may be theirs",
     "no-number": "{count} runs of {side} printed no number that a benchmark parser or a --metric "
     "rule reads; the first: {first}",
 }

@@ -14,7 +14,14 @@ from collections.abc import Sequence
 from typing import cast
 
 import click
-from click.exceptions import Abort, ClickException, Exit, NoArgsIsHelpError, UsageError
+from click.exceptions import (
+    Abort,
+    ClickException,
+    Exit,
+    NoArgsIsHelpError,
+    NoSuchOption,
+    UsageError,
+)
 from click.shell_completion import shell_complete
 
 from schedperf import __version__, commands
@@ -25,6 +32,9 @@ _TROUBLE = 2
 # As a shell reports a program that a signal ended.
 _INTERRUPTED = 128 + signal.SIGINT
 _NOBODY_READS = 128 + signal.SIGPIPE
+
+# Of the letters of two names those that they share: "rums" and "runs" 0.75, "alpha" and "all" 0.5.
+_NEAREST = 0.7
 
 _COMPLETE = "_SCHEDPERF_COMPLETE"
 _COLOURS = {"auto": None, "always": True, "never": False}
@@ -49,9 +59,21 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args[0] not in known and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], known) or known
-            raise UsageError(f"no command {args[0]!r}; there is {', '.join(close)}", ctx)
+            hint = _ask_for_near(args[0], known) or f"; there is {', '.join(known)}"
+            raise UsageError(f"no command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _ask_for_near(given: str, known: Sequence[str]) -> str:
+    """Return a question after the names that ``given`` is a slip of the pen for; "" for none."""
+    letters = given.lstrip("-")
+    near = [
+        name
+        for name in known
+        if name.lstrip("-").startswith(letters)
+        or difflib.SequenceMatcher(None, letters, name.lstrip("-")).ratio() >= _NEAREST
+    ]
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -133,7 +155,11 @@ def _explain(error: Exception) -> int:
 
 def _usage_problem(error: ClickException) -> str:
     """Return click's message in our form, with a hint."""
-    message = error.format_message().rstrip(".")
+    if isinstance(error, NoSuchOption):
+        hint = _ask_for_near(error.option_name, error.possibilities or ())
+        message = error.message.rstrip(".") + hint
+    else:
+        message = error.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]
     context = error.ctx if isinstance(error, UsageError) else None
     return f"{message}; see `{context.command_path} --help`" if context else message

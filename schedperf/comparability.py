@@ -40,6 +40,7 @@ class FieldRule:
     :param path: dotted path in host.json; ``*`` matches any text
     :param tolerance: largest relative difference of two numbers that counts as none
     :param ignores_digits: texts that differ only in their digits are equal
+    :param unlimited: the first word of a text that says the same as no value; "" for none
     """
 
     path: str
@@ -47,6 +48,7 @@ class FieldRule:
     reason: str
     tolerance: float
     ignores_digits: bool
+    unlimited: str = ""
 
 
 @cache
@@ -60,6 +62,7 @@ def field_rules() -> tuple[FieldRule, ...]:
             reason=entry["reason"],
             tolerance=entry.get("tolerance", 0.0),
             ignores_digits=entry.get("normalise") == "digits",
+            unlimited=entry.get("unlimited", ""),
         )
         for entry in table["field"]
     )
@@ -220,7 +223,13 @@ def _are_equal(base: object, new: object, rule: FieldRule) -> bool:
         return abs(one - other) <= rule.tolerance * max(abs(one), abs(other))
     if rule.ignores_digits and isinstance(base, str) and isinstance(new, str):
         return re.sub(r"\d+", "0", base) == re.sub(r"\d+", "0", new)
+    if rule.unlimited and None in (base, new):
+        return all(_is_unlimited(value, rule) for value in (base, new))
     return base == new
+
+
+def _is_unlimited(value: object, rule: FieldRule) -> bool:
+    return value is None or (isinstance(value, str) and value.split()[:1] == [rule.unlimited])
 
 
 def _is_number(value: object) -> bool:

@@ -7,7 +7,7 @@ caveat, a reason or a section's status.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -18,6 +18,7 @@ from schedperf.caveats import Caveat, caveat
 from schedperf.comparability import compare_hosts
 from schedperf.errors import InputError, describe
 from schedperf.findings import all_rules, find_all
+from schedperf.kernel_config import option_differences
 from schedperf.model import (
     SCHEMA,
     Comparability,
@@ -33,8 +34,11 @@ from schedperf.model import (
     Sweep,
     Verdict,
 )
+from schedperf.next_steps import next_steps
+from schedperf.recordings import recordings_of
 from schedperf.runs import RunValues, df_run_values
 from schedperf.sections import Absent, SectionPlugin, all_sections
+from schedperf.sections._profile_others import others_caveats
 from schedperf.sides import BASE, Side, name_sides
 from schedperf.stats import KEY, Result, compare_runs, records
 from schedperf.stats._sweeps import CHANGED
@@ -70,19 +74,27 @@ def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) ->
     rows, result = _compare_numbers(sides, facts, values, chosen)
     sections = {name: analyse_sides(plugin, sides) for name, plugin in all_sections().items()}
     findings, failed_rules = find_all(all_rules().values(), sections, rows)
-    return Comparison(
+    comparison = Comparison(
         schema=SCHEMA,
         tool_version=__version__,
         sides=tuple(_summarise(side) for side in sides),
-        comparability=facts.comparability,
+        comparability=replace(facts.comparability, options=option_differences(sides)),
         rows=rows,
         sweeps=tuple(to_sweeps(result)),
         families=tuple(to_families(rows)),
         findings=findings,
         sections=sections,
-        caveats=_unique((*_caveats(sides, facts, values), *say_history(chosen), *failed_rules)),
+        caveats=_unique(
+            (
+                *_caveats(sides, facts, values),
+                *others_caveats(sections),
+                *say_history(chosen),
+                *failed_rules,
+            )
+        ),
         overall=_decide(rows, sides, facts, values),
     )
+    return replace(comparison, next_steps=next_steps(comparison, recordings_of(sides)))
 
 
 def compare_rows(bundles: Sequence[Bundle]) -> Sequence[Row]:
@@ -211,9 +223,11 @@ def to_rows(
     """Yield the rows of the record, each with the runs that it rests on.
 
     :param found: rows of a :class:`~schedperf.stats.Result`
-    :param clean: the runs that were compared, with ``boot, run, order, round`` (None where unknown)
+    :param clean: the runs that were compared, with ``boot, run, order, round`` (None where
+        unknown), and where they are known ``definition`` and ``source``
     """
     values: dict[tuple[Any, ...], list[RunValue]] = {}
+    definitions: dict[tuple[Any, ...], str] = {}
     for run in records(clean[clean["status"] == "ok"]):
         value = RunValue(
             boot=_whole(run["boot"]),
@@ -221,9 +235,12 @@ def to_rows(
             order=_whole(run["order"]),
             round=_whole(run["round"]),
             value=run["value"],
+            source=run.get("source"),
         )
-        place = tuple(run[name] for name in ("side", *KEY))
-        values.setdefault(place, []).append(value)
+        key = tuple(run[name] for name in KEY)
+        values.setdefault((run["side"], *key), []).append(value)
+        if (definition := run.get("definition")) is not None:
+            definitions.setdefault(key, definition)
     for record in found:
         key = tuple(record[name] for name in KEY)
         yield Row(
@@ -233,6 +250,7 @@ def to_rows(
             caveats=tuple(one for one in record["warnings"] if one.code != "one-boot"),
             values_base=tuple(values.get((BASE, *key), ())),
             values_new=tuple(values.get((record["side"], *key), ())),
+            definition=definitions.get(key),
         )
 
 

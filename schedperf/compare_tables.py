@@ -7,7 +7,7 @@ its machines and holds no captures: the numbers are compared, and nothing else.
 import hashlib
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -22,6 +22,7 @@ from schedperf.compare import (
 )
 from schedperf.errors import InputError
 from schedperf.model import SCHEMA, Comparability, Comparison, Difference, Section, SideSummary
+from schedperf.next_steps import next_steps
 from schedperf.sections import all_sections
 from schedperf.sides import BASE, side_name
 from schedperf.stats import compare_runs, records
@@ -60,13 +61,13 @@ def compare_tables(
     """
     chosen = options or CompareOptions()
     sides = _sides_of_one(tables[0], base) if len(tables) == 1 else _sides_of_many(tables)
-    runs = pd.concat([side.runs.assign(side=side.name) for side in sides], ignore_index=True)
+    runs = pd.concat([_df_of_side(side) for side in sides], ignore_index=True)
     new = [side.name for side in sides[1:]]
     result = compare_runs(runs, base=BASE, new=new, margin=chosen.margin, history=chosen.history)
     same = {side.name for side in sides[1:] if side.digest == sides[0].digest}
     found = [say_same_data(row) if row["side"] in same else row for row in records(result.rows)]
     rows = tuple(to_rows(found, _df_single_runs(runs), chosen.margin))
-    return Comparison(
+    comparison = Comparison(
         schema=SCHEMA,
         tool_version=__version__,
         sides=tuple(_summarise(side) for side in sides),
@@ -82,6 +83,8 @@ def compare_tables(
         caveats=(*_caveats(sides), *say_history(chosen)),
         overall=decide_overall(rows, blocking=(), absence=("inconclusive", ABSENCE)),
     )
+    # A table does not say with which command it was made.
+    return replace(comparison, next_steps=next_steps(comparison, {}))
 
 
 def _sides_of_one(table: Table, base: str | None) -> list[_Side]:
@@ -126,6 +129,11 @@ def _sides_of_many(tables: Sequence[Table]) -> list[_Side]:
         )
         for index, table in enumerate(tables)
     ]
+
+
+def _df_of_side(side: _Side) -> pd.DataFrame:
+    sources = [side.table.sources[place] for place in side.runs.index]
+    return side.runs.assign(side=side.name, source=sources)
 
 
 def _df_single_runs(runs: pd.DataFrame) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
 from schedperf.caveats import Caveat
+from schedperf.json_text import write_json
 from schedperf.model import SCHEMA, Comparison, Section
 from schedperf.sections import all_sections
 
@@ -45,7 +46,7 @@ def to_json(comparison: Comparison) -> str:
 
     It is ASCII: what a bundle smuggled into a name cannot act on a terminal.
     """
-    return json.dumps(to_plain(comparison), indent=1, allow_nan=False) + "\n"
+    return write_json(to_plain(comparison))
 
 
 def json_schema() -> Schema:

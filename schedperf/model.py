@@ -19,6 +19,7 @@ Verdict = Literal["regression", "improvement", "no-change", "inconclusive", "inv
 Severity = Literal["treatment", "blocking", "noted", "ignored"]
 SectionStatus = Literal["ok", "absent", "failed"]
 Replication = Literal["runs", "boots", "rounds"]
+Bearing = Literal["reason", "against", "unseen"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,26 +64,60 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class OptionDifference:
+    """One option of the kernel's configuration that is not equal on two sides.
+
+    :param name: ``CONFIG_PREEMPT``
+    :param base: as the file has it: ``y``, ``250``, ``"text"``; None where it is not set
+    """
+
+    side: str
+    name: str
+    base: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Comparability:
     """What the comparability gate found.
 
     :param compared: how many fields were looked at
+    :param options: of the kernel's configuration, as far as the bundles hold it
     """
 
     comparable: bool
     compared: int
     differences: tuple[Difference, ...]
+    options: tuple[OptionDifference, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """Where a number was printed.
+
+    :param member: of the bundle: "boots/0/runs/003/stdout"; of a table of numbers its file
+    :param line: counted from 1
+    :param text: the line as it was printed, a long one cut
+    """
+
+    member: str
+    line: int
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunValue:
-    """One run's value of one metric; what a table of numbers does not say of it is None."""
+    """One run's value of one metric; what a table of numbers does not say of it is None.
+
+    :param source: the last of the lines that it was made of; None where nobody says
+    """
 
     boot: int | None
     run: int
     order: int | None
     round: int | None
     value: float
+    source: Source | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,6 +140,8 @@ class Row:
     :param design_effect: by how much runs of one boot repeat each other: 1 is not at all
     :param p_rank: of the exact Mann-Whitney test; None with fewer than five a side
     :param rank_ratio: Hodges and Lehmann's shift as a ratio, with its exact 95 % interval
+    :param definition: one sentence: what the metric measures, and of what it is the mean, sum or
+        percentile; None where nobody says
     """
 
     side: str
@@ -139,6 +176,7 @@ class Row:
     caveats: tuple[Caveat, ...]
     values_base: tuple[RunValue, ...]
     values_new: tuple[RunValue, ...]
+    definition: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,6 +227,9 @@ class Finding:
     :param n: runs (or builds) on each side that it rests on
     :param replication: "5+5 runs", "1 build a side"
     :param attribution: how far it explains the verdict: "co-occurs; not shown to cause the change"
+    :param edges: how many kinds of evidence of one thing moved together; 1 is one fact alone
+    :param bearing: "reason" may explain the verdict, "against" went the other way, and "unseen"
+        says what could not be looked at
     """
 
     id: str
@@ -203,6 +244,8 @@ class Finding:
     evidence: tuple[str, ...]
     replication: str
     attribution: str
+    edges: int = 1
+    bearing: Bearing = "reason"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,8 +275,27 @@ class Overall:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NextStep:
+    """What to do next, the most useful first.
+
+    :param id: of the rule that advises it: "more-runs"
+    :param what: what it does, in a few words
+    :param why: what is missing without it
+    :param commands: for a shell, one each, quoted; words in capitals are for the reader to replace
+    """
+
+    id: str
+    what: str
+    why: str
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """Everything that was found out about two or more bundles."""
+    """Everything that was found out about two or more bundles.
+
+    :param command: the command line that makes this again, a word each; () where nobody says
+    """
 
     schema: str
     tool_version: str
@@ -246,3 +308,5 @@ class Comparison:
     sections: Mapping[str, Section]
     caveats: tuple[Caveat, ...]
     overall: Overall
+    next_steps: tuple[NextStep, ...] = ()
+    command: tuple[str, ...] = ()

@@ -72,7 +72,8 @@ def operations_of(bundle: Bundle, run: Run) -> Operations | None:
             if counted is not None:
                 return counted
     allowance = _ALLOWANCES.setdefault(bundle, Allowance())
-    found = [item for item in read_run(bundle, run, allowance) if isinstance(item, Measurement)]
+    printed = read_run(bundle, run, allowance)
+    found = [item for _, item in printed if isinstance(item, Measurement)]
     return _of_measurements(found, run.wall_s)
 
 

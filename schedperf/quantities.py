@@ -16,6 +16,8 @@ from dataclasses import dataclass
 MISSING = "-"
 
 SIGNIFICANT_DIGITS = 4
+# Of rates and costs, whose runs seldom agree in more.
+RATE_DIGITS = 3
 # Outside of these powers of ten a number is written with an exponent.
 SMALLEST_PLAIN_POWER = -4
 LARGEST_PLAIN_POWER = 6
@@ -46,13 +48,13 @@ class Scale:
     factor: float
     unit: str
 
-    def format(self, value: float | None) -> str:
+    def format(self, value: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:
         """Write a value of the base unit in this one, without the unit."""
-        return MISSING if value is None else format_number(value / self.factor)
+        return MISSING if value is None else format_number(value / self.factor, digits)
 
-    def format_change(self, value: float | None) -> str:
+    def format_change(self, value: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:
         """Write a change with its sign: ``+1.25``."""
-        text = self.format(value)
+        text = self.format(value, digits)
         return text if value is None or text.startswith("-") else f"+{text}"
 
 
@@ -68,20 +70,22 @@ def scale_for(unit: str, *values: float | None) -> Scale:
     return Scale(factor=factor, unit=name)
 
 
-def format_number(value: float) -> str:
-    """Write a number with four significant digits, no trailing zeros: ``61240``, ``0.6123``."""
+def format_number(value: float, digits: int = SIGNIFICANT_DIGITS) -> str:
+    """Write a number with so many significant digits, no trailing zeros: ``61240``, ``0.6123``."""
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
-    rounded = float(f"{value:.{SIGNIFICANT_DIGITS - 1}e}")
+    rounded = float(f"{value:.{digits - 1}e}")
     power = math.floor(math.log10(abs(rounded)))
     if not SMALLEST_PLAIN_POWER <= power <= LARGEST_PLAIN_POWER:
         return f"{value:.{SIGNIFICANT_DIGITS - 1}g}"
-    if power >= SIGNIFICANT_DIGITS:
+    if power >= digits:
         return f"{value:.0f}"
-    return f"{rounded:.{SIGNIFICANT_DIGITS}g}"
+    return f"{rounded:.{digits}g}"
 
 
-def format_measure(value: float | None, unit: str, *others: float | None) -> str:
+def format_measure(
+    value: float | None, unit: str, *others: float | None, digits: int = SIGNIFICANT_DIGITS
+) -> str:
     """Write a rate, a mean or a share without what it is divided by: ``104 W``, ``84.0 %``.
 
     :param unit: "1/s", "s/message", "W"; "" for a share
@@ -96,9 +100,9 @@ def format_measure(value: float | None, unit: str, *others: float | None) -> str
     if not counted:
         return f"{100.0 * value:.1f} %"
     if counted == "1":
-        return format_number(value)
+        return format_number(value, digits)
     scale = scale_for(counted, value, *others)
-    return f"{scale.format(value)} {scale.unit}"
+    return f"{scale.format(value, digits)} {scale.unit}"
 
 
 def cost_scale(unit: str, *values: float | None) -> Scale:

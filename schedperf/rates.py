@@ -11,7 +11,7 @@ has no ratio and its values are compared as they are: 0 before and 27 to 64 afte
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, geometric_mean
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -80,7 +80,7 @@ class Rate:
     """An answer.
 
     :param n_base: independent units: runs, boots or rounds
-    :param base: in unit; mean over runs
+    :param base: in unit; mean over runs, as :func:`mean_of` takes it
     :param ratio: new / base; None where a run has 0 (p and ``changed`` are known all the same),
         and of one side alone
     :param ci_low: 95 % interval of the ratio
@@ -88,6 +88,7 @@ class Rate:
     :param changed: beyond chance and beyond the margin? None: it cannot be said, because there is
         one run a side, no two runs differ, or a difference may be drift
     :param replication: what n_base and n_new count: "runs", "boots", "rounds"
+    :param values_base: one a run, in unit, in the order of the bundle
     """
 
     unit: str
@@ -102,6 +103,20 @@ class Rate:
     q: float | None
     changed: bool | None
     replication: str
+    values_base: Sequence[float]
+    values_new: Sequence[float]
+
+
+def mean_of(values: Sequence[float], *others: Sequence[float]) -> float:
+    """Return the mean that a change is taken of: geometric, or arithmetic where there is a 0.
+
+    :param others: values that the mean is compared with: a 0 among them decides as well
+    """
+    is_positive = all(value > 0.0 for one in (values, *others) for value in one)
+    if not is_positive or min(values) == max(values):
+        # Logarithms would spoil the mean of equal values.
+        return fmean(values)
+    return geometric_mean(values)
 
 
 def divide(
@@ -144,7 +159,7 @@ def compare_rates(
     ]
     found = _compare(asked, {base.name: measured, new.name: others}, base.name, new.name)
     return {
-        question: _answer(measured[question], found[number])
+        question: _answer(measured[question], others[question], found[number])
         for number, question in enumerate(asked)
     }
 
@@ -230,16 +245,22 @@ def _units(values: _Values[Key], replication: str) -> list[float]:
     return [fmean(one) for one in units.values()]
 
 
-def _answer(values: _Values[Key], found: Mapping[str, Any]) -> Rate:
+def _answer(base: _Values[Key], new: _Values[Key], found: Mapping[str, Any]) -> Rate:
     return Rate(
-        unit=values[0][1].unit,
+        unit=base[0][1].unit,
         **{
             name: found[name]
             for name in ("n_base", "n_new", "base", "new", "ratio", "ci_low", "ci_high", "p", "q")
         },
         changed=_is_changed(found),
         replication=found["replication"],
+        values_base=_numbers(base),
+        values_new=_numbers(new),
     )
+
+
+def _numbers(values: _Values[Key]) -> list[float]:
+    return [measure.value for _, measure in values]
 
 
 def _is_changed(found: Mapping[str, Any]) -> bool | None:
@@ -256,7 +277,9 @@ def _alone(values: _Values[Key]) -> Rate:
         unit=values[0][1].unit,
         n_base=len(values),
         n_new=0,
-        base=fmean(measure.value for _, measure in values),
+        base=mean_of(_numbers(values)),
         **dict.fromkeys(("new", "ratio", "ci_low", "ci_high", "p", "q", "changed")),
         replication="runs",
+        values_base=_numbers(values),
+        values_new=[],
     )

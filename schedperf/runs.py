@@ -6,7 +6,7 @@ several times within a run is averaged, never counted as more runs.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -17,11 +17,13 @@ from schedperf.benchmarks import BadLine, Measurement, Metric, all_parsers
 from schedperf.benchmarks._rules import Allowance, parse_rules
 from schedperf.bundle import Bundle, Run
 from schedperf.caveats import Caveat, caveat
+from schedperf.model import Source
 from schedperf.sides import Side
+from schedperf.text import cut_line
 
 COLUMNS = [
     "side", "workload", "point", "metric", "unit", "better", "family", "value", "resolution",
-    "kind", "boot", "run", "order", "round", "status",
+    "kind", "boot", "run", "order", "round", "status", "definition", "source",
 ]  # fmt: skip
 
 STREAMS = ("stdout", "stderr")
@@ -32,6 +34,17 @@ MOST_METRICS = 2_000
 
 # What a run that failed would have measured is unknown.
 FAILED = Metric(name="", unit="", better="lower", family="primary")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Value:
+    # What a run says of one metric, in its unit.
+    value: float
+    resolution: float | None
+    source: Source | None
+
+
+_NOTHING = _Value(value=math.nan, resolution=None, source=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,8 +67,9 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
     better, family`` (text), ``value, resolution`` (float, in ``unit``; NaN is an
     unknown resolution), ``kind`` ("clean" or "instrumented"), ``boot, run``,
     ``order`` (place in time over all sides), ``round`` (None where the sides did not
-    take turns in one session), ``status`` ("ok"). A run that failed has one row,
-    with status "failed", an empty metric and no value.
+    take turns in one session), ``status`` ("ok"), ``definition`` of the metric (None where nobody
+    says) and ``source`` (:class:`~schedperf.model.Source`). A run that failed has one row,
+    with status "failed", an empty metric, no value and no source.
     """
     moments = place_in_time(sides)
     rows: list[dict[str, object]] = []
@@ -67,15 +81,15 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
         for run in _runs_in_order(side.bundle):
             common = _describe(side, run, moments[side.name, run.folder])
             if not run.succeeded:
-                rows.append({**common, **_measured(FAILED, math.nan, None)})
+                rows.append({**common, **_measured(FAILED, _NOTHING)})
                 continue
             found = list(read_run(side.bundle, run, allowance))
-            bad += [item.problem for item in found if isinstance(item, BadLine)]
-            values = _values_of_run([item for item in found if isinstance(item, Measurement)])
+            bad += [item.problem for _, item in found if isinstance(item, BadLine)]
+            values = _values_of_run(found)
             if len(values) > MOST_METRICS:
                 bad.append(f"{run.folder}: {len(values)} metrics, more than {MOST_METRICS}")
                 values = {}
-            rows += [{**common, **_measured(metric, *value)} for metric, value in values.items()]
+            rows += [{**common, **_measured(metric, value)} for metric, value in values.items()]
             if not values:
                 unread.append(run.folder)
         caveats += _caveats(side, bad, unread)
@@ -93,8 +107,12 @@ def _runs_in_order(bundle: Bundle) -> list[Run]:
     return sorted((run for run in bundle.runs if not run.warmup), key=place)
 
 
-def read_run(bundle: Bundle, run: Run, allowance: Allowance) -> Iterator[Measurement | BadLine]:
+def read_run(
+    bundle: Bundle, run: Run, allowance: Allowance
+) -> Iterator[tuple[str, Measurement | BadLine]]:
     """Yield what one run printed: each number of each benchmark, and the lines that have none.
+
+    Each comes with the member of the bundle that it was printed to.
 
     :param allowance: what the rules of this bundle may still take, together
     """
@@ -108,30 +126,37 @@ def read_run(bundle: Bundle, run: Run, allowance: Allowance) -> Iterator[Measure
         if size is None:
             continue
         if size > LARGEST_TEXT_BYTES:
-            yield BadLine(problem=f"{name}: has {size} bytes, which no benchmark prints")
+            yield name, BadLine(problem=f"{name}: has {size} bytes, which no benchmark prints")
             continue
         text = bundle.read_text(name)
         for parser in all_parsers().values():
             if parser.claims(text):
                 for item in parser.parse(text.splitlines(), name):
                     if isinstance(item, BadLine) or item.metric.name not in ruled:
-                        yield item
+                        yield name, item
         rules = [rule for rule in run.metric_rules if rule.name not in found_by_rules]
         for item in parse_rules(rules, text, name, allowance):
             if isinstance(item, Measurement):
                 found_by_rules.add(item.metric.name)
-            yield item
+            yield name, item
 
 
-def _values_of_run(found: Sequence[Measurement]) -> dict[Metric, tuple[float, float | None]]:
+def _values_of_run(found: Iterable[tuple[str, Measurement | BadLine]]) -> dict[Metric, _Value]:
     # Mean and resolution of each metric, in the order in which they were printed.
     by_metric: dict[Metric, list[Measurement]] = {}
-    for item in found:
-        by_metric.setdefault(item.metric, []).append(item)
+    sources: dict[Metric, Source] = {}
+    for member, item in found:
+        if isinstance(item, Measurement):
+            by_metric.setdefault(item.metric, []).append(item)
+            text = cut_line(item.line)
+            sources[item.metric] = Source(member=member, line=item.line_number, text=text)
     return {
-        metric: (
-            fmean(item.value for item in items),
-            max((item.resolution for item in items if item.resolution is not None), default=None),
+        metric: _Value(
+            value=fmean(item.value for item in items),
+            resolution=max(
+                (item.resolution for item in items if item.resolution is not None), default=None
+            ),
+            source=sources[metric],
         )
         for metric, items in by_metric.items()
     }
@@ -151,14 +176,16 @@ def _describe(side: Side, run: Run, moment: Moment) -> dict[str, object]:
     }
 
 
-def _measured(metric: Metric, value: float, resolution: float | None) -> dict[str, object]:
+def _measured(metric: Metric, found: _Value) -> dict[str, object]:
     return {
         "metric": metric.name,
         "unit": metric.unit,
         "better": metric.better,
         "family": metric.family,
-        "value": value,
-        "resolution": resolution,
+        "value": found.value,
+        "resolution": found.resolution,
+        "definition": metric.definition,
+        "source": found.source,
     }
 
 

@@ -26,6 +26,8 @@ import pandas as pd
 from schedperf._files import read_regular
 from schedperf._table_columns import COLUMNS, df_rows, shown
 from schedperf.errors import InputError
+from schedperf.model import Source
+from schedperf.text import cut_line
 
 SUFFIXES = (".csv", ".tsv")
 
@@ -47,12 +49,14 @@ class Table:
     :param digest: SHA-256 of the file; equal digests are equal data
     :param sides: the names in its column ``side``, in their order; empty where it has none
     :param runs: as :func:`read_table` describes it
+    :param sources: where each of the rows of ``runs`` stands in the file
     """
 
     path: Path
     digest: str
     sides: tuple[str, ...]
     runs: pd.DataFrame
+    sources: tuple[Source, ...]
 
 
 def is_table(path: Path) -> bool:
@@ -80,7 +84,9 @@ def open_table(path: Path) -> Table:
     :raises InputError: as :func:`read_table`
     """
     content = read_regular(path, LARGEST_BYTES, "give a table of numbers, a large one in parts")
-    runs = _Reader(str(path)).read(_decode(content, path))
+    text = _decode(content, path)
+    runs, places = _Reader(str(path)).read(text)
+    lines = text.split("\n")
     sides = tuple(runs["side"].unique()) if "side" in runs else ()
     if len(sides) > MOST_SIDES:
         raise InputError(f"{path}: holds {len(sides)} sides, more than {MOST_SIDES}; split it")
@@ -89,6 +95,10 @@ def open_table(path: Path) -> Table:
         digest=hashlib.sha256(content).hexdigest(),
         sides=sides,
         runs=runs,
+        sources=tuple(
+            Source(member=str(path), line=place, text=cut_line(lines[place - 1].strip()))
+            for place in places
+        ),
     )
 
 
@@ -114,7 +124,8 @@ class _Reader:
     def __init__(self, label: str) -> None:
         self.label = label
 
-    def read(self, text: str) -> pd.DataFrame:
+    def read(self, text: str) -> tuple[pd.DataFrame, Sequence[int]]:
+        """Return the rows, and the line that each of them begins at."""
         lines = text.split("\n")
         top = next(
             (i for i, line in enumerate(lines) if line.strip() and line.lstrip()[0] != "#"), None
@@ -134,7 +145,7 @@ class _Reader:
             raise self._error(top + 1, "names columns and no row follows; add a row a run")
         runs = df_rows(rows, columns)
         self._refuse_two_summaries(runs, places)
-        return runs
+        return runs, places
 
     def _error(self, number: int, problem: str) -> InputError:
         return InputError(f"{self.label}:{number}: {problem}")

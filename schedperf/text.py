@@ -9,6 +9,7 @@ and a host name may hold U+202E, which turns the rest of the line around::
     'two lines'
 """
 
+import os
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -16,8 +17,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Piped output is as wide as a mail, whatever the terminal behind the pipe is.
+# Piped output is as wide as a mail, whatever the terminal behind the pipe is, unless COLUMNS is
+# exported: a shell keeps that variable to itself.
 PIPED_COLUMNS = 78
+
+# Of a line that a benchmark printed, in characters: a table of all columns of netperf has 4000.
+LONGEST_SOURCE = 200
 
 # C0, DEL and C1 controls drive a terminal (newline and tab are layout). Bidi controls (UAX #9),
 # invisible format characters and tags show one text and mean another. A lone surrogate cannot
@@ -38,11 +43,16 @@ def clean_line(text: str) -> str:
     return clean(" ".join(text.split()))
 
 
+def cut_line(line: str) -> str:
+    """Return a printed line as :class:`schedperf.model.Source` keeps it."""
+    return line if len(line) <= LONGEST_SOURCE else f"{line[: LONGEST_SOURCE - 1]}…"
+
+
 def make_console(*, stderr: bool = False) -> "Console":
     """Return the console for results (stdout) or for messages (stderr).
 
-    It is as wide as the terminal, or 78 columns where there is none. ``--color`` is
-    obeyed before ``NO_COLOR``. Markup is off: captured text may hold ``[bold]``.
+    It is as wide as ``COLUMNS`` says or the terminal is, or 78 columns where there is neither.
+    ``--color`` is obeyed before ``NO_COLOR``. Markup is off: captured text may hold ``[bold]``.
     """
     # Imported here: rich costs 30 ms that --help must not pay, and click is for the command only.
     import click  # noqa: PLC0415
@@ -51,11 +61,13 @@ def make_console(*, stderr: bool = False) -> "Console":
     context = click.get_current_context(silent=True)
     colour = None if context is None else context.color
     stream = sys.stderr if stderr else sys.stdout
+    wanted = os.environ.get("COLUMNS", "")
+    has_width = stream.isatty() or (wanted.isdecimal() and int(wanted) > 0)
     return Console(
         stderr=stderr,
         force_terminal=colour,
         no_color=None if colour is None else not colour,
-        width=None if stream.isatty() else PIPED_COLUMNS,
+        width=None if has_width else PIPED_COLUMNS,
         markup=False,
         emoji=False,
         highlight=False,

@@ -351,6 +351,12 @@ def make_bundle() -> Callable[..., Path]:
     return _make_bundle
 
 
+@pytest.fixture(autouse=True)
+def _no_width_of_whoever_runs_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    # An exported COLUMNS is the reader's wish for the width of a text.
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(scope="session")
 def make_members() -> Callable[..., dict[str, bytes]]:
     """Return a bundle's members by name, for tests that damage them before ``make_tar``."""

@@ -10,11 +10,12 @@
 
 A parser takes lines and a label (only for messages), opens no file and yields.
 A bad line is a value, not an exception. Every metric says its unit and which
-direction is better; nothing is guessed from a name.
+direction is better; nothing is guessed from a name. Its ``definition`` and the line
+of each measurement travel into the record, so that a reader can check both.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schedperf.errors import BadLine
 from schedperf.model import Better, Family
@@ -28,12 +29,16 @@ class Metric:
     """What is measured.
 
     :param unit: base unit: "s", "B", "1/s", "count"
+    :param definition: one sentence for who does not know the benchmark: what the number counts or
+        times, and of what it is the sum, mean or percentile; None where the output does not say. It
+        describes the metric and is no part of what it is
     """
 
     name: str
     unit: str
     better: Better
     family: Family
+    definition: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -41,6 +41,9 @@ LARGEST_COUNT_DIGITS = 4
 # Units of the user's that have a base unit. Anything else stays as it was written.
 BASE_UNITS = {"ms": ("s", 1e-3), "us": ("s", 1e-6), "usec": ("s", 1e-6), "ns": ("s", 1e-9)}
 
+# A definition is a sentence; the whole expression is in the bundle.
+LONGEST_SHOWN_REGEX = 120
+
 
 @dataclass(slots=True)
 class Allowance:
@@ -102,11 +105,25 @@ def _describe(error: Exception) -> str:
     return f"not a regular expression: {' '.join(str(error).split())}; mend the rule"
 
 
+def _shown(expression: str) -> str:
+    is_long = len(expression) > LONGEST_SHOWN_REGEX
+    return f"{expression[:LONGEST_SHOWN_REGEX]}…" if is_long else expression
+
+
 def _measure(
     rule: MetricRule, match: "regex.Match[str]", text: str, label: str
 ) -> Measurement | BadLine:
     unit, scale = BASE_UNITS.get(rule.unit, (rule.unit, 1.0))
-    metric = Metric(name=rule.name, unit=unit, better=rule.better, family="primary")
-    line_number = text.count("\n", 0, match.start()) + 1
-    where = (label, line_number, match.group(0))
+    metric = Metric(
+        name=rule.name,
+        unit=unit,
+        better=rule.better,
+        family="primary",
+        definition=f"The last number in the output that --metric found with {_shown(rule.regex)}.",
+    )
+    # An expression can match lines before the one with the number.
+    start = max(match.start(), match.start(1))
+    line_number = text.count("\n", 0, start) + 1
+    line = text[text.rfind("\n", 0, start) + 1 :].partition("\n")[0]
+    where = (label, line_number, line)
     return measure(metric, match.group(1) or "", where=where, scale=scale)

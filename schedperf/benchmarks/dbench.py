@@ -28,9 +28,21 @@ from math import floor, log10
 from schedperf.benchmarks import BadLine, Measurement, Metric, parser
 from schedperf.benchmarks._numbers import measure
 
-THROUGHPUT = Metric(name="dbench throughput", unit="B/s", better="higher", family="primary")
+THROUGHPUT = Metric(
+    name="dbench throughput",
+    unit="B/s",
+    better="higher",
+    family="primary",
+    definition="Bytes that all clients read and wrote, divided by the time after the warm-up.",
+)
 # The one largest latency of a whole run varies too much to decide over a verdict.
-LATENCY = Metric(name="dbench latency max", unit="s", better="lower", family="secondary")
+LATENCY = Metric(
+    name="dbench latency max",
+    unit="s",
+    better="lower",
+    family="secondary",
+    definition="The longest time that one operation of any client took.",
+)
 
 HEADER = re.compile(r"^dbench version \d\S* - Copyright Andrew Tridgell", re.MULTILINE | re.ASCII)
 RESULT_START = re.compile(r"Throughput \S+ MB/sec")

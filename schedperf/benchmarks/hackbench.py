@@ -18,7 +18,14 @@ from collections.abc import Iterable, Iterator
 from schedperf.benchmarks import BadLine, Measurement, Metric, parser
 from schedperf.benchmarks._numbers import measure
 
-TIME = Metric(name="hackbench time", unit="s", better="lower", family="primary")
+TIME = Metric(
+    name="hackbench time",
+    unit="s",
+    better="lower",
+    family="primary",
+    definition="Time from the start signal until the last sender and receiver of all groups has "
+    "ended; creating them is not in it.",
+)
 
 HEADER = re.compile(r"^Running in (?:process|threaded) mode with \d+ groups using ", re.MULTILINE)
 RESULT = "Time:"

@@ -84,6 +84,26 @@ LATENCIES: Mapping[str, tuple[str, Family]] = {
     "MAX_LATENCY": ("max", "diagnostic"),
 }
 
+# By what stands behind the test in the metric's name.
+DEFINITIONS: Mapping[str, str] = {
+    "throughput": "What one client transferred a second, added up over all clients of the run.",
+    "transactions": "Requests of one client that were answered a second, added up over all clients "
+    "of the run.",
+    "receive throughput": "What arrived at the receiver of one client a second, added up over all "
+    "clients of the run.",
+    "send throughput": "What one client sent a second, arrived or not, added up over all clients "
+    "of the run.",
+    "confidence interval": "Width of the interval that the option -I did not get narrow enough, "
+    "in per cent of the throughput.",
+    "latency average": "Mean time of a request of one client, the mean over the clients.",
+    **{
+        f"latency p{percent}": f"{percent} % of the requests of one client took at most so long; "
+        "the mean over the clients."
+        for percent in (50, 90, 99)
+    },
+    "latency max": "The longest time of a request of one client, the mean over the clients.",
+}
+
 Item = Measurement | BadLine
 
 
@@ -219,4 +239,10 @@ def _read_latencies(test: str, result: Printed, label: str) -> Iterator[Item]:
 
 
 def _metric(test: str, name: str, unit: str, better: Better, family: Family) -> Metric:
-    return Metric(name=f"netperf {test} {name}", unit=unit, better=better, family=family)
+    return Metric(
+        name=f"netperf {test} {name}",
+        unit=unit,
+        better=better,
+        family=family,
+        definition=DEFINITIONS.get(name),
+    )

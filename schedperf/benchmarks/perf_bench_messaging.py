@@ -19,7 +19,14 @@ from schedperf.benchmarks._numbers import measure
 from schedperf.benchmarks._perf_bench import is_printed, lines_of
 
 NAME = "sched/messaging"
-TIME = Metric(name="sched/messaging time", unit="s", better="lower", family="primary")
+TIME = Metric(
+    name="sched/messaging time",
+    unit="s",
+    better="lower",
+    family="primary",
+    definition="Time from the start signal until the last sender and receiver of all groups has "
+    "ended; creating them is not in it.",
+)
 
 RESULT = "Total time:"
 UNIT = "[sec]"

@@ -25,8 +25,22 @@ from schedperf.benchmarks._numbers import measure
 from schedperf.benchmarks._perf_bench import is_printed, lines_of
 
 NAME = "sched/pipe"
-TIME = Metric(name="sched/pipe time per operation", unit="s", better="lower", family="primary")
-RATE = Metric(name="sched/pipe operations", unit="1/s", better="higher", family="secondary")
+TIME = Metric(
+    name="sched/pipe time per operation",
+    unit="s",
+    better="lower",
+    family="primary",
+    definition="Total time divided by the number of operations, each a message from one task to "
+    "another and one back through two pipes.",
+)
+RATE = Metric(
+    name="sched/pipe operations",
+    unit="1/s",
+    better="higher",
+    family="secondary",
+    definition="Number of operations divided by the total time, each a message from one task to "
+    "another and one back through two pipes.",
+)
 
 # What stands behind the number, and what turns it into the metric's unit.
 RESULTS = {"usecs/op": (TIME, 1e-6), "ops/sec": (RATE, 1.0)}

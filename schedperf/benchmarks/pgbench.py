@@ -64,6 +64,7 @@ class _Kind:
     # What a line measures, and how it counts.
     name: str
     family: Family
+    definition: str
     unit: str = "s"
     better: Better = "lower"
 
@@ -72,30 +73,72 @@ TRANSACTIONS = "transactions"
 LATENCY = "latency average"
 THROTTLED = "rate limit schedule lag"
 
+
+def _rate(name: str, family: Family, definition: str) -> _Kind:
+    return _Kind(name=name, family=family, definition=definition, unit="1/s", better="higher")
+
+
+def _number(name: str, definition: str) -> _Kind:
+    return _Kind(name=name, family="diagnostic", definition=definition, unit="count")
+
+
+WITHOUT_CONNECTING = _rate(
+    TRANSACTIONS,
+    "primary",
+    "Transactions of all clients divided by the time of the run, the initial connecting left out.",
+)
 KINDS = {
-    "without initial connection time": _Kind(
-        name=TRANSACTIONS, family="primary", unit="1/s", better="higher"
+    "without initial connection time": WITHOUT_CONNECTING,
+    "excluding connections establishing": WITHOUT_CONNECTING,
+    "including reconnection times": _rate(
+        "transactions with reconnections",
+        "primary",
+        "Transactions of all clients, each with a connection of its own, divided by the time of "
+        "the run.",
     ),
-    "excluding connections establishing": _Kind(
-        name=TRANSACTIONS, family="primary", unit="1/s", better="higher"
+    "including connections establishing": _rate(
+        "transactions with connections",
+        "secondary",
+        "Transactions of all clients divided by the time of the run, connecting included.",
     ),
-    "including reconnection times": _Kind(
-        name="transactions with reconnections", family="primary", unit="1/s", better="higher"
+    "tps": _rate(
+        TRANSACTIONS,
+        "diagnostic",
+        "Transactions of this one of several scripts, of all clients, divided by the time of the "
+        "run; the weights of the scripts set its share.",
     ),
-    "including connections establishing": _Kind(
-        name="transactions with connections", family="secondary", unit="1/s", better="higher"
+    LATENCY: _Kind(
+        name=LATENCY,
+        family="secondary",
+        definition="Mean time from the start of a transaction, under --rate from the time that "
+        "it was scheduled for, to its end.",
     ),
-    "tps": _Kind(name=TRANSACTIONS, family="diagnostic", unit="1/s", better="higher"),
-    LATENCY: _Kind(name=LATENCY, family="secondary"),
-    "latency stddev": _Kind(name="latency stddev", family="diagnostic"),
-    "initial connection time": _Kind(name="connection time", family="diagnostic"),
-    "average connection time": _Kind(name="connection time", family="diagnostic"),
-    THROTTLED: _Kind(name="schedule lag", family="diagnostic"),
-    "number of failed transactions": _Kind(
-        name="failed transactions", family="diagnostic", unit="count"
+    "latency stddev": _Kind(
+        name="latency stddev",
+        family="diagnostic",
+        definition="Standard deviation of the times of the transactions of a run.",
     ),
-    "number of transactions above the": _Kind(
-        name="late transactions", family="diagnostic", unit="count"
+    "initial connection time": _Kind(
+        name="connection time",
+        family="diagnostic",
+        definition="Time until all clients were connected.",
+    ),
+    "average connection time": _Kind(
+        name="connection time",
+        family="diagnostic",
+        definition="Mean time to make the connection of a transaction.",
+    ),
+    THROTTLED: _Kind(
+        name="schedule lag",
+        family="diagnostic",
+        definition="Mean time by which a transaction began later than --rate had scheduled it.",
+    ),
+    "number of failed transactions": _number(
+        "failed transactions",
+        "Transactions of a run that ended with a serialization or a deadlock error.",
+    ),
+    "number of transactions above the": _number(
+        "late transactions", "Transactions of a run that took longer than --latency-limit."
     ),
 }
 
@@ -160,6 +203,7 @@ def _read_report(report: _Report) -> Iterator[Measurement | BadLine]:
             unit=kind.unit,
             better=kind.better,
             family=_family(kind, value, is_throttled=THROTTLED in whole),
+            definition=kind.definition,
         )
         scale = MILLISECOND_S if kind.unit == "s" else 1.0
         yield measure(metric, value.text, where=value.where, scale=scale)

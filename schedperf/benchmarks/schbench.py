@@ -85,6 +85,18 @@ ENDINGS = {
     "avg worker transfer:": "transfers",
 }
 
+# The times of a run that the percentiles of a section are of.
+TIMES = {
+    WAKEUP: "the waits of workers from their wakeup until they ran",
+    SECTIONS["Request Latencies"]: "the times that workers needed for a request",
+    UNNAMED: "the waits of workers from their wakeup until they ran",
+}
+RATE_DEFINITIONS = {
+    "requests": "Requests that all workers finished, divided by the time of the run.",
+    "requests sustained": "The rate of requests that -A raised itself to and could keep up.",
+    "transfers": "Messages that a worker passed a second, the mean over the workers.",
+}
+
 MIXED = "instances that ran at once are mixed; give each schbench a file of its own"
 
 Where = tuple[str, int, str]
@@ -226,4 +238,22 @@ def _finish(
 
 
 def _metric(name: str, unit: str, better: Better, family: Family) -> Metric:
-    return Metric(name=f"schbench {name}", unit=unit, better=better, family=family)
+    return Metric(
+        name=f"schbench {name}",
+        unit=unit,
+        better=better,
+        family=family,
+        definition=_define(name),
+    )
+
+
+def _define(name: str) -> str | None:
+    section, _, what = name.rpartition(" ")
+    percent = what.removeprefix("p")
+    if section in RATES:
+        return f"{percent} % of the seconds of a run had at most so many requests."
+    if section not in TIMES:
+        return RATE_DEFINITIONS.get(name)
+    if what == "max":
+        return f"The longest of {TIMES[section]} in a run."
+    return f"{percent} % of {TIMES[section]} in a run were at most so long."

@@ -30,11 +30,26 @@ LINE = re.compile(r"^stress-ng:(?: [\d:.]+)? (?:metrc|info): +\[\d+\] (.*)$", re
 HEADER = re.compile(r"^stress-ng:.*\] stressor +bogo ops +real time +usr time", re.MULTILINE)
 END = ("miscellaneous metrics:", "successful run completed", "unsuccessful run completed")
 
+REAL_TIME = "Wall-clock time that the stressor ran, the mean over its instances."
+RATE = "Operations of all instances, as this stressor alone counts them, divided by the {time}."
+
 # Columns behind the stressor's name: bogo ops, real, usr and sys time, the two rates.
-COLUMNS: dict[int, tuple[str, str, Better, Family]] = {
-    2: ("real time", "s", "lower", "diagnostic"),
-    5: ("bogo ops per real time", "1/s", "higher", "primary"),
-    6: ("bogo ops per CPU time", "1/s", "higher", "secondary"),
+COLUMNS: dict[int, tuple[str, str, Better, Family, str]] = {
+    2: ("real time", "s", "lower", "diagnostic", REAL_TIME),
+    5: (
+        "bogo ops per real time",
+        "1/s",
+        "higher",
+        "primary",
+        RATE.format(time="wall-clock time that it ran"),
+    ),
+    6: (
+        "bogo ops per CPU time",
+        "1/s",
+        "higher",
+        "secondary",
+        RATE.format(time="user and system time that they used"),
+    ),
 }
 FEWEST_FIELDS = 7
 
@@ -57,8 +72,12 @@ def _parse_row(fields: list[str], where: tuple[str, int, str]) -> Iterator[Measu
     # The second line of the header holds units in parentheses; messages are shorter than a row.
     if len(fields) < FEWEST_FIELDS or fields[0].startswith("("):
         return
-    for column, (name, unit, better, family) in COLUMNS.items():
+    for column, (name, unit, better, family, definition) in COLUMNS.items():
         metric = Metric(
-            name=f"stress-ng {fields[0]} {name}", unit=unit, better=better, family=family
+            name=f"stress-ng {fields[0]} {name}",
+            unit=unit,
+            better=better,
+            family=family,
+            definition=definition,
         )
         yield measure(metric, fields[column], where=where)

@@ -80,6 +80,7 @@ class _Result:
     key: str
     test: str
     name: str
+    definition: str
     unit: str = "1/s"
     scale: float = 1.0
 
@@ -87,11 +88,38 @@ class _Result:
 # The operations of the memory test are its throughput in other words, but for
 # ``--memory-oper=none``, which transfers nothing.
 RESULTS = (
-    _Result(key="events per second", test="cpu", name="events"),
-    _Result(key="transactions", test="OLTP", name="transactions"),
-    _Result(key="transferred", test="memory", name="throughput", unit="B/s", scale=MEBIBYTE_B),
-    _Result(key="Total operations", test="memory", name="operations"),
+    _Result(
+        key="events per second",
+        test="cpu",
+        name="events",
+        definition="Events of all threads a second; one is a search for all primes up to a limit.",
+    ),
+    _Result(
+        key="transactions",
+        test="OLTP",
+        name="transactions",
+        definition="Transactions of all threads divided by the total time.",
+    ),
+    _Result(
+        key="transferred",
+        test="memory",
+        name="throughput",
+        definition="Memory that all threads read or wrote, divided by the total time.",
+        unit="B/s",
+        scale=MEBIBYTE_B,
+    ),
+    _Result(
+        key="Total operations",
+        test="memory",
+        name="operations",
+        definition="Blocks of memory that all threads went through, divided by the total time.",
+    ),
 )
+FILE_THROUGHPUT = "What all threads read and wrote together, divided by the total time."
+MUTEX_TIME = "Time until every thread had taken and released the mutexes as often as it had to."
+EVENT_RATE = "Events of all threads divided by the total time; the test says what an event is."
+LATENCY_MEAN = "Mean time of an event of a thread."
+LATENCY_MAX = "The longest time of an event of a thread."
 
 # Printed rates that explain: name in the text, name of the metric, direction.
 EXPLAINING: tuple[tuple[str, str, Better], ...] = (
@@ -166,7 +194,8 @@ def _read_report(report: _Report) -> Iterator[Found]:
     yield from _read_latencies(test, values, "primary" if is_throttled else "secondary")
     for key, name, better in EXPLAINING:
         if (value := values.get(key)) is not None:
-            metric = _metric(test, name, "1/s", better, "diagnostic")
+            definition = f"Number of {name} of all threads divided by the total time."
+            metric = _metric(test, name, "1/s", better, "diagnostic", definition)
             yield measure(metric, value.text, where=value.where)
 
 
@@ -177,20 +206,23 @@ def _read_result(
     for result in RESULTS:
         value = values.get(result.key)
         if value is not None:
-            metric = _metric(result.test, result.name, result.unit, "higher", family)
+            metric = _metric(
+                result.test, result.name, result.unit, "higher", family, result.definition
+            )
             found = measure(metric, value.text, where=value.where, scale=result.scale)
             return result.test, [found]
     if "read, MiB/s" in values and "written, MiB/s" in values:
         return "fileio", [_sum_of_transfers(values, family)]
     fairness = values.get("events (avg/stddev)")
     if fairness is not None and fairness.text == ONE_EVENT_EACH:
-        return "mutex", [_seconds(_metric("mutex", "time", "s", "lower", family), total)]
+        metric = _metric("mutex", "time", "s", "lower", family, MUTEX_TIME)
+        return "mutex", [_seconds(metric, total)]
     return "", list(_derive_rate(values, total, family))
 
 
 def _sum_of_transfers(values: Mapping[str, _Value], family: Family) -> Found:
     # A test mode reads, writes, or does both in the ratio that the user chose.
-    metric = _metric("fileio", "throughput", "B/s", "higher", family)
+    metric = _metric("fileio", "throughput", "B/s", "higher", family, FILE_THROUGHPUT)
     parts: list[Measurement] = []
     for key in ("read, MiB/s", "written, MiB/s"):
         part = measure(metric, values[key].text, where=values[key].where, scale=MEBIBYTE_B)
@@ -207,7 +239,7 @@ def _derive_rate(
 ) -> Iterator[Measurement | BadLine]:
     # Threads finish the event that they are in, so the total time ends with an event, and only
     # its printed digits round the rate.
-    metric = _metric("", "events", "1/s", "higher", family)
+    metric = _metric("", "events", "1/s", "higher", family, EVENT_RATE)
     events = values.get("total number of events")
     if events is None:
         return
@@ -227,18 +259,22 @@ def _derive_rate(
 def _read_latencies(test: str, values: Mapping[str, _Value], family: Family) -> Iterator[Found]:
     # A time of 0.00 was measured and is below the printed step: it stays, with its resolution.
     if (value := values.get("avg")) is not None:
-        yield _latency(_metric(test, "latency average", "s", "lower", family), value)
+        metric = _metric(test, "latency average", "s", "lower", family, LATENCY_MEAN)
+        yield _latency(metric, value)
     for key, value in values.items():
         found = PERCENTILE.fullmatch(key)
         if found is not None and int(found[2]) > 0:
-            name = f"latency p{int(found[2])}"
-            latency = _latency(_metric(test, name, "s", "lower", "secondary"), value)
+            percent = int(found[2])
+            definition = f"{percent} % of the events of all threads took at most so long."
+            metric = _metric(test, f"latency p{percent}", "s", "lower", "secondary", definition)
+            latency = _latency(metric, value)
             if isinstance(latency, Measurement) and found[1] is None:
                 step = abs(latency.value) * HISTOGRAM_STEP
                 latency = replace(latency, resolution=max(step, latency.resolution or 0.0))
             yield latency
     if (value := values.get("max")) is not None:
-        yield _latency(_metric(test, "latency max", "s", "lower", "diagnostic"), value)
+        metric = _metric(test, "latency max", "s", "lower", "diagnostic", LATENCY_MAX)
+        yield _latency(metric, value)
 
 
 def _seconds(metric: Metric, value: _Value) -> Found:
@@ -249,6 +285,8 @@ def _latency(metric: Metric, value: _Value) -> Found:
     return measure(metric, value.text.removesuffix("ms"), where=value.where, scale=MILLISECOND_S)
 
 
-def _metric(test: str, name: str, unit: str, better: Better, family: Family) -> Metric:
+def _metric(  # noqa: PLR0917 # the fields of a metric, in their order
+    test: str, name: str, unit: str, better: Better, family: Family, definition: str
+) -> Metric:
     full_name = f"sysbench {test} {name}" if test else f"sysbench {name}"
-    return Metric(name=full_name, unit=unit, better=better, family=family)
+    return Metric(name=full_name, unit=unit, better=better, family=family, definition=definition)

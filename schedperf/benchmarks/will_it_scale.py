@@ -44,6 +44,10 @@ COLUMNS = {"processes": 1, "threads": 3}
 ROW = re.compile(r"-?\d+,", re.ASCII)
 # The program refuses more than 2048 tasks.
 TASKS = re.compile(r"\d{1,4}", re.ASCII)
+DEFINITION = (
+    "Iterations of the test case a second, those of all tasks together, averaged over the seconds "
+    "after the warm-up."
+)
 NOT_RUN = "0"
 FAILED = "-1"
 
@@ -96,4 +100,10 @@ def _parse_row(fields: list[str], where: tuple[str, int, str]) -> Iterator[Measu
 
 
 def _metric(what: str) -> Metric:
-    return Metric(name=f"will-it-scale {what}", unit="1/s", better="higher", family="primary")
+    return Metric(
+        name=f"will-it-scale {what}",
+        unit="1/s",
+        better="higher",
+        family="primary",
+        definition=DEFINITION,
+    )

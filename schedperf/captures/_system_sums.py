@@ -12,6 +12,10 @@ Counts = npt.NDArray[np.uint64]
 
 # A note names so many; the others are counted.
 MOST_NAMED = 3
+# Groups and fields whose counts are kept CPU by CPU; they are a few dozen numbers of a CPU.
+FIELDS_OF_CPUS = (
+    ("cpu", "time"), ("idle", "time"), ("interrupts", "count"), ("softirqs", "count"),
+)  # fmt: skip
 # Subjects of one run: interrupts, cgroups and idle states of a large machine are some thousand.
 MOST_KEYS = 50_000
 
@@ -42,6 +46,18 @@ class SystemValue(NamedTuple):
     kind: Literal["count", "level"]
 
 
+class CpuKey(NamedTuple):
+    """What was counted of each CPU: ``CpuKey("idle", "C6", "s")``.
+
+    :ivar subject: of interrupts "all", as a machine has hundreds of them
+    :ivar unit: "1" or "s"
+    """
+
+    group: str
+    subject: str
+    unit: str
+
+
 class SystemSums:
     """The sums of one run, and what is odd in it.
 
@@ -50,6 +66,7 @@ class SystemSums:
 
     def __init__(self, nodes: Mapping[int, int]) -> None:
         self.counts: dict[SystemKey, SystemValue] = {}
+        self.cpus: dict[CpuKey, dict[int, float]] = {}
         self._nodes = nodes if len(set(nodes.values())) > 1 else {}
         self._notes: dict[str, None] = {}
         self._wrapped: dict[str, dict[str, None]] = {}
@@ -116,13 +133,17 @@ class SystemSums:
             return
         grown = (after - before).astype(np.float64)
         self.add_count(key, float(grown.sum()), "1")
+        for cpu, value in zip(cpus, grown.tolist(), strict=True):
+            self._add_to_cpu(key, value, "1", cpu)
         nodes = np.array([self._nodes.get(cpu, -1) for cpu in cpus])
         for node in set(nodes.tolist()) - {-1}:
             self.add_count(key._replace(node=node), float(grown[nodes == node].sum()), "1")
 
     def add_count(self, key: SystemKey, value: float, unit: str, cpu: int | None = None) -> None:
-        """Add to the count of a key, and to that of the CPU's node."""
+        """Add to the count of a key, and to those of the CPU and of its node."""
         places = [key]
+        if cpu is not None:
+            self._add_to_cpu(key, value, unit, cpu)
         if cpu is not None and cpu in self._nodes:
             places.append(key._replace(node=self._nodes[cpu]))
         for place in places:
@@ -131,6 +152,12 @@ class SystemSums:
                 return
             sum_before = self.counts[place].value if place in self.counts else 0.0
             self.counts[place] = SystemValue(sum_before + value, unit, "count")
+
+    def _add_to_cpu(self, key: SystemKey, value: float, unit: str, cpu: int) -> None:
+        if (key.group, key.field) in FIELDS_OF_CPUS:
+            subject = "all" if key.group == "interrupts" else key.subject
+            counts = self.cpus.setdefault(CpuKey(key.group, subject, unit), {})
+            counts[cpu] = counts.get(cpu, 0.0) + value
 
     def set_level(self, key: SystemKey, value: float, unit: str) -> None:
         """Keep a mean."""

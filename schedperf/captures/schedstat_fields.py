@@ -100,7 +100,13 @@ BALANCE_FIELDS: tuple[Field, ...] = (
     _count("lb_count", "attempts to balance", _BALANCE),
     _count("lb_balanced", "attempts that found nothing to do", _BALANCE),
     _count("lb_failed", "attempts that moved no task", _BALANCE),
-    _count("lb_imbalance", "sum of imbalances", _BALANCE, split=_IMBALANCE),
+    _count(
+        "lb_imbalance",
+        "sum of imbalances, in units that differ: load, utilisation or tasks, by type of migration "
+        "(since Linux 5.5)",
+        _BALANCE,
+        split=_IMBALANCE,
+    ),
     *(
         _count(name, f"sum of imbalances in {unit}", _BALANCE, split=_IMBALANCE)
         for name, unit in zip(_SPLIT, ("load", "utilisation", "tasks", "misfit load"), strict=True)

@@ -23,7 +23,7 @@ from schedperf.captures._system_changes import (
     add_pressure,
     add_tasks,
 )
-from schedperf.captures._system_sums import SystemKey, SystemSums, SystemValue
+from schedperf.captures._system_sums import CpuKey, SystemKey, SystemSums, SystemValue
 from schedperf.captures.cgroup_cpu import CpuGroup, parse_cgroup_cpu
 from schedperf.captures.cpu_times import parse_cpu_times
 from schedperf.captures.cpufreq import parse_cpufreq
@@ -35,6 +35,7 @@ from schedperf.captures.task_sched import parse_task_sched
 from schedperf.errors import InputError
 
 __all__ = [
+    "CpuKey",
     "SystemCounts",
     "SystemKey",
     "SystemValue",
@@ -62,12 +63,14 @@ Parse = Callable[[Iterable[str], str], Parsed]
 class SystemCounts:
     """What the system counted around one run.
 
+    :param cpus: what each CPU counted; times in s
     :param seconds: between both looks; None: unknown
     :param missing: why a file is not there, by its name; true of the machine, so of all runs
     :param notes: what is odd in this run, a sentence each
     """
 
     counts: Mapping[SystemKey, SystemValue]
+    cpus: Mapping[CpuKey, Mapping[int, float]]
     seconds: float | None
     missing: Mapping[str, str]
     notes: tuple[str, ...]
@@ -90,6 +93,7 @@ def read_system_counters(bundle: Bundle, run: Run) -> SystemCounts:
     reading.read_all(seconds, _ticks(facts))
     return SystemCounts(
         counts=reading.sums.counts,
+        cpus=reading.sums.cpus,
         seconds=seconds,
         missing=_missing(facts),
         notes=reading.sums.notes,
@@ -106,7 +110,7 @@ def read_task_counters(bundle: Bundle, run: Run) -> SystemCounts:
         raise InputError(f"{bundle.path}: {name} is not there; record with task_sched")
     sums = SystemSums({})
     add_tasks(sums, parse_task_sched(bundle.read(name, LARGEST_JSON_BYTES), name))
-    return SystemCounts(counts=sums.counts, seconds=None, missing={}, notes=sums.notes)
+    return SystemCounts(counts=sums.counts, cpus={}, seconds=None, missing={}, notes=sums.notes)
 
 
 class _Reading:

@@ -60,9 +60,9 @@ def printed_format(files: Mapping[str, str | None]) -> str | None:
 def dump_json(data: object) -> str:
     """Return a JSON text that ends with a newline."""
     # Imported here so that --help of all commands stays fast; so are those below.
-    import json  # noqa: PLC0415
+    from schedperf.json_text import write_json  # noqa: PLC0415
 
-    return json.dumps(data, indent=1) + "\n"
+    return write_json(data)
 
 
 def draw_for_stdout(title: str, blocks: "Iterable[Block]", *, see: str) -> str:
@@ -92,18 +92,22 @@ def open_output(path: Path, inputs: Sequence[Path]) -> Iterator[IO[str]]:
     if existed and any(other.exists() and path.samefile(other) for other in inputs):
         raise InputError(f"{path}: is one of the inputs; write to another file")
     try:
+        with _open_to_append(path) as stream:
+            yield stream
+    except BaseException:
+        # An interrupt may arrive as soon as the file is there.
+        if not existed and path.exists():
+            path.unlink()
+        raise
+
+
+def _open_to_append(path: Path) -> IO[str]:
+    try:
         # A surrogate in a captured name must not cost the report.
-        stream = path.open("a", encoding="utf-8", errors="backslashreplace")
+        return path.open("a", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
         raise InputError(f"{path}: cannot be written: {problem}; choose another place") from None
-    with stream:
-        try:
-            yield stream
-        except BaseException:
-            if not existed:
-                path.unlink(missing_ok=True)
-            raise
 
 
 def write_output(stream: IO[str], text: str) -> None:

@@ -14,10 +14,9 @@ from schedperf.commands._profile_sources import Loaded, LoadedRun, Wanted, load_
 from schedperf.errors import InputError
 from schedperf.profile.blindness import EventSight, loss_caveat
 from schedperf.profile.export import EXPORTS
-from schedperf.profile.flame import build_flame
-from schedperf.profile.flame_data import describe_flames
+from schedperf.profile.flame_data import describe_stacks
 from schedperf.profile.sampled import Flags, RunSamples, Side, sampled_events
-from schedperf.profile.stacks import Stacks, collect_stacks
+from schedperf.profile.stacks import StackedSamples, collect_stacks
 from schedperf.profile.table import SORT_KEYS, tabulate
 from schedperf.profile.table_data import SIDES, describe_rows, describe_table
 from schedperf.text import clean_line
@@ -69,12 +68,16 @@ class Request:
 
     def describe_flames(self) -> dict[str, Any]:
         """Return the data of the flame graphs."""
-        flames = [build_flame(stacks) for stacks in self._collect_stacks()]
-        return describe_flames(flames, self.operation, took_turns=self.loaded.took_turns)
+        return {
+            "events": [
+                describe_stacks(stacks, self.operation, took_turns=self.loaded.took_turns)
+                for stacks in self._collect_stacks()
+            ]
+        }
 
     def export(self, name: str) -> Iterable[str]:
         """Yield the text of a file for another viewer, piece by piece."""
-        return EXPORTS[name](self._collect_stacks())
+        return EXPORTS[name]([found.stacks for found in self._collect_stacks()])
 
     def head(self, data: Mapping[str, Any]) -> Head:
         """Return what stands above the page."""
@@ -98,7 +101,7 @@ class Request:
                 "functions, of all samples"
             )
 
-    def _collect_stacks(self) -> list[Stacks]:
+    def _collect_stacks(self) -> list[StackedSamples]:
         return [collect_stacks(self.sides, event) for event in self.events]
 
     def _name(self, number: int) -> str | None:

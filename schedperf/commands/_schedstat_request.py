@@ -24,7 +24,7 @@ from schedperf.sections._counted import why_nothing
 from schedperf.sections._schedstat_sources import FOLDER, LARGEST_BYTES, load_sides
 from schedperf.sides import Side, side_name
 
-SCHEMA = "schedperf/schedstat/1"
+SCHEMA = "schedperf/schedstat/2"
 HEAD_BYTES = 64
 MOMENTS = ("before", "after")
 # A folder of runs; each is a file or a folder.
@@ -161,7 +161,7 @@ def _load_files(source: str, name: str, wanted: Wanted) -> SideRuns | None:
         )
         for number, change in enumerate(changes)
     )
-    return SideRuns(name=name, runs=runs, notes=())
+    return SideRuns(name=name, runs=runs, notes=(), flags={})
 
 
 def _seconds(change: Change, hz: int | None) -> float | None:

@@ -2,21 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from schedperf.bundle import Bundle
-    from schedperf.compare import CompareOptions
     from schedperf.model import Comparison
-    from schedperf.tables import Table
 
 EPILOG = """\b
 Examples:
   schedperf compare base.tar new.tar
+  schedperf compare base.tar new.tar --all
   schedperf compare base.tar new.tar --html report.html
   schedperf compare base.tar new.tar --json - | jq .overall
   schedperf compare base.csv new.csv
@@ -26,7 +23,7 @@ Examples:
 FEWEST_BUNDLES = 2
 LARGEST_MARGIN = 0.5
 STDOUT = "-"
-DEFAULT_FORMAT = "terminal"
+DEFAULT_FORMAT = "text"
 
 
 class _Percentage(click.ParamType["float"]):
@@ -53,12 +50,21 @@ class _Percentage(click.ParamType["float"]):
 @click.command(epilog=EPILOG)
 @click.argument("paths", metavar="BASE NEW [NEW2]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--html", metavar="FILE", help="Write the report as one HTML file.")
+@click.option(
+    "--assets",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path),
+    help="Where --html finds the charts' library, in a file that many reports share.",
+)
 @click.option("--json", metavar="FILE", help="Write the whole result as JSON; - is stdout.")
 @click.option(
     "--format",
     "format_name",
     metavar="NAME",
-    help="Print this instead of the terminal report: json, html …",
+    help="What is printed: text (unless said), markdown, csv, json or html.",
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="Text and Markdown: everything, not one screen."
 )
 @click.option("--strict", is_flag=True, help="Exit with 3 where the verdict is inconclusive.")
 @click.option(
@@ -87,8 +93,10 @@ def command(
     paths: tuple[Path, ...],
     *,
     html: str | None,
+    assets: Path | None,
     json: str | None,
     format_name: str | None,
+    everything: bool,
     strict: bool,
     allowed: tuple[str, ...],
     margin: float,
@@ -102,11 +110,49 @@ def command(
     2 usage or input error, 3 inconclusive (with --strict), 4 not comparable.
     """
     # Imported here so that --help of all commands stays fast.
+    from schedperf.commands._compare_request import (  # noqa: PLC0415
+        CompareRequest,
+        compare_swapped,
+    )
     from schedperf.commands._outputs import open_output, write_output  # noqa: PLC0415
-    from schedperf.compare import CompareOptions  # noqa: PLC0415
     from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
 
     are_tables = _are_tables((*paths, *history))
+    _refuse_misuse(paths, are_tables=are_tables, allowed=allowed, base=base)
+    asked = {"html": html, "json": json}
+    printed = _choose_format(format_name, asked)
+    request = CompareRequest(
+        paths=paths,
+        history=history,
+        margin=margin,
+        allowed=allowed,
+        base=base,
+        are_tables=are_tables,
+    )
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context(open_output(Path(file), paths))
+            for name, file in asked.items()
+            if file is not None and file != STDOUT
+        }
+        library = _share_library(assets, html)
+        is_page = "html" in (*files, printed)
+        swapped = stack.enter_context(compare_swapped(request, is_wanted=is_page))
+        request.warn_of_unknown()
+        comparison = request.compare()
+        options = {"everything": everything, "swapped": swapped}
+        for name, file in files.items():
+            write_output(file, _render(comparison, name, library=library, **options))
+        text = _render(comparison, printed, **options)
+    click.echo(text, nl=False)
+    overall = comparison.overall
+    is_undecided = strict and overall.verdict == "inconclusive"
+    return STRICT_INCONCLUSIVE_STATUS if is_undecided else overall.exit_status
+
+
+def _refuse_misuse(
+    paths: Sequence[Path], *, are_tables: bool, allowed: Sequence[str], base: str | None
+) -> None:
     if len(paths) < FEWEST_BUNDLES and not are_tables:
         raise click.UsageError(f"got {len(paths)} of the two bundles; name a base and a new one")
     if base is not None and not (are_tables and len(paths) == 1):
@@ -115,25 +161,17 @@ def command(
         )
     if allowed and are_tables:
         raise click.UsageError("--allow names a field of host.json, which tables do not have")
-    asked = {"html": html, "json": json}
-    printed = _choose_format(format_name, asked)
-    with ExitStack() as stack:
-        files = {
-            name: stack.enter_context(open_output(Path(file), paths))
-            for name, file in asked.items()
-            if file is not None and file != STDOUT
-        }
-        chosen = CompareOptions(margin=margin, allowed=allowed)
-        if are_tables:
-            comparison = _compare_tables(paths, history, chosen, base)
-        else:
-            comparison = _compare(paths, history, chosen)
-        for name, file in files.items():
-            write_output(file, _render(comparison, name))
-    click.echo(_render(comparison, printed), nl=False)
-    overall = comparison.overall
-    is_undecided = strict and overall.verdict == "inconclusive"
-    return STRICT_INCONCLUSIVE_STATUS if is_undecided else overall.exit_status
+
+
+def _share_library(assets: Path | None, html: str | None) -> str | None:
+    """Return the address of the charts' library for a page; None: the page carries it."""
+    if assets is None:
+        return None
+    if html is None or html == STDOUT:
+        raise click.UsageError("--assets is found from the report's place; add --html FILE")
+    from schedperf_reports.plotly_library import share_plotly  # noqa: PLC0415 # as above
+
+    return share_plotly(assets, Path(html))
 
 
 def _are_tables(paths: Sequence[Path]) -> bool:
@@ -148,58 +186,6 @@ def _are_tables(paths: Sequence[Path]) -> bool:
             "and tables with tables"
         )
     return bool(tables)
-
-
-def _compare(
-    paths: Sequence[Path], history: Sequence[Path], options: "CompareOptions"
-) -> "Comparison":
-    from schedperf.bundle import open_bundle  # noqa: PLC0415 # as above
-    from schedperf.compare import compare, df_past_runs  # noqa: PLC0415
-
-    bundles = [open_bundle(path) for path in paths]
-    _warn_of_unknown(bundles, options.allowed)
-    earlier = [open_bundle(path) for path in history]
-    _refuse_known([*bundles, *earlier], len(bundles))
-    past = tuple(df_past_runs(bundle, bundles[0], options) for bundle in earlier)
-    return compare(bundles, replace(options, history=past))
-
-
-def _compare_tables(
-    paths: Sequence[Path], history: Sequence[Path], options: "CompareOptions", base: str | None
-) -> "Comparison":
-    from schedperf.compare_tables import compare_tables  # noqa: PLC0415 # as above
-    from schedperf.tables import open_table  # noqa: PLC0415
-
-    tables = [open_table(path) for path in paths]
-    earlier = [open_table(path) for path in history]
-    _refuse_known([*tables, *earlier], len(tables))
-    past = tuple(one.runs if one.sides else one.runs.assign(side=one.path.name) for one in earlier)
-    return compare_tables(tables, replace(options, history=past), base=base)
-
-
-def _refuse_known(files: "Sequence[Bundle | Table]", compared: int) -> None:
-    # Data that are given twice would count as two recordings.
-    from schedperf.errors import InputError  # noqa: PLC0415 # as above
-
-    seen = {file.digest: file.path for file in files[:compared]}
-    for past in files[compared:]:
-        if past.digest in seen:
-            same = f"holds the same data as {seen[past.digest]}"
-            raise InputError(f"{past.path}: {same}; leave it out of --history")
-        seen[past.digest] = past.path
-
-
-def _warn_of_unknown(bundles: "Sequence[Bundle]", allowed: Sequence[str]) -> None:
-    # A slip of the pen must not pass for a permission; a script for many kernels may go on.
-    from schedperf.comparability import unknown_fields  # noqa: PLC0415 # as above
-    from schedperf.text import clean_line  # noqa: PLC0415
-
-    for path in unknown_fields(bundles, allowed):
-        click.echo(
-            f"schedperf: warning: --allow {clean_line(path)}: no bundle has such a field; "
-            "`schedperf show --cat boots/0/host.json` prints them",
-            err=True,
-        )
 
 
 def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
@@ -218,11 +204,15 @@ def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
     return printed
 
 
-def _render(comparison: "Comparison", name: str) -> str:
+def _render(comparison: "Comparison", name: str, **how: Any) -> str:
+    """Return the comparison in a format.
+
+    :param how: further fields of :class:`schedperf_reports.formats.Options`
+    """
     from schedperf.text import make_console  # noqa: PLC0415 # as above
     from schedperf_reports.formats import Options, all_formats  # noqa: PLC0415
 
     console = make_console()
     has_colour = console.color_system is not None and not console.no_color
-    options = Options(width=console.width, colour=has_colour)
+    options = Options(width=console.width, colour=has_colour, **how)
     return all_formats()[name].render(comparison, options)

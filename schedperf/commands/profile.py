@@ -139,7 +139,7 @@ def _render(request: "Request", name: str, export: str | None) -> Iterable[str]:
 
 
 def _draw_flames(request: "Request") -> str:
-    from schedperf_reports._flame import draw_flame_page  # noqa: PLC0415 # as above
+    from schedperf_reports._flame_page import draw_flame_page  # noqa: PLC0415 # as above
     from schedperf_reports._sample_table import describe_basis  # noqa: PLC0415
 
     data = request.describe()

@@ -15,8 +15,8 @@ A rule that joins what several sections say also sees the rows of the benchmarks
     def joined(sections: Mapping[str, Section], rows: Sequence[Row]) -> Iterator[Finding]:
         ...
 
-Its findings come first, and a finding that rests on nothing else than what one of them
-rests on is not repeated.
+A finding that rests on nothing else than what one of its findings rests on is not repeated.
+:mod:`schedperf.findings._ranking` says in which order they all are told.
 """
 
 import json
@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from schedperf.caveats import Caveat, caveat
 from schedperf.errors import describe
+from schedperf.findings._ranking import rank_findings
 from schedperf.model import Finding, Row, Section
 from schedperf_collectors._registry import Registry
 
@@ -82,7 +83,7 @@ def find_all(
     """Apply every rule whose sections are all there.
 
     :param rows: results of the benchmarks, for the rules that join
-    :return: what the rules found, and a caveat for each rule that failed
+    :return: what the rules found, best reason first, and a caveat for each rule that failed
     """
     findings: list[Finding] = []
     caveats: list[Caveat] = []
@@ -96,7 +97,7 @@ def find_all(
             caveats.append(caveat("failed-finding", rule=rule.name, problem=describe(error)))
         else:
             findings += [one for one in found if not _is_told(one, findings)]
-    return tuple(findings), tuple(caveats)
+    return rank_findings(findings, rows), tuple(caveats)
 
 
 def _is_told(found: Finding, before: Iterable[Finding]) -> bool:

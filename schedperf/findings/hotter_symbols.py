@@ -9,12 +9,15 @@ from typing import Any
 
 from schedperf.findings import finding
 from schedperf.model import Finding, Section
+from schedperf.profile.blindness import CHARGED_FUNCTIONS, EMULATED_COUNTER
 from schedperf.profile.order import ONE_AFTER_THE_OTHER
 from schedperf.quantities import cost_scale
 from schedperf.sides import FIRST_NEW
 
 # Of one point; the section's tables have all of them.
 MOST_FINDINGS = 5
+# Points of a sweep for which a blind profile names what was charged with the unseen code.
+MOST_CHARGED_POINTS = 2
 
 # Everything that no class has a name for says nothing by growing.
 UNNAMED_CLASSES = ("other kernel code", "user code")
@@ -67,7 +70,7 @@ def _describe(side: str, event: Entry, point: Entry, row: Entry) -> Finding:
         side=side,
         claim=(
             f"{name} takes {share['new']:.2f} % of all CPUs{at}, "
-            f"{abs(share['change']):.2f} pp {direction} than before "
+            f"{abs(share['change']):.2f} pp {direction} than in base "
             f"(95 % interval {share['ci_low']:+.2f}..{share['ci_high']:+.2f} pp)"
             f"{_by_node(row)}{_per_operation(row, point)}"
         ),
@@ -154,7 +157,7 @@ def _attribution(event: Entry, point: Entry) -> str:
     if not point["took_turns"]:
         text += f"; {ONE_AFTER_THE_OTHER}"
     if any(event["emulated"].values()):
-        return f"{text}; counted by an emulator: instructions, not time"
+        return f"{text}; {EMULATED_COUNTER}"
     return text
 
 
@@ -176,5 +179,57 @@ def _blind(side: str, event: Entry, blind: Sequence[str]) -> Finding:
         n=(runs[0], runs[1]),
         evidence=("profile",),
         replication=f"{runs[0]}+{runs[1]} runs",
-        attribution="neither shows nor rules out a cause in the scheduler",
+        attribution=f"neither shows nor rules out a cause in the scheduler{_charged(event)}",
+        bearing="unseen",
     )
+
+
+def _charged(event: Entry) -> str:
+    # Such code is charged to what turns interrupts on again: that it grew is all that is seen.
+    told = [
+        text
+        for point in event["points"]
+        if (grown := [row for row in point["rows"] if _has_grown(row)])
+        and (text := _list_charged(grown, point))
+    ]
+    if not told:
+        return ""
+    return (
+        f"; consistent with more time with interrupts off: {'; '.join(told[:MOST_CHARGED_POINTS])} "
+        "(cannot tell which code)"
+    )
+
+
+def _has_grown(row: Entry) -> bool:
+    # By operation where that is known: a share also grows when others shrink.
+    return row["symbol"] in CHARGED_FUNCTIONS and (row["cost"] or row["share"])["change"] > 0.0
+
+
+def _list_charged(rows: Sequence[Entry], point: Entry) -> str:
+    # Beyond noise at least one of them must be.
+    if not any(_is_beyond_noise(row["cost"] or row["share"]) for row in rows):
+        return ""
+    at = f" at {point['point']}" if point["point"] else ""
+    return f"{', '.join(_charge(row, point) for row in rows)}{at}"
+
+
+def _is_beyond_noise(change: Entry) -> bool:
+    return change["ci_low"] is not None and change["ci_low"] > 0.0
+
+
+def _charge(row: Entry, point: Entry) -> str:
+    if row["cost"] is None:
+        found, unit = row["share"], "pp"
+        change, ends = f"{found['change']:+.2f}", (found["ci_low"], found["ci_high"])
+        listed = [f"{end:+.2f}" for end in ends if end is not None]
+    else:
+        found = row["cost"]
+        scale = cost_scale(point["cost_unit"], found["base"], found["new"])
+        change, unit = scale.format_change(found["change"]), scale.unit
+        listed = [
+            scale.format_change(found[end])
+            for end in ("ci_low", "ci_high")
+            if found[end] is not None
+        ]
+    interval = f" (95 % interval {'..'.join(listed)})" if listed else ""
+    return f"{row['symbol']} {change} {unit}{interval}"

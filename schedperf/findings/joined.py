@@ -246,6 +246,7 @@ def _tell(story: _Story) -> Finding:
         evidence=tuple(_evidence(story)),
         replication=f"{size.n[0]}+{size.n[1]} runs",
         attribution=f"grade {_grade(story)}; not shown to cause the change",
+        edges=story.edges,
     )
 
 

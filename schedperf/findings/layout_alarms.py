@@ -40,7 +40,12 @@ def _describe(side: str, alarm: Mapping[str, Any]) -> Finding:
         n=(1, 1),
         evidence=(f"layout#{alarm['row']}",),
         replication="1 build a side",
-        attribution=(
-            f"{alarm['grade']}: {alarm['reference']}; co-occurs, not shown to cause the change here"
-        ),
+        attribution=f"{_grade(alarm)}; co-occurs, not shown to cause the change here",
     )
+
+
+def _grade(alarm: Mapping[str, Any]) -> str:
+    # What was measured, on what, and by whom; without an effect nobody measured it.
+    if not alarm["effect"]:
+        return f"{alarm['grade']}: {alarm['reference']}"
+    return f"{alarm['grade']}: {alarm['effect']}; {alarm['reference']}"

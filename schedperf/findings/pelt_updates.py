@@ -227,4 +227,5 @@ def _unknown(name: str, side: str, claim: str, rows: Sequence[Row]) -> Finding:
         evidence=tuple(f"pelt#{row['row']}" for row in rows),
         replication=f"{n[0]}+{n[1]} runs",
         attribution="neither shows nor rules out a change",
+        bearing="unseen",
     )

@@ -176,10 +176,12 @@ def _spread(facts: Facts) -> Iterator[Found]:
     for group in facts.table.together:
         names = facts.members(group, 1)
         before = facts.members(group, 0)
-        if len(names) <= PAIR or len(before) < PAIR:
+        # What is new was on no line of base.
+        kept = tuple(name for name in names if name in before)
+        if len(names) <= PAIR or len(kept) < PAIR:
             continue
-        lines, fewest = facts.lines_of(names, 1), facts.fewest(names, 1)
-        if lines > facts.lines_of(before, 0) and lines > fewest:
+        lines, fewest = facts.lines_of(kept, 1), facts.fewest(kept, 1)
+        if lines > facts.lines_of(kept, 0) and lines > fewest:
             members = set(names) | set(before)
             pairs = [pair for pair in facts.change.lines.separated if set(pair) <= members]
             yield Found(
@@ -188,8 +190,8 @@ def _spread(facts: Facts) -> Iterator[Found]:
                 pairs=tuple(pairs),
                 entries=names,
                 claim=(
-                    f"{_listed(names)} are on {lines} lines of {facts.line_bytes} bytes, "
-                    f"in base on {facts.lines_of(before, 0)}; {fewest} would do"
+                    f"{_listed(kept)} are on {lines} lines of {facts.line_bytes} bytes, "
+                    f"in base on {facts.lines_of(kept, 0)}; {fewest} would do"
                 ),
                 is_apart=bool(pairs),
                 effect=group.effect,

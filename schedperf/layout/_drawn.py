@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from schedperf.layout._plain import MOST_LISTED, Plain, rank_of, rows_of_alarms
+from schedperf.layout._plain import MOST_LISTED, Plain, rank_of, rows_of_alarms, uses_plain
 from schedperf.layout._unit_pairs import UnitPair
 from schedperf.layout.model import Kernel
 from schedperf.layout.ranking import Alarm
@@ -151,7 +151,11 @@ class _Board:
             "kind": next(sheet.unit.kind for sheet in self._sheets if sheet is not None),
             "alarms": list(window.alarms),
             "inserted": [name for name in added if name in shown],
-            "columns": [self._column(number, rows) for number, rows in enumerate(drawn)],
+            "columns": [
+                self._column(number, rows, window.lines[number])
+                for number, rows in enumerate(drawn)
+            ],
+            "uses": uses_plain(self._name, sorted(map(str, shown))),
         }
 
     def _rows(self, number: int, window: Window) -> list[Plain]:
@@ -161,14 +165,16 @@ class _Board:
         hot = {self._called(number, name) for name in window.hot}
         return sheet.rows(window.lines[number], self._marks(number), hot)
 
-    def _column(self, number: int, rows: list[Plain]) -> Plain:
-        kernel, reason = self._kernels[number], None
+    def _column(self, number: int, rows: list[Plain], lines: Lines) -> Plain:
+        kernel, reason, sheet = self._kernels[number], None, self._sheets[number]
         if self._name not in kernel.units:
             reason = kernel.unknown.get(self._name, "was not read")
         return {
             "side": self._roles[number],
             "label": kernel.label,
             "rows": rows,
+            "lines": [] if sheet is None else sheet.starts_of(lines),
+            "bytes": None if sheet is None else sheet.unit.size,
             "reason": reason,
         }
 

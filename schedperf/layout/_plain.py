@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from schedperf.layout.changes import Cause, Edit, EntryChange, Pair, UnitChange
 from schedperf.layout.cotenancy import Span, Spans
+from schedperf.layout.heat import Use, heat_table
 from schedperf.layout.matching import sees_all
 from schedperf.layout.model import Entry, Unit
 from schedperf.layout.ranking import GRADES, RULES, Alarm, Ranking
@@ -125,6 +126,24 @@ def _edit_plain(edit: Edit) -> Plain:
         "new_bytes": edit.new_bytes,
         "is_at_most": edit.is_at_most,
     }
+
+
+def use_plain(name: str, use: Use | None) -> Plain:
+    """Return who touches an entry; with None for ``use`` its heat is unknown."""
+    return {
+        "name": name,
+        "paths": [] if use is None else list(use.paths),
+        "written": None if use is None else use.written,
+        "read": None if use is None else use.read,
+        "functions": [] if use is None else list(use.functions),
+    }
+
+
+def uses_plain(unit: str, names: Iterable[str]) -> list[Plain]:
+    """Return who touches these entries of a unit, those of known heat only."""
+    table = heat_table()
+    found = ((name, table.find(unit, name)) for name in names)
+    return [use_plain(name, use) for name, use in found if use is not None]
 
 
 def alarm_plain(alarm: Alarm, row: str, spans: Spans, change: UnitChange) -> Plain:

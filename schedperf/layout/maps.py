@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from schedperf.errors import InputError
 from schedperf.layout._advised import OWN_SET, advice_plain
-from schedperf.layout._plain import Plain
+from schedperf.layout._plain import Plain, use_plain
 from schedperf.layout.advice import advise
 from schedperf.layout.analysis import KINDS, choose_line_bytes, kernels_plain
 from schedperf.layout.cotenancy import spans_of
@@ -115,7 +115,7 @@ def _map_plain(
         "alignment": unit.alignment,
         "is_alignment_inferred": unit.is_alignment_inferred,
         "counts": _counts(unit, line_bytes, hot),
-        "hot": [_use_plain(name, uses.get(name)) for name in hot[:MOST_HOT]],
+        "hot": [use_plain(name, uses.get(name)) for name in hot[:MOST_HOT]],
         "is_named": named is not None,
         "groups": [
             {"name": name, "first": first, "last": last}
@@ -129,24 +129,10 @@ def _map_plain(
     }
 
 
-def _advice(unit: Unit, named: Sequence[str], line_bytes: int) -> Plain:
-    return advice_plain(OWN_SET, advise(unit, named, line_bytes), unit, named)
-
-
 def _uses(unit: Unit) -> dict[str, Use]:
     table = heat_table()
     found = ((entry.name, table.find(unit.name, entry.name)) for entry in unit.entries)
     return {name: use for name, use in found if use is not None and use.is_hot}
-
-
-def _use_plain(name: str, use: Use | None) -> Plain:
-    return {
-        "name": name,
-        "paths": [] if use is None else list(use.paths),
-        "written": None if use is None else use.written,
-        "read": None if use is None else use.read,
-        "functions": [] if use is None else list(use.functions),
-    }
 
 
 def _counts(unit: Unit, line_bytes: int, hot: Sequence[str]) -> Plain:

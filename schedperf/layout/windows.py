@@ -57,6 +57,10 @@ class Sheet:
         """Return the lines on which these entries begin, as far as the unit has them."""
         return frozenset(self.ends(name)[0] for name in names if name in self.spans)
 
+    def starts_of(self, lines: Lines) -> list[int]:
+        """Return the first byte of each of these lines, in order."""
+        return [line * self._line_bytes for line in sorted(lines)]
+
     def ends(self, name: str) -> tuple[int, int]:
         """Return the first and the last line of an entry."""
         return self.spans[name].lines(self._line_bytes)

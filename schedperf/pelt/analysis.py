@@ -7,6 +7,7 @@ from typing import Any
 from schedperf.captures.bpf_pelt import BREAKPOINT, EmptyProbe
 from schedperf.pelt.histograms import merge
 from schedperf.pelt.measures import PeltRun
+from schedperf.pelt.places import bins_of, cpus_of
 from schedperf.pelt.rows import rows_of
 from schedperf.pelt.sight import PeltSide, context_notes, functions_of, unseen
 
@@ -23,7 +24,7 @@ NO_WAKEUPS = (
 def analyse_sides(sides: Sequence[PeltSide]) -> dict[str, Any]:
     """Compare each side with the first.
 
-    :return: ``sides, rows, unseen, histograms, cross_checks, notes``, as
+    :return: ``sides, rows, unseen, histograms, bins, cpus, cross_checks, notes``, as
         :mod:`schedperf.sections.pelt` describes them
     """
     base, *others = sides
@@ -32,6 +33,8 @@ def analyse_sides(sides: Sequence[PeltSide]) -> dict[str, Any]:
         "rows": [row for new in others for row in rows_of(base, new)],
         "unseen": [one for side in sides for one in unseen(side)],
         "histograms": [one for side in sides for one in _histograms(side)],
+        "bins": [one for new in others for one in bins_of(base, new)],
+        "cpus": [one for new in others for one in cpus_of(base, new)],
         "cross_checks": [one for side in sides for one in _cross_checks(side)],
         "notes": [*_notes(sides)],
     }

@@ -122,6 +122,8 @@ def _set_beside(family: _Family, base: PeltSide, new: PeltSide) -> Iterator[_Ans
             n_base=0 if one is None else one.n_base,
             new=None if other is None else other.base,
             n_new=0 if other is None else other.n_base,
+            values_base=[] if one is None else one.values_base,
+            values_new=[] if other is None else other.values_base,
         )
         reason = family.reasons[question.key.function]
         yield _Answer(question=question, rate=rate, reason=reason)

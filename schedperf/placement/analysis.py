@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from statistics import fmean
 from typing import Any, NamedTuple
 
 from schedperf.placement.counts import Amounts, Quotients, amounts_of, has_nodes, quotients_of
 from schedperf.placement.fields import FIELDS, function_of, meaning_of, name_of
+from schedperf.placement.grids import moves_of, phases_of_all, waits_of
 from schedperf.placement.model import PARTS, Key, Part, PlacedRun, PlacedSide
 from schedperf.placement.pictures import depths_of, series_of, timers_of
 from schedperf.placement.sight import (
@@ -27,6 +27,7 @@ from schedperf.rates import (
     Rate,
     compare_rates,
     divide,
+    mean_of,
 )
 
 # Numbers of one part by node, by pair of nodes or by cgroup: all of a machine with 8 nodes. Where
@@ -87,11 +88,11 @@ class _Numbers:
         for (key, is_share), count in events:
             self._events.setdefault((run.workload, run.point, key, is_share), []).append(count)
 
-    def events(self, question: Question[Key]) -> float | None:
-        """Return the mean number of events in a run behind the answer of a question."""
+    def events(self, question: Question[Key]) -> Sequence[float]:
+        """Return the number of events of each run behind the answer of a question."""
         is_share = question.basis == "share"
-        found = self._events.get((question.workload, question.point, question.key, is_share))
-        return fmean(found) if found else None
+        place = question.workload, question.point, question.key, is_share
+        return self._events.get(place, ())
 
     def only(self, refused: "_Refusals", *, are_refused: bool) -> CountedSide[Key]:
         """Return the side with those numbers only that are, or are not, refused."""
@@ -119,7 +120,8 @@ def analyse_sides(sides: Sequence[PlacedSide]) -> dict[str, Any]:
     different ways, or of which events were lost, are shown and not compared.
 
     :param sides: each with a run
-    :return: ``sides, rows, zeros, programs, not_compared, series, depths, timers, notes``, as
+    :return: ``sides, rows, zeros, programs, not_compared, series, depths, timers, moves, waits,
+        phases, notes``, as
         :mod:`schedperf.sections.placement` describes them
     """
     universe, cut = _universe(sides)
@@ -137,12 +139,24 @@ def analyse_sides(sides: Sequence[PlacedSide]) -> dict[str, Any]:
         "series": [one for side in sides for one in series_of(side)],
         "depths": [one for side in sides for one in depths_of(side)],
         "timers": [one for side in sides for one in timers_of(side)],
+        **_places(sides),
         "notes": [
             *(note for side in sides for note in _notes(side)),
             *filter(None, (why_levels_differ(sides[0], other) for other in sides[1:])),
             *cut,
         ],
     }
+
+
+def _places(sides: Sequence[PlacedSide]) -> dict[str, list[dict[str, Any]]]:
+    # Place by place; what must not be compared is shown only.
+    found: dict[str, list[dict[str, Any]]] = {"moves": [], "waits": [], "phases": []}
+    pairs: list[PlacedSide | None] = [*sides[1:]]
+    for new in pairs or [None]:
+        invalid = frozenset(() if new is None else refusals(sides[0], new))
+        for name, describe in (("moves", moves_of), ("waits", waits_of), ("phases", phases_of_all)):
+            found[name] += describe(sides[0], new, invalid)
+    return found
 
 
 def _describe(side: PlacedSide) -> dict[str, Any]:
@@ -219,10 +233,16 @@ def _rows(base: _Numbers, new: _Numbers | None) -> Iterator[dict[str, Any]]:
             "function": function_of(key),
             "status": "ok" if reason is None else "invalid",
             "reason": reason,
-            "events_base": base.events(question),
-            "events_new": None if new is None else new.events(question),
+            "events_base": _mean_events(base, question, new),
+            "events_new": None if new is None else _mean_events(new, question, base),
             **asdict(found[question]),
         }
+
+
+def _mean_events(side: _Numbers, question: Question[Key], other: _Numbers | None) -> float | None:
+    # The same mean as that of the rates, or a change would contradict the counts beside it.
+    events = side.events(question)
+    return mean_of(events, () if other is None else other.events(question)) if events else None
 
 
 def _answers(base: _Numbers, new: _Numbers | None, refused: _Refusals) -> dict[Question[Key], Rate]:
@@ -249,6 +269,8 @@ def _beside(base: Rate | None, new: Rate | None) -> Rate:
         n_new=new.n_base if new else 0,
         base=base.base if base else None,
         new=new.base if new else None,
+        values_base=base.values_base if base else [],
+        values_new=new.values_base if new else [],
     )
 
 

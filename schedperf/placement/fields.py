@@ -27,6 +27,8 @@ FIND_DESTINATION = "sched_balance_find_dst_group() (find_idlest_group())"
 FIND_SOURCE = "sched_balance_find_src_group() (find_busiest_group())"
 BALANCE = "sched_balance_rq() (load_balance())"
 SELECT = "select_task_rq_fair()"
+# A wait begins at the first of them, at which a task gets runnable, and ends at the other.
+WAIT_TRACEPOINTS = "sched_wakeup to sched_switch"
 MIGRATE = "set_task_cpu()"
 BANDWIDTH = "sched_cfs_period_timer()"
 
@@ -51,11 +53,11 @@ _WAIT = "from runnable to running"
 FIELDS: Mapping[str, Mapping[str, Field]] = {
     "move": _MOVES,
     "latency": {
-        "mean": Field("mean", f"mean time {_WAIT}", "", SELECT),
-        "p50": Field("p50", f"median time {_WAIT}", "", SELECT),
-        "p99": Field("p99", f"time {_WAIT} that 1 % exceed", "", SELECT),
-        "p99.9": Field("p99.9", f"time {_WAIT} that 0.1 % exceed", "", SELECT),
-        "max": Field("max", f"longest time {_WAIT} of a run", "", SELECT),
+        "mean": Field("mean", f"mean time {_WAIT}", "", WAIT_TRACEPOINTS),
+        "p50": Field("p50", f"median time {_WAIT}", "", WAIT_TRACEPOINTS),
+        "p99": Field("p99", f"time {_WAIT} that 1 % exceed", "", WAIT_TRACEPOINTS),
+        "p99.9": Field("p99.9", f"time {_WAIT} that 0.1 % exceed", "", WAIT_TRACEPOINTS),
+        "max": Field("max", f"longest time {_WAIT} of a run", "", WAIT_TRACEPOINTS),
     },
     "depth": {
         "mean": Field("mean", "levels of task groups above a task", "", "update_cfs_group()"),

@@ -40,6 +40,17 @@ CHARGED_ELSEWHERE = (
     "code that runs with interrupts off is charged to the instruction that turns them on again"
 )
 
+# The functions of which that instruction is a part: kernel/sched/core.c and the kernel's locks.
+CHARGED_FUNCTIONS = (
+    "finish_task_switch",
+    "_raw_spin_unlock_irqrestore",
+    "_raw_spin_unlock_irq",
+    "raw_spin_rq_unlock_irq",
+)
+
+# CPU_CYCLES of QEMU's arm64 PMU is its virtual clock at 1 GHz (cycles_get_count() in target/arm).
+EMULATED_COUNTER = "an emulator's counter: virtual time at a fixed rate, not cycles of a real CPU"
+
 _COUNT_CALLS = "or count calls instead of sampling them: schedperf record --with bpf_pelt"
 _CALLS_COUNTED = 'calls of what updates load averages are counted in the section "PELT updates"'
 
@@ -55,7 +66,7 @@ class EventSight:
     :param blind: is code that runs with interrupts off invisible? None where unknown
     :param reason: why, one sentence
     :param precise: 0 (the address may be some instructions late) to 3 (it is exact)
-    :param emulated: are the counters those of an emulator, which counts instructions and no time?
+    :param emulated: are the counters those of an emulator, which counts no cycles of a real CPU?
         None where host.json does not say
     :param remedy: what to record instead; None where the event sees
     """
@@ -160,8 +171,8 @@ def _remedy(clock: str | None, machine: str | None, *, has_pelt: bool) -> str:
 def _caveats(sight: EventSight) -> Iterator[str]:
     if sight.emulated and sight.clock == "pmu":
         yield (
-            f"{sight.event} are an emulator's count of instructions, not of time: they say which "
-            "code runs more, not by how much a real machine is slower"
+            f"{sight.event}: {EMULATED_COUNTER}; it says which code runs more, not by how much a "
+            "real machine is slower"
         )
     if sight.clock == "pmu" and not sight.precise:
         yield (

@@ -8,7 +8,7 @@ remainder under its caller, so that the frames of a caller always add up.
 A frame that only one side has is in the tree as any other: with time 0 on the other side.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -37,6 +37,8 @@ ROUNDING = 1e-12
 # What stands in place of an index into the places.
 ROOT = -1
 REMAINDER = -2
+# While a tree grows, entries that go no further have numbers below 0: this, minus a remainder.
+_STOPPED = -1
 
 Extent = Literal["inclusive", "self"]
 
@@ -48,11 +50,14 @@ class Flame:
     :param least_share: of all time; smaller frames are in remainders
     :param parent: index of the caller, -1 for the root; shape (frames,)
     :param place: index into ``places``, ``ROOT`` or ``REMAINDER``; shape (frames,)
+    :param is_kernel: which places are the kernel's code, shape (places,)
     :param hidden: how many frames a remainder stands for, not counting those that they called;
         0 for any other; shape (frames,)
     :param inclusive: sums of periods with everything that was called, shape (runs, frames)
     :param own: sums of periods of the samples that ended in the frame, shape (runs, frames); what
         a remainder stands for is its own
+    :param end: of each stack, the frame that it ends in, a remainder where it is too small for one
+        of its own; shape (stacks,)
     :param by_place: sums of periods of the samples that ended in a place, on whatever path and
         however small, shape (runs, places)
     """
@@ -60,11 +65,13 @@ class Flame:
     runs: Runs
     least_share: float
     places: tuple[Place, ...]
+    is_kernel: Flags
     parent: Integers
     place: Integers
     hidden: Integers
     inclusive: Floats
     own: Floats
+    end: Integers
     by_place: Floats
 
     def __len__(self) -> int:
@@ -108,19 +115,36 @@ def build_flame(stacks: Stacks, *, least_share: float = LEAST_SHARE) -> Flame:
         runs=stacks.runs,
         least_share=least_share,
         places=stacks.places,
+        is_kernel=np.array([is_kernel_code(place) for place in stacks.places], dtype=np.bool_),
         parent=parent,
         place=np.concatenate(growth.place),
         hidden=np.concatenate(growth.hidden),
         inclusive=inclusive,
         own=_difference(inclusive, called),
+        end=growth.end,
         by_place=_sum_by_place(stacks),
     )
+
+
+def narrow_flame(flame: Flame, stacks: Stacks) -> Flame:
+    """Return the same tree with the weights of some of the samples: of one CPU, or one command.
+
+    :param stacks: those that the tree was made of, with other weights
+    """
+    runs, frames = len(stacks.runs), len(flame)
+    flat = stacks.run * frames + flame.end[stacks.stack]
+    own = np.bincount(flat, stacks.weight, runs * frames).reshape(runs, frames).astype(np.float64)
+    inclusive = own.copy()
+    # A frame comes after its caller, so that in this order all that it called is in it.
+    for frame in range(frames - 1, 0, -1):
+        inclusive[:, flame.parent[frame]] += inclusive[:, frame]
+    return replace(flame, inclusive=inclusive, own=own, by_place=_sum_by_place(stacks))
 
 
 def measure_frames(flame: Flame, measure: Measure, extent: Extent) -> FrameChanges:
     """Return what the frames take on each side, and what changed."""
     weights = flame.inclusive if extent == "inclusive" else flame.own
-    kernel = (flame.place >= 0) & _of_kernel(flame)[np.maximum(flame.place, 0)]
+    kernel = (flame.place >= 0) & flame.is_kernel[np.maximum(flame.place, 0)]
     return _measure(flame, weights, measure, kernel)
 
 
@@ -129,7 +153,13 @@ def measure_places(flame: Flame, measure: Measure) -> FrameChanges:
 
     A function that is called on many paths may change beyond noise where none of its frames does.
     """
-    return _measure(flame, flame.by_place, measure, _of_kernel(flame))
+    return _measure(flame, flame.by_place, measure, flame.is_kernel)
+
+
+def average_frames(flame: Flame, measure: Measure) -> FrameChanges:
+    """Return the own times of the frames on each side, without asking whether they changed."""
+    base, *new = map(column_means, flame.runs.scale(flame.own, measure))
+    return FrameChanges(base=base, new=new[0] if new else None, columns=None)
 
 
 def _measure(flame: Flame, weights: Floats, measure: Measure, kernel: Flags) -> FrameChanges:
@@ -140,10 +170,6 @@ def _measure(flame: Flame, weights: Floats, measure: Measure, kernel: Flags) -> 
     idle = np.zeros(weights.shape[1], dtype=np.bool_)
     columns = flame.runs.compare(weights, measure, is_idle=idle, is_kernel=kernel)
     return FrameChanges(base=columns.base, new=columns.new, columns=columns)
-
-
-def _of_kernel(flame: Flame) -> Flags:
-    return np.array([is_kernel_code(place) for place in flame.places], dtype=np.bool_)
 
 
 def one_sided_frames(flame: Flame) -> tuple[list[int], list[int]]:
@@ -197,9 +223,11 @@ class _Growth:
     hidden: list[Integers] = field(default_factory=lambda: [np.array([0])])
     inclusive: list[Floats] = field(default_factory=list)
     frames: int = 1
+    end: Integers = field(init=False)
 
     def grow(self) -> None:
         stacks = self.stacks
+        self.end = np.zeros(len(stacks), np.int64)
         lengths = np.diff(stacks.starts)
         run, stack, weight = stacks.run, stacks.stack, stacks.weight
         self.inclusive.append(self._sum(run, np.zeros_like(run), weight, 1))
@@ -212,21 +240,24 @@ class _Growth:
                 return
             place = stacks.frames[stacks.starts[stack] + depth]
             node = self._add_level(run, weight, node, place, is_last=depth == DEEPEST - 1)
+            self.end[stack] = np.where(node >= 0, node, _STOPPED - node)
 
     def _add_level(
         self, run: Integers, weight: Floats, node: Integers, place: Integers, *, is_last: bool
     ) -> Integers:
-        # Return the frame of each entry; REMAINDER where it is too small to go on.
+        # Return the frame of each entry; where it is too small to go on, _STOPPED minus the
+        # remainder that it is in.
         keys, child = np.unique(node * len(self.stacks.places) + place, return_inverse=True)
         parent, called = np.divmod(keys, len(self.stacks.places))
         inclusive = self._sum(run, child, weight, len(keys))
         is_kept = self._largest_share(inclusive) >= self.least_share
         if is_last:
             is_kept[:] = False
-        numbers = np.full(len(keys), REMAINDER)
+        numbers = np.empty(len(keys), np.int64)
         numbers[is_kept] = self.frames + np.arange(np.count_nonzero(is_kept))
         self._append(parent[is_kept], called[is_kept], 0, inclusive[:, is_kept])
         left, group, hidden = np.unique(parent[~is_kept], return_inverse=True, return_counts=True)
+        numbers[~is_kept] = _STOPPED - (self.frames + group)
         rest = np.zeros((len(inclusive), len(left)))
         for row, small in enumerate(inclusive[:, ~is_kept]):
             rest[row] = np.bincount(group, small, len(left))

@@ -11,43 +11,53 @@ import numpy as np
 
 from schedperf.captures.perf_data.recording import Integers
 from schedperf.profile.flame import (
+    LEAST_SHARE,
     Flame,
     FrameChanges,
+    average_frames,
+    build_flame,
     count_sampled,
     largest_first,
     measure_frames,
     measure_places,
+    narrow_flame,
     one_sided_frames,
 )
 from schedperf.profile.functions import class_of
+from schedperf.profile.parts import Part, find_parts
 from schedperf.profile.place import Place
 from schedperf.profile.sampled import Floats, Measure, unit_of_event
+from schedperf.profile.stacks import StackedSamples
 from schedperf.text import clean_line
 
-SCHEMA = "schedperf/flame/1"
-# Of a number that is drawn: the sixth digit of a share is far below any noise.
-DIGITS = 5
+# Of a number that is drawn: the fifth digit of a share is far below any noise.
+DIGITS = 4
+# Of the ends of an interval, and of a corrected p-value, of which nobody reads more.
+INTERVAL_DIGITS = 3
+# Of a part, whose samples are fewer: a thousandth of a frame's time, and of its interval what a
+# pixel shows. With one more of each, all parts together are a quarter longer.
+PART_DIGITS = 3
+MARGIN_DIGITS = 2
+Q_DIGITS = 2
 # Rows of each list that stands beside the drawing.
 MOST_LISTED = 40
 
 
-def describe_flames(
-    flames: Sequence[Flame], operation: str | None, *, took_turns: bool = True
+def describe_flame(
+    flame: Flame,
+    operation: str | None,
+    *,
+    parts: Sequence[tuple[Part, Flame]] = (),
+    took_turns: bool = True,
+    place: str = "",
 ) -> dict[str, Any]:
-    """Return the data of a drawing, JSON values only.
+    """Return the data of one drawing, JSON values only.
 
-    :param flames: one an event
     :param operation: what an operation is: "message"; None where they are not counted
+    :param parts: the same tree with the weights of parts of the samples
     :param took_turns: false where a drift of the machine may look like a change
+    :param place: which workload at which point; "" where there is one only
     """
-    return {
-        "schema": SCHEMA,
-        "took_turns": took_turns,
-        "events": [_describe(flame, operation) for flame in flames],
-    }
-
-
-def _describe(flame: Flame, operation: str | None) -> dict[str, Any]:
     used, numbers = _number_names(flame)
     measures: list[Measure] = ["share"]
     if operation is not None and flame.runs.has_operations:
@@ -55,18 +65,58 @@ def _describe(flame: Flame, operation: str | None) -> dict[str, Any]:
     shares = measure_frames(flame, "share", "self")
     return {
         "event": clean_line(flame.runs.event),
+        "place": clean_line(place),
         "unit": unit_of_event(clean_line(flame.runs.event)),
         "labels": [clean_line(label) for label in flame.runs.labels],
         "independent": flame.runs.independent,
         "counts": list(flame.runs.counts),
+        "took_turns": took_turns,
+        "totals": [_number(float(total)) for total in _mean_totals(flame)],
         "least_share": flame.least_share,
         "names": [_name(flame.places[place]) for place in used],
         "parent": flame.parent.tolist(),
         "name": numbers,
         "hidden": flame.hidden.tolist(),
         "measures": [_describe_measure(flame, measure, operation, used) for measure in measures],
+        "parts": [
+            {
+                "kind": part.kind,
+                "name": clean_line(part.name),
+                "measures": [
+                    _describe_part(of_part, measure, operation, used) for measure in measures
+                ],
+            }
+            for part, of_part in parts
+        ],
         "lists": _describe_lists(flame, shares),
     }
+
+
+def describe_stacks(
+    found: StackedSamples,
+    operation: str | None,
+    *,
+    took_turns: bool,
+    least_share: float = LEAST_SHARE,
+    place: str = "",
+    has_parts: bool = True,
+) -> dict[str, Any]:
+    """Return the data of one drawing of stacks with their parts; else as :func:`describe_flame`."""
+    flame = build_flame(found.stacks, least_share=least_share)
+    parts = find_parts(found) if has_parts else ()
+    return describe_flame(
+        flame,
+        operation,
+        parts=[(part, narrow_flame(flame, found.narrow(part.rows))) for part in parts],
+        took_turns=took_turns,
+        place=place,
+    )
+
+
+def _mean_totals(flame: Flame) -> list[float]:
+    # Of each side, all that was sampled in a run.
+    sides = flame.runs.sides
+    return [float(flame.runs.totals[sides == side].mean()) for side in flame.runs.numbers]
 
 
 def _number_names(flame: Flame) -> tuple[Integers, list[int]]:
@@ -98,26 +148,71 @@ def _describe_measure(
     }
 
 
-def _describe_changes(changes: FrameChanges, chosen: Integers) -> dict[str, Any]:
-    if changes.columns is None or changes.new is None:
-        return {"base": _numbers(changes.base[chosen])}
-    columns = changes.columns
+def _describe_part(
+    flame: Flame, measure: Measure, operation: str | None, used: Integers
+) -> dict[str, Any]:
+    # A page has up to twenty parts, so they leave out what follows: a frame's time with what it
+    # called is the sum of the own times, and an interval is the change and as much either way.
+    frames = np.arange(len(flame))
+    functions = measure_places(flame, measure)
     return {
-        "base": _numbers(changes.base[chosen]),
-        "new": _numbers(changes.new[chosen]),
-        "low": _numbers(columns.ci_low[chosen]),
-        "high": _numbers(columns.ci_high[chosen]),
-        "q": _numbers(columns.q[chosen]),
+        "measure": measure,
+        "operation": operation if measure == "operation" else None,
+        "inclusive": _describe_margin(measure_frames(flame, measure, "inclusive"), frames),
+        "self": _describe_means(average_frames(flame, measure), frames, PART_DIGITS),
+        "functions": {
+            **_describe_means(functions, used, PART_DIGITS),
+            **_describe_margin(functions, used),
+        },
+    }
+
+
+def _describe_means(
+    changes: FrameChanges, chosen: Integers, digits: int = DIGITS
+) -> dict[str, Any]:
+    sides = {"base": changes.base, "new": changes.new}
+    return {
+        name: _numbers(side[chosen], digits) for name, side in sides.items() if side is not None
+    }
+
+
+def _describe_margin(changes: FrameChanges, chosen: Integers) -> dict[str, Any]:
+    if changes.columns is None:
+        return {}
+    columns = changes.columns
+    half = (columns.ci_high[chosen] - columns.ci_low[chosen]) / 2.0
+    return {
+        "margin": _numbers(half, MARGIN_DIGITS),
         "changed": np.flatnonzero(changes.changed[chosen]).tolist(),
     }
 
 
-def _numbers(values: Floats) -> list[float | None]:
-    return [_number(value) for value in values.tolist()]
+def _describe_changes(changes: FrameChanges, chosen: Integers) -> dict[str, Any]:
+    means = _describe_means(changes, chosen)
+    if changes.columns is None:
+        return means
+    columns = changes.columns
+    return {
+        **means,
+        "low": _numbers(columns.ci_low[chosen], INTERVAL_DIGITS),
+        "high": _numbers(columns.ci_high[chosen], INTERVAL_DIGITS),
+        "q": _numbers(columns.q[chosen], Q_DIGITS),
+        "changed": np.flatnonzero(changes.changed[chosen]).tolist(),
+    }
 
 
-def _number(value: float) -> float | None:
-    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+def _numbers(values: Floats, digits: int = DIGITS) -> list[float | None]:
+    return [_number(value, digits) for value in values.tolist()]
+
+
+def _number(value: float, digits: int = DIGITS) -> float | None:
+    if not value:
+        return 0
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.{digits}g}")
+    # JSON writes 100 shorter than 100.0.
+    return int(short) if short.is_integer() else short
 
 
 def _describe_lists(flame: Flame, own: FrameChanges) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 
     function_name("finish_task_switch.isra.0")              # "finish_task_switch"
     newest_name(Place("load_balance", "[kernel]"))          # Place("sched_balance_rq", "[kernel]")
-    class_of(Place("update_cfs_group", "[kernel]"))         # "PELT"
+    class_of(Place("update_cfs_group", "[kernel]"))         # "PELT and group shares"
 
 The classes are in ``classes.toml``, the renames in ``schedperf/captures/renames.toml``.
 """

@@ -62,6 +62,19 @@ class Placed:
             for number, leaf in zip(local.tolist(), leaves, strict=True)
         ]
 
+    def without_stacks(self) -> "Placed":
+        """Return the places of the samples alone, without those that only called them."""
+        used, of_row = np.unique(self.of_row, return_inverse=True)
+        places = tuple(self.places[place] for place in used.tolist())
+        return Placed(
+            places=places,
+            of_row=of_row,
+            stack_of_row=np.full(len(of_row), NO_CHAIN, np.int64),
+            stack_places=np.zeros(0, np.int64),
+            stack_starts=np.zeros(1, np.int64),
+            unnamed=self.unnamed & {place.dso for place in places},
+        )
+
     def _chain(self, number: int) -> tuple[int, ...]:
         if number == NO_CHAIN:
             return ()

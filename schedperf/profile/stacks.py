@@ -6,14 +6,16 @@ several commands were sampled, the outermost frame is the command.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from schedperf.captures.perf_data.recording import NO_TASK, Integers, Recording
 from schedperf.profile.place import Place
 from schedperf.profile.sampled import (
+    Flags,
     Floats,
     Runs,
     RunSamples,
@@ -59,23 +61,69 @@ class Stacks:
         return np.asarray(sums.reshape(len(counts), len(self)) / counts[:, None])
 
 
-def collect_stacks(sides: Sequence[Side], event: str) -> Stacks:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StackedSamples:
+    """The stacks of one event, and which of the samples have which.
+
+    :param rows: of each run, which rows of its samples are of the event; shape (its rows,) each
+    :param of_row: of each run, the stack of each of these rows
+    """
+
+    samples: tuple[RunSamples, ...]
+    rows: tuple[Integers, ...]
+    of_row: tuple[Integers, ...]
+    stacks: Stacks
+
+    def narrow(self, choose: Callable[[RunSamples], Flags]) -> Stacks:
+        """Return the same stacks with the weights of some of the samples; shares stay of all.
+
+        :param choose: says of a run which of its samples count, shape (all rows of the run,)
+        """
+        entries = []
+        for run, rows, of_row in zip(self.samples, self.rows, self.of_row, strict=True):
+            chosen = choose(run)[rows]
+            entries.append(_weigh(run, rows[chosen], of_row[chosen]))
+        return replace(self.stacks, **_columns(entries))
+
+
+def collect_stacks(sides: Sequence[Side], event: str) -> StackedSamples:
     """Bring the stacks of all runs of an event together."""
     commands = {name for side in sides for run in side.runs for name in _commands_of(run, event)}
     collecting = _Collecting(by_command=len(commands) > 1)
-    entries = [collecting.add(run, event) for side in sides for run in side.runs]
+    samples = tuple(run for side in sides for run in side.runs)
+    rows = tuple(np.flatnonzero(rows_of_event(run.recording, event) & run.rows) for run in samples)
+    of_row = tuple(map(collecting.add, samples, rows))
     lengths = [len(frames) for frames in collecting.stacks]
-    return Stacks(
+    stacks = Stacks(
         runs=collect_runs(sides, event),
         places=tuple(collecting.places),
         frames=np.fromiter(
             (place for frames in collecting.stacks for place in frames), np.int64, sum(lengths)
         ),
         starts=np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))),
-        run=np.repeat(np.arange(len(entries)), [len(stacks) for stacks, _ in entries]),
-        stack=np.concatenate([stacks for stacks, _ in entries]),
-        weight=np.concatenate([weights for _, weights in entries]),
+        **_columns(list(map(_weigh, samples, rows, of_row))),
     )
+    return StackedSamples(samples=samples, rows=rows, of_row=of_row, stacks=stacks)
+
+
+class _Entries(NamedTuple):
+    # The stacks of one run and their weights, shape (entries of the run,).
+    stack: Integers
+    weight: Floats
+
+
+def _weigh(run: RunSamples, rows: Integers, of_row: Integers) -> _Entries:
+    found, where = np.unique(of_row, return_inverse=True)
+    weights = np.bincount(where, run.recording.samples.period[rows], len(found))
+    return _Entries(found, weights.astype(np.float64))
+
+
+def _columns(entries: Sequence[_Entries]) -> dict[str, Any]:
+    return {
+        "run": np.repeat(np.arange(len(entries)), [len(one.stack) for one in entries]),
+        "stack": np.concatenate([one.stack for one in entries]),
+        "weight": np.concatenate([one.weight for one in entries]),
+    }
 
 
 class _Collecting:
@@ -86,9 +134,8 @@ class _Collecting:
         self.places: dict[Place, int] = {}
         self.stacks: dict[tuple[int, ...], int] = {}
 
-    def add(self, run: RunSamples, event: str) -> tuple[Integers, Floats]:
-        """Return the stacks of a run and their weights, each of shape (stacks of the run,)."""
-        rows = np.flatnonzero(rows_of_event(run.recording, event) & run.rows)
+    def add(self, run: RunSamples, rows: Integers) -> Integers:
+        """Return the stack of each of these rows of a run."""
         samples = run.recording.samples
         # Rows that differ in CPU, thread or address alone have the same frames.
         commands, command = self._commands(run, rows)
@@ -96,7 +143,6 @@ class _Collecting:
         distinct, first, group = np.unique(
             np.column_stack(key), axis=0, return_index=True, return_inverse=True
         )
-        weights = np.bincount(group.ravel(), samples.period[rows], len(distinct))
         numbers = [self.places.setdefault(p, len(self.places)) for p in run.placed.places]
         own = np.array(numbers, dtype=np.int64)
         stacks = np.fromiter(
@@ -109,15 +155,14 @@ class _Collecting:
             np.int64,
             len(distinct),
         )
-        found, where = np.unique(stacks, return_inverse=True)
-        return found, np.bincount(where, weights, len(found)).astype(np.float64)
+        return np.asarray(stacks[group.ravel()])
 
     def _commands(self, run: RunSamples, rows: Integers) -> tuple[list[tuple[int, ...]], Integers]:
         # The outermost frames, and for each of the rows which it has.
         if not self.by_command:
             return [()], np.zeros(len(rows), np.int64)
         used, where = np.unique(run.recording.samples.task[rows], return_inverse=True)
-        names = [_command_of(run.recording, task) for task in used.tolist()]
+        names = [command_of(run.recording, task) for task in used.tolist()]
         distinct = {name: number for number, name in enumerate(dict.fromkeys(names))}
         frames: list[tuple[int, ...]] = [
             (self.places.setdefault(Place(name, COMMAND), len(self.places)),) for name in distinct
@@ -131,9 +176,10 @@ class _Collecting:
 def _commands_of(run: RunSamples, event: str) -> set[str]:
     rows = rows_of_event(run.recording, event) & run.rows
     tasks = np.unique(run.recording.samples.task[rows])
-    return {_command_of(run.recording, task) for task in tasks.tolist()}
+    return {command_of(run.recording, task) for task in tasks.tolist()}
 
 
-def _command_of(recording: Recording, task: int) -> str:
+def command_of(recording: Recording, task: int) -> str:
+    """Return the name of a task's command, without the number of the CPU that it is bound to."""
     name = None if task == NO_TASK else recording.tasks[task].comm
     return _OF_A_CPU.sub("", name or "") or "unknown command"

@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from schedperf.captures.schedstat_fields import FIELDS, IDLE_TYPES, Field
+from schedperf.per_cpu import CpuRun, compare_cpus
 from schedperf.rates import (
     CountedRun,
     CountedSide,
@@ -15,6 +16,7 @@ from schedperf.rates import (
     divide,
 )
 from schedperf.schedstat.levels import Level, match_levels
+from schedperf.schedstat.places import cpu_runs, levels_of_side
 from schedperf.schedstat.refusals import describe_refusals, describe_spans
 from schedperf.schedstat.rules import read_rows
 from schedperf.schedstat.totals import (
@@ -40,7 +42,7 @@ class _SideValues:
     side: SideRuns
     counted: CountedSide[Key]
     totals: Mapping[tuple[str, str, Key], float]
-    cpus: Mapping[tuple[str, str, str], Mapping[str, float]]
+    cpus: Sequence[CpuRun]
 
 
 def analyse_sides(sides: Sequence[SideRuns], cpus: Collection[int] | None = None) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def analyse_sides(sides: Sequence[SideRuns], cpus: Collection[int] | None = None
     "diagnostic": more is neither better nor worse.
 
     :param cpus: look at these only
-    :return: ``sides, rows, zeros, readings, not_compared, cpus, notes``, as
+    :return: ``sides, levels, rows, zeros, readings, not_compared, cpus, notes``, as
         :mod:`schedperf.sections.schedstat` describes them
     """
     labels = _label_levels(sides)
@@ -70,11 +72,12 @@ def analyse_sides(sides: Sequence[SideRuns], cpus: Collection[int] | None = None
         )
     return {
         "sides": [_describe(side) for side in sides],
+        "levels": [one for side in sides for one in levels_of_side(side, labels)],
         "rows": shown,
         "zeros": sorted(zeros - {_name(row) for row in shown}),
         "readings": read_rows(shown),
         "not_compared": refusals,
-        "cpus": [one for side in measured for one in _cpus(side)],
+        "cpus": [one for other in others or [None] for one in _cpus(measured[0], other)],
         "notes": [*notes, *describe_spans(sides, labels)],
     }
 
@@ -108,24 +111,17 @@ def _measure(
     has_seconds: bool,
 ) -> _SideValues:
     counted: dict[tuple[str, str, Key], list[float]] = {}
-    by_cpu: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     runs: list[CountedRun[Key]] = []
     for run in side.runs:
         totals = totals_of(run, labels, cpus)
         for key, total in totals.items():
             counted.setdefault((run.workload, run.point, key), []).append(total)
-        for field, cpu, total in _of_cpus(run, cpus):
-            one = by_cpu.setdefault((run.workload, run.point, field), {})
-            one.setdefault(str(cpu), []).append(total)
         runs.append(_counted(run, totals, has_seconds=has_seconds))
     return _SideValues(
         side=side,
         counted=CountedSide(name=side.name, runs=tuple(runs)),
         totals={key: fmean(found) for key, found in counted.items()},
-        cpus={
-            key: {cpu: fmean(found) for cpu, found in counts.items()}
-            for key, counts in by_cpu.items()
-        },
+        cpus=cpu_runs(side, cpus, has_seconds=has_seconds),
     )
 
 
@@ -156,17 +152,6 @@ def _counted(run: StatRun, totals: Mapping[Key, float], *, has_seconds: bool) ->
             **{(key, "share"): Measure(value, SHARES[key.field].unit) for key, value in shares},
         },
     )
-
-
-def _of_cpus(run: StatRun, cpus: Collection[int] | None) -> Iterator[tuple[str, int, float]]:
-    if run.is_off:
-        return
-    for place, column in enumerate(run.cpu_columns):
-        if not FIELDS[column.field].is_used:
-            continue
-        for cpu, value in zip(run.change.cpus, run.change.cpu_counts[:, place], strict=True):
-            if value == value and (cpus is None or cpu in cpus):  # noqa: PLR0124 # NaN is not itself
-                yield column.field, cpu, float(value)
 
 
 def _rows(base: _SideValues, new: _SideValues | None) -> Iterator[dict[str, Any]]:
@@ -218,15 +203,9 @@ def _refusals(base: _SideValues, new: _SideValues) -> Iterator[dict[str, str]]:
     yield from describe_refusals(base.side.name, new.side.name, keys[0], keys[1])
 
 
-def _cpus(measured: _SideValues) -> Iterator[dict[str, Any]]:
-    for (workload, point, field), counts in measured.cpus.items():
-        yield {
-            "side": measured.side.name,
-            "workload": workload,
-            "point": point,
-            "field": field,
-            "counts": counts,
-        }
+def _cpus(base: _SideValues, new: _SideValues | None) -> Iterator[dict[str, Any]]:
+    other = None if new is None else (new.side.name, new.cpus)
+    yield from compare_cpus((base.side.name, base.cpus), other)
 
 
 def _notes(side: SideRuns) -> Iterator[str]:

@@ -62,11 +62,13 @@ class SideRuns:
     """The runs of one side.
 
     :param notes: what could not be read
+    :param flags: of the domains, by label of their level; a level without any was not captured
     """
 
     name: str
     runs: tuple[StatRun, ...]
     notes: tuple[str, ...]
+    flags: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, order=True)

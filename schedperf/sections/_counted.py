@@ -9,7 +9,7 @@ from schedperf.bundle import Bundle, Run
 from schedperf.errors import InputError
 from schedperf.operations import Operations, operations_of
 from schedperf.rates import CountedRun, Key, Measures
-from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, Schema
+from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, NUMBERS, TEXT, Schema
 from schedperf.sides import Side
 
 Content = TypeVar("Content")
@@ -20,7 +20,10 @@ RATE_FIELDS: Mapping[str, Schema] = {
     "n_base": COUNT,
     "n_new": COUNT,
     "replication": {"enum": ["runs", "boots", "rounds"], "description": "what n counts"},
-    "base": {**NUMBER_OR_NULL, "description": "in unit; mean over runs"},
+    "base": {
+        **NUMBER_OR_NULL,
+        "description": "in unit; mean over runs: geometric, or arithmetic where a run has 0",
+    },
     "new": NUMBER_OR_NULL,
     "ratio": {**NUMBER_OR_NULL, "description": "new / base; null where a run has 0"},
     "ci_low": {**NUMBER_OR_NULL, "description": "95 % interval of the ratio"},
@@ -31,6 +34,8 @@ RATE_FIELDS: Mapping[str, Schema] = {
         "type": ["boolean", "null"],
         "description": "is the change beyond chance and beyond the margin? null: cannot be said",
     },
+    "values_base": {**NUMBERS, "description": "one a run, in unit, in the order of the bundle"},
+    "values_new": NUMBERS,
 }
 
 

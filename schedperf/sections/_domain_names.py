@@ -13,10 +13,13 @@ from dataclasses import replace
 from schedperf.bundle import Boot, Bundle
 from schedperf.captures.sched_debug import read_sched_debug
 from schedperf.captures.schedstat import Domain
+from schedperf.schedstat.levels import FORMER_NAMES
 from schedperf_collectors._system import Unavailable, parse_cpu_list
 
 # By CPU, the smallest domain first.
 Names = Mapping[int, Sequence[str]]
+# By level.
+Flags = Mapping[str, tuple[str, ...]]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
 
@@ -34,6 +37,21 @@ def read_domain_names(bundle: Bundle, boot: Boot) -> Names:
         names = _names_of(kind.settings)
         found |= dict.fromkeys(_cpus_of(kind.cpus), names)
     return found
+
+
+def read_domain_flags(bundle: Bundle, boot: Boot) -> Flags:
+    """Return the flags of each level's domains, all that any of them has: ``SD_SHARE_LLC``.
+
+    :return: {} where the boot has no copy of debugfs
+    :raises InputError: the copy is damaged
+    """
+    debug = read_sched_debug(bundle, boot)
+    found: dict[str, dict[str, None]] = {}
+    for kind in () if debug is None else debug.per_cpu.get("domains", ()):
+        for number, name in enumerate(_names_of(kind.settings)):
+            flags = kind.settings.get(f"domain{number}/flags", "").split()
+            found.setdefault(FORMER_NAMES.get(name, name), {}).update(dict.fromkeys(flags))
+    return {level: tuple(flags) for level, flags in found.items() if flags}
 
 
 def _cpus_of(text: str) -> Sequence[int]:

@@ -5,7 +5,9 @@ that is where ``System.map`` has address 0.
 """
 
 from collections.abc import Mapping
+from typing import get_args
 
+from schedperf.layout.heat import Reader, Writer
 from schedperf.layout.ranking import GRADES, RULES
 from schedperf.sections._schema import COUNT, FLAG, TEXT, TEXTS, Schema, array, both, record
 
@@ -154,12 +156,29 @@ ROW = record(
     mark={"enum": ["", "moved", "added", "removed", "renamed", "mates changed"]},
     is_hot=_described(FLAG, "an alarm of this drawing is about it"),
 )
+USE = record(
+    name=TEXT,
+    paths=TEXTS,
+    written={"enum": list(get_args(Writer))},
+    read={"enum": list(get_args(Reader))},
+    functions=TEXTS,
+)
 WINDOW = record(
     unit=TEXT,
     kind=KIND,
     alarms=TEXTS,
     inserted=TEXTS,
-    columns=array(record(side=TEXT, label=TEXT, rows=array(ROW), reason=TEXT_OR_NULL)),
+    columns=array(
+        record(
+            side=TEXT,
+            label=TEXT,
+            rows=array(ROW),
+            lines=_described(array(OFFSET), "first bytes of the lines that it is about"),
+            bytes=_described(BYTES, "of the whole unit; null where unknown"),
+            reason=TEXT_OR_NULL,
+        )
+    ),
+    uses=_described(array(USE), "who touches what is drawn, as far as the table of heat knows"),
 )
 ADVICE = record(
     about=_described(TEXT, 'row of an alarm, or "hot": the set that was asked for'),

@@ -17,6 +17,7 @@ from schedperf.profile.ranking import choose_places, moving_places
 from schedperf.profile.shares import RunWeights, align_weights
 from schedperf.profile.spread import Spread, class_spread, one_node_only, spread_of
 from schedperf.sections import Data
+from schedperf.sections._profile_others import caution_of, describe_others
 from schedperf.sections._profile_sources import RunProfile
 from schedperf.stats import Columns, Difference
 from schedperf.verdicts import MARGIN
@@ -43,13 +44,19 @@ def describe_point(base: Runs, new: Runs, prefix: str, *, took_turns: bool) -> D
         sees_kernel=all(one.sight.blind is False for one in (*base, *new)),
     )
     losses = {name: _losses_of(runs) for name, runs in sides.items()}
+    others = {name: describe_others([one.others for one in runs]) for name, runs in sides.items()}
     return {
         "workload": base[0].workload,
         "point": base[0].point,
         "runs": {name: len(runs) for name, runs in sides.items()},
         "independent": found.independent,
         "took_turns": took_turns,
-        "cautions": [*([] if took_turns else [ONE_AFTER_THE_OTHER]), *alignment.notes],
+        "cautions": [
+            *([] if took_turns else [ONE_AFTER_THE_OTHER]),
+            *([] if (caution := caution_of(others)) is None else [caution]),
+            *alignment.notes,
+        ],
+        "others": others,
         "samples": {name: sum(one.samples for one in runs) for name, runs in weights.items()},
         **{what: {name: losses[name][what] for name in sides} for what in losses["base"]},
         "busy": _busy(found),

@@ -108,6 +108,10 @@ _EXPLAINED = record(
     },
     busy_reason=TEXT,
 )
+_OTHERS = record(
+    share={**_SHARE, "description": "per cent of the samples without idle, mean of the runs"},
+    commands=array(record(command=TEXT, share=_SHARE)),
+)
 _POINT = record(
     workload=TEXT,
     point=TEXT,
@@ -119,6 +123,13 @@ _POINT = record(
     lost=both({**COUNT, "description": "records that the kernel could not deliver"}),
     throttled=both({**COUNT, "description": "pauses of an event that fired too often"}),
     losses=both({**_TEXT_OR_NULL, "description": "the two in words; null where nothing is lost"}),
+    others=both(
+        {
+            **_or_null(_OTHERS),
+            "description": "what is of commands that are not the workload, nor started by it, nor "
+            "threads of the kernel; the largest by name; null: the workload cannot be told",
+        }
+    ),
     busy={**CHANGE, "description": "per cent of all CPUs that was not idle"},
     operations={
         **_or_null(record(unit=TEXT, exact=FLAG, base=_NUMBER, new=_NUMBER)),

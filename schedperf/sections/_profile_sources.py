@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from schedperf._json import parse_object
 from schedperf.bundle import Boot, Bundle, Run
@@ -13,6 +14,7 @@ from schedperf.errors import InputError
 from schedperf.operations import Operations, operations_of
 from schedperf.profile.alignment import RunNames, names_of
 from schedperf.profile.blindness import EventSight, judge_event, machine_facts
+from schedperf.profile.bystanders import Bystanders, find_bystanders
 from schedperf.profile.compare import ProfiledRun
 from schedperf.profile.places import Placed, build_ids, place_samples
 from schedperf.profile.shares import weigh
@@ -24,6 +26,9 @@ FOLDER = "perf_profile"
 # A minute of 200 CPUs at 1 kHz with call chains of 15 addresses; it is read from a file.
 LARGEST_PERF_DATA_BYTES = 2 << 30
 LARGEST_JSON_BYTES = 1 << 20
+
+# Which command a sample is of, and its call chain: what any section tells samples apart by.
+_KEPT = frozenset((Keep.CHAIN, Keep.TASK))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,6 +137,57 @@ def _perf_data_of(run: Run) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ReadRun:
+    """The profile of one run as all sections see it: functions with their parts folded.
+
+    :param found: samples with commands and call chains; None where it cannot be read
+    :param notes: what could not be read, one sentence each
+    """
+
+    boot: Boot
+    run: Run
+    found: PlacedRun | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadProfiles:
+    """All profiles of one bundle.
+
+    :param why_none: why there is no run with one, where there is none
+    """
+
+    runs: tuple[ReadRun, ...]
+    why_none: str
+
+
+# Several sections of one comparison look at the same samples. What was read goes with its bundle,
+# which nothing in it refers to.
+_READ: WeakKeyDictionary[Bundle, ReadProfiles] = WeakKeyDictionary()
+
+
+def read_profiles(bundle: Bundle) -> ReadProfiles:
+    """Read the profile of every instrumented run, once as long as the bundle is open."""
+    if bundle not in _READ:
+        notes: list[str] = []
+        reader = ProfileReader(bundle, notes.append)
+        _READ[bundle] = ReadProfiles(
+            runs=tuple(_read_run(reader, boot, run, notes) for boot, run in reader.runs()),
+            why_none=reader.why_not_recorded(),
+        )
+    return _READ[bundle]
+
+
+def _read_run(reader: ProfileReader, boot: Boot, run: Run, notes: list[str]) -> ReadRun:
+    notes.clear()
+    try:
+        found = reader.read(boot, run, keep=_KEPT, folded=True, by_offset=True)
+    except InputError as error:
+        return ReadRun(boot=boot, run=run, found=None, notes=(*notes, str(error)))
+    return ReadRun(boot=boot, run=run, found=found, notes=tuple(notes))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunProfile:
     """One event's samples in one run.
 
@@ -142,6 +198,7 @@ class RunProfile:
     :param operations: what the run did; None where that is not known
     :param lost: records that the kernel could not deliver during the run, over all events
     :param throttled: how often the kernel paused an event of the run
+    :param others: what is of other commands than the workload; None where that cannot be told
     """
 
     folder: str
@@ -153,6 +210,7 @@ class RunProfile:
     operations: Operations | None
     lost: int
     throttled: int
+    others: Bystanders | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,44 +225,40 @@ class SideProfiles:
 
 
 def load_profiles(side: Side) -> SideProfiles:
-    """Read the profile of every instrumented run; an unreadable one is a note.
+    """Return the profile of every instrumented run; an unreadable one is a note.
 
     :raises Absent: there is none at all
     """
+    read = read_profiles(side.bundle)
+    runs: list[RunProfile] = []
     notes: list[str] = []
-    reader = ProfileReader(side.bundle, notes.append)
-    runs = tuple(_read_runs(reader, notes.append))
-    if not runs:
-        raise Absent(f"{side.name}: {notes[0] if notes else reader.why_not_recorded()}")
-    return SideProfiles(
-        runs=runs, notes=tuple(f"{side.name}: {note}" for note in dict.fromkeys(notes))
-    )
-
-
-def _read_runs(reader: ProfileReader, note: Callable[[str], None]) -> Iterator[RunProfile]:
-    # The comparison of places has no use of call chains.
-    for boot, run in reader.runs():
-        try:
-            found = reader.read(boot, run, keep=frozenset(), folded=True, by_offset=True)
-        except InputError as error:
-            note(str(error))
-        else:
-            profiles = tuple(_profiles_of(boot, run, found))
+    for one in read.runs:
+        notes += one.notes
+        if one.found is not None:
+            profiles = tuple(_profiles_of(one.boot, one.run, one.found))
             if not profiles:
-                note(f"{_label_of(boot, run)}: no event counted anything; record it again")
-            yield from profiles
+                label = _label_of(one.boot, one.run)
+                notes.append(f"{label}: no event counted anything; record it again")
+            runs += profiles
+    if not runs:
+        raise Absent(f"{side.name}: {notes[0] if notes else read.why_none}")
+    return SideProfiles(
+        runs=tuple(runs), notes=tuple(f"{side.name}: {note}" for note in dict.fromkeys(notes))
+    )
 
 
 def _profiles_of(boot: Boot, run: Run, found: PlacedRun) -> Iterator[RunProfile]:
     # One for each event that has samples: two of one name, of the two kinds of CPU of a hybrid
     # machine, are one, since each by itself would pass for a run.
     recording, operations = found.recording, found.operations
-    names = names_of(recording, found.placed)
+    # The comparison of places has no use of call chains.
+    placed = found.placed.without_stacks()
+    names = names_of(recording, placed)
     sights: dict[str, EventSight] = {}
     for sight in found.sights:
         sights.setdefault(sight.event, sight)
     for sight in sights.values():
-        weights = weigh(recording, found.placed, sight.event, found.node_of_cpu)
+        weights = weigh(recording, placed, sight.event, found.node_of_cpu)
         if weights.total <= 0.0:
             continue  # perf's dummy event, or one that never fired: there is no share in nothing.
         yield RunProfile(
@@ -221,6 +275,7 @@ def _profiles_of(boot: Boot, run: Run, found: PlacedRun) -> Iterator[RunProfile]
             operations=operations,
             lost=recording.losses.records,
             throttled=recording.losses.throttled,
+            others=find_bystanders(recording, placed, sight.event, run.command),
         )
 
 

@@ -11,7 +11,13 @@ from schedperf.errors import InputError
 from schedperf.schedstat.levels import Topology, levels_of
 from schedperf.schedstat.totals import SideRuns, StatRun
 from schedperf.sections._counted import CapturedRun, CapturedSide, load_captured
-from schedperf.sections._domain_names import Names, name_domains, read_domain_names
+from schedperf.sections._domain_names import (
+    Flags,
+    Names,
+    name_domains,
+    read_domain_flags,
+    read_domain_names,
+)
 from schedperf.sides import Side
 
 FOLDER = "schedstat"
@@ -47,15 +53,17 @@ def _load_side(captured: CapturedSide[_Counted]) -> SideRuns:
     bundle, name = captured.side.bundle, captured.side.name
     boots: dict[int, _Boot] = {}
     notes = list(captured.notes)
+    flags: Flags = {}
     for boot in bundle.boots:
         names: Names = {}
         try:
             names = read_domain_names(bundle, boot)
+            flags = {**read_domain_flags(bundle, boot), **flags}
         except InputError as error:
             notes.append(f"{name}: {error}")
         boots[boot.number] = _Boot(hz=_hz(boot.host), topology=Topology(boot.host), names=names)
     runs = tuple(_stat_run(one, boots[one.run.boot]) for one in captured.runs)
-    return SideRuns(name=name, runs=runs, notes=tuple(notes))
+    return SideRuns(name=name, runs=runs, notes=tuple(notes), flags=flags)
 
 
 def _stat_run(captured: CapturedRun[_Counted], boot: _Boot) -> StatRun:

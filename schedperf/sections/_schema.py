@@ -9,6 +9,7 @@ TEXTS: Schema = {"type": "array", "items": TEXT}
 FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
+NUMBERS: Schema = {"type": "array", "items": {"type": "number"}}
 
 
 def record(**properties: Schema) -> Schema:

@@ -13,6 +13,7 @@ CPU_TIMES = ("idle", "cpu")
 # Tasks were looked at for the last time before they ended. So their sums are not whole, but what
 # they are to each other is right.
 TASKS = "tasks"
+GUESTS = ("guest", "guest_nice")
 
 Cpus = Mapping[int | None, int]
 
@@ -85,6 +86,21 @@ def measure(run: CapturedRun[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
         found.pop((key, "time"), None)
         found[key._replace(field="share"), "share"] = Measure(share, "")
     return found
+
+
+def accounted_share(run: CapturedRun[SystemCounts], cpus: Cpus) -> float | None:
+    """Return which share of the wall time of all CPUs /proc/stat has; None where it is not known.
+
+    Every tick of a CPU is of one kind, idle among them, so it is 1 where none is lost. The time of
+    guests is part of "user" and "nice".
+    """
+    seconds, count = run.content.seconds, cpus.get(None)
+    times = [
+        value.value
+        for key, value in run.content.counts.items()
+        if (key.group, key.field, key.node) == ("cpu", "time", None) and key.subject not in GUESTS
+    ]
+    return sum(times) / (seconds * count) if times and seconds and count else None
 
 
 def _quotients(counts: Mapping[SystemKey, float]) -> Iterator[tuple[SystemKey, Measure]]:

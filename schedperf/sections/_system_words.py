@@ -92,6 +92,14 @@ _FIELDS: Mapping[tuple[str, str], About] = {
     ),
     ("tasks", "iowait_mean"): About("mean wait of a task for input or output", "io_schedule()"),
 }
+# The root group has no statistics of its own: the kernel adds up those of its CPUs (cpustat), the
+# times that /proc/stat shows.
+ROOT = "/"
+_ROOT: Mapping[str, str] = {
+    "usage": "CPU time of all tasks and interrupts, added up from the CPUs' cpustat",
+    "user": "CPU time in programs, added up from the CPUs' cpustat",
+    "system": "CPU time in the kernel, added up from the CPUs' cpustat",
+}
 _TOTALS: Mapping[str, About] = {
     "ctxt": About("switches from one task to another", "__schedule()"),
     "processes": About("new tasks", "kernel_clone()"),
@@ -142,6 +150,8 @@ def about(group: str, subject: str, field: str) -> About:
         return _about_pressure(subject)
     if group == "cpu" and subject in _TOTALS:
         return _TOTALS[subject]
+    if group == "cgroup" and subject == ROOT and field in _ROOT:
+        return About(_ROOT[field], "root_cgroup_cputime()")
     if group == "softirqs":
         return About("softirqs of this kind", _SOFTIRQS.get(subject, ""))
     if group == "interrupts":

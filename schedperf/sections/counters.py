@@ -8,14 +8,13 @@ they get no verdict.
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean
 from typing import Any, NamedTuple
 
 from schedperf._json import parse_object
 from schedperf.bundle import Bundle, Run
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
 from schedperf.errors import BadLine
-from schedperf.rates import CountedSide, Measure, Question, Rate, compare_rates, divide
+from schedperf.rates import CountedSide, Measure, Question, Rate, compare_rates, divide, mean_of
 from schedperf.sections import Absent, Data, section
 from schedperf.sections._counted import (
     RATE_FIELDS,
@@ -50,7 +49,10 @@ _ROW = record(
     node={"type": ["integer", "null"], "description": "null: all nodes together"},
     basis={"enum": ["time", "operation"]},
     scaled={**FLAG, "description": "perf extrapolated some of the counts"},
-    total_base={**NUMBER_OR_NULL, "description": "counted in a run; mean over runs"},
+    total_base={
+        **NUMBER_OR_NULL,
+        "description": "counted in a run; the same mean over runs as base",
+    },
     total_new=NUMBER_OR_NULL,
     **{
         **RATE_FIELDS,
@@ -261,14 +263,15 @@ def _totals(captured: _Captured) -> _Totals:
 
 def _row(question: Question[_Key], rate: Rate, totals: Sequence[_Totals]) -> dict[str, Any]:
     base, new = (side[question.workload, question.point, question.key] for side in totals)
+    counted = [[count.value for count in side] for side in (base, new)]
     return {
         "workload": question.workload,
         "point": question.point,
         **question.key._asdict(),
         "basis": question.basis,
         "scaled": any(count.scaled for count in (*base, *new)),
-        "total_base": fmean(count.value for count in base),
-        "total_new": fmean(count.value for count in new),
+        "total_base": mean_of(*counted),
+        "total_new": mean_of(*reversed(counted)),
         **asdict(rate),
     }
 

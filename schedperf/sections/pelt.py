@@ -26,6 +26,7 @@ from schedperf.sections._counted import (
     load_captured,
     why_nothing,
 )
+from schedperf.sections._places import CPUS, bins
 from schedperf.sections._profile_sources import nodes_of_host
 from schedperf.sections._schema import (
     COUNT,
@@ -127,6 +128,8 @@ SCHEMA = record(
     rows=array(_ROW),
     unseen={**array(_UNSEEN), "description": "what no mechanism could see, with each reason"},
     histograms={**array(_HISTOGRAM), "description": "sums over CPUs and runs"},
+    bins=bins("durations of calls in s, their shares side by side", function=TEXT),
+    cpus=CPUS,
     cross_checks={**array(_CROSS_CHECK), "description": "calls counted a second time"},
     missing=array(record(side=TEXT, reason=TEXT)),
     notes=TEXTS,

@@ -20,6 +20,7 @@ from schedperf.sections._counted import (
     load_captured,
     why_nothing,
 )
+from schedperf.sections._places import bins, pairs
 from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
 from schedperf.sides import Side
 
@@ -94,6 +95,18 @@ SCHEMA = record(
     series=array(_SERIES),
     depths=array(_DEPTH),
     timers=array(_TIMERS),
+    moves=pairs(
+        "moves from one node to another, by event and cause",
+        event={"enum": list(EVENTS)},
+        cause={**TEXT, "description": "of a migration; empty: all"},
+        unit=TEXT,
+    ),
+    waits=bins("waits for a CPU in s, their shares side by side"),
+    phases=bins(
+        "expiries of bandwidth timers in parts of their period, from the mean of the first cgroup",
+        group={**TEXT, "description": "cgroup, by path"},
+        period_s={"type": "number"},
+    ),
     notes=TEXTS,
 )
 

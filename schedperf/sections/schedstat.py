@@ -11,10 +11,12 @@ from schedperf.captures.schedstat_fields import IDLE_TYPES
 from schedperf.schedstat.analysis import analyse_sides
 from schedperf.sections import Absent, Data, section
 from schedperf.sections._counted import RATE_FIELDS, why_nothing
+from schedperf.sections._places import CPUS
 from schedperf.sections._schedstat_sources import FOLDER, load_sides
-from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, array, record
+from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
 from schedperf.sides import Side
 
+_COUNT_OR_NULL: Schema = {"type": ["integer", "null"]}
 _ROW = record(
     row={**TEXT, "description": "names the row for readings and evidence"},
     side=TEXT,
@@ -41,16 +43,12 @@ _READING = record(
     meaning=TEXT,
     look_at={**TEXT, "description": "functions of the kernel"},
 )
-_CPUS = record(
+_LEVEL = record(
     side=TEXT,
-    workload=TEXT,
-    point=TEXT,
-    field=TEXT,
-    counts={
-        "type": "object",
-        "additionalProperties": {"type": "number"},
-        "description": "by CPU; mean over runs, times in ns",
-    },
+    level={**TEXT, "description": "of the scheduling domains, that with the fewest CPUs first"},
+    cpus={**_COUNT_OR_NULL, "description": "of its largest domain"},
+    domains=_COUNT_OR_NULL,
+    flags={"type": ["array", "null"], "items": TEXT, "description": "null: not captured"},
 )
 _SIDE = record(
     side=TEXT,
@@ -60,16 +58,17 @@ _SIDE = record(
 )
 SCHEMA = record(
     sides=array(_SIDE),
+    levels=array(_LEVEL),
     rows=array(_ROW),
     zeros={**TEXTS, "description": "what was 0 in all runs, and has no row"},
     readings=array(_READING),
     not_compared=array(record(side=TEXT, what=TEXT, reason=TEXT)),
-    cpus=array(_CPUS),
+    cpus=CPUS,
     notes=TEXTS,
 )
 
 
-@section("schedstat", version=1, schema=SCHEMA)
+@section("schedstat", version=2, schema=SCHEMA)
 def schedstat(sides: Sequence[Side]) -> Data:
     """Compare each count of the runs of one workload and point, side by side."""
     loaded = load_sides(sides)

@@ -18,8 +18,10 @@ from schedperf.captures.system_counters import (
 from schedperf.rates import CountedSide
 from schedperf.sections import Absent, Data, section
 from schedperf.sections._counted import RATE_FIELDS, CapturedSide, load_captured, why_nothing
+from schedperf.sections._places import CPUS
 from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
-from schedperf.sections._system_measures import count_cpus, measure
+from schedperf.sections._system_cpus import compare_loaded
+from schedperf.sections._system_measures import accounted_share, count_cpus, measure
 from schedperf.sections._system_rows import (
     SideMeasures,
     compare_measures,
@@ -73,10 +75,17 @@ SCHEMA = record(
             kind={"enum": ["clean", "instrumented"]},
             seconds={**NUMBER_OR_NULL, "description": "between the looks, over all runs"},
             task_runs={**COUNT, "description": "in which the workload's tasks were looked at"},
+            cpus={**COUNT, "description": "of the first boot; 0: not known"},
+            accounted={
+                **NUMBER_OR_NULL,
+                "description": "share of the wall time of the CPUs that /proc/stat has, of all "
+                "kinds together; the mean over runs, null: not known",
+            },
         )
     ),
     rows=array(_ROW),
     zeros={**TEXTS, "description": "what was 0 in all runs, and has no row"},
+    cpus=CPUS,
     settings={
         **array(record(side=TEXT, name=TEXT, base=_VALUE, new=_VALUE)),
         "description": "of the scheduler's debugfs: those that differ",
@@ -107,6 +116,7 @@ def system_counters(sides: Sequence[Side]) -> Data:
         "sides": [_describe(*one) for one in captured],
         "rows": [row for row in rows if not is_zero(row)],
         "zeros": describe_zeros(rows),
+        "cpus": [one for other in loaded[1:] for one in compare_loaded(loaded[0], other)],
         "settings": settings,
         "missing": [*(one for found in loaded for one in _missing(found)), *unknown],
         "not_compared": [one for other in others for one in describe_refusals(base, other)],
@@ -139,7 +149,16 @@ def _describe(captured: Captured, tasks: Captured) -> dict[str, Any]:
         "kind": captured.runs[0].run.kind,
         "seconds": sum(seconds) if len(seconds) == len(captured.runs) else None,
         "task_runs": len(tasks.runs),
+        "cpus": count_cpus(captured.side.bundle.boots[0].host).get(None, 0),
+        "accounted": _accounted(captured),
     }
+
+
+def _accounted(captured: Captured) -> float | None:
+    cpus = {boot.number: count_cpus(boot.host) for boot in captured.side.bundle.boots}
+    shares = [accounted_share(run, cpus[run.run.boot]) for run in captured.runs]
+    known = [share for share in shares if share is not None]
+    return fmean(known) if known else None
 
 
 def _missing(captured: Captured) -> Iterator[dict[str, str]]:

@@ -39,8 +39,8 @@ class Columns:
 
     :param base: mean of the runs that have a value
     :param difference: in the unit of the values
-    :param ci_low: lower end of the 95 % interval of the difference; equal to the difference where
-        no value varies, NaN with fewer than two values on a side
+    :param ci_low: lower end of the 95 % interval of the difference; NaN with fewer than two values
+        on a side, and where no value varies: equal samples of a few runs prove no exact difference
     :param p: two-sided, of no difference; NaN also where no value varies
     :param q: p after the correction of Benjamini and Hochberg, in its adaptive form, over all
         columns that have one
@@ -97,7 +97,7 @@ def compare_columns(
     is_tested = np.ones(columns, np.bool_) if tested is None else np.asarray(tested, np.bool_)
     group = is_tested if alike is None else np.asarray(alike, np.bool_)
     _moderate(found, np.abs(base_mean) + np.abs(new_mean), group.astype(np.intp))
-    half = found.half_width(CONFIDENCE)
+    half = np.where(found.se > 0.0, found.half_width(CONFIDENCE), np.nan)
     p = np.where(is_tested, found.p, np.nan)
     return Columns(
         base=base_mean,

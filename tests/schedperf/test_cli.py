@@ -107,11 +107,15 @@ def test_no_arguments_show_the_help_and_fail() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["shwo"], "no command 'shwo'; there is show"),
-        (["--colour", "red", "show"], "no such option '--colour'"),
+        (["shwo"], "no command 'shwo' (did you mean show?); see `schedperf --help`"),
+        (["compar", "a", "b"], "no command 'compar' (did you mean compare?); see"),
+        (["xyzzy"], "no command 'xyzzy'; there is ab, "),
+        (["--colour", "red", "show"], "no such option '--colour' (did you mean --color?); see"),
+        (["compare", "--alpha"], "no such option '--alpha'; see `schedperf compare --help`"),
+        (["compare", "--al"], "no such option '--al' (did you mean --all or --allow?); see"),
         (["--color", "red", "show"], "invalid value for '--color'"),
         (["show"], "missing argument 'BUNDLE'; see `schedperf show --help`"),
-        (["show", "--rums", "x.tar"], "no such option '--rums'"),
+        (["show", "--rums", "x.tar"], "no such option '--rums' (did you mean --runs?); see"),
         (["show", "a.tar", "b.tar"], "got unexpected extra argument (b.tar)"),
     ],
 )

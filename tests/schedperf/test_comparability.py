@@ -204,3 +204,13 @@ def test_the_table_knows_every_field_of_a_captured_host(tmp_path: Path) -> None:
     assert len(fields) > 60
     unknown = [path for path in fields if "does not know" in find_rule(path).reason]
     assert unknown == []
+
+
+@pytest.mark.parametrize(
+    ("value", "paths"), [("max 100000", []), ("50000 100000", ["cgroup.cpu_max"])]
+)
+def test_no_limit_of_the_root_group_equals_a_group_without_one(
+    gate: Gate, value: str, paths: list[str]
+) -> None:
+    found = gate({"host": {"cgroup": {"cpu_max": value}}}, {"host": {"cgroup": {"cpu_max": None}}})
+    assert [one.path for one in found.differences] == paths

@@ -1,15 +1,17 @@
 """``schedperf compare``: what it prints, where, and with which exit status."""
 
+import csv
+import io
 import json
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from schedperf.benchmarks.hackbench import TIME
 from schedperf.cli import main
+from schedperf.text import PIPED_COLUMNS
 
 MakeBundle = Callable[..., Path]
 TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
@@ -44,6 +46,19 @@ def test_json_alone_is_on_stdout(base: str, slower: str, capsys: Capture) -> Non
     assert record["schema"] == "schedperf/compare/1"
     assert record["overall"]["verdict"] == "regression"
     assert [side["path"] for side in record["sides"]] == [base, slower]
+
+
+def test_the_record_says_what_a_number_is_and_where_it_was_printed(
+    base: str, slower: str, capsys: Capture
+) -> None:
+    main(["compare", base, slower, "--json", "-"])
+    [row] = json.loads(capsys.readouterr().out)["rows"]
+    assert row["definition"] == TIME.definition
+    assert row["values_new"][2]["source"] == {
+        "member": "boots/0/runs/002/stdout",
+        "line": 3,
+        "text": "Time: 0.786",
+    }
 
 
 def test_the_format_json_is_the_same(base: str, slower: str, capsys: Capture) -> None:
@@ -162,13 +177,48 @@ def test_a_device_can_be_written_to_and_stays_a_device(base: str, slower: str) -
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
-def test_the_real_command_exits_with_the_verdict(base: str, slower: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "schedperf", "compare", base, slower],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 1
-    assert done.stderr == ""
-    assert "regression" in done.stdout
+@pytest.mark.parametrize("name", ["text", "markdown"])
+def test_one_screen_is_printed_unless_all_is_asked_for(
+    name: str, base: str, slower: str, capsys: Capture
+) -> None:
+    printed = []
+    for options in ([], ["--all"]):
+        assert main(["compare", base, slower, "--format", name, *options]) == 1
+        printed.append(capsys.readouterr().out)
+    assert len(printed[0].splitlines()) < len(printed[1].splitlines())
+    assert printed[0].splitlines()[0] == printed[1].splitlines()[0]
+    assert ("everything: --all" in printed[0]) == (name == "text")
+    assert "everything: --all" not in printed[1]
+
+
+def test_text_is_the_default(
+    base: str, slower: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    main(["compare", base, slower])
+    unsaid = capsys.readouterr().out
+    main(["compare", base, slower, "--format", "text"])
+    assert capsys.readouterr().out == unsaid
+    assert max(map(len, unsaid.splitlines())) <= PIPED_COLUMNS
+
+
+@pytest.mark.parametrize(("wanted", "widest"), [("50", 50), ("0", PIPED_COLUMNS), ("", 78)])
+def test_an_exported_width_holds_in_a_pipe(  # noqa: PLR0917 # what is compared and what follows
+    base: str,
+    slower: str,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    wanted: str,
+    widest: int,
+) -> None:
+    monkeypatch.setenv("COLUMNS", wanted)
+    main(["compare", base, slower])
+    text = capsys.readouterr().out.partition("What to do next")[0]
+    assert widest - 12 < max(map(len, text.splitlines())) <= widest
+
+
+def test_csv_has_one_line_a_result(base: str, slower: str, capsys: Capture) -> None:
+    assert main(["compare", base, slower, "--format", "csv"]) == 1
+    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out, newline=""))
+    assert row["verdict"] == "regression"
+    assert float(row["ratio"]) == pytest.approx(1.3, rel=0.01)

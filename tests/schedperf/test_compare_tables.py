@@ -68,6 +68,30 @@ class TestRecord:
         assert (row.side, row.verdict, row.n_base, row.n_new) == ("new", "regression", 5, 5)
         assert row.ratio == pytest.approx(1.3, rel=0.001)
         assert [run.value for run in row.values_base] == list(TIMES)
+
+    def test_each_value_names_its_line_of_the_file(self, write: Write, base: Path) -> None:
+        new = write("new.csv", "# a comment", HEADER, *runs(slower()))
+        [row] = compared(base, new).rows
+        assert row.definition is None
+        sources = [run.source for run in (*row.values_base, *row.values_new)]
+        places = [(one.member, one.line) for one in sources if one is not None]
+        assert places == [
+            *((str(base), line) for line in range(2, 7)),
+            *((str(new), line) for line in range(3, 8)),
+        ]
+        assert sources[0] is not None
+        assert sources[0].text == "hackbench,groups=1,time,s,lower,0.6000"
+
+    def test_sides_of_one_file_name_their_own_lines(self, write: Write) -> None:
+        lines = [
+            line
+            for pair in zip(runs(TIMES, side="tip"), runs(slower(), side="new"), strict=True)
+            for line in pair
+        ]
+        [row] = compared(write("both.csv", f"side,{HEADER}", *lines)).rows
+        for values, first in ((row.values_base, 2), (row.values_new, 3)):
+            places = [run.source.line for run in values if run.source is not None]
+            assert places == list(range(first, 12, 2))
         assert [(run.run, run.boot, run.order, run.round) for run in row.values_new] == [
             (number, None, None, None) for number in range(5)
         ]
@@ -216,7 +240,7 @@ class TestCommand:
     def test_two_tables(self, base: Path, new: Path, capsys: Capture) -> None:
         assert main(["compare", str(base), str(new)]) == 1
         printed = capsys.readouterr().out
-        assert "time at groups=1 is 30.0 % slower" in printed
+        assert "time at groups=1 is 30.0 % longer" in printed
         assert "machine" in printed
         assert "None" not in printed
 

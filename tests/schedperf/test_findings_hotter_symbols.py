@@ -32,13 +32,13 @@ def test_a_function_of_the_scheduler_that_changed_is_a_finding_with_its_numbers(
     # All of these runs weigh the same, so the whole did not change and nothing is a part of it.
     (found,) = findings_of(data)
     assert found.claim == (
-        "PELT (update_cfs_group +10.00 pp) takes 12.00 % of all CPUs at groups=4, 10.00 pp more "
-        "than before (95 % interval +7.73..+12.27 pp); "
+        "PELT and group shares (update_cfs_group +10.00 pp) takes 12.00 % of all CPUs at "
+        "groups=4, 10.00 pp more than in base (95 % interval +7.73..+12.27 pp); "
         # Two runs of 20 and 120 in 4 groups of 20 senders, 20 receivers and 100 messages.
         "from 0.000125 to 0.00075 cycles per message (+0.000625, 95 % interval "
         "+0.0004833..+0.0007667)"
     )
-    assert found.evidence == ("profile#class:PELT",)
+    assert found.evidence == ("profile#class:PELT and group shares",)
     assert (found.n, found.unit) == ((3, 3), "pp")
     assert found.attribution == "co-occurs; not shown to cause the change"
     assert found.value == pytest.approx(10.0)
@@ -164,3 +164,28 @@ def test_without_perf_profile_json_nobody_knows_whether_a_pmu_is_blind(profiled:
     assert event["remedy"] is not None
     assert findings_of(data) == []
     assert not profiled.row(data)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("change", "low", "told"), [(82.3, 9.7, 1), (82.3, -1.0, 0), (-82.3, -99.0, 0)]
+)
+def test_a_blind_profile_says_what_the_unseen_code_was_charged_to(
+    change: float, low: float, told: int
+) -> None:
+    cost = {"base": 100.0, "new": 100.0 + change, "change": change, "ci_low": low, "ci_high": 155.0}
+    row = {"symbol": "finish_task_switch", "cost": cost, "share": {}}
+    other = {"symbol": "vfs_read", "cost": cost, "share": {}}
+    point = {
+        "rows": [row, other], "cost_unit": "ns per message", "point": "",
+        "runs": {"base": 5, "new": 5},
+    }  # fmt: skip
+    event = {
+        "event": "cpu-clock", "remedy": "r", "blind": {"base": True, "new": True},
+        "points": [point],
+    }  # fmt: skip
+    data = {"comparisons": [{"side": "new", "events": [event]}]}
+    [found] = findings_of(data)
+    assert found.bearing == "unseen"
+    text = "more time with interrupts off: finish_task_switch +82.3 ns per message"
+    assert found.attribution.count(text) == told
+    assert "vfs_read" not in found.attribution

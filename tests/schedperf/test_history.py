@@ -100,5 +100,5 @@ def test_data_that_are_given_twice_are_refused(
 def test_a_result_says_that_earlier_recordings_were_used(
     sides: list[str], past: list[str], capsys: Capture
 ) -> None:
-    main(["compare", *sides, *past])
+    main(["compare", "--all", *sides, *past])
     assert "3 earlier recordings tell how much few runs vary" in capsys.readouterr().out

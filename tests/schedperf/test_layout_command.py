@@ -40,7 +40,7 @@ def test_an_alarm_is_status_1_and_the_first_thing_said(
     first = " ".join(out.split())[:600]
     assert "root_cpuacct_cpuusage and sd_llc_id shared a 64-byte line" in first
     assert "separated by the boundary at 0x20540" in first
-    assert "cause: sd_cluster (inserted" in first
+    assert "because of sd_cluster (inserted" in first
 
 
 def test_an_unchanged_layout_is_status_0_and_said(write_map: WriteMap, capsys: Capture) -> None:
@@ -83,7 +83,7 @@ def test_files_are_written_beside_the_text(
     assert out.startswith("Cache lines\n")
     assert json.loads(record.read_text())["tool_version"]
     html = page.read_text()
-    assert "<title>cache lines: patch-1.map, against tip.map - schedperf</title>" in html
+    assert ">cache lines: patch-1.map, against tip.map - schedperf</title>" in html
     assert 'href="#layout"' in html
     assert "sd_llc_id" in html
 

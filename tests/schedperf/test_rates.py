@@ -158,7 +158,11 @@ def test_one_run_a_side_tells_no_change() -> None:
 
 def test_one_side_alone_has_its_mean() -> None:
     rate = compare_rates(side("base", 1.0, 3.0), None)[ASKED]
-    assert (rate.base, rate.new, rate.n_base, rate.n_new) == (2.0, None, 2, 0)
+    assert rate.base == pytest.approx(3.0**0.5)
+    assert (rate.new, rate.n_base, rate.n_new) == (None, 2, 0)
+    assert (list(rate.values_base), list(rate.values_new)) == ([1.0, 3.0], [])
+    # A geometric mean with a 0 would be 0, whatever the others are.
+    assert compare_rates(side("base", 0.0, 3.0), None)[ASKED].base == 1.5
     assert rate.changed is None
 
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from schedperf.benchmarks.hackbench import TIME
 from schedperf.bundle import open_bundle
+from schedperf.model import Source
 from schedperf.runs import COLUMNS, RunValues, df_run_values
 from schedperf.sides import name_sides
 from schedperf.stats import records
+from schedperf.text import LONGEST_SOURCE
 
 HEADER = "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\n"
 
@@ -50,6 +53,8 @@ def test_columns_and_types_are_the_documented_ones(read: Read) -> None:
             "order": 0,
             "round": None,
             "status": "ok",
+            "definition": TIME.definition,
+            "source": Source(member="boots/0/runs/000/stdout", line=3, text="Time: 0.612"),
         }
     ]
 
@@ -69,6 +74,30 @@ def test_warm_up_has_no_row_and_a_failed_run_one_without_a_value(read: Read) -> 
 def test_a_program_that_runs_twice_in_one_run_is_one_observation(read: Read) -> None:
     found = read(runs=[{"stdout": f"{HEADER}Time: 0.500\n{HEADER}Time: 0.700\n"}])
     assert list(found.table["value"]) == [pytest.approx(0.6)]
+
+
+def test_the_source_of_a_mean_is_the_last_of_its_lines(read: Read) -> None:
+    [source] = read(runs=[{"stdout": f"{HEADER}Time: 0.500\n{HEADER}Time: 0.700\n"}]).table[
+        "source"
+    ]
+    assert source == Source(member="boots/0/runs/000/stdout", line=4, text="Time: 0.700")
+
+
+def test_a_source_names_its_stream_and_cuts_a_long_line(read: Read) -> None:
+    rule = {"name": "rate", "unit": "1/s", "better": "higher", "regex": r"began\nrate (\d+)"}
+    printed = f"began\nrate 9 {'x' * 1000}\nended"
+    table = read(runs=[{"stdout": "", "stderr": printed}], metric=[rule]).table
+    [source] = table["source"]
+    assert (source.member, source.line) == ("boots/0/runs/000/stderr", 2)
+    assert source.text == printed.splitlines()[1][: LONGEST_SOURCE - 1] + "…"
+    assert table["definition"].tolist() == [
+        r"The last number in the output that --metric found with began\nrate (\d+)."
+    ]
+
+
+def test_a_run_that_failed_has_no_source(read: Read) -> None:
+    table = read(runs=[{"exit_status": 1}]).table
+    assert table["source"].tolist() == [None]
 
 
 def test_points_stand_in_the_order_of_the_manifest_not_of_the_recording(read: Read) -> None:

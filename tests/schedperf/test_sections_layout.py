@@ -103,7 +103,12 @@ def test_the_first_alarm_is_the_measured_pair_with_the_inserted_variable_as_caus
         {"name": "sd_llc_id", "base_offset": 0x38, "new_offset": 0x40},
     ]
     assert first["adjacent"] is True
-    assert data["windows"][0]["inserted"] == ["sd_cluster"]
+    window = data["windows"][0]
+    assert window["inserted"] == ["sd_cluster"]
+    assert [column["lines"] for column in window["columns"]] == [[0x00, 0x40], [0x00, 0x40]]
+    uses = {use["name"]: use for use in window["uses"]}
+    assert (uses["sd_llc_id"]["written"], uses["sd_llc_id"]["paths"]) == ("rarely", ["wakeup"])
+    assert "core.c:cpus_share_cache" in uses["sd_llc_id"]["functions"]
 
 
 def test_a_section_at_another_address_is_an_unchanged_layout(compare: Compare) -> None:

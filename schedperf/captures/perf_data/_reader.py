@@ -154,6 +154,7 @@ class _Reader:
             memory=make_memory(memory, events, tasks) if Keep.MEMORY in self.keep else None,
             chains=chains,
             tasks=tasks.tasks,
+            processes=side.processes,
             files=side.files,
             spaces=side.spaces,
             features=opened.features,

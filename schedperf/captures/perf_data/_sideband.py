@@ -23,7 +23,12 @@ from schedperf.captures.perf_data._spaces import (
 )
 from schedperf.captures.perf_data._timelines import Timelines
 from schedperf.captures.perf_data._walk import Stream
-from schedperf.captures.perf_data.recording import KernelText, MappedFile, RuntimeSymbol
+from schedperf.captures.perf_data.recording import (
+    KernelText,
+    MappedFile,
+    Processes,
+    RuntimeSymbol,
+)
 from schedperf_collectors._perf_data import (
     RECORD_HEADER_BYTES,
     RECORD_LOST,
@@ -73,6 +78,7 @@ class SideBand:
     spaces_of: Timelines
     comms: Sequence[str]
     comms_of: Timelines
+    processes: Processes
     notes: tuple[str, ...]
 
 
@@ -174,6 +180,8 @@ class _Reader:
         self.comms: dict[str, int] = {_IDLE_COMM: 0}
         self.comm_of: dict[int, int] = {0: 0}
         self.named: list[tuple[int, int, int]] = [(0, 0, 0)]
+        self.parents: dict[int, int] = {}
+        self.executed: defaultdict[str, set[int]] = defaultdict(set)
         self.damaged = 0
 
     def read(self, record: _Record) -> None:
@@ -232,6 +240,7 @@ class _Reader:
         self.comm_of[tid] = comm
         self.named.append((tid, record.time, comm))
         if record.misc & _MISC_EXEC:
+            self.executed[name].add(pid)
             self.attach(pid, self.new_line(-1), record.time)
 
     def read_fork(self, record: _Record) -> None:
@@ -243,6 +252,7 @@ class _Reader:
         # A new thread has its process's mappings.
         if child == parent:
             return
+        self.parents[child] = parent
         if record.misc & _MISC_EXEC:
             self.attach(child, self.new_line(-1), record.time)
         elif parent in self.line_of:
@@ -288,6 +298,10 @@ class _Reader:
             spaces_of=self.timelines_of_spaces(spaces),
             comms=tuple(self.comms),
             comms_of=Timelines(self.named, UNKNOWN_COMM),
+            processes=Processes(
+                parents=self.parents,
+                executed={name: frozenset(pids) for name, pids in self.executed.items()},
+            ),
             notes=tuple(notes),
         )
 

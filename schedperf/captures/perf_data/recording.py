@@ -172,6 +172,18 @@ class RuntimeSymbol(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Processes:
+    """Who started whom while it was recorded, or before, as far as perf was told.
+
+    :param parents: process by process, the one that made it
+    :param executed: processes that executed a program of that name meanwhile
+    """
+
+    parents: Mapping[int, int]
+    executed: Mapping[str, frozenset[int]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Losses:
     """What the file does not hold.
 
@@ -204,6 +216,7 @@ class Recording:
     memory: MemorySamples | None
     chains: Chains
     tasks: Sequence[Task]
+    processes: Processes
     files: Sequence[MappedFile]
     spaces: Spaces
     features: Features

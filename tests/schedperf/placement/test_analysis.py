@@ -52,8 +52,8 @@ def test_counts_are_divided_by_time_and_by_operations(analyse_runs: Make, forkin
     assert row_of(data, "forks")["base"] == pytest.approx(500.0)
     assert row_of(data, "forks", "operation")["base"] == pytest.approx(1.0)
     assert row_of(data, "forks", "operation")["unit"] == "1/message"
-    assert row_of(data, "forks at NUMA")["base"] == pytest.approx(11.2 / 2)
-    assert row_of(data, "forks 0 -> 1", "share")["base"] == pytest.approx(0.0112)
+    assert row_of(data, "forks at NUMA")["base"] == pytest.approx(11.2 / 2, rel=0.02)
+    assert row_of(data, "forks 0 -> 1", "share")["base"] == pytest.approx(0.0112, rel=0.02)
     assert row_of(data, "forks: between nodes", "share")["events_base"] == 1000.0
 
 

@@ -131,10 +131,10 @@ def test_a_blind_event_tests_user_code_alone() -> None:
 
 def test_every_busy_place_is_in_one_class_and_classes_add_up() -> None:
     found = compare_point(runs_of(BASE), runs_of(NEW), sees_kernel=True)
-    assert set(found.classes) >= {"PELT", OTHER_KERNEL, USER}
+    assert set(found.classes) >= {"PELT and group shares", OTHER_KERNEL, USER}
     busy = found.share.base[~found.is_idle].sum()
     assert found.class_share.base.sum() == pytest.approx(busy)
-    at = found.classes.index("PELT")
+    at = found.classes.index("PELT and group shares")
     assert found.class_share.base[at] == pytest.approx(found.share.base[found.places.index(PELT)])
 
 

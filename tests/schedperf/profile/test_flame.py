@@ -15,9 +15,11 @@ from schedperf.profile.flame import (
     build_flame,
     measure_frames,
     measure_places,
+    narrow_flame,
     one_sided_frames,
 )
-from schedperf.profile.flame_data import describe_flames
+from schedperf.profile.flame_data import describe_flame
+from schedperf.profile.parts import Part
 from schedperf.profile.place import Place
 from schedperf.profile.stacks import Stacks
 
@@ -199,8 +201,8 @@ def test_the_data_of_a_page_is_plain_json(make_stacks: MakeStacks) -> None:
     base = {"main;read": 10.0, "main;old": 2.0}
     new = {"main;read": 10.0, "main;new\x1b[31m": 3.0}
     stacks = make_stacks(jittered(base, 3, seed=5), jittered(new, 3, seed=6))
-    data = describe_flames([build_flame(stacks)], "message")
-    event = json.loads(json.dumps(data, allow_nan=False))["events"][0]
+    data = describe_flame(build_flame(stacks), "message")
+    event = json.loads(json.dumps(data, allow_nan=False))
     lengths = {len(event[column]) for column in ("parent", "name", "hidden")}
     lengths |= {
         len(event["measures"][0]["inclusive"][column])
@@ -220,5 +222,56 @@ def test_the_data_of_a_page_is_plain_json(make_stacks: MakeStacks) -> None:
 
 def test_costs_are_left_out_where_operations_are_not_known(make_stacks: MakeStacks) -> None:
     stacks = make_stacks([{"a": 1.0}], [{"a": 1.0}], operations=[1.0, np.nan])
-    data = describe_flames([build_flame(stacks)], "message")
-    assert [one["measure"] for one in data["events"][0]["measures"]] == ["share"]
+    data = describe_flame(build_flame(stacks), "message")
+    assert [one["measure"] for one in data["measures"]] == ["share"]
+
+
+def test_a_part_has_the_same_tree_and_its_own_weights(make_stacks: MakeStacks) -> None:
+    stacks = make_stacks([{"a;b": 6.0, "a;c": 3.0, "a;tiny;leaf": 1.0}])
+    flame = build_flame(stacks, least_share=0.2)
+    part = narrow_flame(flame, replace(stacks, weight=np.array([2.0, 0.0, 1.0])))
+    frames = by_name(part)
+    assert names(part) == names(flame)
+    assert part.inclusive[0, frames["a"]] == 3.0
+    assert part.inclusive[0, frames["a;b"]] == 2.0
+    assert part.inclusive[0, frames["a;c"]] == 0.0
+    assert part.own[0, frames["a;(rest)"]] == 1.0
+    # Shares stay of all that was sampled.
+    assert measure_frames(part, "share", "inclusive").base[0] == pytest.approx(30.0)
+
+
+def test_all_weights_in_one_part_give_the_whole_tree_again(make_stacks: MakeStacks) -> None:
+    weights = {f"m{n % 3};f{n % 7};g{n}": float(1 + n) for n in range(60)}
+    stacks = make_stacks(jittered(weights, 3, seed=8), jittered(weights, 3, seed=9))
+    flame = build_flame(stacks, least_share=0.01)
+    again = narrow_flame(flame, stacks)
+    assert np.allclose(again.inclusive, flame.inclusive)
+    assert np.allclose(again.own, flame.own)
+    assert np.array_equal(again.by_place, flame.by_place)
+
+
+def test_parts_say_no_more_than_what_the_rest_follows_from(make_stacks: MakeStacks) -> None:
+    weights = {"main;read": 10.0, "main;write": 20.0}
+    stacks = make_stacks(jittered(weights, 3, seed=5), jittered(weights, 3, seed=6))
+    flame = build_flame(stacks)
+    part = Part(kind="node", name="1")
+    data = describe_flame(flame, None, parts=[(part, narrow_flame(flame, stacks))])
+    whole = data["measures"][0]
+    (short,) = data["parts"][0]["measures"]
+    assert (data["parts"][0]["kind"], data["parts"][0]["name"]) == ("node", "1")
+    for side in ("base", "new"):
+        assert short["self"][side] == [float(f"{own:.3g}") for own in whole["self"][side]]
+    # "main" is all of every run, so that only what it calls varies.
+    low, high = (whole["inclusive"][end][2] for end in ("low", "high"))
+    assert short["inclusive"]["margin"][2] == pytest.approx((high - low) / 2, rel=0.05)
+    assert set(short["inclusive"]) == {"margin", "changed"}
+    assert set(short["functions"]) == {"base", "new", "margin", "changed"}
+
+
+def test_one_side_of_a_part_has_no_intervals(make_stacks: MakeStacks) -> None:
+    stacks = make_stacks([{"a": 1.0}])
+    flame = build_flame(stacks)
+    data = describe_flame(flame, None, parts=[(Part(kind="cpu", name="0"), flame)])
+    (short,) = data["parts"][0]["measures"]
+    assert short["self"] == {"base": [0, 100]}
+    assert (short["inclusive"], short["functions"]) == ({}, {"base": [100]})

@@ -18,8 +18,8 @@ from schedperf.profile.place import KERNEL, Place
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "sysmap"
 CLASSES = {
-    "wakeup", "tick", "load balance", "PELT", "locks", "idle", "network", "memory",
-    "syscall entry", "scheduler core",
+    "wakeup", "tick", "load balance", "PELT and group shares", "locks", "idle", "network", "memory",
+    "syscall entry", "scheduler core", "accounting",
 }  # fmt: skip
 
 
@@ -51,9 +51,9 @@ def test_only_the_kernels_functions_are_renamed() -> None:
 @pytest.mark.parametrize(
     ("symbol", "expected"),
     [
-        ("update_load_avg", "PELT"),
-        ("update_cfs_group", "PELT"),
-        ("__update_load_avg_cfs_rq", "PELT"),
+        ("update_load_avg", "PELT and group shares"),
+        ("update_cfs_group", "PELT and group shares"),
+        ("__update_load_avg_cfs_rq", "PELT and group shares"),
         ("try_to_wake_up", "wakeup"),
         ("select_task_rq_fair", "wakeup"),
         ("select_idle_sibling.isra.0", "wakeup"),

@@ -285,3 +285,18 @@ def test_this_machines_own_files_name_what_was_recorded_here(live: Path) -> None
     same = sum(period for place, period in named.items() if ours.get(place) == period)
     assert same > 0.9 * sum(named.values()) > 0
     assert periods.sum() == recording.samples.period.sum()
+
+
+def test_without_stacks_there_are_the_places_of_samples_alone() -> None:
+    sampled, caller = KERNEL.address("load_balance"), KERNEL.address("do_syscall_64")
+    unread = (CONTEXT_USER, PROGRAM_AT + 8)
+    chains = (CONTEXT_KERNEL, sampled, caller, *unread), (CONTEXT_KERNEL, sampled, *unread)
+    recording = record([Sample(ip=sampled, chain=chain) for chain in chains])
+    placed = place_samples(recording, kallsyms(), folded=False)
+
+    alone = placed.without_stacks()
+
+    assert [place.symbol for place in alone.places] == ["load_balance"]
+    assert names(alone, recording) == {sampled: Place("load_balance", "[kernel]")}
+    assert alone.frames(np.arange(2)) == [(0,), (0,)]
+    assert (placed.unnamed, alone.unnamed) == (frozenset({"bench"}), frozenset())

@@ -46,7 +46,7 @@ def make_side(make_report: Callable[..., str]) -> MakeSide:
                 levels=levels_of(change.domains, Topology({})),
             )
             made.append(replace(run, **chosen))
-        return SideRuns(name=name, runs=tuple(made), notes=())
+        return SideRuns(name=name, runs=tuple(made), notes=(), flags={})
 
     return make
 
@@ -136,10 +136,10 @@ def test_some_cpus_alone_can_be_looked_at_and_all_are_kept(make_side: MakeSide) 
     assert row_of(one, "ttwu_count")["total_base"] == 10.0
     assert row_of(one, "domain0 idle lb_count")["total_base"] == 7.0
     every = analyse_sides([side])["cpus"]
-    assert next(found["counts"] for found in every if found["field"] == "ttwu_count") == {
-        "0": 30.0,
-        "1": 10.0,
-    }
+    [wakeups] = [found for found in every if found["measure"] == "ttwu_count"]
+    # In 2 s.
+    assert (wakeups["cpus"], wakeups["base"], wakeups["unit"]) == ([0, 1], [15.0, 5.0], "1/s")
+    assert (wakeups["new"], wakeups["changed"]) == ([None, None], [None, None])
     assert analyse_sides([side], frozenset({9}))["rows"] == []
 
 
@@ -254,3 +254,25 @@ def test_each_rule_names_a_count_and_where_to_look() -> None:
         assert rule.idle in ("", "busy", "idle", "newidle")
         assert "()" in rule.look_at
         assert rule.up != rule.down
+
+
+def test_levels_are_told_with_their_flags_where_these_are_known(make_side: MakeSide) -> None:
+    side = make_side("base", 17, [{"idle lb_count": 5}], domain="MC")
+    described = analyse_sides([replace(side, flags={"MC": ("SD_SHARE_LLC",)})])["levels"]
+    assert [(one["level"], one["flags"]) for one in described] == [("MC", ["SD_SHARE_LLC"])]
+    assert [one["flags"] for one in analyse_sides([side])["levels"]] == [None]
+
+
+def test_each_cpu_of_both_sides_is_compared_and_off_runs_are_not(make_side: MakeSide) -> None:
+    base = make_side(
+        "base", 17, *([{"ttwu_count": 30 + more}, {"ttwu_count": 10}] for more in (0, 1))
+    )
+    new = make_side(
+        "new", 17, *([{"ttwu_count": 90 + more}, {"ttwu_count": 10}] for more in (0, 1))
+    )
+    found = {one["measure"]: one for one in analyse_sides([base, new])["cpus"]}
+    assert found["ttwu_count"]["side"] == "new"
+    assert found["ttwu_count"]["new"] == [45.25, 5.0]
+    assert found["ttwu_count"]["changed"] == [True, False]
+    off = [make_side(name, 17, [{"ttwu_count": 30}], is_enabled=False) for name in ("base", "new")]
+    assert analyse_sides(off)["cpus"] == []

@@ -96,7 +96,9 @@ def test_bundles_without_schedstat_say_why(analyse: Analyse, stat_runs: Runs) ->
 
 
 def test_real_bundles_of_kernels_that_were_switched_off_say_so() -> None:
-    bundles = [open_bundle(EXAMPLES / f"cluster-percpu/{side}.tar.xz") for side in ("base", "new")]
+    bundles = [
+        open_bundle(EXAMPLES / f"deep-cgroup-arm64/{side}.tar.xz") for side in ("base", "new")
+    ]
     data: Any = schedstat(name_sides(bundles))
     jsonschema.validate(json.loads(json.dumps(data)), SCHEMA)
     assert {row["field"] for row in data["rows"]} >= {"run_delay", "pcount"}

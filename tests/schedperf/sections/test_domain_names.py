@@ -10,7 +10,7 @@ import pytest
 from schedperf.bundle import Bundle, open_bundle
 from schedperf.captures.schedstat import Domain
 from schedperf.errors import InputError
-from schedperf.sections._domain_names import name_domains, read_domain_names
+from schedperf.sections._domain_names import name_domains, read_domain_flags, read_domain_names
 from schedperf.sections.schedstat import SCHEMA, schedstat
 
 CPU = "0 0 90 0 0 0 0 0 90"
@@ -132,3 +132,19 @@ def test_a_level_that_the_topology_does_not_tell_is_named_in_the_section(
     found = analyse(runs, runs, files=damaged)
     assert {row["level"] for row in found["rows"]} == {"domain0"}
     assert [note.partition(":")[0] for note in found["notes"]] == ["base", "new"]
+
+
+def test_a_level_has_the_flags_of_all_its_domains(open_with: Callable[[str], Bundle]) -> None:
+    settings = [
+        {"domain0/name": "SMT", "domain0/flags": "SD_SHARE_CPUCAPACITY SD_SHARE_LLC"},
+        {"domain0/name": "SMT", "domain0/flags": "SD_SHARE_LLC SD_ASYM_PACKING",
+         "domain1/name": "DIE", "domain1/flags": "SD_PREFER_SIBLING"},
+    ]  # fmt: skip
+    kinds = [{"cpus": str(cpu), "settings": one} for cpu, one in enumerate(settings)]
+    bundle = open_with(debug(per_cpu={"domains": kinds}))
+    assert read_domain_flags(bundle, bundle.boots[0]) == {
+        "SMT": ("SD_SHARE_CPUCAPACITY", "SD_SHARE_LLC", "SD_ASYM_PACKING"),
+        "PKG": ("SD_PREFER_SIBLING",),
+    }
+    without = open_with(debug(("0", ["SMT"])))
+    assert read_domain_flags(without, without.boots[0]) == {}

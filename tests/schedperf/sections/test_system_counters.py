@@ -318,6 +318,8 @@ def test_tasks_are_of_instrumented_runs_and_all_else_of_clean_ones(analyse: Anal
         "kind": "clean",
         "seconds": 2 * SECONDS,
         "task_runs": 1,
+        "cpus": 4,
+        "accounted": 0.0,
     }
     assert row_of(data, "idle C6 usage", "time")["base"] == pytest.approx(10.0)
     wait = row_of(data, "tasks all tasks wait_mean")
@@ -394,3 +396,25 @@ def test_a_throttled_cgroup_becomes_a_finding_with_its_row(
     assert row["field"] == "throttled_share"
     same = compare([open_bundle(path) for path in (paths[0], paths[0])])
     assert not [one for one in same.findings if one.id.startswith("system_changes#")]
+
+
+def test_each_cpu_has_its_busy_time_idle_states_and_interrupts(analyse: Analyse) -> None:
+    sides = [
+        [run_of(stolen=20, idle_us=400_000 + more, lines={"RES": lines}) for more in (0, 10)]
+        for lines in ([100, 0, 0, 0], [100, 0, 0, 50])
+    ]
+    data = analyse(*sides)
+    # All that /proc/stat grew by is stolen time: 0.2 s of the 2 s of each CPU.
+    assert [one["accounted"] for one in data["sides"]] == pytest.approx([0.1, 0.1])
+    found = {one["measure"]: one for one in data["cpus"]}
+    # 20 ticks of 10 ms, in 2 s.
+    assert found["cpu busy"]["base"] == pytest.approx([0.1] * 4)
+    assert found["cpu steal"]["new"] == pytest.approx([0.1] * 4)
+    assert found["idle C6"]["base"] == pytest.approx([0.2] * 4, rel=1e-4)
+    assert found["idle C6"]["unit"] == ""
+    interrupts_of = found["interrupts"]
+    assert (interrupts_of["base"], interrupts_of["unit"]) == ([50.0, 0.0, 0.0, 0.0], "1/s")
+    assert interrupts_of["new"] == [50.0, 0.0, 0.0, 25.0]
+    # No two runs differ, so a difference has nothing to be measured by.
+    assert interrupts_of["changed"] == [False, False, False, None]
+    assert "cpu idle" not in found

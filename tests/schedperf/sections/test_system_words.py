@@ -12,3 +12,9 @@ def test_each_group_has_words_for_what_it_counts() -> None:
     )
     assert about("interrupts", "nvme0q1", "count").function == ""
     assert about("idle", "C1", "new_field").meaning == "counted by the kernel"
+
+
+def test_the_root_group_has_the_times_of_the_cpus() -> None:
+    # It has no statistics of its own, so nothing of it is counted by update_curr().
+    assert about("cgroup", "/", "usage").function == "root_cgroup_cputime()"
+    assert about("cgroup", "/work", "usage").function == "update_curr()"

@@ -127,7 +127,7 @@ def test_a_folder_is_answered_with_the_image_that_is_in_it(image: Path) -> None:
         (b"", "no kernel image of x86-64"),
         (b"\x7fELF" + bytes(60), "a vmlinux; give the bzImage"),
         (bytes(56) + b"ARM\x64" + bytes(60), "an arm64 kernel"),
-        (gzip.compress(b"Image"), "perhaps an arm64 Image.gz"),
+        (gzip.compress(b"Image", mtime=0), "perhaps an arm64 Image.gz"),
         (os.urandom(1000) + bytes(9000), "no kernel image of x86-64"),
     ],
 )

@@ -1,0 +1,68 @@
+"""One new side beside base, as the rules of ``next_steps`` look at it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schedperf.model import Comparison, Row, SideSummary
+from schedperf.recordings import MOST_WORKLOADS, Pair, Recording, join
+from schedperf.sides import BASE
+
+
+def file_of(side: SideSummary) -> str:
+    """Return a side's file as a command takes it: a name that looks like an option is none."""
+    return f"./{side.path}" if side.path.startswith("-") else side.path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedSide:
+    """One new side beside base.
+
+    :param recordings: how the sides were recorded, by name; a side without one is not in it
+    """
+
+    found: Comparison
+    recordings: Mapping[str, Recording]
+    base: SideSummary
+    new: SideSummary
+
+    @property
+    def name(self) -> str:
+        return self.new.name
+
+    def has_caveat(self, code: str) -> bool:
+        """Is this weakness known of base, of this side, or of the whole?"""
+        named = (BASE, self.name, None)
+        return any(
+            one.code == code and one.numbers.get("side") in named for one in self.found.caveats
+        )
+
+    def rows(self) -> list[Row]:
+        mine = [row for row in self.found.rows if row.side == self.name]
+        primary = [row for row in mine if row.family == "primary"]
+        return primary or mine
+
+    def has_verdict(self, *verdicts: str) -> bool:
+        return any(row.verdict in verdicts and row.family == "primary" for row in self.rows())
+
+    def pair(self, rows: Sequence[Row] = ()) -> Pair | None:
+        """Return what records both sides again: the workloads of some rows, else of all."""
+        base, new = (self.recordings.get(name) for name in (BASE, self.name))
+        if base is None or new is None or base.program != new.program:
+            return None
+        wanted = {row.workload for row in rows or self.rows()}
+        both = {work.name for work in new.workloads}
+        common = [work for work in base.workloads if work.name in both]
+        chosen = [work for work in common if work.name in wanted] or common
+        if not chosen:
+            return None
+        return Pair(base=base, new=new, workloads=tuple(chosen[:MOST_WORKLOADS]))
+
+    def has_other_kernel(self) -> bool:
+        """Is the kernel itself what differs? Nobody can revert a setting."""
+        kernels = [one.host.get("kernel") for one in (self.base, self.new)]
+        builds = [one.get("build_id") for one in kernels if isinstance(one, Mapping)]
+        return len(set(builds)) > 1 and None not in builds
+
+    def compare(self, *options: str) -> str:
+        paths = (file_of(self.base), file_of(self.new))
+        return join("compare", *paths, *options)

@@ -1,0 +1,386 @@
+"""What to do next: what the comparison lacks, as exact commands, the most useful first.
+
+Each rule looks at what was found and yields at most one step a side. They stand in the order of
+``RULES``: what forbids a verdict, what keeps one open, what would explain it, and what would make
+it hold elsewhere.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from schedperf._compared_side import ComparedSide, file_of
+from schedperf.model import Comparison, NextStep, Row
+from schedperf.recordings import Pair, Recording, join
+from schedperf.sides import BASE
+from schedperf.verdicts import FEWEST_IN_BLOCKS
+from schedperf.welch import FEWEST_RUNS
+
+# Fields that one command names; whoever must allow more had better look at the machines.
+MOST_FIELDS = 5
+# Boots of each kernel with which boots are the unit and still decide: four values a side.
+BOOTS = 4
+
+# The analyses that tell why, and the collector that each of them needs.
+EXPLAINING: Mapping[str, str] = {
+    "pelt": "bpf_pelt",
+    "placement": "bpf_placement",
+    "c2c": "perf_c2c",
+}
+# The number stands behind the word in capitals.
+METRIC_TO_NAME = "NAME[UNIT,lower]=BEFORE ([0-9.]+)"
+# A kernel without these has no /proc/schedstat; the section's reason names the option.
+SCHEDSTATS = "CONFIG_SCHEDSTATS"
+
+
+def next_steps(comparison: Comparison, recordings: Mapping[str, Recording]) -> tuple[NextStep, ...]:
+    """Return what to do next, the most useful first; () where nothing would add to what is known.
+
+    :param recordings: by side; a side without one cannot be recorded again by a command, and its
+        steps are words alone
+    """
+    base, *others = comparison.sides
+    new = [
+        ComparedSide(found=comparison, recordings=recordings, base=base, new=side)
+        for side in others
+    ]
+    steps: dict[str, NextStep] = {}
+    for rule in RULES:
+        for side in new:
+            step = rule(side)
+            # What is advised for two sides alike is advised once.
+            if step is not None and step not in steps.values():
+                told = step.id if step.id not in steps else f"{step.id}-{side.name}"
+                steps[told] = replace(step, id=told)
+    return tuple(steps.values())
+
+
+def _same_data(side: ComparedSide) -> NextStep | None:
+    if side.base.digest != side.new.digest:
+        return None
+    pair = side.pair()
+    if pair is None or pair.base.program == "vm":
+        commands: tuple[str, ...] = ()
+    else:
+        # Only the other side is to be recorded: a second time, or with another setting.
+        path = pair.new.named("other")
+        commands = (*pair.one_side(pair.new, path), join("compare", pair.base.path, path))
+    return NextStep(
+        id="same-data",
+        what="record the other side, under another name",
+        why=f"base and {side.name} hold the very same runs, so nothing was compared",
+        commands=commands,
+    )
+
+
+def _blocking(side: ComparedSide) -> NextStep | None:
+    blocking = [
+        one
+        for one in side.found.comparability.differences
+        if one.severity == "blocking" and one.side in (BASE, side.name)
+    ]
+    if not blocking or side.base.digest == side.new.digest:
+        return None
+    names = [one.path for one in blocking]
+    hosts = (side.base.host, side.new.host)
+    # Another workload or metric is no field of host.json, and nothing allows it.
+    groups = {path for host in hosts for path in host}
+    allowed = [path for path in names if path.partition(".")[0] in groups][:MOST_FIELDS]
+    pair = side.pair()
+    again = () if pair is None else pair.again("equal")
+    allow = [word for path in allowed for word in ("--allow", path)]
+    listed = ", ".join(names[:MOST_FIELDS])
+    more = f" and {len(names) - MOST_FIELDS} more" if len(names) > MOST_FIELDS else ""
+    meant = "; --allow says that it is what you compare" if allow else ""
+    return NextStep(
+        id="equalise",
+        what=f"make equal on both sides: {listed}{more}",
+        why=f"{blocking[0].reason}, so the numbers say nothing of the kernels{meant}",
+        commands=(*again, *((side.compare(*allow),) if allow else ())),
+    )
+
+
+def _no_results(side: ComparedSide) -> NextStep | None:
+    if side.base.digest == side.new.digest:
+        return None
+    for one in (side.base, side.new):
+        if one.runs_clean == 0:
+            return NextStep(
+                id="failed-runs",
+                what=f"look why no run of {one.name} succeeded",
+                why="a verdict rests on runs that end well",
+                commands=(join("show", "--runs", file_of(one)),),
+            )
+    pair = side.pair()
+    if pair is None or side.rows():
+        return None
+    named = replace(
+        pair,
+        base=replace(pair.base, rules=(METRIC_TO_NAME,)),
+        new=replace(pair.new, rules=(METRIC_TO_NAME,)),
+    )
+    return NextStep(
+        id="name-metric",
+        what="say which number of the output counts, and record again",
+        why="no parser reads what this workload prints",
+        commands=named.again("metric"),
+    )
+
+
+def _incomplete(side: ComparedSide) -> NextStep | None:
+    cut = [one for one in (side.base, side.new) if not one.complete or one.runs_failed]
+    if not cut or not side.rows():
+        return None
+    names = " and ".join(one.name for one in cut)
+    return NextStep(
+        id="look-at-runs",
+        what=f"look at what is missing in {names}",
+        why="runs that failed or were never made are left out",
+        commands=tuple(join("show", "--runs", file_of(one)) for one in cut),
+    )
+
+
+def _real_hardware(side: ComparedSide) -> NextStep | None:
+    if not side.has_caveat("emulated"):
+        return None
+    pair = side.pair()
+    why = "an emulator's times say nothing of real hardware: nothing that was measured here decides"
+    if pair is None:
+        return NextStep(id="real-hardware", what="record on real hardware", why=why, commands=())
+    is_guest = pair.base.program == "vm"
+    commands = pair.again("real", boots=BOOTS)
+    return NextStep(
+        id="real-hardware",
+        what="boot the guests with KVM" if is_guest else "record on real hardware, or under KVM",
+        why=why,
+        commands=("schedperf vm --check", *commands) if is_guest else commands,
+    )
+
+
+def _more_runs(side: ComparedSide) -> NextStep | None:
+    if side.has_caveat("emulated"):
+        return None
+    missing = [
+        (row, number)
+        for row in side.rows()
+        if row.verdict == "inconclusive" and (number := _missing_runs(row, side))
+    ]
+    if not missing:
+        return None
+    rows, number = [row for row, _ in missing], max(number for _, number in missing)
+    unit = rows[0].replication
+    each = "" if unit == "rounds" else " a side"
+    word = unit.removesuffix("s") if number == 1 else unit
+    pair = side.pair(rows)
+    opened = rows[0].metric if len(rows) == 1 else f"{len(rows)} results"
+    return NextStep(
+        id="more-runs",
+        what=f"make about {number} more {word}{each}",
+        why=f"{opened}: neither shown to have changed nor to be equal",
+        commands=() if pair is None else _grow(pair, number, unit),
+    )
+
+
+def _missing_runs(row: Row, side: ComparedSide) -> int | None:
+    # None where more runs would not help, or where nobody knows how many.
+    if row.more_runs is not None:
+        return row.more_runs
+    if row.n_base is None or row.n_new is None:
+        return None
+    fewest = min(row.n_base, row.n_new)
+    if row.ci_low is None:
+        return max(FEWEST_RUNS - fewest, 0) or None
+    # One after the other, fewer runs than these cannot tell a change from drift.
+    in_blocks = side.has_caveat("blocks") and row.replication == "runs"
+    return max(FEWEST_IN_BLOCKS - fewest, 0) or None if in_blocks else None
+
+
+def _grow(pair: Pair, number: int, unit: str) -> tuple[str, ...]:
+    if unit == "boots":
+        if pair.base.program == "vm":
+            return pair.again("more", boots=pair.base.boots + number)
+        return pair.append(pair.base.runs) or pair.again("more")
+    return pair.append(number) or pair.again("more", runs=pair.base.runs + number)
+
+
+def _explain(side: ComparedSide) -> NextStep | None:
+    is_open = not side.has_verdict("regression", "improvement")
+    pair = side.pair([row for row in side.rows() if row.verdict in ("regression", "improvement")])
+    if pair is None or (is_open and not side.has_caveat("emulated")):
+        return None
+    blind = any(
+        one.bearing == "unseen" and one.id.startswith("hotter_symbols")
+        for one in side.found.findings
+    )
+    absent = [
+        collector
+        for name, collector in EXPLAINING.items()
+        if name in side.found.sections and side.found.sections[name].status == "absent"
+    ]
+    # Memory events need hardware that emulators and most guests lack.
+    on_hardware = pair.base.program == "record"
+    wanted = [name for name in absent if name != "perf_c2c" or on_hardware]
+    if not wanted:
+        return None
+    kept = [name for name in pair.base.collectors if name not in ("default", "none", *wanted)]
+    seen = {
+        "bpf_pelt": "how often load averages are updated",
+        "bpf_placement": "where tasks went",
+        "perf_c2c": "which cache lines bounce",
+    }
+    eyes = "the profile's event is blind to most of the scheduler, and " if blind else ""
+    return NextStep(
+        id="explain",
+        what=f"record {', '.join(seen[name] for name in wanted)}",
+        why=f"{eyes}no run was recorded with {' or '.join(wanted)}",
+        commands=pair.again("why", collectors=("default", *kept, *wanted)),
+    )
+
+
+def _on_a_pmu(side: ComparedSide) -> NextStep | None:
+    section = side.found.sections.get("profile")
+    is_decided = side.has_verdict("regression", "improvement")
+    if section is None or section.data is None or not is_decided:
+        return None
+    # The section's own JSON Schema vouches for the shape.
+    data: Any = section.data
+    has_timer = any(
+        "hrtimer" in event["clock"].values()
+        for compared in data["comparisons"]
+        if compared["side"] == side.name
+        for event in compared["events"]
+    )
+    if not has_timer:
+        return None
+    pair = side.pair()
+    return NextStep(
+        id="pmu",
+        what="record again where cycles can be counted: on bare metal, or in a guest with a PMU",
+        why="an hrtimer took the profile, which never sees what runs with interrupts off",
+        commands=() if pair is None else ("schedperf doctor", *pair.again("pmu")),
+    )
+
+
+def _record_it(side: ComparedSide) -> NextStep | None:
+    is_table = not side.base.host and not side.new.host
+    if not is_table or not side.has_verdict("regression", "improvement"):
+        return None
+    return NextStep(
+        id="record",
+        what="record both sides with schedperf; words in capitals are yours to replace",
+        why="tables hold numbers alone, which cannot tell why they changed",
+        commands=(
+            "schedperf record -o base.tar -n 5 -- WORKLOAD",
+            "schedperf record -o new.tar -n 5 -- WORKLOAD",
+            "schedperf compare base.tar new.tar",
+        ),
+    )
+
+
+def _revert(side: ComparedSide) -> NextStep | None:
+    pair = side.pair()
+    if pair is None or not side.has_verdict("regression") or not side.has_other_kernel():
+        return None
+    if pair.new.program == "vm":
+        commands = pair.in_guests(
+            "revert", runs=pair.base.runs, boots=pair.base.boots,
+            kernels=("base", "new", "reverted"),
+        )  # fmt: skip
+    else:
+        reverted = pair.new.named("reverted")
+        compare = join("compare", pair.base.path, pair.new.path, reverted)
+        commands = (*pair.one_side(pair.new, reverted), compare)
+    return NextStep(
+        id="revert",
+        what="revert the commit on top of new, boot that, and record it",
+        why="what comes back with the revert is of the commit; what does not is of something else",
+        commands=commands,
+    )
+
+
+def _more_boots(side: ComparedSide) -> NextStep | None:
+    if not side.has_caveat("one-boot") or not side.has_verdict(
+        "regression", "improvement", "no-change"
+    ):
+        return None
+    pair = side.pair()
+    if pair is None:
+        commands: tuple[str, ...] = ()
+    elif pair.base.program == "vm":
+        commands = pair.again("boots", boots=BOOTS)
+    else:
+        # A comparison of the second boot alone would again be of one boot.
+        commands = pair.append_boot(pair.base.runs) or ()
+    return NextStep(
+        id="more-boots",
+        what=f"reboot and add runs to both bundles, until each has {BOOTS} boots",
+        why="boots differ, and one boot cannot show by how much",
+        commands=commands,
+    )
+
+
+def _take_turns(side: ComparedSide) -> NextStep | None:
+    pair = side.pair()
+    if pair is None or pair.base.program != "record" or not side.has_caveat("blocks"):
+        return None
+    if not side.has_other_kernel():
+        return None
+    return NextStep(
+        id="take-turns",
+        what="boot both kernels in turns",
+        why="one side was recorded wholly after the other, so a drift looks like a change",
+        commands=("schedperf vm --check", *pair.in_guests("vm", runs=pair.base.runs, boots=BOOTS)),
+    )
+
+
+def _against_itself(side: ComparedSide) -> NextStep | None:
+    pair = side.pair()
+    decided = side.has_verdict("regression", "improvement", "no-change")
+    if pair is None or not decided or pair.base.program == "vm":
+        return None
+    if side.has_caveat("history") or side.base.digest == side.new.digest:
+        return None
+    if pair.base.program == "ab":
+        # Both sides get the setting of base, and the second the name of new.
+        twin = replace(pair.base, path=pair.new.path)
+        commands = replace(pair, new=twin).again("aa")
+    else:
+        path = pair.base.named("again")
+        commands = (*pair.one_side(pair.base, path), join("compare", pair.base.path, path))
+    return NextStep(
+        id="a-a",
+        what="compare base with itself",
+        why="a change between two recordings of base is noise of the machine",
+        commands=commands,
+    )
+
+
+def _schedstats(side: ComparedSide) -> NextStep | None:
+    section = side.found.sections.get("schedstat")
+    reason = None if section is None else section.reason
+    if reason is None or SCHEDSTATS not in reason:
+        return None
+    return NextStep(
+        id="schedstats",
+        what=f"build both kernels with {SCHEDSTATS}=y",
+        why="they have no /proc/schedstat, so what the balancer did was not counted",
+        commands=("schedperf doctor",),
+    )
+
+
+RULES: tuple[Callable[[ComparedSide], NextStep | None], ...] = (
+    _same_data,
+    _blocking,
+    _no_results,
+    _real_hardware,
+    _more_runs,
+    _explain,
+    _record_it,
+    _on_a_pmu,
+    _revert,
+    _more_boots,
+    _incomplete,
+    _take_turns,
+    _against_itself,
+    _schedstats,
+)

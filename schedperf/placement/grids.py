@@ -1,0 +1,162 @@
+"""Placement by place: moves from node to node, waits bin by bin, expiries by their phase."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from schedperf.bins import RunBins, compare_bins
+from schedperf.captures.placement_records import LATENCY_BINS, PHASE_BINS
+from schedperf.grids import PlacedRun as Counted
+from schedperf.grids import compare_places
+from schedperf.placement.counts import CONCENTRATED, NS_PER_S, has_nodes, phases_of
+from schedperf.placement.model import PARTS, Part, PlacedRun, PlacedSide
+
+# Both edges of a bin of waits are powers of two of nanoseconds; bin 0 also has 0 ns.
+_WAITS_S = (0.0, *(2.0**place / NS_PER_S for place in range(1, LATENCY_BINS)))
+_PHASES = tuple(place / PHASE_BINS for place in range(PHASE_BINS))
+
+_Place = tuple[str, str]
+_Pair = tuple[int, int]
+
+
+def _by_place(
+    base: PlacedSide, new: PlacedSide | None
+) -> Iterator[tuple[dict[str, str], list[PlacedRun], list[PlacedRun]]]:
+    # The runs of each point that base has; of a side alone there are no others.
+    name = (new or base).name
+    for workload, point in dict.fromkeys((run.workload, run.point) for run in base.runs):
+        before, after = (
+            [run for run in side.runs if (run.workload, run.point) == (workload, point)]
+            for side in (base, new or PlacedSide(name=name, runs=(), notes=()))
+        )
+        if after or new is None:
+            yield {"side": name, "workload": workload, "point": point}, before, after
+
+
+def moves_of(
+    base: PlacedSide, new: PlacedSide | None, invalid: Collection[Part]
+) -> Iterator[dict[str, Any]]:
+    """Yield how many tasks went from each node to each, by event, and migrations by cause.
+
+    They are divided by the operations where these are known of all runs, else by the time.
+
+    :param new: None: base is alone
+    :param invalid: parts that are shown and not compared
+    :return: ``side, workload, point, event, cause, unit, pairs`` and the fields of
+        :class:`schedperf.grids.Grid`
+    """
+    for place, before, after in _by_place(base, new):
+        runs = (*before, *after)
+        if not any(has_nodes(run.placement) for run in runs):
+            continue
+        per, amounts = _divisors(runs)
+        seen = {(move.event, cause) for run in runs for move in run.placement.moves
+                for cause in ("", move.cause or "")}  # fmt: skip
+        for event, cause in sorted(seen, key=lambda one: (PARTS.index(one[0]), one[1])):
+            counted = [_count_pairs(run, event, cause, amounts) for run in runs]
+            nodes = sorted({node for one in counted for pair in one.values for node in pair})
+            places = [(start, to) for start in nodes for to in nodes]
+            whole = [_with_zeros(one, places) for one in counted]
+            part: Part = "cause" if cause else event
+            grid = compare_places(
+                whole[: len(before)],
+                whole[len(before) :],
+                places,
+                is_comparable=part not in invalid,
+            )
+            if any((*grid.base, *grid.new)):
+                described = {"event": event, "cause": cause, "unit": f"1/{per}"}
+                yield {**place, **described, "pairs": [[*pair] for pair in places], **grid.record()}
+
+
+def _divisors(runs: Sequence[PlacedRun]) -> tuple[str, bool]:
+    # Of what an operation is, and whether all runs know how many they did.
+    units = {run.operation for run in runs if run.operations}
+    is_known = len(units) == 1 and all(run.operations for run in runs)
+    return (str(units.pop()), True) if is_known else ("s", False)
+
+
+def _count_pairs(
+    run: PlacedRun,
+    event: str,
+    cause: str,
+    by_operations: bool,  # noqa: FBT001 # of the table
+) -> Counted[_Pair]:
+    amount = (run.operations if by_operations else None) or run.placement.seconds
+    found: dict[_Pair, float] = {}
+    for move in run.placement.moves:
+        if move.event == event and cause in ("", move.cause):
+            pair = (move.from_node, move.to_node)
+            found[pair] = found.get(pair, 0.0) + move.count / amount
+    return Counted(run.boot, found)
+
+
+def _with_zeros(counted: Counted[_Pair], places: Sequence[_Pair]) -> Counted[_Pair]:
+    # What was not seen of nodes that were watched did not happen.
+    return Counted(counted.boot, {pair: counted.values.get(pair, 0.0) for pair in places})
+
+
+def waits_of(
+    base: PlacedSide, new: PlacedSide | None, invalid: Collection[Part]
+) -> Iterator[dict[str, Any]]:
+    """Yield how long runnable tasks waited for a CPU, in bins of powers of two.
+
+    :return: ``side, workload, point`` and what :func:`schedperf.bins.compare_bins` gives
+    """
+    for place, before, after in _by_place(base, new):
+        one, other = ([_waits(run) for run in runs] for runs in (before, after))
+        if all(any(any(run.counts) for run in side) for side in (one, other) if side):
+            is_comparable = "latency" not in invalid
+            yield {**place, **compare_bins(one, other, _WAITS_S, is_comparable=is_comparable)}
+
+
+def _waits(run: PlacedRun) -> RunBins:
+    nodes = [one.log2_ns for one in run.placement.latency] or [(0,) * LATENCY_BINS]
+    return RunBins(boot=run.boot, counts=[sum(column) for column in zip(*nodes, strict=True)])
+
+
+def phases_of_all(
+    base: PlacedSide, new: PlacedSide | None, invalid: Collection[Part]
+) -> Iterator[dict[str, Any]]:
+    """Yield when in their period the bandwidth timers of cgroups expire, against the first one's.
+
+    A period begins whenever its cgroup was made, so in each run all phases are turned until the
+    mean of the first cgroup's, by name, is in the middle; a run without a steady one is left out.
+
+    :return: ``side, workload, point, group, period_s`` and what
+        :func:`schedperf.bins.compare_bins` gives, in parts of the period
+    """
+    for place, before, after in _by_place(base, new):
+        sides = [[_turned(run) for run in runs] for runs in (before, after)]
+        groups = {group: period for side in sides for run in side for group, period in run[1]}
+        for group, period_s in sorted(groups.items()):
+            one, other = (
+                [RunBins(boot=boot, counts=found[group, period_s]) for boot, found in side
+                 if (group, period_s) in found]
+                for side in sides
+            )  # fmt: skip
+            if one and (other or new is None):
+                bins = compare_bins(
+                    one,
+                    other,
+                    _PHASES,
+                    is_comparable="timers" not in invalid,
+                    is_trimmed=False,
+                )
+                yield {**place, "group": group, "period_s": period_s, **bins}
+
+
+def _turned(run: PlacedRun) -> tuple[int, Mapping[tuple[str, float], Sequence[int]]]:
+    phases = phases_of(run.placement.timers)
+    first = next((one for one in phases if one.concentration >= CONCENTRATED), None)
+    if first is None:
+        return run.boot, {}
+    shift = int(first.part * PHASE_BINS) - PHASE_BINS // 2
+    return run.boot, {
+        (timer.group, first.period_s): _turn(timer.phases, shift)
+        for timer in run.placement.timers
+        if timer.period_ns / NS_PER_S == first.period_s and any(timer.phases)
+    }
+
+
+def _turn(phases: Sequence[int], shift: int) -> list[int]:
+    return [phases[(place + shift) % PHASE_BINS] for place in range(PHASE_BINS)]

@@ -1,0 +1,327 @@
+"""How each side was recorded, and the commands that record it again.
+
+A bundle says what was run and how often; what it says is of strangers. A command is therefore
+taken apart and quoted anew word by word, and one that cannot be read as plain words, or that holds
+what a terminal would not show, is not repeated at all.
+"""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from schedperf.bundle import Bundle, Run
+from schedperf.sides import Side
+from schedperf_collectors._append import SUFFIXES
+from schedperf_collectors._errors import RecordError
+from schedperf_collectors._options import make_parser
+from schedperf_collectors._plan import format_template
+
+Program = Literal["record", "ab", "vm"]
+
+# Of one bundle; the commands for more of them are a script, and no advice.
+MOST_WORKLOADS = 3
+# What `record` adds without being asked; a bundle that has others was asked for them.
+BY_CHOICE = ("bpf_pelt", "bpf_placement", "perf_c2c", "perf_mem", "task_sched")
+# What a guest of `schedperf vm` has on its kernel's command line.
+GUEST_MARK = "virtme"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload:
+    """One command that a bundle holds runs of.
+
+    :param name: as the rows of the comparison call it
+    :param words: the command, with placeholders: ("hackbench", "-g", "{groups}")
+    :param points: values for ``--point``: ("groups=1,4",)
+    """
+
+    name: str
+    words: tuple[str, ...]
+    points: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recording:
+    """What it takes to record one side again.
+
+    :param program: which command made it
+    :param workloads: those that can be repeated
+    :param rules: for ``--metric``
+    :param collectors: for ``--with``; () for those that are taken anyway
+    :param setup: of ``ab``: the shell script that put the side's setting in force; "" for none
+    :param vary: for ``--vary``
+    :param boots: that the bundle holds runs of
+    :param runs: clean runs of a point in one boot
+    :param path: of the bundle, as the user gave it
+    """
+
+    program: Program
+    workloads: tuple[Workload, ...]
+    rules: tuple[str, ...]
+    collectors: tuple[str, ...]
+    setup: str
+    vary: tuple[str, ...]
+    boots: int
+    runs: int
+    path: str
+
+    def named(self, word: str) -> str:
+        """Return the name of another bundle beside this one: ``base.tar`` to ``base-pelt.tar``."""
+        path = PurePath(self.path)
+        stem = path.name
+        for suffix in SUFFIXES:
+            stem = stem.removesuffix(suffix)
+        return _as_argument(str(path.with_name(f"{stem}-{word}.tar")))
+
+    @property
+    def grows(self) -> bool:
+        """Can runs be appended to the bundle?"""
+        return self.path.endswith(SUFFIXES)
+
+
+def recordings_of(sides: Sequence[Side]) -> Mapping[str, Recording]:
+    """Return how each side was recorded, by name; without those that cannot be repeated."""
+    found = {side.name: _recording_of(side.bundle) for side in sides}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _recording_of(bundle: Bundle) -> Recording | None:
+    runs = [run for run in bundle.runs if not run.warmup]
+    found = Recording(
+        program=_program(bundle, runs),
+        workloads=tuple(_workloads(bundle, runs)),
+        rules=tuple(
+            f"{rule.name}[{rule.unit},{rule.better}]={rule.regex}" for rule in bundle.metric_rules
+        ),
+        collectors=_collectors(bundle),
+        setup=bundle.setup or "",
+        vary=bundle.treatment,
+        boots=len(bundle.boots),
+        runs=_runs_of_a_point(runs),
+        path=_as_argument(str(bundle.path)),
+    )
+    return found if found.workloads and _is_accepted(found) else None
+
+
+def _is_accepted(found: Recording) -> bool:
+    # What a bundle says must be what the recorder takes, and what a reader sees.
+    texts = (*found.rules, *found.vary, found.setup, found.path)
+    parser = make_parser("record", "schedperf")
+    try:
+        for work in found.workloads:
+            parser.parse_args(["-o", "again.tar", *_vary(found), *_options(found, work, None)])
+    except RecordError:
+        return False
+    return all(map(str.isprintable, texts))
+
+
+def _as_argument(path: str) -> str:
+    # A file may be called -x.tar, and no option is.
+    return f"./{path}" if path.startswith("-") else path
+
+
+def _program(bundle: Bundle, runs: Sequence[Run]) -> Program:
+    hosts = [boot.host.get("kernel") for boot in bundle.boots]
+    lines = [str(kernel.get("cmdline")) for kernel in hosts if isinstance(kernel, Mapping)]
+    if any(GUEST_MARK in line for line in lines):
+        return "vm"
+    return "ab" if any(run.round is not None for run in runs) else "record"
+
+
+def _workloads(bundle: Bundle, runs: Sequence[Run]) -> Iterator[Workload]:
+    for name in bundle.workload:
+        words = _words(name)
+        points = [run.point for run in runs if run.workload == name]
+        values: dict[str, dict[str, None]] = {}
+        for point in points:
+            for parameter, value in point.items():
+                values.setdefault(parameter, {})[value] = None
+        settings = tuple(f"{parameter}={','.join(found)}" for parameter, found in values.items())
+        if words and points and all(map(str.isprintable, settings)):
+            yield Workload(name=name, words=words, points=settings)
+
+
+def _words(command: str) -> tuple[str, ...]:
+    # () for what is no list of plain words.
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ()
+    return tuple(words) if all(map(str.isprintable, words)) else ()
+
+
+def _collectors(bundle: Bundle) -> tuple[str, ...]:
+    names = {entry.collector for entry in bundle.captures}
+    if not names & {"schedstat", "perf_stat", "perf_profile", "system_counters", *BY_CHOICE}:
+        return ("none",)
+    chosen = tuple(name for name in BY_CHOICE if name in names)
+    return ("default", *chosen) if chosen else ()
+
+
+def _runs_of_a_point(runs: Sequence[Run]) -> int:
+    counts: dict[tuple[int, str, str], int] = {}
+    for run in runs:
+        if run.kind == "clean":
+            place = (run.boot, run.workload, run.point_key)
+            counts[place] = counts.get(place, 0) + 1
+    return max(counts.values(), default=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """Base and one new side, recorded by the same program.
+
+    :param workloads: those that are to be recorded again, at most ``MOST_WORKLOADS``
+    """
+
+    base: Recording
+    new: Recording
+    workloads: tuple[Workload, ...]
+
+    def again(
+        self,
+        word: str,
+        *,
+        runs: int | None = None,
+        boots: int | None = None,
+        collectors: Sequence[str] | None = None,
+    ) -> tuple[str, ...]:
+        """Return the commands that record both sides into new bundles and compare these.
+
+        :param word: what the names of the new bundles end with
+        :param runs: of each point, in each boot; None: as many as there are
+        :param boots: of each kernel, where they are booted in guests; None: as many as there are
+        :param collectors: for ``--with``; None: as they were
+        """
+        number = self.base.runs if runs is None else runs
+        if self.base.program == "vm":
+            times = self.base.boots if boots is None else boots
+            return self.in_guests(word, runs=number, boots=times, collectors=collectors)
+        paths = (self.base.named(word), self.new.named(word))
+        if self.base.program == "ab":
+            made = tuple(self._in_turns(word, number, collectors))
+        else:
+            made = (
+                *self.one_side(self.base, paths[0], number, collectors),
+                *self.one_side(self.new, paths[1], number, collectors),
+            )
+        return (*made, join("compare", *paths))
+
+    def append(self, runs: int) -> tuple[str, ...] | None:
+        """Return the commands that add runs to both bundles; None where that cannot be done.
+
+        What ``ab`` recorded gets runs outside of its rounds, which only another boot makes of use:
+        see :meth:`append_boot`.
+        """
+        return self.append_boot(runs) if self.base.program == "record" else None
+
+    def append_boot(self, runs: int) -> tuple[str, ...] | None:
+        """Return the commands that add runs of another boot; None where that cannot be done.
+
+        ``ab`` adds nothing to a bundle, so a side with a setup is recorded from its shell.
+        """
+        if self.base.program == "vm" or not (self.base.grows and self.new.grows):
+            return None
+        made = (
+            _in_setup(side, _record(side, work, ("--append", side.path), runs, None))
+            for side in (self.base, self.new)
+            for work in self.workloads
+        )
+        return (*made, join("compare", self.base.path, self.new.path))
+
+    def one_side(
+        self,
+        side: Recording,
+        path: str,
+        runs: int | None = None,
+        collectors: Sequence[str] | None = None,
+    ) -> tuple[str, ...]:
+        """Return the commands that record one side into a new bundle."""
+        number = side.runs if runs is None else runs
+        return tuple(
+            _record(side, work, ("--append" if place else "-o", path), number, collectors)
+            for place, work in enumerate(self.workloads)
+        )
+
+    def in_guests(
+        self,
+        word: str,
+        *,
+        runs: int,
+        boots: int,
+        collectors: Sequence[str] | None = None,
+        kernels: Sequence[str] = ("base", "new"),
+    ) -> tuple[str, ...]:
+        """Return the commands that boot kernels in turns, record each boot, and compare.
+
+        :param kernels: what they are called, base first; their images are words in capitals
+        """
+        names = [f"{kernel}-{word}" for kernel in kernels]
+        images = [
+            part
+            for name, kernel in zip(names, kernels, strict=True)
+            for part in ("--kernel", f"{name}={kernel.upper()}_BZIMAGE")
+        ]
+        counts = ("--boots", str(boots), "-n", str(runs))
+        made = (
+            join(
+                "vm", *images, *(("--add-boots",) if place else ()), *counts, *_vary(self.base),
+                *_options(self.base, work, collectors), "--", *work.words,
+            )
+            for place, work in enumerate(self.workloads)
+        )  # fmt: skip
+        return (*made, join("compare", *(f"{name}.tar" for name in names)))
+
+    def _in_turns(self, word: str, runs: int, collectors: Sequence[str] | None) -> Iterator[str]:
+        # What then differs is the treatment without being said. It has no --append, so each
+        # further command gets bundles of its own.
+        setups = (("--base-setup", self.base.setup), ("--new-setup", self.new.setup))
+        given = [part for option, setup in setups if setup for part in (option, setup)]
+        for place, work in enumerate(self.workloads):
+            number = str(place + 1) if place else ""
+            yield join(
+                "ab", "--base", self.base.named(word + number),
+                "--new", self.new.named(word + number), *given,
+                "-n", str(runs), *_options(self.base, work, collectors), "--", *work.words,
+            )  # fmt: skip
+
+
+def _record(
+    side: Recording,
+    work: Workload,
+    target: Sequence[str],
+    runs: int,
+    collectors: Sequence[str] | None,
+) -> str:
+    given = (*_vary(side), *_options(side, work, collectors))
+    return join("record", *target, "-n", str(runs), *given, "--", *work.words)
+
+
+def _in_setup(side: Recording, command: str) -> str:
+    # The setup may move its own process, so the recorder takes the place of that.
+    return shlex.join(("sh", "-c", f"{side.setup} && exec {command}")) if side.setup else command
+
+
+def _vary(side: Recording) -> list[str]:
+    return [word for path in side.vary for word in ("--vary", path)]
+
+
+def _options(side: Recording, work: Workload, collectors: Sequence[str] | None) -> Iterator[str]:
+    chosen = side.collectors if collectors is None else collectors
+    if chosen:
+        yield from ("--with", ",".join(chosen))
+    for point in work.points:
+        yield from ("--point", point)
+    for rule in side.rules:
+        yield from ("--metric", rule)
+
+
+def join(*words: str) -> str:
+    """Return a command of schedperf for a shell; placeholders of points stay as people write them.
+
+    >>> join("record", "-o", "my base.tar", "--", "hackbench", "-g", "{groups}")
+    "schedperf record -o 'my base.tar' -- hackbench -g {groups}"
+    """
+    return f"schedperf {format_template(words)}"

@@ -1,0 +1,56 @@
+"""What the system counted of each CPU: how its time was spent, and what interrupted it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from schedperf.captures.system_counters import CpuKey, SystemCounts
+from schedperf.per_cpu import CpuMeasure, CpuRun, compare_cpus
+from schedperf.sections._counted import CapturedRun, CapturedSide
+from schedperf.sections._system_words import about
+
+# Kinds of a CPU's time in which it did nothing.
+NOT_BUSY = ("idle", "iowait")
+# The guests' time is part of the user's.
+COUNTED_TWICE = ("guest", "guest_nice")
+_BUSY = CpuMeasure("cpu busy", "", "share of its time in which the CPU was not idle")
+
+
+def compare_loaded(
+    base: CapturedSide[SystemCounts], new: CapturedSide[SystemCounts]
+) -> Iterator[dict[str, Any]]:
+    """Compare each CPU of two sides: shares of its time, and interrupts a second."""
+    sides = [(one.side.name, [*map(_cpu_run, one.runs)]) for one in (base, new)]
+    yield from compare_cpus(*sides)
+
+
+def _cpu_run(run: CapturedRun[SystemCounts]) -> CpuRun:
+    seconds = run.content.seconds or run.run.wall_s
+    return CpuRun(
+        workload=run.run.workload,
+        point=run.run.point_key,
+        boot=run.run.boot,
+        values=_values(run.content.cpus, seconds) if seconds else {},
+    )
+
+
+def _values(
+    counted: Mapping[CpuKey, Mapping[int, float]], seconds: float
+) -> dict[CpuMeasure, Mapping[int, float]]:
+    busy: dict[int, float] = {}
+    found: dict[CpuMeasure, Mapping[int, float]] = {_BUSY: busy}
+    for key, counts in counted.items():
+        found[_measure(key)] = {cpu: value / seconds for cpu, value in counts.items()}
+        if key.group == "cpu" and key.subject not in (*NOT_BUSY, *COUNTED_TWICE):
+            for cpu, value in counts.items():
+                busy[cpu] = busy.get(cpu, 0.0) + value / seconds
+    return found
+
+
+def _measure(key: CpuKey) -> CpuMeasure:
+    if key.unit == "s":
+        meaning = about(key.group, key.subject, "share").meaning
+        return CpuMeasure(f"{key.group} {key.subject}", "", meaning)
+    if key.group == "interrupts":
+        return CpuMeasure("interrupts", "1/s", "interrupts of all kinds")
+    meaning = about(key.group, key.subject, "count").meaning
+    return CpuMeasure(f"{key.group} {key.subject}", "1/s", meaning)

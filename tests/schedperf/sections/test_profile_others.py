@@ -1,0 +1,72 @@
+"""What other commands did while the workload was sampled: one sentence, and a caveat."""
+
+from typing import Any
+
+import pytest
+
+from schedperf.model import Section
+from schedperf.profile.bystanders import Bystanders
+from schedperf.sections._profile_others import caution_of, describe_others, others_caveats
+
+
+def run(**commands: float) -> Bystanders:
+    return Bystanders(busy=100.0, commands=commands)
+
+
+def section(*points: Any, side: str = "new") -> Section:
+    data = {"comparisons": [{"side": side, "events": [{"points": points}]}]}
+    return Section(schema="schedperf/section/profile/2", status="ok", reason=None, data=data)
+
+
+def others(share: float, command: str = "cc1") -> dict[str, object]:
+    return {"share": share, "commands": [{"command": command, "share": share}]}
+
+
+def test_shares_are_means_of_the_runs_the_largest_first() -> None:
+    found = describe_others([run(perf=1.0), run(perf=2.0, cc1=30.0)])
+    assert found == {
+        "share": pytest.approx(16.5),
+        "commands": [
+            {"command": "cc1", "share": pytest.approx(15.0)},
+            {"command": "perf", "share": pytest.approx(1.5)},
+        ],
+    }
+
+
+def test_one_run_that_cannot_tell_makes_the_side_unknown() -> None:
+    assert describe_others([run(perf=1.0), None]) is None
+
+
+def test_the_sentence_names_both_sides_and_who_it_was() -> None:
+    sides = {
+        "base": describe_others([run(schedperf=12.0, perf=1.2, sed=0.1)]),
+        "new": describe_others([run(perf=1.0)]),
+    }
+    assert caution_of(sides) == (
+        "other commands than the workload have 13 % of the samples without idle in base "
+        "(schedperf 12 %, perf 1 %) and 1 % in new (perf 1 %)"
+    )
+
+
+@pytest.mark.parametrize(("share", "is_said"), [(4.9, False), (5.0, True)])
+def test_little_is_not_said(share: float, is_said: bool) -> None:  # noqa: FBT001
+    assert (caution_of({"base": others(share), "new": None}) is not None) == is_said
+
+
+def test_a_side_has_a_caveat_of_its_worst_point() -> None:
+    points = [
+        {"others": {"base": others(9.9), "new": others(12.0, "sh")}},
+        {"others": {"base": None, "new": others(30.0)}},
+    ]
+    (found,) = others_caveats({"profile": section(*points, side="new2")})
+    assert found.code == "other-commands"
+    assert found.text == (
+        "while new2 was sampled, other commands than the workload had 30 % of the busy time "
+        "(cc1 30 %): what its profile says may be theirs"
+    )
+
+
+def test_without_a_profile_there_is_no_caveat() -> None:
+    absent = Section(schema="x", status="absent", reason="none", data=None)
+    assert not list(others_caveats({"profile": absent}))
+    assert not list(others_caveats({}))

@@ -1,0 +1,131 @@
+"""The exit status of ``schedperf compare``, as the real command in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MakeBundle = Callable[..., Path]
+TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
+SLOWER = [{"time_s": 1.3 * seconds} for seconds in TIMES]
+
+
+@pytest.fixture
+def base(make_bundle: MakeBundle, tmp_path: Path) -> str:
+    """Write the base bundle."""
+    return str(make_bundle(tmp_path / "base.tar", runs=[{"time_s": seconds} for seconds in TIMES]))
+
+
+@pytest.fixture
+def slower(make_bundle: MakeBundle, tmp_path: Path) -> str:
+    """Write a bundle that is 30 % slower."""
+    return str(make_bundle(tmp_path / "new.tar", runs=SLOWER, label="new"))
+
+
+COMPARE = [sys.executable, "-m", "schedperf", "compare"]
+
+
+def compare_really(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMPARE, *arguments], capture_output=True, text=True, timeout=60)
+
+
+FASTER = [{"time_s": 0.7 * seconds} for seconds in TIMES]
+EQUAL = [{"time_s": seconds} for seconds in (0.599, 0.611, 0.606, 0.608, 0.600)]
+NOISY = [{"time_s": seconds} for seconds in (0.5, 0.7, 0.65)]
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "status", "strict"),
+    [
+        ({"runs": SLOWER}, "regression", 1, 1),
+        ({"runs": FASTER}, "improvement", 0, 0),
+        ({"runs": EQUAL}, "no-change", 0, 0),
+        ({"runs": NOISY}, "inconclusive", 0, 3),
+        ({"runs": EQUAL, "host": {"cpu": {"microcode": "1"}}}, "invalid", 4, 4),
+        ({"runs": [{"exit_status": 1}]}, "invalid", 4, 4),
+    ],
+)
+def test_every_verdict_has_its_exit_status(  # noqa: PLR0917 # what is compared and what follows
+    base: str,
+    make_bundle: MakeBundle,
+    tmp_path: Path,
+    facts: dict[str, Any],
+    verdict: str,
+    status: int,
+    strict: int,
+) -> None:
+    new = str(make_bundle(tmp_path / "other.tar", label="new", **facts))
+    for options, expected in (([], status), (["--strict"], strict)):
+        done = compare_really(base, new, *options)
+        assert done.returncode == expected, done.stderr
+        last = done.stdout.splitlines()[-1]
+        assert last.startswith(f"overall: {verdict}, exit status {status}")
+        assert ("(3 with --strict)" in last) == (strict == 3)
+        assert done.stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [["absent.tar"], ["--format", "pdf"], ["--no-such-option"]])
+def test_trouble_is_status_2_and_one_line_of_the_real_command(
+    base: str, arguments: list[str]
+) -> None:
+    done = compare_really(base, base, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("schedperf: error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_pipe_that_nobody_reads_is_141(base: str, slower: str) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run(
+        [*COMPARE, base, slower], stdout=theirs, stderr=subprocess.PIPE, timeout=60
+    )
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_an_interrupt_is_130_and_leaves_no_file(base: str, slower: str, tmp_path: Path) -> None:
+    record = tmp_path / "out.json"
+    with subprocess.Popen(
+        [*COMPARE, base, slower, "--json", str(record)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        # The file is there before the work begins.
+        while not record.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "schedperf: interrupted\n"
+        assert process.wait(60) == 130
+    assert not record.exists()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.005, 0.02, 0.1, 0.4])
+def test_a_ctrl_c_at_any_moment_of_a_page_is_130_and_leaves_no_file(
+    base: str, slower: str, tmp_path: Path, seconds: float
+) -> None:
+    page = tmp_path / "out.html"
+    with subprocess.Popen(
+        [*COMPARE, base, slower, "--html", str(page)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        while not page.exists():
+            assert process.poll() is None
+            time.sleep(0.001)
+        time.sleep(seconds)
+        # As a terminal does: to the command and to the process that swaps the sides.
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr.read() == "schedperf: interrupted\n"
+        assert process.wait(60) == 130
+    assert not page.exists()

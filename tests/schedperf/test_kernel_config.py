@@ -1,0 +1,38 @@
+"""Options of the kernel's configuration that differ between two sides."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from schedperf.bundle import open_bundle
+from schedperf.kernel_config import MEMBER, option_differences
+from schedperf.model import OptionDifference
+from schedperf.sides import name_sides
+
+MakeBundle = Callable[..., Path]
+
+BASE = 'CONFIG_HZ=250\n# CONFIG_DEBUG is not set\nCONFIG_NAME="a=b"\nCONFIG_OLD=y\n'
+NEW = 'CONFIG_HZ=1000\nCONFIG_NAME="a=b"\nCONFIG_ADDED=m\n'
+
+
+@pytest.mark.parametrize("text", [None, BASE])
+def test_what_is_not_known_or_equal_differs_in_nothing(
+    make_bundle: MakeBundle, tmp_path: Path, text: str | None
+) -> None:
+    files = [{MEMBER: BASE}, {} if text is None else {MEMBER: text}]
+    paths = [make_bundle(tmp_path / f"{n}.tar", files=one) for n, one in enumerate(files)]
+    assert option_differences(name_sides([open_bundle(path) for path in paths])) == ()
+
+
+def test_an_option_that_is_not_set_is_none(make_bundle: MakeBundle, tmp_path: Path) -> None:
+    texts = (BASE, NEW)
+    paths = [
+        make_bundle(tmp_path / f"{number}.tar", files={MEMBER: text})
+        for number, text in enumerate(texts)
+    ]
+    assert option_differences(name_sides([open_bundle(path) for path in paths])) == (
+        OptionDifference(side="new", name="CONFIG_ADDED", base=None, new="m"),
+        OptionDifference(side="new", name="CONFIG_HZ", base="250", new="1000"),
+        OptionDifference(side="new", name="CONFIG_OLD", base="y", new=None),
+    )
