@@ -65,7 +65,7 @@ from schedperf_reports.blocks import Text
 from schedperf_reports.sections import report_section
 
 
-@report_section("throwaway", title="Throwaway", order=99)
+@report_section("throwaway", title="Throwaway", chapter="raw", order=99)
 def throwaway(comparison):
     yield Text(text="a section of one file says hello")
 '''
@@ -119,7 +119,7 @@ def test_a_collector_a_parser_and_a_report_section_are_one_new_file_each(house: 
     with tarfile.open(house.parent / "t.tar") as bundle:
         assert "boots/0/runs/000/task_count/count" in bundle.getnames()
 
-    compared = run_in_house(house, "compare", "t.tar", "t.tar")
+    compared = run_in_house(house, "compare", "--all", "t.tar", "t.tar")
     assert compared.returncode == 0, compared.stderr
     assert "score" in compared.stdout
     assert "a section of one file says hello" in compared.stdout

@@ -3,21 +3,37 @@
 Rows are those that :data:`schedperf.sections._counted.RATE_FIELDS` describes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from schedperf.quantities import format_measure
-from schedperf_reports._units import MISSING, format_change, format_interval
-from schedperf_reports._words import count_of
-from schedperf_reports.blocks import Cell, Column, Table, Text
+from schedperf.quantities import RATE_DIGITS, format_measure
+from schedperf_reports._units import (
+    MISSING,
+    TOO_WIDE,
+    WIDEST_INTERVAL,
+    format_change,
+    format_interval,
+    is_wide,
+)
+from schedperf_reports._words import count_changes, count_of
+from schedperf_reports.blocks import (
+    REFERENCE_PRIORITY,
+    Block,
+    Cell,
+    Column,
+    Table,
+    Text,
+    Tone,
+)
 
 Row = Mapping[str, Any]
 
 # Counts an operation below this are written for so many operations, as nobody reads 0.0001375.
 SMALLEST_COUNT = 0.1
 OPERATIONS = 1000
-# Ends of an interval that are further apart say no more than that the runs are too few.
-WIDEST_INTERVAL = 100.0
 
 # Units that are plain numbers.
 PLAIN_UNITS = ("task", "level")
@@ -25,28 +41,99 @@ QUANTILES = ("p50", "p99", "p99.9")
 
 # What tells the subject of a row, whichever section it is of.
 _SUBJECT = (
-    "side", "workload", "point", "name", "level", "idle", "group", "subject", "field", "node",
+    "side", "workload", "point", "name", "event", "level", "idle", "cause", "group", "subject",
+    "field", "function", "what", "context", "node",
 )  # fmt: skip
+# What a count is divided by, best first: wakeups (a share of two counts), operations, time.
+BASES = ("share", "operation", "time")
+# A page shows some rows that are not beyond noise too, to judge the others by, and hides the rest.
+QUIET_WORD = "less telling, not beyond noise"
+
+# The mean that a change in per cent is one of.
+MEANS = "means over runs are geometric (arithmetic where a run has 0)"
+_MEAN = "geometric mean (arithmetic where a run has 0, and then there is no change) over the runs"
+
+# The change tells base from new, so base may go; an interval goes last.
+PER_COLUMN = Column(title="per", priority=2, explains="what the numbers of the row are divided by")
+COMPARED = (
+    Column(title="base", align="right", priority=2, explains=f"{_MEAN} of base"),
+    Column(title="new", align="right", explains=f"{_MEAN} of new"),
+    Column(
+        title="change",
+        align="right",
+        explains="new against base; more is neither better nor worse. A row in bold changed beyond "
+        "noise: its q is below 0.05, and the change is larger than the margin",
+    ),
+    Column(
+        title="95 % CI",
+        align="right",
+        priority=1,
+        explains="interval of the change in per cent, over runs or boots",
+    ),
+)
+RUNS_COLUMN = Column(
+    title="n",
+    align="right",
+    priority=REFERENCE_PRIORITY,
+    explains="independent values of base and of new: runs, boots or rounds",
+)
+_ZERO = "a run or a boot has 0: there is nothing to divide by"
+_WIDE = (
+    f"whose ends are more than a factor of {WIDEST_INTERVAL:g} apart: too few runs or boots for "
+    "how much they scatter"
+)
+_TWINS = (
+    Column(title="per"),
+    *(replace(column, explains="", priority=0) for column in (*COMPARED, RUNS_COLUMN)),
+)
+
+
+def gather_twins(rows: Iterable[Row]) -> list[tuple[Row, tuple[Row, ...]]]:
+    """Return the rows that say most, each with those that say the same per something else.
+
+    A rate a wakeup says more than one an operation, and that more than one a second, which a
+    slower kernel lowers for everything; where nothing else is known, the rate a second is all
+    there is.
+    """
+    known = _in_one_scale(rows)
+    groups: dict[object, list[Row]] = {}
+    for place, row in enumerate(known):
+        # Joules an operation and watts are two things, and so are shares.
+        counted, has_divisor, _ = str(row["unit"]).partition("/")
+        groups.setdefault((_subject(row), counted) if has_divisor else place, []).append(row)
+    ranked = [sorted(group, key=lambda row: BASES.index(row["basis"])) for group in groups.values()]
+    twins = {id(group[0]): tuple(group[1:]) for group in ranked}
+    return [(row, twins[id(row)]) for row in known if id(row) in twins]
+
+
+def _in_one_scale(rows: Iterable[Row]) -> list[Row]:
+    # What stands below each other is compared: one rare count, and all are of so many operations.
+    known = list(rows)
+    rare = {
+        str(row["unit"])
+        for row in known
+        if _is_plain_rate(row) and 0.0 < _largest(row["base"], row["new"]) < SMALLEST_COUNT
+    }
+    return [
+        {**row, "is_rare": True} if _is_plain_rate(row) and row["unit"] in rare else row
+        for row in known
+    ]
+
+
+def _is_plain_rate(row: Row) -> bool:
+    counted = str(row["unit"]).partition("/")[0]
+    return row["basis"] == "operation" and counted in ("1", *PLAIN_UNITS)
 
 
 def split_twins(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-    """Return the rows that say most, and the same counts a second.
-
-    A rate an operation says more than the same a second, which a slower kernel lowers for
-    everything; where no operations are known, the rate a second is all there is.
-    """
-    known = list(rows)
-    counted = {_subject(row) for row in known if row["basis"] == "operation"}
-    twins = [row["basis"] == "time" and _subject(row) in counted for row in known]
-    return (
-        [row for row, is_twin in zip(known, twins, strict=True) if not is_twin],
-        [row for row, is_twin in zip(known, twins, strict=True) if is_twin],
-    )
+    """Return the rows that say most, and those that say the same per something else."""
+    gathered = gather_twins(rows)
+    return [row for row, _ in gathered], [twin for _, twins in gathered for twin in twins]
 
 
 def _subject(row: Row) -> tuple[Any, ...]:
-    # Joules an operation and watts are two things.
-    return (*(row.get(name) for name in _SUBJECT), str(row["unit"]).partition("/")[0])
+    places = (tuple(row.get(name, ())) for name in ("nodes", "groups"))
+    return (*(row.get(name) for name in _SUBJECT), *places)
 
 
 def describe_rate(row: Row) -> tuple[str, str, str]:
@@ -59,10 +146,11 @@ def describe_rate(row: Row) -> tuple[str, str, str]:
     base, new = row["base"], row["new"]
     if row["basis"] == "share" and not per:
         per = _kind(row)
-    elif row["basis"] == "operation" and unit == "1" and _is_small(base, new):
+    elif _is_plain_rate(row) and (row.get("is_rare") or _largest(base, new) < SMALLEST_COUNT):
         per = f"{OPERATIONS} {per}s"
         base, new = (None if one is None else OPERATIONS * one for one in (base, new))
-    return per, format_measure(base, unit, new), format_measure(new, unit, base)
+    write = partial(format_measure, digits=RATE_DIGITS)
+    return per, write(base, unit, new), write(new, unit, base)
 
 
 def divisor_of(row: Row) -> str:
@@ -74,13 +162,14 @@ def divisor_of(row: Row) -> str:
 def _kind(row: Row) -> str:
     if not row["unit"]:
         return "share"
-    if row["field"] in QUANTILES:
+    field = row.get("field") or row.get("what")
+    if field in QUANTILES:
         return "quantile"
-    return "longest" if row["field"] == "max" else "mean"
+    return "longest" if field == "max" else "mean"
 
 
-def _is_small(*values: float | None) -> bool:
-    return max((abs(value) for value in values if value is not None), default=0.0) < SMALLEST_COUNT
+def _largest(*values: float | None) -> float:
+    return max((abs(value) for value in values if value is not None), default=0.0)
 
 
 def change_of(row: Row) -> str:
@@ -90,12 +179,11 @@ def change_of(row: Row) -> str:
 
 def interval_of(row: Row) -> str:
     """Write the interval of the change; one that spans everything is no number."""
-    return MISSING if _is_wide(row) else format_interval(row["ci_low"], row["ci_high"])
+    return format_interval(row["ci_low"], row["ci_high"])
 
 
 def _is_wide(row: Row) -> bool:
-    low, high = row["ci_low"], row["ci_high"]
-    return low is not None and high is not None and high > WIDEST_INTERVAL * low
+    return is_wide(row["ci_low"], row["ci_high"])
 
 
 def explain_gaps(rows: Iterable[Row]) -> Iterator[Text]:
@@ -106,14 +194,173 @@ def explain_gaps(rows: Iterable[Row]) -> Iterator[Text]:
         if row.get("status") != "invalid" and None not in (row["base"], row["new"])
     ]
     if any(row["ratio"] is None for row in compared):
-        text = "no change where a run or a boot has 0: there is nothing to divide by"
-        yield Text(text=text, tone="muted")
+        yield Text(text=f"no change where {_ZERO}", tone="muted")
     if any(map(_is_wide, compared)):
-        text = (
-            f"no interval where its ends are more than a factor of {WIDEST_INTERVAL:g} apart: "
-            "too few runs or boots"
+        yield Text(text=f"too wide: an interval {_WIDE}", tone="muted")
+
+
+def _gaps_of(row: Row) -> Iterator[Text]:
+    if row.get("status") == "invalid" or None in (row["base"], row["new"]):
+        return
+    if row["ratio"] is None:
+        yield Text(text=f"no change and no interval, since {_ZERO}", tone="muted")
+    elif row["ci_low"] is None:
+        yield Text(
+            text="no interval: one run, boot or round of a side has no scatter", tone="muted"
         )
-        yield Text(text=text, tone="muted")
+    elif _is_wide(row):
+        yield Text(text=f"no interval is shown: it is one {_WIDE}", tone="muted")
+
+
+def compared_cells(row: Row, texts: tuple[str, str] | None = None) -> tuple[Cell, ...]:
+    """Return the cells of :data:`COMPARED`, which sort by the numbers of the record.
+
+    :param texts: base and new, where they are written in a way of their own
+    """
+    base, new = texts or describe_rate(row)[1:]
+    tone = tone_of(row)
+    return (
+        Cell(text=base, tone=tone, sort=row["base"]),
+        Cell(text=new, tone=tone, sort=row["new"]),
+        Cell(text=change_of(row), tone=tone, sort=row["ratio"]),
+        Cell(text=interval_of(row), tone=tone, sort=row["ci_low"]),
+    )
+
+
+def per_cell(row: Row) -> Cell:
+    """Return the cell of :data:`PER_COLUMN`."""
+    return Cell(text=describe_rate(row)[0], tone=tone_of(row))
+
+
+def runs_cell(row: Row) -> Cell:
+    """Return the cell of :data:`RUNS_COLUMN`."""
+    number = row["n_base"] + row["n_new"]
+    return Cell(text=_count_runs(row), tone=tone_of(row), sort=number)
+
+
+def _count_runs(row: Row) -> str:
+    # A round has a value of both sides, so rounds are one number.
+    if row["replication"] == "rounds":
+        return f"{row['n_base']} rounds"
+    boots = " boots" if row["replication"] == "boots" else ""
+    return f"{row['n_base']} + {row['n_new']}{boots}"
+
+
+def tone_of(row: Row) -> Tone:
+    """Return what a changed row and an invalid one look like; the change says it in words."""
+    if row["changed"]:
+        return "strong"
+    return "muted" if row.get("status") == "invalid" else "plain"
+
+
+def opened(row: Row, twins: Sequence[Row], about: str = "") -> tuple[Block, ...]:
+    """Return what a row opens to: what it means, and the same per something else.
+
+    :param about: in plain words, with the kernel's function that counts it; "" where the row says
+    """
+    blocks: list[Block] = [Text(text=about)] if about else []
+    if row.get("status") == "invalid":
+        blocks.append(Text(text=f"not compared: {row['reason']}", tone="warning"))
+    blocks += [*_gaps_of(row), *_values_of(row)]
+    if twins:
+        blocks.append(
+            Table(
+                caption="the same in other units",
+                columns=_TWINS,
+                rows=tuple((per_cell(one), *compared_cells(one), runs_cell(one)) for one in twins),
+                anchors=tuple(one["row"] for one in twins),
+            )
+        )
+    return tuple(blocks)
+
+
+def _values_of(row: Row) -> Iterator[Table]:
+    # As they were recorded, so that a drift or one run that is far off is seen.
+    sides = {side: row.get(f"values_{side}") or () for side in ("base", "new")}
+    if not any(sides.values()):
+        return
+    shown = {**row, "is_rare": is_rare} if (is_rare := _is_scaled(row)) else row
+    yield Table(
+        caption="each run, in the order of the bundle",
+        columns=(
+            Column(title="side"),
+            PER_COLUMN,
+            Column(title="values of the runs"),
+        ),
+        rows=tuple(
+            (Cell(text=side), per_cell(row), Cell(text=_write_values(shown, values)))
+            for side, values in sides.items()
+            if values
+        ),
+    )
+
+
+def _is_scaled(row: Row) -> bool:
+    # A single run may be above the limit where their mean is not.
+    return _is_plain_rate(row) and describe_rate(row)[0].startswith(f"{OPERATIONS} ")
+
+
+def _write_values(row: Row, values: Sequence[float]) -> str:
+    return ", ".join(describe_rate({**row, "base": one, "new": None})[1] for one in values)
+
+
+def say_runs_once(table: Table) -> Table:
+    """Return the table without the column "n" where all rows say the same, which its caption says.
+
+    :param table: may have :data:`RUNS_COLUMN`
+    """
+    if RUNS_COLUMN not in table.columns or len(table.rows) < 2:  # noqa: PLR2004 # a repetition
+        return table
+    place = table.columns.index(RUNS_COLUMN)
+    # A note below a row has no number.
+    told = {row[place].text for row in table.rows} - {""}
+    if len(told) != 1:
+        return table
+    return replace(
+        table,
+        caption=f"{table.caption}; n = {told.pop()}",
+        columns=(*table.columns[:place], *table.columns[place + 1 :]),
+        rows=tuple((*row[:place], *row[place + 1 :]) for row in table.rows),
+    )
+
+
+def quiet_rows(rows: Sequence[Row], shown: int) -> tuple[bool, ...]:
+    """Say which rows a page hides: those that did not change, but for the first ones.
+
+    :param shown: rows that stay to judge the others by
+    """
+    return tuple(place >= shown and not row["changed"] for place, row in enumerate(rows))
+
+
+def lead(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Text]:
+    """Yield the most important sentence: how many changed, and which of them most.
+
+    :param rows: that may be compared; without any, nothing is said
+    """
+    known = [row for row in split_twins(rows)[0] if row.get("status") != "invalid"]
+    if not any(row["n_new"] for row in known):
+        return
+    changed = [row for row in known if row["changed"]]
+    if not changed:
+        yield Text(text=count_changes(known))
+        return
+    most = min(changed, key=distance)
+    per, base, new = describe_rate(most)
+    each = f" per {per}" if "/" in most["unit"] else ""
+    if len({(row["side"], row["workload"], row["point"]) for row in known}) > 1:
+        each += f" in {most['side']}, {most['point'] or most['workload']}"
+    interval = interval_of(most)
+    unit = "" if interval == TOO_WIDE else " %"
+    ends = "" if interval == MISSING else f", 95 % interval {interval}{unit}"
+    size = "" if most["ratio"] is None else f"{change_of(most)}, "
+    word = " runs" if most["replication"] == "runs" else ""
+    text = f"{name(most)}: {size}{base} -> {new}{each} ({_count_runs(most)}{word}{ends})"
+    yield Text(text=f"{count_changes(known)}; most of all {text}", tone="strong")
+
+
+def distance(row: Row) -> float:
+    """Return a number by which the largest change comes first; from nothing is the largest."""
+    return -abs(math.log(row["ratio"])) if row["ratio"] else -math.inf
 
 
 def zeros_table(zeros: Sequence[str]) -> Iterator[Table]:

@@ -90,7 +90,8 @@ def list_reasons(lines: Sequence[Line], headline: str) -> Iterator[Item]:
     for name, row in lines:
         if row.verdict in ("inconclusive", "invalid"):
             named.setdefault((row.verdict, strip_numbers(row.reason)), []).append(name)
-    if len(named) == 1 and all(reason in headline for _, reason in named):
+    # What follows the first part is advice, which the next steps give.
+    if len(named) == 1 and all(reason.partition("; ")[0] in headline for _, reason in named):
         return
     for (verdict, reason), names in named.items():
         yield Item(text=f"{_name_together(names, len(lines))}: {verdict}: {reason}")

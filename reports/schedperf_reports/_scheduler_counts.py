@@ -1,18 +1,30 @@
 """What the scheduler counted, as blocks: readings first, then one table a level."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from schedperf.captures.schedstat_fields import FIELDS
+from schedperf_reports._domain_tree import domain_tree
 from schedperf_reports._rate_cells import (
-    change_of,
+    COMPARED,
+    PER_COLUMN,
+    QUIET_WORD,
+    RUNS_COLUMN,
+    compared_cells,
     describe_rate,
+    distance,
     explain_gaps,
-    interval_of,
-    split_twins,
+    gather_twins,
+    lead,
+    opened,
+    per_cell,
+    quiet_rows,
+    runs_cell,
+    say_runs_once,
+    tone_of,
     zeros_table,
 )
-from schedperf_reports._words import count_changes, count_of, merge_sides
+from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -22,10 +34,11 @@ from schedperf_reports.blocks import (
     Items,
     Table,
     Text,
-    Tone,
 )
 
 Row = Mapping[str, Any]
+# A row, and those that say the same per something else.
+Pair = tuple[Row, tuple[Row, ...]]
 
 MOST_READINGS = 8
 MOST_REFUSALS = 6
@@ -34,15 +47,17 @@ MOST_CHANGED = 10
 # More notes than these repeat each other.
 MOST_NOTES = 5
 
+# Lines of the tree of domains: a level has four.
+MOST_OF_TREE = 4
+# Rows of the CPUs that a page shows where nothing changed.
+LEAST_SHOWN = 5
+
 # With these a table compares two sides; of one side alone the values are left.
-_COUNT = (Column(title="count", code=True), Column(title="per", priority=1))
+_COUNT = (Column(title="count", code=True), PER_COLUMN)
 _COMPARED = (
     *_COUNT,
-    Column(title="base", align="right"),
-    Column(title="new", align="right"),
-    Column(title="change", align="right"),
-    Column(title="95 % CI", align="right", priority=2),
-    Column(title="n", align="right", priority=REFERENCE_PRIORITY),
+    *COMPARED,
+    RUNS_COLUMN,
     Column(title="what", priority=REFERENCE_PRIORITY),
 )
 _ALONE = (*_COUNT, Column(title="value", align="right"), Column(title="what", priority=1))
@@ -63,20 +78,25 @@ def describe_counts(
         all tables are alike
     """
     rows = cast("Sequence[Row]", data["rows"])
-    yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
     yield from _readings(data, rows)
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
+    points: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        key = tuple(row[name] for name in ("side", "workload", "point", "level"))
-        groups.setdefault(key, []).append(row)
+        points.setdefault((row["side"], row["workload"], row["point"]), []).append(row)
     shown: list[Row] = []
-    has_others = len({key[:-1] for key in groups}) > 1
-    for (side, workload, point, level), found in groups.items():
-        ordered = found if by_name else _order(found)
-        most = limit if overview is None else _most_rows(ordered, 0 if level else overview)
-        shown += ordered[:most]
-        what = f"{workload} at {point}" if point else workload
-        yield _table(side, what if has_others else "", level, ordered, most)
+    for (side, workload, point), found in points.items():
+        what = (f"{workload} at {point}" if point else workload) if len(points) > 1 else ""
+        against = f", base against {side}" if what and any(row["n_new"] for row in found) else ""
+        most_of_tree = None if overview is None else MOST_OF_TREE
+        yield from domain_tree(data["levels"], found, side, what, most_of_tree)
+        for level in dict.fromkeys(row["level"] for row in found):
+            of_level = [row for row in found if row["level"] == level]
+            ordered = _order(of_level, by_name=by_name, has_details=overview is not None)
+            most = limit if overview is None else _most_rows(ordered, 0 if level else overview)
+            shown += [row for row, _ in ordered[:most]]
+            place = f"balancing and wakeups at {level}" if level else "CPUs"
+            caption = f"{what}: {place}{against}" if what else place
+            yield say_runs_once(_table(caption, ordered, most))
     yield from explain_gaps(shown)
     yield from _refusals(cast("Sequence[Mapping[str, str]]", data["not_compared"]))
     yield from zeros_table(data["zeros"])
@@ -95,6 +115,7 @@ def _describe_side(side: Mapping[str, Any]) -> str:
 def _readings(data: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Block]:
     if not any(row["n_new"] for row in rows):
         return
+    yield from lead(rows, _full_name)
     if data["readings"]:
         many = len({(one["workload"], one["point"]) for one in data["readings"]}) > 1
         yield Items(
@@ -109,7 +130,7 @@ def _readings(data: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Block]:
             limit=MOST_READINGS,
         )
     else:
-        yield Text(text=f"no rule reads a change: {count_changes(split_twins(rows)[0])}")
+        yield Text(text="no rule reads a change", tone="muted")
 
 
 def _where(reading: Mapping[str, str], *, many: bool) -> str:
@@ -118,35 +139,39 @@ def _where(reading: Mapping[str, str], *, many: bool) -> str:
     return f"{reading['point'] or reading['workload']}: "
 
 
-def _order(rows: Sequence[Row]) -> list[Row]:
-    main, twins = split_twins(rows)
-    return [*sorted(main, key=_interest), *twins]
+def _order(rows: Sequence[Row], *, by_name: bool, has_details: bool) -> Sequence[Pair]:
+    # What may be noise stays in the order of the kernel: its size says nothing. A terminal opens
+    # no rows, so twins are rows behind the others.
+    if by_name:
+        return [(row, ()) for row in rows]
+    ordered = sorted(
+        gather_twins(rows),
+        key=lambda pair: (not pair[0]["changed"], distance(pair[0]) if pair[0]["changed"] else 0.0),
+    )
+    if has_details:
+        return ordered
+    twins = [twin for _, others in ordered for twin in others]
+    return [(row, ()) for row in [*(row for row, _ in ordered), *twins]]
 
 
-def _most_rows(rows: Sequence[Row], others: int) -> int:
+def _most_rows(pairs: Sequence[Pair], others: int) -> int:
     # What changed, and so many rows at least.
-    main = split_twins(rows)[0]
-    changed = sum(bool(row["changed"]) for row in main)
-    return min(len(main), max(min(changed, MOST_CHANGED), others))
+    changed = sum(bool(row["changed"]) for row, _ in pairs)
+    return min(len(pairs), max(min(changed, MOST_CHANGED), others))
 
 
-def _interest(row: Row) -> tuple[bool, float]:
-    # What may be noise stays in the order of the kernel: its size says nothing.
-    if not row["changed"]:
-        return True, 0.0
-    return False, -abs(math.log(row["ratio"])) if row["ratio"] else -math.inf
-
-
-def _table(side: str, what: str, level: str, rows: Sequence[Row], limit: int | None) -> Table:
+def _table(caption: str, pairs: Sequence[Pair], limit: int | None) -> Table:
+    rows = [row for row, _ in pairs]
     is_compared = any(row["n_new"] for row in rows)
-    place = f"balancing and wakeups at {level}" if level else "CPUs"
-    against = f", base against {side}" if is_compared and what else ""
     return Table(
-        caption=f"{what}: {place}{against}" if what else place,
+        caption=caption,
         columns=_COMPARED if is_compared else _ALONE,
         rows=tuple(_compared(row) if is_compared else _alone(row) for row in rows),
         limit=limit,
         anchors=tuple(row["row"] for row in rows),
+        quiet=quiet_rows(rows, LEAST_SHOWN) if is_compared else (),
+        quiet_word=QUIET_WORD,
+        details=tuple(opened(row, twins, _about(row)) for row, twins in pairs),
     )
 
 
@@ -154,17 +179,26 @@ def _name(row: Row) -> str:
     return f"{row['idle']} {row['field']}".strip()
 
 
+def _full_name(row: Row) -> str:
+    return f"{_name(row)} at {row['level']}" if row["level"] else _name(row)
+
+
+def _about(row: Row) -> str:
+    # The glossary: what one of it is, what counts it, and where it is another thing.
+    field = FIELDS.get(row["field"])
+    split = f"; {field.split}" if field is not None and field.split else ""
+    counted = f", counted in {row['function']}" if row["function"] else ""
+    return f"{_name(row)}: {row['meaning']}{counted}{split}"
+
+
 def _compared(row: Row) -> tuple[Cell, ...]:
-    texts = (
-        _name(row),
-        *describe_rate(row),
-        change_of(row),
-        interval_of(row),
-        f"{row['n_base']} + {row['n_new']}",
-        row["meaning"],
+    return (
+        Cell(text=_name(row), tone=tone_of(row)),
+        per_cell(row),
+        *compared_cells(row),
+        runs_cell(row),
+        Cell(text=row["meaning"], tone=tone_of(row)),
     )
-    tone: Tone = "strong" if row["changed"] else "plain"
-    return tuple(Cell(text=text, tone=tone) for text in texts)
 
 
 def _alone(row: Row) -> tuple[Cell, ...]:

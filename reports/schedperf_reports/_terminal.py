@@ -4,7 +4,7 @@ The text is the same with and without colour, so that a pipe loses nothing.
 """
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -15,6 +15,7 @@ from rich.table import Table as Grid
 from rich.text import Text as Styled
 
 from schedperf_reports._clean import clean
+from schedperf_reports._commands import wrap_command
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -22,7 +23,7 @@ from schedperf_reports.blocks import (
     Column,
     Drawing,
     DrawingLine,
-    Figure,
+    Graphic,
     Headline,
     Item,
     Items,
@@ -42,12 +43,16 @@ STYLES: dict[Tone, str] = {
     "strong": "bold",
 }
 
+# Narrower than this, not even a result and its verdict stand beside each other.
+NARROWEST = 40
+
 INDENT = 2
 GAP = 2
 
 # A name longer than this says no more to a reader of a terminal; the other formats have it whole.
 LONGEST_TEXT = 600
 LONGEST_CELL = 240
+LONGEST_COMMAND = 4000
 
 # A stranger's name may begin with more blanks than a line has room for.
 DEEPEST_INDENT = 8
@@ -56,6 +61,9 @@ DEEPEST_INDENT = 8
 # and what is shorter than this in all is never wrapped.
 LONGEST_UNCUT_WORD = 24
 NARROWEST_TEXT = 12
+
+# What all rows say can be said once, so such a column goes before all others that are missed.
+COMMON_PRIORITY = REFERENCE_PRIORITY - 1
 
 # What stands between a name and its mark in a drawing, and the letters that a name keeps at least.
 MARK = "  <- "
@@ -68,7 +76,7 @@ NARROWEST_COLUMN = 34
 def draw_block(block: Block, width: int, *, see: str) -> RenderableType | None:
     """Return what stands for a block on so many columns; None where a terminal shows nothing.
 
-    :param see: what shows the rows that are left out: "--html or --json"
+    :param see: what shows the rows that are left out: "--html or --json"; "" where nothing does
     """
     match block:
         case Text() | Table(limit=0):
@@ -76,14 +84,15 @@ def draw_block(block: Block, width: int, *, see: str) -> RenderableType | None:
         case Headline():
             return _draw_headline(block)
         case Items():
-            return _draw_items(block, see)
+            return _draw_items(block, width, see)
         case Table():
             return _draw_table(block, width, see)
         case Drawing():
             return _draw_drawing(block, width)
-        case Figure():
-            # Its numbers stand in a table of the same section.
-            return None
+        case Graphic():
+            plain = [draw_block(one, width, see=see) for one in block.plain()]
+            shown = [one for one in plain if one is not None]
+            return Group(*shown) if shown else None
 
 
 def _styled(text: str, tone: Tone, limit: int = LONGEST_TEXT) -> Styled:
@@ -100,17 +109,19 @@ def _draw_headline(block: Headline) -> RenderableType:
 
 
 def _more(number: int, see: str) -> Styled:
-    return _styled(f"… {number} more, see {see}", "muted")
+    return _styled(f"… {number} more, see {see}" if see else f"… {number} more", "muted")
 
 
-def _draw_items(block: Items, see: str) -> RenderableType:
+def _draw_items(block: Items, width: int, see: str) -> RenderableType:
     shown = block.items[: block.limit]
-    grid = Grid.grid(padding=(0, 1, 0, 0))
+    parts: list[RenderableType] = []
     for number, item in enumerate(shown, 1):
-        grid.add_row(Styled(f"{number}." if block.ordered else "-"), _draw_item(item))
+        grid = Grid.grid(padding=(0, 1, 0, 0))
+        mark = f"{number}.".rjust(len(f"{len(shown)}.")) if block.ordered else "-"
+        grid.add_row(Styled(mark), _draw_item(item))
+        parts += [_indent(grid), *_draw_commands(item, width)]
     hidden = len(block.items) - len(shown)
-    parts: list[RenderableType] = [grid] if shown else []
-    return _indent(Group(*parts, *([_more(hidden, see)] if hidden else [])))
+    return Group(*parts, *([_indent(_more(hidden, see))] if hidden else []))
 
 
 def _draw_item(item: Item) -> RenderableType:
@@ -122,13 +133,28 @@ def _draw_item(item: Item) -> RenderableType:
     return Group(text, _styled(notes, "muted"))
 
 
+def _draw_commands(item: Item, width: int) -> Iterator[Styled]:
+    # A word of a command must not be broken, nor a quoted text: what has no room stands out.
+    blanks = " " * INDENT
+    for command in item.commands:
+        for line in wrap_command(clean(command, limit=LONGEST_COMMAND), width - INDENT):
+            yield Styled(f"{blanks}{line}", no_wrap=True, overflow="ignore")
+
+
 def _draw_table(block: Table, width: int, see: str) -> RenderableType:
     hidden = len(block.rows) - len(block.rows[: block.limit])
     clean_rows = [[_clean_cell(cell) for cell in row] for row in block.rows[: block.limit]]
     columns = [replace(one, title=clean(one.title, limit=LONGEST_CELL)) for one in block.columns]
     plain_rows = [row for row in clean_rows if not is_spanning(row)]
-    kept = choose_columns(columns, plain_rows, width - INDENT)
-    parts: list[RenderableType] = [_styled(block.caption, "strong")]
+    common = _common_texts(columns, plain_rows)
+    ranked = [
+        replace(column, priority=COMMON_PRIORITY) if index in common else column
+        for index, column in enumerate(columns)
+    ]
+    kept = choose_columns(ranked, plain_rows, width - INDENT)
+    once = ", ".join(text for index, text in common.items() if index not in kept)
+    caption = f"{block.caption}; in all rows: {once}" if once else block.caption
+    parts: list[RenderableType] = [_styled(caption, "strong")]
     grid = _make_grid(columns, kept, show_header=True)
     for row in clean_rows:
         if is_spanning(row):
@@ -141,8 +167,20 @@ def _draw_table(block: Table, width: int, see: str) -> RenderableType:
                 *(Styled(row[index].text, style=STYLES[row[index].tone]) for index in kept)
             )
     parts += [grid] if grid.row_count or grid.show_header else []
-    parts += [*([_more(hidden, see)] if hidden else []), *_left_out(columns, kept)]
+    told = kept.keys() | common.keys()
+    parts += [*([_more(hidden, see)] if hidden else []), *_left_out(columns, told)]
     return _indent(Group(*parts))
+
+
+def _common_texts(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> dict[int, str]:
+    # Of the columns that may go, by index, what they say where it is the same in all of many rows.
+    common: dict[int, str] = {}
+    for index, column in enumerate(columns):
+        texts = {row[index].text for row in rows}
+        text = texts.pop() if len(texts) == 1 and len(rows) > 1 else ""
+        if text and 0 < column.priority < REFERENCE_PRIORITY:
+            common[index] = f"{column.title} {text}".strip()
+    return common
 
 
 def _draw_spanning(cell: Cell) -> RenderableType:
@@ -152,11 +190,11 @@ def _draw_spanning(cell: Cell) -> RenderableType:
     return _indent(Styled(words, style=STYLES[cell.tone]), depth)
 
 
-def _left_out(columns: Sequence[Column], kept: Mapping[int, int]) -> Iterator[Styled]:
+def _left_out(columns: Sequence[Column], told: Collection[int]) -> Iterator[Styled]:
     missed = [
         column.title
         for index, column in enumerate(columns)
-        if index not in kept and column.priority < REFERENCE_PRIORITY
+        if index not in told and column.priority < REFERENCE_PRIORITY
     ]
     if missed:
         yield _styled(f"left out at this width: {', '.join(missed)}", "muted")
@@ -286,13 +324,14 @@ def _shorten(text: str, columns: int) -> str:
 
 
 def draw_section(
-    blocks: Iterable[Block], title: str | None, width: int, *, see: str
+    blocks: Iterable[Block], title: str | None, width: int, *, see: str, is_dense: bool = False
 ) -> Iterator[RenderableType]:
     """Yield a section's drawings: its title, then the blocks, paragraphs close together.
 
     A section of one paragraph is one line with its title.
 
     :param see: what shows the rows that are left out: "--html or --json"
+    :param is_dense: only a table stands apart from what is above it
     """
     shown = [
         (block, drawn)
@@ -307,11 +346,16 @@ def draw_section(
         yield heading
     previous: Block | None = None
     for block, drawn in shown:
-        are_close = previous is not None and _is_paragraph(previous) and _is_paragraph(block)
-        if previous is not None and not are_close:
+        if previous is not None and not _are_close(previous, block, is_dense=is_dense):
             yield ""
         yield drawn
         previous = block
+
+
+def _are_close(above: Block, below: Block, *, is_dense: bool) -> bool:
+    if is_dense:
+        return not isinstance(below, Table)
+    return _is_paragraph(above) and _is_paragraph(below)
 
 
 def _is_paragraph(block: Block) -> TypeGuard[Text | Table]:
@@ -322,7 +366,7 @@ def _is_paragraph(block: Block) -> TypeGuard[Text | Table]:
 def _paragraph(block: Text | Table, see: str) -> Styled:
     if isinstance(block, Text):
         return _styled(block.text, block.tone)
-    return _styled(f"{block.caption} (see {see})", "muted")
+    return _styled(f"{block.caption} (see {see})" if see else block.caption, "muted")
 
 
 def write_text(drawn: Iterable[RenderableType], width: int, *, colour: bool) -> str:
@@ -342,5 +386,5 @@ def write_text(drawn: Iterable[RenderableType], width: int, *, colour: bool) -> 
         _environ={},
     )
     for one in drawn:
-        console.print(one)
+        console.print(one, crop=False)
     return "".join(f"{line.rstrip()}\n" for line in written.getvalue().split("\n")[:-1])

@@ -10,6 +10,8 @@ from schedperf.quantities import MISSING, Scale, format_number, scale_for
 
 __all__ = [
     "MISSING",
+    "TOO_WIDE",
+    "WIDEST_INTERVAL",
     "Scale",
     "format_change",
     "format_interval",
@@ -18,6 +20,7 @@ __all__ = [
     "format_share",
     "format_size",
     "format_size_interval",
+    "is_wide",
     "scale_for",
 ]
 
@@ -26,6 +29,10 @@ __all__ = [
 LARGE_PERCENT = 1000.0
 LARGEST_PLAIN_PERCENT = 1e5
 NARROW_PERCENT = 0.2
+
+# Ends of an interval that are further apart say no more than that the runs are too few.
+WIDEST_INTERVAL = 100.0
+TOO_WIDE = "too wide"
 
 # Smaller probabilities are rounding errors of the tail of a distribution.
 SMALLEST_P = 1e-99
@@ -39,10 +46,20 @@ def format_change(ratio: float | None) -> str:
     return f"{_format_percent(percent, digits=1)} %"
 
 
+def is_wide(low: float | None, high: float | None) -> bool:
+    """Say whether the ends of an interval of new / base are too far apart to say anything."""
+    return low is not None and high is not None and high > WIDEST_INTERVAL * low
+
+
 def format_interval(low: float | None, high: float | None) -> str:
-    """Write an interval of new / base as changes in per cent: ``+35.0..+39.5``."""
+    """Write an interval of new / base as changes in per cent: ``+35.0..+39.5``.
+
+    One whose ends are more than a factor of :data:`WIDEST_INTERVAL` apart is "too wide".
+    """
     if low is None or high is None:
         return MISSING
+    if is_wide(low, high):
+        return TOO_WIDE
     ends = (_percent(low), _percent(high))
     digits = 2 if abs(ends[1] - ends[0]) < NARROW_PERCENT else 1
     return "..".join(_format_percent(end, digits=digits) for end in ends)
@@ -74,6 +91,8 @@ def format_size_interval(low: float, high: float) -> str:
 
     Where the interval holds 1 the signs stay: ``-1.0 % to +9.8 %``.
     """
+    if is_wide(low, high):
+        return f"more than a factor of {WIDEST_INTERVAL:g} wide"
     ends = format_interval(low, high).split("..")
     if (low - 1.0) * (high - 1.0) > 0.0:
         ends = sorted((end.lstrip("+-") for end in ends), key=float)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
-from schedperf.model import Better, Comparison, Family, Row, Severity, Verdict
+from schedperf.model import Better, Comparison, Family, Row, Severity, SideSummary, Verdict
 from schedperf_reports._units import format_size, format_size_interval, scale_for
 from schedperf_reports.blocks import Tone
 
@@ -26,6 +26,8 @@ SEVERITY_TONES: Mapping[Severity, Tone] = {
 
 SIDE_LETTERS = {"base": "A", "new": "B"}
 SIDE_NUMBERS = {str(number) for number in range(2, len(ascii_uppercase))}
+# The style sheet has a colour and a shape for this many sides; further ones share the last.
+LAST_PLACE = 5
 
 # base.tar and /tmp/new/x are names of something else.
 SIDE_NAME = re.compile(r"(?<![\w./-])(?:base|new\d*)(?![\w./-])")
@@ -75,6 +77,21 @@ def side_letter(name: str) -> str:
     return ascii_uppercase[int(number)] if number in SIDE_NUMBERS else "?"
 
 
+def name_side(side: SideSummary) -> str:
+    """Return letter and label of a side: ``B new``, ``B cluster``."""
+    return f"{side_letter(side.name)} {side.label}"
+
+
+def side_place(name: str) -> int:
+    """Return which colour and shape a side has: base 0, new 1, new2 2 … up to ``LAST_PLACE``.
+
+    >>> side_place("new2")
+    2
+    """
+    letter = side_letter(name)
+    return min(ascii_uppercase.index(letter), LAST_PLACE) if letter != "?" else LAST_PLACE
+
+
 def name_rows(rows: Sequence[Row]) -> dict[int, str]:
     """Return a short name for each row, by its place: ``hackbench time at groups=4``.
 
@@ -121,7 +138,7 @@ def count_changes(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def describe_change(row: Row) -> str:
-    """Say how far a row moved: `` is 37.2 % slower (95 % interval 35.0 % to 39.5 %, 5+5 runs)``.
+    """Say how far a row moved: `` is 37.2 % longer (95 % interval 35.0 % to 39.5 %, 5+5 runs)``.
 
     It follows the row's name; what has no ratio is no "is": ``: 0 before and 4 ms after``.
     """
@@ -144,9 +161,16 @@ def _comparative(row: Row) -> str:
     assert row.ratio is not None
     is_up = row.ratio >= 1.0
     if row.unit == "s" and row.better == "lower":
-        return "slower" if is_up else "faster"
+        return "longer" if is_up else "shorter"
     quality = "better" if is_up == (row.better == "higher") else "worse"
+    if row.unit == "s":
+        return f"{'longer' if is_up else 'shorter'}, which is {quality}"
     return f"{'higher' if is_up else 'lower'}, which is {quality}"
+
+
+def has_changed(comparison: Comparison) -> bool:
+    """Say whether the verdict is that something changed."""
+    return comparison.overall.verdict in ("regression", "improvement")
 
 
 def has_same_data(comparison: Comparison) -> bool:
@@ -158,40 +182,6 @@ def is_of_this_boot(comparison: Comparison) -> bool:
     """Say whether something is decided, though one boot of a side cannot show how boots differ."""
     is_decided = comparison.overall.verdict in ("regression", "improvement", "no-change")
     return is_decided and any(one.code == "one-boot" for one in comparison.caveats)
-
-
-def describe_verdict(comparison: Comparison) -> str:
-    """Say in one sentence what the verdict of the comparison rests on."""
-    overall = comparison.overall
-    deciding = [row for row in comparison.rows if row.family == "primary"]
-    moved = [row for row in deciding if row.verdict == overall.verdict]
-    if overall.verdict in ("regression", "improvement") and moved:
-        return _describe_moved(comparison, deciding, moved)
-    if overall.verdict == "no-change" and has_same_data(comparison):
-        number = len(comparison.rows)
-        itself = "itself" if number == 1 else "themselves"
-        compared = f"{count_of(number, 'result')} compared with {itself}"
-        return f"the sides hold the same data; {compared}"
-    return overall.reason
-
-
-def _describe_moved(comparison: Comparison, deciding: Sequence[Row], moved: Sequence[Row]) -> str:
-    largest = max(moved, key=_distance)
-    sentence = f"{_name_in_full(comparison, largest)}{describe_change(largest)}"
-    if len(moved) == 1:
-        return sentence
-    quality = "worse" if comparison.overall.verdict == "regression" else "better"
-    return f"{len(moved)} of {len(deciding)} results are {quality}; the largest: {sentence}"
-
-
-def _name_in_full(comparison: Comparison, row: Row) -> str:
-    name = name_rows(comparison.rows)[comparison.rows.index(row)]
-    return f"{name} on {row.side}" if len(comparison.sides) > 2 else name  # noqa: PLR2004
-
-
-def _distance(row: Row) -> float:
-    # A ratio of 2 and of 1/2 are equally far from 1.
-    return max(row.ratio, 1.0 / row.ratio) if row.ratio else 0.0
 
 
 def strip_numbers(reason: str) -> str:

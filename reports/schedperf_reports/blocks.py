@@ -1,4 +1,4 @@
-"""What a report section may return: a headline, text, items, tables, drawings and figures.
+"""What a report section may return: a headline, text, items, tables, drawings and graphics.
 
 A block knows nothing of HTML, colour codes or widths. Meaning is carried by
 words and by a tone; a format may colour the tone, never replace the words.
@@ -20,10 +20,14 @@ _RULE = re.compile(r"-{3,} *(.*?) *-*$")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Text:
-    """A paragraph."""
+    """A paragraph.
+
+    :param brief: whether a text of one screen has it
+    """
 
     text: str
     tone: Tone = "plain"
+    brief: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,12 +48,14 @@ class Item:
 
     :param detail: what a reader may skip; "" where there is nothing more
     :param evidence: rows of this report that prove it: ``("layout#sd_llc_id",)``
+    :param commands: for a shell, quoted; a text shows them on lines that can be copied
     """
 
     text: str
     detail: str = ""
     tone: Tone = "plain"
     evidence: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,11 +64,13 @@ class Items:
 
     :param ordered: the first is the most important one, so they are numbered
     :param limit: how many a terminal shows before it says how many more there are; None: all
+    :param brief: how many a text of one screen shows; 0: it leaves the list out
     """
 
     items: tuple[Item, ...]
     ordered: bool = False
     limit: int | None = None
+    brief: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,20 +81,27 @@ class Column:
     :param priority: 0 is always shown; in a narrow terminal columns of the highest number go
         first, and those of ``REFERENCE_PRIORITY`` and more without a word
     :param code: cells are names or values of the kernel or of a tool, so a fixed-width face suits
+    :param explains: what the column says, for a reader who asks; "" where the title says it
     """
 
     title: str
     align: Align = "left"
     priority: int = 0
     code: bool = False
+    explains: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
-    """One cell of a table."""
+    """One cell of a table.
+
+    :param sort: what a page sorts it by, in base units, where its text does not tell; NaN: as
+        missing; None: its text, as a number where all of the column are: of "1.6 ms" 0.0016
+    """
 
     text: str
     tone: Tone = "plain"
+    sort: float | None = None
 
 
 def is_spanning(row: Sequence[Cell]) -> bool:
@@ -111,6 +126,10 @@ class Table:
         0: a reference table, of which a terminal shows the caption alone
     :param anchors: an id per row, what stands after the # of the evidence that names this row;
         empty where nobody does
+    :param quiet: for each row, whether a page hides it until it is asked for; empty: none
+    :param quiet_word: what the hidden ones are: "unchanged"
+    :param details: for each row, what it opens to on a page, () where to nothing; empty: none does
+    :param brief: whether a text of one screen has it, without the quiet rows
     """
 
     caption: str
@@ -118,6 +137,10 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     limit: int | None = None
     anchors: tuple[str, ...] = ()
+    quiet: tuple[bool, ...] = ()
+    quiet_word: str = "unchanged"
+    details: "tuple[tuple[Block, ...], ...]" = ()
+    brief: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,16 +166,40 @@ class Drawing:
 
     :param titles: one over each column
     :param columns: the lines of each; all have as many, an empty line where a side has nothing
+    :param places: the colour and shape of each column's side, by ``_words.side_place``; () where
+        columns are no sides
     """
 
     caption: str
     titles: tuple[str, ...]
     columns: tuple[tuple[DrawingLine, ...], ...]
+    places: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Figure:
-    """A Plotly figure, for formats that can draw one; the caption states the finding.
+class Graphic:
+    """A drawing that a page has a template for; other formats show its plain blocks.
+
+    Each kind is a subclass. The page draws it with the template ``blocks/KIND.html.j2``, KIND being
+    the class's name in lower case, with ``blocks/KIND.css`` and ``blocks/KIND.js`` where there are.
+
+    :param caption: states the finding
+    """
+
+    caption: str
+
+    def plain(self) -> "tuple[Block, ...]":
+        """Return what says the same in words; () where other blocks of the section do."""
+        return ()
+
+    def data(self) -> object:
+        """Return what its script needs, JSON values only; None where it needs nothing."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure(Graphic):
+    """A Plotly figure.
 
     The same numbers must also stand in a table of the section: a figure is
     never the only place where something is said.
@@ -164,9 +211,12 @@ class Figure:
     :param height: pixels
     """
 
-    caption: str
     figure: Mapping[str, object]
     height: int
 
+    def data(self) -> object:
+        """Return the figure."""
+        return self.figure
 
-Block = Headline | Text | Items | Table | Drawing | Figure
+
+Block = Headline | Text | Items | Table | Drawing | Graphic

@@ -4,7 +4,11 @@ import dataclasses
 import math
 import os
 import shutil
+import time
+import typing
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -20,6 +24,7 @@ from schedperf.model import (
     FamilySummary,
     Finding,
     Overall,
+    Replication,
     Row,
     RunValue,
     Section,
@@ -30,6 +35,13 @@ from schedperf.stats import compare_runs, records
 from schedperf.stats._table import complete
 from schedperf.verdicts import MARGIN, decide_overall
 from schedperf_reports.blocks import Block, Table, Text
+from schedperf_reports.formats import Options
+from schedperf_reports.formats.html import html
+
+UNITS = typing.get_args(Replication)
+
+# What the tests of a page wait for; a chart takes about a second on two busy cores.
+LONGEST_WAIT_SECONDS = 60.0
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -317,8 +329,19 @@ def make_side() -> Callable[..., SideSummary]:
 def _replace_texts(value: Any, text: str, key: str = "") -> Any:
     # Words of a closed set and a caveat's code choose what is said; everything else is said.
     if isinstance(value, str):
-        closed = {"severity", "verdict", "family", "better", "status", "schema", "code", "unit"}
-        return value if key in closed else text
+        closed = {
+            "severity",
+            "verdict",
+            "family",
+            "better",
+            "bearing",
+            "status",
+            "schema",
+            "code",
+            "unit",
+        }
+        is_unit = key == "replication" and value in UNITS
+        return value if key in closed or is_unit else text
     if isinstance(value, Mapping):
         return {name: _replace_texts(item, text) for name, item in value.items()}
     if isinstance(value, tuple | list):
@@ -377,3 +400,70 @@ def browser() -> Iterator[Any]:
         started = driver.chromium.launch(executable_path=found, args=arguments)
         yield started
         started.close()
+
+
+@dataclass(kw_only=True)
+class Visit:
+    """One opened page, and what it complained of and asked for."""
+
+    page: Any
+    console: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def ask(self, script: str) -> Any:
+        return self.page.evaluate(script)
+
+    def wait_for(self, script: str) -> None:
+        # The policy forbids what the browser driver's own waiting would evaluate.
+        end = time.monotonic() + LONGEST_WAIT_SECONDS
+        while not self.ask(script):
+            assert time.monotonic() < end, f"never became true: {script}"
+            time.sleep(0.05)
+
+    def draw_all(self) -> int:
+        """Scroll to each chart that is not folded away until it is drawn; return how many."""
+        charts = "[...document.querySelectorAll('figure.chart > .plot')]"
+        shown = f"{charts}.filter((one) => one.checkVisibility())"
+        count = int(self.ask(f"{shown}.length"))
+        for number in range(count):
+            plot = f"{shown}[{number}]"
+            self.ask(f"{plot}.scrollIntoView({{behavior: 'instant'}})")
+            self.wait_for(f"['done', 'failed'].includes({plot}.dataset.drawn)")
+            assert self.ask(f"{plot}.dataset.drawn") == "done"
+        return count
+
+
+@pytest.fixture
+def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
+    """Open a record's page: ``visit(comparison, width=400, color_scheme="dark") -> Visit``.
+
+    ``anchor`` is what the address ends in, ``options`` are those of the format.
+    """
+    contexts = []
+
+    def open_page(
+        comparison: Comparison,
+        *,
+        width: int = 1400,
+        anchor: str = "",
+        options: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Visit:
+        path = tmp_path / "report.html"
+        chosen = Options(width=78, colour=False, **options or {})
+        path.write_text(html(comparison, chosen), encoding="utf-8")
+        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
+        contexts.append(context)
+        opened = Visit(page=context.new_page())
+        opened.page.on("console", lambda message: opened.console.append(message.text))
+        opened.page.on("pageerror", lambda error: opened.errors.append(str(error)))
+        opened.page.on("request", lambda request: opened.requests.append(request.url))
+        opened.page.goto(f"{path.as_uri()}{anchor}")
+        if settings.get("java_script_enabled", True):
+            opened.wait_for("document.documentElement.dataset.ready === 'true'")
+        return opened
+
+    yield open_page
+    for context in contexts:
+        context.close()

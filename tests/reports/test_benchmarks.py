@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
@@ -11,9 +12,12 @@ import pandas as pd
 import pytest
 
 from schedperf.caveats import caveat
-from schedperf.model import Comparison, Overall, Row, SideSummary
+from schedperf.model import Comparison, Overall, Row, RunValue, SideSummary, Source
+from schedperf_reports._geomean import geomean_of
 from schedperf_reports._remarks import advise
+from schedperf_reports._sentences import describe_verdict
 from schedperf_reports.blocks import Block, Figure, Items, Table, Text, is_note
+from schedperf_reports.graphics.intervals import Intervals
 from schedperf_reports.sections.benchmarks import benchmarks
 
 Make = Callable[..., Comparison]
@@ -29,13 +33,23 @@ def texts(table: Table) -> list[list[str]]:
 
 
 def test_each_family_has_its_table(make_comparison: Make) -> None:
-    captions = [table.caption for table in of_kind(make_comparison(), Table)]
-    assert captions == [
+    tables = of_kind(make_comparison(), Table)
+    assert [table.caption for table in tables] == [
         "primary results; v lower is better; n counts runs",
+        "hackbench time over groups with the 95 % interval of each side",
         "secondary results, which decide nothing; ^ higher is better; n counts runs",
-        "how sure each result is, 5 results",
-        "each run's value, 5 results",
     ]
+    assert [table.brief for table in tables] == [True, False, False]
+
+
+def test_where_nothing_is_primary_the_short_text_has_the_first_family(
+    make_comparison: Make, make_row: MakeRow
+) -> None:
+    rows = (make_row(family="diagnostic", point=""), make_row(family="secondary", point=""))
+    tables = of_kind(make_comparison(rows=rows, sweeps=()), Table)
+    assert [(table.caption[:9], table.brief) for table in tables] == [
+        ("secondary", True), ("diagnosti", False),
+    ]  # fmt: skip
 
 
 def test_points_of_a_metric_stand_below_its_name_and_their_mean_below_them(
@@ -52,6 +66,7 @@ def test_points_of_a_metric_stand_below_its_name_and_their_mean_below_them(
         "  geomean",
         "  all points: grows with groups; first at groups=4; p = 2.3e-06",
         "sched/pipe time per operation",
+        "geomean of all 4",
     ]
     assert texts(table)[2] == [
         "  groups=4", "v ms", "612", "839.7", "+37.2 %", "+35.0..+39.5", "5+5", "regression",
@@ -61,7 +76,7 @@ def test_points_of_a_metric_stand_below_its_name_and_their_mean_below_them(
 
 
 def test_higher_is_better_is_marked(make_comparison: Make) -> None:
-    assert texts(of_kind(make_comparison(), Table)[1])[0][1] == "^ k/s"
+    assert texts(of_kind(make_comparison(), Table)[-1])[0][1] == "^ k/s"
 
 
 def test_only_undecided_rows_need_a_reason(make_comparison: Make, make_row: MakeRow) -> None:
@@ -76,11 +91,12 @@ def test_only_undecided_rows_need_a_reason(make_comparison: Make, make_row: Make
     assert items.items[0].text == "hackbench time at groups=4: invalid: no value in new"
 
 
-def test_a_missing_value_is_a_dash_and_no_figure(make_comparison: Make, make_row: MakeRow) -> None:
+def test_a_missing_value_is_a_dash_and_no_line(make_comparison: Make, make_row: MakeRow) -> None:
     row = make_row(ratio=None, base=None, q=None)
-    comparison = make_comparison(rows=(row,))
-    assert texts(of_kind(comparison, Table)[0])[0][2:6] == ["-"] * 4
-    assert of_kind(comparison, Figure) == []
+    (table,) = of_kind(make_comparison(rows=(row,), sweeps=()), Table)
+    assert texts(table)[0][2:6] == ["-"] * 4
+    assert {table.rows[0][place].sort for place in (2, 3, 4, 5)} == {None}
+    assert of_kind(make_comparison(rows=(row,), sweeps=()), Intervals) == []
 
 
 def test_without_results_the_section_says_so(make_comparison: Make) -> None:
@@ -97,9 +113,13 @@ def test_each_new_side_has_its_table(
     )
     captions = [table.caption for table in of_kind(comparison, Table)][:2]
     assert captions == [
-        "new: primary results; v lower is better; n counts runs",
-        "new2: primary results; v lower is better; n counts runs",
+        "B new: primary results; v lower is better; n counts runs",
+        "C new2: primary results; v lower is better; n counts runs",
     ]
+    tables = of_kind(comparison, Table)[:2]
+    assert [table.columns[3].title for table in tables] == ["B new", "C new2"]
+    name = "hackbench time at groups=4"
+    assert [table.anchors[0] for table in tables] == [name, f"new2: {name}"]
 
 
 def test_commands_tell_equal_metrics_apart(make_comparison: Make, make_row: MakeRow) -> None:
@@ -109,7 +129,7 @@ def test_commands_tell_equal_metrics_apart(make_comparison: Make, make_row: Make
         for point in ("groups=1", "groups=2")
     )
     names = [row[0] for row in texts(of_kind(make_comparison(rows=rows, sweeps=()), Table)[0])]
-    assert names[::3] == ["hackbench time (hackbench -p)", "hackbench time (hackbench -T)"]
+    assert names[:6:3] == ["hackbench time (hackbench -p)", "hackbench time (hackbench -T)"]
 
 
 def test_a_reason_that_is_the_headline_is_not_said_again(
@@ -226,7 +246,11 @@ def test_published_means_say_that_their_number_is_unknown(compare_frame: Make) -
     comparison = compare_frame(published)
     assert results(comparison)[0][4:8] == ["-10.0 %", "-", "?+?", "inconclusive"]
     assert results(comparison)[1][0] == "    the source claims -8%, its own numbers give -10.0 %"
-    assert not any(one.caption.startswith("each run") for one in of_kind(comparison, Table))
+    details = of_kind(comparison, Table)[0].details[0]
+    assert not any(isinstance(block, Figure) for block in details)
+    assert [one.caption for one in details if isinstance(one, Table)] == [
+        "how sure throughput at clients=8 is"
+    ]
 
 
 def test_an_open_row_says_what_would_settle_it_and_what_it_could_find(compare_frame: Make) -> None:
@@ -239,7 +263,8 @@ def test_an_open_row_says_what_would_settle_it_and_what_it_could_find(compare_fr
     found = f"these find changes from {100 * row.mde:.1f} %"
     assert note == f"needs about {row.more_runs} more runs a side; {found}"
     assert of_kind(comparison, Items) == []  # The headline has the reason, which is one for all.
-    told = next(row for row in comparison.rows if row.reason in comparison.overall.reason)
+    headline = describe_verdict(comparison)
+    told = next(row for row in comparison.rows if (advise(row) or "nothing") in headline)
     assert told_below(comparison, told.point) == []
 
 
@@ -274,7 +299,7 @@ def test_an_obstacle_of_all_rows_is_said_once(compare_frame: Make) -> None:
     assert {row.verdict for row in comparison.rows} == {"inconclusive"}
     assert "recorded wholly after base" in comparison.overall.reason
     assert of_kind(comparison, Items) == []
-    overall = Overall(verdict="inconclusive", reason="no result can decide", exit_status=0)
+    overall = Overall(verdict="invalid", reason="cpu.model differs", exit_status=4)
     [items] = of_kind(compare_frame(blocks, overall=overall), Items)
     assert len(items.items) == 1
     assert items.items[0].text.startswith("all 3 results: inconclusive: new was recorded wholly")
@@ -321,32 +346,178 @@ def test_failed_runs_are_a_row_with_counts_and_no_ratio(compare_frame: Make) -> 
     comparison = compare_frame(table)
     row = next(row for row in results(comparison) if row[0].startswith("failed runs"))
     assert row[:8] == ["failed runs at groups=4", "v", "0", "7", "-", "-", "8+8", "regression"]
-    runs = of_kind(comparison, Table)[-1]
-    assert [line[0] for line in texts(runs)] == ["hackbench time at groups=4"]
+    table = of_kind(comparison, Table)[0]
+    place = results(comparison).index(row)
+    assert not any(isinstance(block, Figure) for block in table.details[place])
 
 
-def test_details_have_a_column_for_what_is_known_and_no_other(compare_frame: Make) -> None:
-    def columns(table: pd.DataFrame) -> list[str]:
-        return [column.title for column in of_kind(compare_frame(table), Table)[-2].columns]
+def test_unchanged_results_are_quiet_and_what_belongs_to_them_is(compare_frame: Make) -> None:
+    table, *_ = of_kind(compare_frame(sweep(logarithmic)), Table)
+    quiet = {
+        row[0].text.strip(): is_quiet for row, is_quiet in zip(table.rows, table.quiet, strict=True)
+    }
+    assert quiet["groups=1"]
+    assert not quiet["groups=64"]
+    assert not quiet["hackbench time"]
+    assert not quiet["geomean"]
+    unchanged_all, *_ = of_kind(compare_frame(sweep(unchanged)), Table)
+    assert set(unchanged_all.quiet) == {True}
+    assert unchanged_all.quiet_word == "unchanged"
 
-    always = ["result", "finds changes from"]
-    ranks = ["p", "p of ranks", "change by ranks", "its 95 % interval"]
-    runs = sweep(logarithmic, points=(4, 16, 64))
-    assert columns(runs) == [*always, *ranks]
-    boots = sweep(logarithmic, runs=8, points=(4, 16, 64)).assign(boot=lambda one: one["run"] // 2)
-    assert columns(boots) == [*always, "p", "ICC", "design effect"]
 
-
-def test_details_repeat_the_record(make_comparison: Make, make_row: MakeRow) -> None:
-    row = make_row(
-        p=0.0, p_rank=0.0079, rank_ratio=1.371, rank_low=1.346, rank_high=1.397, mde=0.024,
-        more_runs=3, icc=0.534, design_effect=2.0,
-    )  # fmt: skip
-    details = of_kind(make_comparison(rows=(row,)), Table)[-2]
-    assert details.limit == 0
-    assert texts(details) == [
-        [
-            "hackbench time at groups=4", "2.4 %", "3", "<1e-99", "0.0079", "+37.1 %",
-            "+34.6..+39.7", "0.53", "2.00",
-        ]
+def test_cells_sort_by_the_numbers_of_the_record(make_comparison: Make) -> None:
+    comparison = make_comparison()
+    table = of_kind(comparison, Table)[0]
+    row = comparison.rows[1]
+    [cells] = [cells for cells in table.rows if cells[0].text == "  groups=4"]
+    assert [cells[place].sort for place in (2, 3, 4, 5, 6, 8)] == [
+        row.base, row.new, row.ratio, row.ci_low, row.n_new, row.q,
     ]  # fmt: skip
+    verdicts = {cells[7].text: cells[7].sort for cells in table.rows if cells[7].text}
+    assert min(verdicts, key=lambda word: verdicts[word] or 0.0) == "regression"
+    assert all(column.explains for column in table.columns[1:])
+
+
+def test_results_of_many_commands_have_a_mean_with_an_interval(
+    make_comparison: Make, make_row: MakeRow
+) -> None:
+    rows = tuple(
+        make_row(
+            workload=f"bench{n}", point="", ratio=ratio, ci_low=ratio / 1.1, ci_high=1.1 * ratio
+        )
+        for n, ratio in enumerate((1.2, 0.9, 1.05))
+    )
+    table = of_kind(make_comparison(rows=rows, sweeps=()), Table)[0]
+    mean = math.prod(row.ratio or 0.0 for row in rows) ** (1 / 3)
+    half = math.log(1.1) / math.sqrt(3)
+    cells = table.rows[-1]
+    assert cells[0].text == "geomean of all 3"
+    assert cells[4].sort == pytest.approx(mean)
+    assert cells[5].sort == pytest.approx(mean * math.exp(-half))
+
+
+def test_each_direction_has_a_mean_of_its_own(make_comparison: Make, make_row: MakeRow) -> None:
+    rows = tuple(
+        make_row(workload=f"bench{n}", point="", better="higher" if n % 2 else "lower")
+        for n in range(4)
+    )
+    names = [row[0] for row in texts(of_kind(make_comparison(rows=rows, sweeps=()), Table)[0])]
+    assert names[4:] == ["geomean of all 2, higher is better", "geomean of all 2, lower is better"]
+
+
+def test_results_of_one_run_do_not_narrow_their_mean(make_row: MakeRow) -> None:
+    rows = [make_row(metric=f"m{n}", ratio=1.2, ci_low=1.1, ci_high=1.32) for n in range(9)]
+    assert geomean_of(rows) is None
+    other = make_row(point="groups=9", ratio=1.2, ci_low=1.2, ci_high=1.2)
+    found = geomean_of([*rows, other])
+    assert found is not None
+    assert math.log(found.ci_high / found.ci_low) == pytest.approx(0.9 * math.log(1.32 / 1.1))
+
+
+def test_what_cannot_be_compared_is_not_in_a_mean(make_comparison: Make, make_row: MakeRow) -> None:
+    rows = (
+        *(make_row(workload=f"bench{n}", point="") for n in range(2)),
+        make_row(workload="other", point="", verdict="invalid", reason="cpu.model differs"),
+    )
+    table = of_kind(make_comparison(rows=rows, sweeps=()), Table)[0]
+    assert table.rows[-1][0].text == "geomean of 2 of 3"
+    assert geomean_of(rows[1:]) is None
+
+
+def details_of(comparison: Comparison, number: int = 0) -> tuple[Block, ...]:
+    table: Table = of_kind(comparison, Table)[0]
+    return [inner for inner in table.details if inner][number]
+
+
+def test_a_result_opens_to_its_reason_runs_test_and_origin(
+    make_comparison: Make, make_row: MakeRow
+) -> None:
+    source = Source(member="boots/0/runs/003/stdout", line=7, text="Time: 0.612")
+    row = make_row(values_base=tuple(replace(run, source=source) for run in make_row().values_base),
+                   definition="time of all groups together")  # fmt: skip
+    reason, drawn, runs, figures, origin = details_of(make_comparison(rows=(row,), sweeps=()))
+    assert isinstance(reason, Text)
+    assert reason.text == row.reason
+    assert isinstance(drawn, Figure)
+    assert isinstance(runs, Table)
+    assert texts(runs) == [
+        ["A base", "0", "612", "607.1 609.6 612 614.4 616.9", "0 to 4"],
+        ["B new", "0", "839.7", "832.9 836.3 839.7 843 846.4", "0 to 4"],
+    ]
+    assert isinstance(figures, Table)
+    told = dict(texts(figures))
+    assert told == {
+        "test": "Welch t on logs, 5+5 runs",
+        "p": "1.2e-07; q = 3.6e-07, for all results of the family",
+        "counts as equal within": "±3.0 %",
+        "as many runs find changes from": "2.4 %",
+        "test of ranks": "p = 0.0079, +37.1 %, interval +34.6..+39.7",
+    }
+    assert isinstance(origin, Items)
+    assert [item.text for item in origin.items] == [
+        "hackbench time: time of all groups together; lower is better",
+        "command: hackbench -l 1000 -g {groups} at groups=4",
+        "A base printed: Time: 0.612",
+    ]
+    assert origin.items[2].detail == "boots/0/runs/003/stdout, line 7"
+
+
+def test_nobody_orders_runs_whose_place_in_time_is_not_known(
+    make_comparison: Make, make_row: MakeRow
+) -> None:
+    ordered = make_row()
+    unordered = make_row(values_base=tuple(replace(run, order=None) for run in ordered.values_base))
+    captions = [
+        table.caption
+        for row in (ordered, unordered)
+        for table in details_of(make_comparison(rows=(row,)))
+        if isinstance(table, Table) and table.caption.startswith("each run of")
+    ]
+    assert [caption.rpartition(", ")[2] for caption in captions] == [
+        "in the order of time",
+        "their order in time is not known",
+    ]
+
+
+def test_runs_are_told_boot_by_boot_in_the_order_of_time(
+    make_comparison: Make, make_row: MakeRow
+) -> None:
+    def run(boot: int, order: int, value: float) -> RunValue:
+        return RunValue(boot=boot, run=order, order=order, round=None, value=value)
+
+    row = make_row(values_base=(run(1, 6, 0.6), run(0, 2, 0.5), run(0, 0, 0.4)), values_new=())
+    tables = [one for one in details_of(make_comparison(rows=(row,))) if isinstance(one, Table)]
+    assert texts(tables[0]) == [
+        ["A base", "0", "450", "400 500", "0 2"],
+        ["A base", "1", "600", "600", "6"],
+    ]
+
+
+def test_boots_and_more_runs_are_told_where_they_are_known(
+    make_comparison: Make, make_row: MakeRow
+) -> None:
+    row = make_row(icc=0.534, design_effect=2.0, more_runs=3, p=None, p_rank=None, mde=None)
+    tables = [one for one in details_of(make_comparison(rows=(row,))) if isinstance(one, Table)]
+    told = dict(texts(tables[-1]))
+    assert list(told) == ["test", "counts as equal within", "more a side would settle it", "boots"]
+    assert told["more a side would settle it"] == "3 runs"
+    assert told["boots"] == "53.4 % of the variance is between boots (ICC), design effect 2.00"
+
+
+def test_a_metric_that_nobody_defines_says_so(make_comparison: Make) -> None:
+    origin = details_of(make_comparison())[-1]
+    assert isinstance(origin, Items)
+    assert "nobody says how it is measured" in origin.items[0].text
+
+
+def test_results_on_one_side_only_are_listed_at_the_end_with_why(compare_frame: Make) -> None:
+    both = sweep(unchanged, points=(4,))
+    lost = both[both["side"] == "base"].assign(metric="gone time", point="")
+    failed = caveat("failed-runs", failed=2, total=6, side="new")
+    comparison = compare_frame(pd.concat([both, lost]), caveats=(failed,))
+    table = of_kind(comparison, Table)[-1]
+    assert table.caption == "1 result on one side only"
+    assert [cell.text for cell in table.rows[0]][:2] == ["gone time", "B new"]
+    assert table.rows[0][3].text == failed.text
+    untold = of_kind(compare_frame(pd.concat([both, lost])), Table)[-1]
+    assert untold.rows[0][3].text == "no run of that side printed it"

@@ -11,7 +11,8 @@ from schedperf.model import Comparison, Section
 from schedperf.sections._c2c_schema import SCHEMA
 from schedperf_reports.blocks import Block, Table, Text, is_note
 from schedperf_reports.formats import Options
-from schedperf_reports.formats.terminal import terminal
+from schedperf_reports.formats.text import text as draw_text
+from schedperf_reports.graphics.cache_lines import CacheLines
 from schedperf_reports.sections import all_report_sections
 from schedperf_reports.sections.c2c import c2c
 
@@ -136,11 +137,9 @@ def with_point(**point: Any) -> dict[str, Any]:
     return data
 
 
-def test_it_stands_between_the_layout_and_the_profile() -> None:
+def test_it_follows_the_layout() -> None:
     names = [section.name for section in all_report_sections()]
-    place = names.index("c2c")
-    assert names[place - 1] == "layout"
-    assert names[place + 1] == "profile"
+    assert names[names.index("c2c") - 1] == "layout"
 
 
 def test_what_the_samples_rest_on_comes_first(describe: Describe) -> None:
@@ -182,6 +181,50 @@ def test_who_touches_which_bytes_is_shown_for_both_sides(describe: Describe, cel
     assert rows[3][1] == "name not known"
     assert rows[5][0] == "new, task_group+0x140"
     assert "0 % false sharing in base" in table.caption
+
+
+def test_the_drawing_has_who_reads_and_writes_which_bytes_of_both_sides(
+    describe: Describe,
+) -> None:
+    (drawing,) = [block for block in describe(DATA) if isinstance(block, CacheLines)]
+    assert drawing.caption == (
+        "who reads and writes which bytes. task_group.load_avg: 0.129 times base's remote HITM"
+    )
+    (group,) = drawing.groups
+    assert [row.place for row in group.rows] == ["0x100", "0x140"]
+    assert group.rows[0].note == "true sharing; remote 3.1 HITM per 1000 messages"
+    assert group.rows[1].note == (
+        "false sharing; remote 0.4 HITM per 1000 messages, 0.129 times base's (95 % CI 0.067..0.23)"
+    )
+    first, second = group.rows[0].occupants
+    assert (first.name, first.start, first.size) == ("task_group.load_avg", 0, 8)
+    assert (first.reads, first.writes, first.heat) == (93, 40, 0.5)
+    assert second.name == "byte 8"
+    # All 93 samples of the line are a rate of 3.1, and each stretch of bytes has 93 of them here.
+    assert first.facts[:4] == (
+        "grade A, from byte 0 of the line",
+        "samples: 93 reads, 40 writes, 93 remote + 0 local HITM",
+        "3.1 HITM per 1000 messages",
+        "by update_cfs_group, update_load_avg",
+    )
+
+
+def test_a_name_that_stands_elsewhere_on_the_line_has_moved(describe: Describe) -> None:
+    new = {**SEEN, "accesses": [{**ACCESS, "offset": 24}]}
+    blocks = describe(with_point(lines=[{**LINE, "new": new}]))
+    (drawing,) = [block for block in blocks if isinstance(block, CacheLines)]
+    words = [[one.word for one in row.occupants] for row in drawing.groups[0].rows]
+    assert words == [["", ""], ["moved"]]
+
+
+def test_a_line_of_one_side_is_drawn_with_why_the_other_is_empty(describe: Describe) -> None:
+    counted = {"base": 1, "new": 0}
+    blocks = describe(with_point(lines=[unmatched("base", 1)], seen_unmatched=counted))
+    (drawing,) = [block for block in blocks if isinstance(block, CacheLines)]
+    assert drawing.groups[0].rows[0].note == "true sharing"
+    assert drawing.groups[0].rows[1].occupants == ()
+    assert drawing.groups[0].rows[1].note == "an address means nothing in another boot"
+    assert "none of these lines HITM changed beyond chance" in drawing.caption
 
 
 def test_who_and_on_which_nodes_stands_below_the_bytes(describe: Describe) -> None:
@@ -340,7 +383,7 @@ def test_a_run_is_an_operation_by_itself(describe: Describe) -> None:
 
 
 def test_a_terminal_of_80_columns_holds_it(report: Callable[..., Comparison]) -> None:
-    text = terminal(report(DATA), Options(width=80, colour=False))
+    text = draw_text(report(DATA), Options(width=80, colour=False, everything=True))
     part = text[text.index("Bouncing cache lines") :]
     assert "task_group.load_avg" in part
     assert max(map(len, part.splitlines())) <= 80

@@ -78,9 +78,9 @@ def said(blocks: list[Block]) -> list[str]:
     return [block.text for block in blocks if isinstance(block, Text)]
 
 
-def test_it_stands_between_benchmarks_and_layout() -> None:
+def test_it_stands_behind_the_scheduler_statistics() -> None:
     orders = {section.name: section.order for section in all_report_sections()}
-    assert orders["counters"] == 30
+    assert orders["counters"] == max(orders[name] for name in ("schedstat", "pelt", "counters"))
 
 
 def test_a_row_shows_the_rates_the_change_and_its_interval_and_the_totals(
@@ -88,7 +88,7 @@ def test_a_row_shows_the_rates_the_change_and_its_interval_and_the_totals(
 ) -> None:
     assert texts(describe(row())) == [
         ["sched:sched_switch", "second", "61240", "91860", "+50.0 %", "+40.0..+60.0",
-         "5 + 5 runs", "122480", "183720"],
+         "5 + 5", "122480", "183720"],
     ]  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def test_times_have_their_unit(describe: Describe) -> None:
 
 
 def test_what_changed_stands_out_and_nothing_is_called_better_or_worse(describe: Describe) -> None:
-    rows = table_of(describe(row(changed=None), row(changed=True))).rows
+    rows = table_of(describe(row(changed=None), row(event="faults"))).rows
     assert [{cell.tone for cell in cells} for cells in rows] == [{"strong"}, {"plain"}]
 
 
@@ -112,23 +112,40 @@ def test_operations_come_before_seconds_and_the_machine_before_its_nodes(
 ) -> None:
     message = {"basis": "operation", "unit": "1/message"}
     blocks = describe(
-        row(row="a", node=1), row(row="b"), row(row="c", node=1, **message),
-        row(row="d", changed=False, **message), row(row="e", **message),
+        row(row="a", node=1), row(row="b"), row(row="c", event="c", node=1, **message),
+        row(row="d", event="d", changed=False, **message), row(row="e", event="e", **message),
     )  # fmt: skip
     assert table_of(blocks).anchors == ("e", "d", "c", "b", "a")
 
 
+def test_the_same_event_a_second_is_what_its_row_opens_to(describe: Describe) -> None:
+    message = row(row="m", basis="operation", unit="1/message", base=0.5, new=0.75)
+    table = table_of(describe(row(row="s"), message))
+    assert table.anchors == ("m",)
+    [[twins]] = table.details
+    assert isinstance(twins, Table)
+    assert twins.anchors == ("s",)
+    assert twins.rows[0][0].text == "second"
+
+
 def test_it_says_which_runs_were_compared_and_how_many_rows_changed(describe: Describe) -> None:
-    assert said(describe(row(), row(changed=False))) == [
+    assert said(describe(row(), row(event="faults", changed=False))) == [
+        (
+            "1 of 2 rows changed beyond noise; most of all sched:sched_switch: +50.0 %, 61240 -> "
+            "91860 per second (5 + 5 runs, 95 % interval +40.0..+60.0 %)"
+        ),
         "base: 5 instrumented runs; new: 5 instrumented runs",
-        "means over runs; 1 of 2 rows changed beyond noise; more is neither better nor worse",
+        (
+            "means over runs are geometric (arithmetic where a run has 0); more is neither better "
+            "nor worse"
+        ),
     ]
 
 
 def test_what_was_zero_and_sides_without_counts_are_named(describe: Describe) -> None:
     missing = [{"side": "new2", "reason": "perf is not permitted"}]
     blocks = describe(row(), zeros=["alignment-faults", "cgroup-switches"], missing=missing)
-    assert said(blocks)[2:] == [
+    assert said(blocks)[3:] == [
         "0 in all runs: alignment-faults, cgroup-switches",
         "nothing counted in new2: perf is not permitted",
     ]

@@ -5,7 +5,6 @@ from schedperf.model import Comparison, Row, SideSummary
 from schedperf_reports.blocks import Items, Table, Text
 from schedperf_reports.sections.caveats import caveats
 from schedperf_reports.sections.environment import environment
-from schedperf_reports.sections.findings import findings
 
 Make = Callable[..., Comparison]
 
@@ -101,27 +100,3 @@ def test_what_weakens_both_sides_is_one_caveat(make_comparison: Make) -> None:
         if isinstance(block, Items)
     ]
     assert [item.text for item in items.items] == [caveat("one-boot", side="base and new").text]
-
-
-def test_what_all_findings_rest_on_is_said_once(make_comparison: Make) -> None:
-    first, *_ = make_comparison().findings
-    items, shared = findings(make_comparison(findings=(first, first)))
-    assert isinstance(items, Items)
-    assert [item.detail for item in items.items] == ["", ""]
-    assert isinstance(shared, Text)
-    assert shared.text == ("each of them: 1 build a side; co-occurs; not shown to cause the change")
-
-
-def test_findings_name_their_evidence_and_attribution(make_comparison: Make) -> None:
-    (items,) = findings(make_comparison())
-    assert isinstance(items, Items)
-    first = items.items[0]
-    assert first.text.startswith("root_cpuacct_cpuusage and sd_llc_id were on one 64-byte line")
-    assert first.detail == "1 build a side; co-occurs; not shown to cause the change"
-    assert first.evidence == ("layout#root_cpuacct_cpuusage+sd_llc_id",)
-
-
-def test_without_findings_the_section_says_so(make_comparison: Make) -> None:
-    (text,) = findings(make_comparison(findings=()))
-    assert isinstance(text, Text)
-    assert "no rule found" in text.text

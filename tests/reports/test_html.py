@@ -1,17 +1,25 @@
 import base64
+import dataclasses
 import gzip
 import hashlib
+import itertools
 import json
+import os
 import re
 import time
 from collections.abc import Callable
+from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
-from schedperf.model import Comparison, Row
-from schedperf_reports._page import Described, anchor_id, make_safe, render_page
+from schedperf.errors import InputError
+from schedperf.jsonout import to_json
+from schedperf.model import Comparison, Overall, Row
+from schedperf_reports._page import Described, describe_head, render_sections
+from schedperf_reports._views import anchor_id, make_safe
 from schedperf_reports.blocks import (
     Block,
     Cell,
@@ -26,6 +34,8 @@ from schedperf_reports.blocks import (
 )
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
+from schedperf_reports.plotly_library import share_plotly
+from schedperf_reports.sections import shown_sections
 
 Make = Callable[..., Comparison]
 
@@ -74,21 +84,21 @@ def page(report: str) -> Page:
 
 def draw_blocks(comparison: Comparison, *blocks: Block, name: str = "layout") -> Page:
     described = Described(name=name, title="Per-CPU layout", blocks=blocks)
-    return Page(render_page(comparison, [described]))
+    return Page(render_sections(describe_head(comparison), [described]))
 
 
 def test_everything_is_said_without_scripting(report: str) -> None:
-    for said in ("37.2 % slower", "+35.0..+39.5", "treatment", "6.12.0-new", "no cpufreq on this"):
+    for said in ("37.2 % longer", "+35.0..+39.5", "treatment", "6.12.0-new", "no cpufreq on this"):
         assert said in report
 
 
 def test_a_note_spans_its_table_and_a_heading_is_none(report: str) -> None:
     note = re.search(
-        r'<tr class="note">\s*<td colspan="10" class="warning"><span>(.+)</span>', report
+        r'<tr [^>]*class="note[^"]*">\s*<td colspan="\d+" class="warning"><span>(.+)</span>', report
     )
     assert note is not None
     assert note[1].strip() == "new is noisier than base by a factor of 3.4 (p = 0.008)"
-    assert re.search(r'<tr class="heading">\s*<th scope="rowgroup" colspan="10"', report)
+    assert re.search(r'<tr [^>]*class="heading">\s*<th scope="rowgroup" colspan="\d+"', report)
 
 
 def test_the_page_asks_nothing_of_the_network(page: Page) -> None:
@@ -102,7 +112,15 @@ def test_the_page_asks_nothing_of_the_network(page: Page) -> None:
     assert all(address.startswith("#") for address in linked)
 
 
-def test_the_policy_allows_the_two_scripts_and_no_other(report: str, page: Page) -> None:
+def sources(report: str) -> list[str]:
+    """Return what the page may run: its scripts, and the library that lies in it compressed."""
+    island = report.partition('id="plotly">')[2].partition("</script>")[0]
+    library = gzip.decompress(base64.b64decode(island)).decode()
+    assert "Plotly" in library
+    return [*re.findall(r"<script>(.*?)</script>", report, flags=re.DOTALL), library]
+
+
+def test_the_policy_allows_the_scripts_of_the_page_and_no_other(report: str, page: Page) -> None:
     policy = next(
         attributes["content"]
         for attributes in page.attributes("meta")
@@ -111,15 +129,12 @@ def test_the_policy_allows_the_two_scripts_and_no_other(report: str, page: Page)
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe-eval" not in policy
     assert "http" not in policy
+    assert "self" not in policy
     for ending in ("base-uri 'none'", "form-action 'none'"):
         assert ending in policy
-    script = report.rpartition("<script>")[2].partition("</script>")[0]
-    island = report.partition('id="plotly">')[2].partition("</script>")[0]
-    library = gzip.decompress(base64.b64decode(island)).decode()
-    assert "Plotly" in library
     hashes = {
         base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
-        for source in (script, library)
+        for source in sources(report)
     }
     assert set(re.findall(r"'sha256-([^']+)'", policy)) == hashes
 
@@ -143,17 +158,17 @@ def test_a_page_without_charts_carries_no_library(make_comparison: Make) -> None
     assert len(text) < LARGEST_REPORT_BYTES / 20
 
 
-def test_each_table_has_a_caption_and_scoped_headers(page: Page) -> None:
-    assert len(page.attributes("table")) == len(page.attributes("caption")) + len(
-        page.attributes("summary")
-    )
+def test_each_table_has_a_name_and_scoped_headers(page: Page) -> None:
+    named = [one for one in page.attributes("table") if "aria-labelledby" in one]
+    assert len(page.attributes("table")) == len(page.attributes("caption")) + len(named)
+    assert {one["aria-labelledby"] for one in named} <= set(page.ids())
     headers = page.attributes("th")
     assert headers
-    assert {header.get("scope") for header in headers} == {"col", "row", "rowgroup"}
+    assert {header.get("scope") for header in headers} <= {"col", "colgroup", "row", "rowgroup"}
 
 
 def test_numbers_are_right_aligned(page: Page) -> None:
-    numbers = [cell for cell in page.attributes("td") if "number" in cell["class"].split()]
+    numbers = [cell for cell in page.attributes("td") if "number" in cell.get("class", "").split()]
     assert len(numbers) > 10
 
 
@@ -166,8 +181,8 @@ def test_each_id_is_used_once_and_each_link_has_a_target(page: Page) -> None:
 
 
 def test_sides_are_a_blue_square_and_an_orange_circle_with_letters(report: str) -> None:
-    assert '<b class="badge base">A</b>' in report
-    assert '<b class="badge new">B</b>' in report
+    assert '<b class="badge side-0">A</b>' in report
+    assert '<b class="badge side-1">B</b>' in report
 
 
 PAIR = "root_cpuacct_cpuusage+sd_llc_id"
@@ -215,6 +230,10 @@ def test_rules_of_a_drawing_are_ruled_lines(make_comparison: Make) -> None:
     page = draw_blocks(make_comparison(), drawing)
     assert ("i", "64 B cacheline boundary") in page.texts
     assert ("span", "20238 D sd_llc_id") in page.texts
+    # Columns that nobody says are sides have no side's colour.
+    assert not any("mark" in span.get("class", "") for span in page.attributes("span"))
+    marked = draw_blocks(make_comparison(), dataclasses.replace(drawing, places=(0, 2)))
+    assert {"class": "mark side-2"} in marked.attributes("span")
 
 
 def test_a_reference_table_is_folded(make_comparison: Make) -> None:
@@ -242,11 +261,16 @@ def test_a_figure_says_that_its_numbers_stand_in_a_table(make_comparison: Make) 
     assert plot["aria-labelledby"] in page.ids()
 
 
-def test_figures_are_json_without_markup_and_without_nan() -> None:
-    found = make_safe(
-        {"x": [1, float("nan"), float("inf")], "text": ("a<b>\u202ec\x1b",), "n": None}
-    )
-    assert found == {"x": [1, None, None], "text": ["a&lt;b>c"], "n": None}
+def test_charts_are_json_without_markup_and_without_nan() -> None:
+    data = {"x": [1, float("nan"), float("inf")], "text": ("a<b>\u202ec\x1b",), "n": None}
+    assert make_safe(data, is_chart=True) == {"x": [1, None, None], "text": ["a&lt;b>c"], "n": None}
+    assert make_safe(data) == {"x": [1, None, None], "text": ["a<b>c"], "n": None}
+
+
+def test_numbers_of_charts_are_as_long_as_can_be_seen() -> None:
+    data = {"x": [0.30000000000000004, 1.23456789e-9, 123456789.0, 123456789]}
+    assert make_safe(data, is_chart=True) == {"x": [0.3, 1.23457e-09, 123457000.0, 123456789]}
+    assert make_safe(data) == data
 
 
 def test_an_island_cannot_end_its_script(make_comparison: Make) -> None:
@@ -269,3 +293,110 @@ def test_several_new_sides_have_their_letters(
     sides = tuple(make_side(name) for name in ("base", "new", "new2"))
     text = draw(make_comparison(sides=sides))
     assert [badge in text for badge in (">A</b>", ">B</b>", ">C</b>")] == [True] * 3
+
+
+def test_further_sides_have_a_colour_and_a_shape_of_their_own(
+    make_comparison: Make, make_side: Callable[..., object]
+) -> None:
+    names = ("base", "new", *(f"new{number}" for number in range(2, 8)))
+    page = Page(draw(make_comparison(sides=tuple(make_side(name) for name in names))))
+    badges = [one["class"] for one in page.attributes("b") if "badge" in one.get("class", "")]
+    assert badges[:6] == [f"badge side-{place}" for place in range(6)]
+    # The letter alone tells those apart that share the last shape.
+    assert set(badges[6:]) == {"badge side-5"}
+
+
+def test_the_list_of_sections_is_by_chapter(page: Page, make_comparison: Make) -> None:
+    chapters = [one for one in page.attributes("a") if "chapter" in one.get("class", "").split()]
+    assert [one["data-keys"] for one in chapters][:2] == ["gv", "gb"]
+    shown = {section.chapter for section in shown_sections(make_comparison())}
+    assert len(chapters) == len(shown)
+    assert len({one["data-keys"] for one in chapters}) == len(chapters)
+
+
+def test_a_chapter_of_which_there_is_nothing_is_one_muted_line(make_comparison: Make) -> None:
+    page = Page(draw(make_comparison(sections={})))
+    memory = next(one for one in page.attributes("a") if one.get("data-keys") == "gm")
+    assert memory == {"class": "chapter muted", "href": "#absent-memory", "data-keys": "gm"}
+    section = next(one for one in page.attributes("section") if one["id"] == "absent-memory")
+    assert section["class"] == "absent"
+
+
+def test_headings_skip_no_level(page: Page) -> None:
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(lower <= upper + 1 for upper, lower in itertools.pairwise(levels))
+
+
+def test_a_page_carries_what_another_base_makes_of_it(make_comparison: Make) -> None:
+    other = make_comparison(overall=Overall(verdict="improvement", reason="r", exit_status=0))
+    options = Options(width=78, colour=False, swapped=lambda: [other])
+    text = html(make_comparison(), options)
+    island = re.search(r'<script type="application/gzip" data-base="B"[^>]*>([^<]+)<', text)
+    assert island is not None
+    swapped = gzip.decompress(base64.b64decode(island[1])).decode()
+    shown = draw(other)
+    main = shown.partition("<main")[2].partition("</main>")[0]
+    # The record to save is there once.
+    save = re.compile(r"<button[^>]*>\s*Save.*?</button>", flags=re.DOTALL)
+    found = swapped.partition("<main")[2].partition("</main>")[0]
+    assert words(found) == words(save.sub("", main))
+    assert "improvement: new, against base" in swapped.partition("</title>")[0]
+    assert 'id="swap"' in text
+    assert 'id="swap"' not in shown
+
+
+def words(markup: str) -> list[str]:
+    return [text for tag, text in Page(markup).texts if text.strip() and tag != "script"]
+
+
+def test_three_sides_offer_a_choice_of_base(
+    make_comparison: Make, make_side: Callable[..., object]
+) -> None:
+    three = tuple(make_side(name) for name in ("base", "new", "new2"))
+    comparison = make_comparison(sides=three)
+    text = html(
+        comparison, Options(width=78, colour=False, swapped=lambda: [comparison, comparison])
+    )
+    assert Page(text).attributes("option") == [{"value": ""}, {"value": "B"}, {"value": "C"}]
+    assert re.findall(r'data-base="(\w)"', text) == ["B", "C"]
+
+
+def test_the_record_can_be_saved_as_it_is(make_comparison: Make) -> None:
+    comparison = make_comparison(command=("schedperf", "compare", "a b.tar", "new.tar"))
+    text = draw(comparison)
+    island = text.partition('class="download"')[2].partition('"application/gzip">')[2]
+    packed = island.partition("</script>")[0]
+    assert gzip.decompress(base64.b64decode(packed)).decode() == to_json(comparison)
+    assert "schedperf compare &#39;a b.tar&#39; new.tar --html report.html" in text
+    assert "schedperf compare &#39;a b.tar&#39; new.tar --json compare.json" in text
+
+
+def test_the_library_may_be_a_file_beside_the_page(make_comparison: Make) -> None:
+    text = html(make_comparison(), Options(width=78, colour=False, library="assets/plotly-1.js"))
+    assert len(text) < LARGEST_REPORT_BYTES / 5
+    (found,) = [one for one in Page(text).attributes("script") if one.get("id") == "plotly"]
+    assert found["data-source"] == "assets/plotly-1.js"
+    assert f"'{found['data-integrity']}' 'self';" in unescape(text)
+
+
+def test_the_shared_library_is_written_once_and_named_by_what_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "nights" / "1" / "report 1.html"
+    assets = tmp_path / "nights" / "as sets"
+    address = share_plotly(assets, page)
+    (file,) = assets.iterdir()
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert file.name == f"plotly-{digest[:16]}.js"
+    assert address == f"../as%20sets/{file.name}"
+    os.utime(file, (1, 1))
+    assert share_plotly(assets, page) == address
+    assert file.stat().st_mtime == 1
+    file.write_text("a part of it")
+    share_plotly(assets, page)
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == digest
+
+
+def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(InputError, match=r"taken: .* cannot be written: .*; choose another"):
+        share_plotly(tmp_path / "taken", tmp_path / "report.html")

@@ -12,6 +12,7 @@ from schedperf.sections.layout import layout as analyse
 from schedperf.sides import name_sides
 from schedperf_reports.blocks import Block, Drawing, Headline, Items, Table, Text
 from schedperf_reports.formats import Options
+from schedperf_reports.graphics.cache_lines import CacheLines
 from schedperf_reports.sections import all_report_sections
 from schedperf_reports.sections._layout_drawing import COLUMN_WIDTH
 from schedperf_reports.sections.layout import layout
@@ -84,9 +85,14 @@ def texts(blocks: list[Block]) -> list[str]:
     return [block.text for block in blocks if isinstance(block, Text)]
 
 
-def test_it_stands_between_the_scheduler_and_the_profile() -> None:
-    (section,) = (one for one in all_report_sections() if one.name == "layout")
-    assert (section.title, section.order) == ("Cache lines", 40)
+def test_it_is_the_first_section_about_memory() -> None:
+    names = [one.name for one in all_report_sections() if one.chapter == "memory"]
+    assert names[:2] == ["layout", "c2c"]
+
+
+def drawings(blocks: list[Block]) -> list[Drawing]:
+    """Return the drawings as text, as a terminal shows them."""
+    return only([plain for one in only(blocks, CacheLines) for plain in one.plain()], Drawing)
 
 
 def only(blocks: list[Block], kind: type[Kind]) -> list[Kind]:
@@ -115,7 +121,7 @@ def test_what_no_alarm_claims_is_said_once(describe: Describe) -> None:
 
 
 def test_the_drawing_puts_equal_names_beside_each_other(describe: Describe) -> None:
-    drawing = only(describe(BASE, NEW), Drawing)[0]
+    drawing = drawings(describe(BASE, NEW))[0]
     rule = "------------- 64 B cacheline boundary"
     rows = zip(*drawing.columns, strict=True)
     assert [(left.text, right.text) for left, right in rows] == [
@@ -134,8 +140,9 @@ def test_the_drawing_puts_equal_names_beside_each_other(describe: Describe) -> N
 
 def test_three_kernels_are_three_columns_with_equal_names_in_one_row(describe: Describe) -> None:
     blocks = describe(BASE, NEW, BASE)
-    drawing = only(blocks, Drawing)[0]
+    drawing = drawings(blocks)[0]
     assert drawing.titles == ("base", "new", "new2")
+    assert drawing.places == (0, 1, 2)
     assert len({len(column) for column in drawing.columns}) == 1
     (row,) = [
         row
@@ -147,7 +154,7 @@ def test_three_kernels_are_three_columns_with_equal_names_in_one_row(describe: D
         "20240 D sd_llc_id  <- moved",
         "20238 D sd_llc_id",
     ]
-    assert [block.word for block in only(blocks, Headline)] == ["new, new", "new2, new2"]
+    assert [block.word for block in only(blocks, Headline)] == ["new", "new2"]
     assert only(blocks, Headline)[1].text.startswith("layout unchanged: per-CPU section")
 
 
@@ -156,8 +163,10 @@ def test_advice_has_an_order_and_a_predicted_map_of_one_column(describe: Describ
     (advice,) = [text for text in texts(blocks) if text.startswith("advice for new: declare ")]
     assert "root_cpuacct_cpuusage, " in advice
     assert ": 1 line instead of 2, fewest possible 1" in advice
-    predicted = only(blocks, Drawing)[-1]
+    predicted = drawings(blocks)[-1]
     assert predicted.caption == "per-CPU section as predicted"
+    # It is about new, and has its mark.
+    assert predicted.places == (1,)
     (lines,) = predicted.columns
     starts = [int(line.text.split()[0], 16) for line in lines if "sd_llc_id" in line.text]
     usage = [int(line.text.split()[0], 16) for line in lines if "cpuusage" in line.text]
@@ -217,12 +226,31 @@ def test_equal_layouts_say_that_the_layout_is_unchanged(describe: Describe) -> N
     blocks = describe(BASE, BASE)
     assert texts(blocks)[0] == "layout unchanged: per-CPU section; 64-byte lines"
     assert not only(blocks, Table)
-    assert not only(blocks, Drawing)
+    assert not only(blocks, CacheLines)
 
 
-def test_what_a_symbol_table_cannot_show_is_said_to_be_unknown(describe: Describe) -> None:
-    (structs,) = [text for text in texts(describe(BASE, NEW)) if "no structs" in text]
-    assert structs.startswith("unknown: struct rq, ")
+def test_what_a_symbol_table_cannot_show_is_said_to_be_unknown_at_the_end(
+    describe: Describe,
+) -> None:
+    said = texts(describe(BASE, NEW))
+    unknown = [text for text in said if text.startswith("unknown: ")]
+    assert said[-len(unknown) :] == unknown
+    structs = next(text for text in unknown if "struct rq, " in text)
+    assert "no structs" in structs
+    # What is true of base and of new is said once.
+    symbols = next(text for text in unknown if "global variables" in text)
+    assert "of base and new: " in symbols
+
+
+def test_the_finding_is_a_sentence_before_the_drawing(describe: Describe) -> None:
+    blocks = describe(BASE, NEW)
+    finding = blocks[0]
+    assert isinstance(finding, Text)
+    assert finding.text == (
+        "root_cpuacct_cpuusage and sd_llc_id shared a 64-byte line and are separated by the "
+        "boundary at 0x20240, because of sd_cluster (inserted, at most 8 bytes)"
+    )
+    assert [type(block) for block in blocks[1:4]] == [Text, CacheLines, Items]
 
 
 def test_a_side_without_a_layout_says_why(describe: Describe) -> None:
@@ -250,7 +278,7 @@ def test_many_changes_say_how_many_there_are(describe: Describe) -> None:
     new = {name: 8 * place for place, name in enumerate(sorted(names, key=lambda n: n[::-1]))}
     blocks = describe(base, new)
     assert any("the first 200 are listed" in table.caption for table in only(blocks, Table))
-    for drawing in only(blocks, Drawing):
+    for drawing in drawings(blocks):
         assert len({len(column) for column in drawing.columns}) == 1
 
 

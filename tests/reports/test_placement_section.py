@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from schedperf.model import Comparison, Section
-from schedperf_reports.blocks import Figure, Items, Text
+from schedperf_reports.blocks import Figure, Items, Table, Text
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
-from schedperf_reports.formats.terminal import terminal
+from schedperf_reports.formats.text import text as draw_text
+from schedperf_reports.graphics.matrix import Matrix
+from schedperf_reports.graphics.mirror import Mirror
 from schedperf_reports.sections import all_report_sections
 from schedperf_reports.sections._placement_time import draw_blocks
 from schedperf_reports.sections.placement import placement
@@ -68,6 +70,7 @@ def compared(make_comparison: Callable[..., Comparison]) -> Callable[..., Compar
             "sides": [side, {**side, "side": "new"}],
             "rows": list(rows),
             **{name: [] for name in ("programs", "not_compared", "series", "depths", "timers")},
+            **{name: [] for name in ("moves", "waits", "phases")},
             "zeros": [],
             "notes": [],
         }
@@ -90,9 +93,9 @@ def items_of(blocks: Any) -> list[str]:
     return [item.text for block in found for item in block.items]
 
 
-def test_it_stands_between_the_counters_and_the_scheduler_statistics() -> None:
+def test_it_stands_behind_the_scheduler_statistics() -> None:
     orders = {section.name: section.order for section in all_report_sections()}
-    assert orders["counters"] < orders["placement"] < orders["schedstat"]
+    assert orders["schedstat"] < orders["placement"] < orders["counters"]
 
 
 def test_a_row_has_values_change_and_interval(describe: Describe, cells: Any) -> None:
@@ -105,10 +108,13 @@ def test_a_row_has_values_change_and_interval(describe: Describe, cells: Any) ->
     ]  # fmt: skip
     assert table.anchors == ("new-0",)
     assert table.rows[0][0].tone == "strong"
-    assert blocks.texts()[0] == (
-        "base: 5 runs seen by bpf on 2 nodes; new: 5 runs seen by bpf on 2 nodes"
-    )
-    assert blocks.texts()[1].startswith("1 of 1 row changed beyond noise; ")
+    assert blocks.texts()[:2] == [
+        (
+            "1 of 1 row changed beyond noise; most of all forks: between nodes: +990.0 %, 1.1 % -> "
+            "12.0 % (5 + 5 runs, 95 % interval +800.0..+1200 %)"
+        ),
+        "base: 5 runs seen by bpf on 2 nodes; new: 5 runs seen by bpf on 2 nodes",
+    ]
 
 
 def numbered(*rows: dict[str, Any]) -> list[dict[str, Any]]:
@@ -157,38 +163,37 @@ def test_the_whole_machine_is_one_table_of_events_a_run(describe: Describe, cell
     blocks = describe(*rows)
     overview, moves = blocks.tables()
     assert overview.caption == (
-        "the whole machine: events a run, changes of their rate per message"
+        "the whole machine: events a run, changes of their rate per message; n = 5 + 5"
     )
     assert overview.limit is None
-    none = ["5 + 5", "sched_balance_find_dst_group()", ""]
+    none = ["sched_balance_find_dst_group()", ""]
     assert cells(overview) == [
-        ["forks", "400", "500", "+25.0 %", "-10.0..+70.0", *none[:2], "25.0 -> 50.0 %"],
+        ["forks", "400", "500", "+25.0 %", "-10.0..+70.0", none[0], "25.0 -> 50.0 %"],
         ["migrations", "400", "500", "-", "-10.0..+70.0", *none],
-        [" by wakeup", "400", "500", "+25.0 %", "-", *none],
+        [" by wakeup", "400", "500", "+25.0 %", "too wide", *none],
         ["wait: p99", "100 us", "200 us", "+25.0 %", "-10.0..+70.0", *none],
         ["balance attempts", "400", "500", "+25.0 %", "-10.0..+70.0", *none],
         [" some pinned", "50.0 %", "25.0 %", "+25.0 %", "-10.0..+70.0", *none],
     ]
-    # NUMA is between nodes; the whole machine stands before levels, and rates a second are last.
+    # NUMA is between nodes, and the whole machine stands before levels.
     assert moves.limit == 0
-    assert moves.caption == "moves by level and node, 4 more rows"
+    assert moves.caption == "moves by level and node, 3 more rows; n = 5 + 5"
     assert [row[:4] for row in cells(moves)] == [
         ["forks: between nodes", "1000 messages", "4", "5"],
         ["forks: between nodes", "share", "25.0 %", "50.0 %"],
         ["forks at MC", "1000 messages", "4", "5"],
-        ["forks", "second", "0.004", "0.005"],
     ]
     texts = blocks.texts()
     assert "no change where a run or a boot has 0: there is nothing to divide by" in texts
-    assert any(text.startswith("no interval where its ends are more than") for text in texts)
+    assert any(text.startswith("too wide: an interval whose ends") for text in texts)
 
 
 def test_a_terminal_is_short_and_the_page_has_all(compared: Callable[..., Comparison]) -> None:
     levels = [{**COUNT, "name": f"forks at L{one}", "level": f"L{one}"} for one in range(300)]
     comparison = compared(*numbered(COUNT, *levels))
-    text = terminal(comparison, Options(width=78, colour=False, see="--html"))
+    text = draw_text(comparison, Options(width=78, colour=False, see="--html", everything=True))
     assert "forks at L" not in text
-    assert "300 more rows (see --html)" in text
+    assert "300 more rows" in text
     assert "forks at L299" in html(comparison, Options(width=78, colour=False, see="--html"))
 
 
@@ -225,6 +230,14 @@ def test_several_workloads_are_named_in_the_captions(describe: Describe) -> None
     ]
 
 
+MOVES: dict[str, Any] = {
+    **PLACE, "side": "new", "event": "fork", "cause": "", "unit": "1/message",
+    "pairs": [[0, 0], [0, 1], [1, 0], [1, 1]], "replication": "runs", "n_base": 5, "n_new": 5,
+    "base": [2.0, 2.0, 0.0, 1.0], "new": [2.0, 4.0, 0.0, 1.0], "ci_low": [-0.1, 1.5, 0.0, -0.1],
+    "ci_high": [0.1, 2.5, 0.0, 0.1], "changed": [False, True, False, False],
+}  # fmt: skip
+
+
 def test_moves_from_node_to_node_are_a_matrix_and_what_changed_a_row(
     describe: Describe, cells: Any
 ) -> None:
@@ -234,23 +247,75 @@ def test_moves_from_node_to_node_are_a_matrix_and_what_changed_a_row(
         {**pair, "nodes": [0, 1], "new": 4.0},
         {**pair, "nodes": [0, 1], "basis": "time", "unit": "1/s", "changed": False},
     )
-    table, matrix = describe(*rows).tables()
-    assert cells(matrix) == [["fork", "node 0", "2000 -> 2000", "2000 -> 4000"]]
-    assert matrix.rows[0][3].tone == "strong"
-    assert matrix.caption == "moves per 1000 messages from node to node, base -> new"
-    assert matrix.limit is None
+    cause = {**MOVES, "event": "migration", "cause": "numa", "changed": [False] * 4}
+    blocks = describe(*rows, moves=[MOVES, cause])
+    [table] = blocks.tables()
     assert table.anchors == ("new-1",)
-    [unchanged] = describe(rows[0]).tables()
-    assert unchanged.limit == 0
+    [matrix] = [block for block in blocks if isinstance(block, Matrix)]
+    assert matrix.caption == (
+        "moves per 1000 messages from node to node, 1 of 8 numbers changed beyond noise (5 + 5 "
+        "runs), that of fork"
+    )
+    assert [band.label for band in matrix.bands] == ["fork", "migration by numa"]
+    assert [(label.text, span) for label, span in matrix.groups] == [
+        ("base", 2), ("new", 2), ("new - base", 2),
+    ]  # fmt: skip
+    first = matrix.bands[0].lines[0]
+    assert [cell.text for cell in first.cells] == ["2000", "2000", "2000", "4000", "0", "+2000"]
+    assert [cell.sign for cell in first.cells] == ["", "", "", "", "", "more"]
+    assert first.cells[5].title == (
+        "fork, from node 0 to node 1: base 2000 per 1000 messages, new 4000 per 1000 messages, "
+        "difference +2000 (+1500..+2500) per 1000 messages, beyond noise"
+    )
+    [plain] = matrix.plain()
+    assert isinstance(plain, Table)
+    assert cells(plain)[0] == ["fork", "node 0", "2000 -> 2000", "2000 -> 4000"]
+    assert plain.limit is None
+    [still] = [one for one in describe(ROW, moves=[cause]) if isinstance(one, Matrix)]
+    assert [one.limit for one in still.plain() if isinstance(one, Table)] == [0]
 
 
-def test_a_machine_of_many_nodes_has_rows_and_no_matrix(describe: Describe) -> None:
-    rows = [
-        {**ROW, "field": "count", "basis": "time", "unit": "1/s", "nodes": [0, node]}
-        for node in range(20)
-    ]
-    [table] = describe(*rows).tables()
-    assert len(table.rows) == 20
+def test_moves_of_one_side_are_a_matrix_of_its_own(describe: Describe) -> None:
+    nothing: dict[str, Any] = {name: [None] * 4 for name in ("new", "ci_low", "ci_high", "changed")}
+    alone = {**MOVES, **nothing, "side": "base", "n_new": 0, "unit": "1/s"}
+    row = {**ROW, "side": "base", "new": None, "n_new": 0, "changed": None}
+    [matrix] = [
+        one
+        for one in describe(row, moves=[alone], sides=[
+            {"side": "base", "runs": 5, "mechanisms": ["bpf"], "nodes": 2, "seconds": 9.0}
+        ])
+        if isinstance(one, Matrix)
+    ]  # fmt: skip
+    assert [label.text for label, _ in matrix.groups] == ["base"]
+    assert matrix.caption == "moves per second from node to node, 5 runs"
+
+
+def test_a_machine_of_many_nodes_has_narrow_cells_and_no_text(describe: Describe) -> None:
+    pairs = [[start, to] for start in range(20) for to in range(20)]
+    wide = {
+        **MOVES, "pairs": pairs, **{name: [1.0] * 400 for name in ("base", "new")},
+        **{name: [0.0] * 400 for name in ("ci_low", "ci_high")}, "changed": [False] * 400,
+    }  # fmt: skip
+    [matrix] = [one for one in describe(ROW, moves=[wide]) if isinstance(one, Matrix)]
+    assert (matrix.size, matrix.plain()) == ("small", ())
+
+
+def test_waits_and_phases_are_mirrored(describe: Describe) -> None:
+    bins = {
+        **PLACE, "side": "new", "low": [0.0, 0.5], "high": [0.5, None], "events_base": 10,
+        "events_new": 20, "replication": "runs", "n_base": 5, "n_new": 5, "base": [0.75, 0.25],
+        "new": [0.25, 0.75], "ci_low": [-0.6, 0.4], "ci_high": [-0.4, 0.6], "changed": [True, True],
+    }  # fmt: skip
+    phases = [{**bins, "group": name, "period_s": 0.1} for name in ("/a", "/b")]
+    found = [one for one in describe(ROW, waits=[bins], phases=phases) if isinstance(one, Mirror)]
+    assert found[0].caption == (
+        "waits of runnable tasks: 2 of 2 bins changed beyond noise (5 + 5 runs), most of all waits "
+        "from 0 ns on: 75.0 % -> 25.0 %"
+    )
+    assert found[0].bins[0].difference == "-50 pp (-60..-40)"
+    assert [one.label for one in found[2].bins] == ["-50 %", "0 %"]
+    assert found[2].caption.startswith("bandwidth timer of /b: ")
+    assert found[2].caption.endswith("; 0 % is when that of /a expires in the mean")
 
 
 def test_times_and_means_have_their_own_units(describe: Describe, cells: Any) -> None:
@@ -273,16 +338,17 @@ def test_one_side_alone_is_a_table_of_its_values(describe: Describe, cells: Any)
 
 
 def test_too_few_runs_and_drift_are_said(describe: Describe) -> None:
-    single = describe({**ROW, "changed": None, "p": None}).texts()[1]
+    single = describe({**ROW, "changed": None, "p": None}).texts()[0]
     assert single.startswith("one run a side cannot tell a change from noise")
-    drifted = describe({**ROW, "changed": None}).texts()[1]
+    drifted = describe({**ROW, "changed": None}).texts()[0]
     assert "1 more differ, but may have drifted" in drifted
 
 
 def test_what_must_not_be_compared_is_not_counted_as_unchanged(describe: Describe) -> None:
     invalid = {**ROW, "status": "invalid", "changed": None, "p": None}
-    assert describe(ROW, invalid).texts()[1].startswith("1 of 1 row changed beyond noise; ")
-    assert describe(invalid).texts()[1].startswith("counts of the whole machine")
+    blocks = describe(ROW, {**invalid, "name": "execs"})
+    assert blocks.texts()[0].startswith("1 of 1 row changed beyond noise; ")
+    assert not any("beyond noise" in text for text in describe(invalid).texts())
 
 
 def test_what_was_not_seen_is_said_once_for_all_sides(describe: Describe) -> None:
@@ -370,9 +436,9 @@ def test_names_of_strangers_are_no_markup(compared: Callable[..., Comparison]) -
         series=[{**SERIES, "workload": bad, "side": "new", "rates": [1.0, 2.0]}],
         notes=[bad],
     )  # fmt: skip
-    options = Options(width=100, colour=False, see="--html")
+    options = Options(width=100, colour=False, see="--html", everything=True)
     assert "<b onload" not in html(comparison, options)
-    assert "\x1b" not in terminal(comparison, options)
+    assert "\x1b" not in draw_text(comparison, options)
 
 
 def test_an_absent_section_says_why(make_comparison: Callable[..., Comparison]) -> None:

@@ -101,6 +101,7 @@ def point_of(workload: str, rows: list[dict[str, str]]) -> dict[str, Any]:
             "row": row["symbol"],
             "symbol": row["symbol"],
             "dso": "[kernel]",
+            "class": "PELT",
             "idle": False,
             "scheduler": True,
             "changed": False,

@@ -3,13 +3,17 @@
 from typing import Any
 
 from schedperf_reports._rate_cells import (
+    RUNS_COLUMN,
     change_of,
     describe_rate,
     explain_gaps,
     interval_of,
+    opened,
+    say_runs_once,
     split_twins,
     zeros_table,
 )
+from schedperf_reports.blocks import Cell, Column, Table, Text
 
 RATE: dict[str, Any] = {
     "name": "forks",
@@ -25,14 +29,14 @@ RATE: dict[str, Any] = {
 
 
 def test_small_counts_are_of_a_thousand_operations() -> None:
-    assert describe_rate(RATE) == ("1000 messages", "0.1375", "0.0719")
+    assert describe_rate(RATE) == ("1000 messages", "0.138", "0.0719")
     assert describe_rate({**RATE, "base": 0.2}) == ("message", "0.2", "7.19e-05")
-    assert describe_rate({**RATE, "new": None}) == ("1000 messages", "0.1375", "-")
+    assert describe_rate({**RATE, "new": None}) == ("1000 messages", "0.138", "-")
 
 
 def test_times_an_operation_and_rates_a_second_keep_their_unit() -> None:
     time = {**RATE, "unit": "s/message"}
-    assert describe_rate(time) == ("message", "137.5 us", "71.9 us")
+    assert describe_rate(time) == ("message", "138 us", "71.9 us")
     second = {**RATE, "basis": "time", "unit": "task/s", "base": 0.05, "new": 0.02}
     assert describe_rate(second) == ("second", "0.05", "0.02")
 
@@ -50,17 +54,54 @@ def test_the_same_count_a_second_is_a_twin_and_watts_are_none() -> None:
     watts = {**RATE, "basis": "time", "unit": "W", "name": "power"}
     joules = {**RATE, "unit": "J/message", "name": "power"}
     assert split_twins([second, RATE, alone, watts, joules]) == (
-        [RATE, alone, watts, joules],
+        [{**RATE, "is_rare": True}, alone, watts, joules],
         [second],
     )
+
+
+def test_counts_that_stand_below_each_other_are_of_as_many_operations() -> None:
+    often = {**RATE, "name": "wakeups", "base": 0.179, "new": 0.15}
+    rare = {**RATE, "name": "goidle", "base": 0.00242, "new": 0.00234}
+    main, _ = split_twins([often, rare])
+    assert [describe_rate(row) for row in main] == [
+        ("1000 messages", "179", "150"),
+        ("1000 messages", "2.42", "2.34"),
+    ]
+    # Where none is rare a thousand would only be harder to read.
+    [alone], _ = split_twins([often])
+    assert describe_rate(alone)[0] == "message"
+
+
+def test_a_row_opens_to_its_runs_in_order_and_to_why_it_has_no_interval() -> None:
+    runs = {**RATE, "changed": False, "values_base": [0.0001, 0.0002], "values_new": [7e-05]}
+    wide = {**runs, "ci_low": 0.001, "ci_high": 10.0}
+    why, values = opened(wide, [])
+    assert isinstance(why, Text)
+    assert "more than a factor of 100 apart" in why.text
+    assert isinstance(values, Table)
+    assert [[cell.text for cell in cells] for cells in values.rows] == [
+        ["base", "1000 messages", "0.1, 0.2"],
+        ["new", "1000 messages", "0.07"],
+    ]
+    assert opened(RATE, []) == ()
+
+
+def test_what_all_rows_count_is_said_once() -> None:
+    columns = (Column(title="count"), RUNS_COLUMN)
+    rows = tuple((Cell(text=name), Cell(text="5 rounds")) for name in ("a", "b"))
+    table = say_runs_once(Table(caption="CPUs", columns=columns, rows=rows))
+    assert (table.caption, len(table.columns)) == ("CPUs; n = 5 rounds", 1)
+    assert table.rows == ((Cell(text="a"),), (Cell(text="b"),))
+    other = Table(caption="CPUs", columns=columns, rows=(rows[0], (Cell(text="b"), Cell(text="3"))))
+    assert say_runs_once(other) is other
 
 
 def test_an_interval_that_spans_everything_is_no_number_and_says_why() -> None:
     assert interval_of(RATE) == "-60.0..-30.0"
     wide = {**RATE, "ci_low": 0.0, "ci_high": 23900.0}
-    assert interval_of(wide) == "-"
+    assert interval_of(wide) == "too wide"
     [text] = explain_gaps([RATE, wide])
-    assert text.text.endswith("too few runs or boots")
+    assert "too few runs or boots" in text.text
     assert list(explain_gaps([RATE])) == []
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.model import Comparison, Section
+from schedperf_reports._rate_cells import QUIET_WORD
 from schedperf_reports.blocks import Block, Items, Table, Text
 from schedperf_reports.sections import all_report_sections
 from schedperf_reports.sections.schedstat import schedstat
@@ -64,6 +65,7 @@ def describe(make_comparison: Callable[..., Comparison]) -> Describe:
             "not_compared": [],
             "zeros": [],
             "cpus": [],
+            "levels": [],
             "notes": [],
         }
         section = Section(
@@ -82,9 +84,9 @@ def texts(blocks: list[Block]) -> list[str]:
     return [block.text for block in blocks if isinstance(block, Text)]
 
 
-def test_it_stands_behind_the_counters() -> None:
+def test_it_leads_the_chapter_of_the_scheduler() -> None:
     orders = {section.name: section.order for section in all_report_sections()}
-    assert orders["counters"] < orders["schedstat"] < orders["layout"]
+    assert orders["schedstat"] < orders["placement"] < orders["pelt"] < orders["counters"]
 
 
 def test_a_reading_names_its_rule_and_leads_to_its_row(describe: Describe) -> None:
@@ -149,21 +151,77 @@ def test_a_terminal_shows_what_changed_at_a_level_and_some_counts_of_the_cpus(
     assert [(table.caption, table.limit, len(table.rows)) for table in tables(
         describe(*cpus, *levels)
     )] == [
-        ("CPUs", 6, 9),
-        ("balancing and wakeups at MC", 1, 2),
+        ("CPUs; n = 5 + 5", 6, 9),
+        ("balancing and wakeups at MC; n = 5 + 5", 1, 2),
         ("balancing and wakeups at NUMA", 0, 1),
     ]  # fmt: skip
 
 
-def test_the_same_count_a_second_comes_last_and_is_no_row_of_its_own(describe: Describe) -> None:
-    twin = {**ROW, "basis": "time", "unit": "1/s", "base": 5.0, "new": 1.0}
-    [table] = tables(describe(twin, {**ROW, "field": "lb_count", "changed": False}, ROW))
-    assert [(row[0].text, row[1].text) for row in table.rows] == [
-        ("newidle lb_gained", "1000 messages"),
-        ("newidle lb_count", "1000 messages"),
-        ("newidle lb_gained", "second"),
-    ]
+def test_the_same_count_a_second_is_what_its_row_opens_to(describe: Describe) -> None:
+    twin = {**ROW, "row": "new-9", "basis": "time", "unit": "1/s", "base": 5.0, "new": 1.0}
+    quiet = {**ROW, "row": "new-1", "field": "lb_count", "changed": False}
+    [table] = tables(describe(twin, quiet, ROW))
+    assert [row[0].text for row in table.rows] == ["newidle lb_gained", "newidle lb_count"]
     assert table.limit == 1
+    about, others = table.details[0]
+    assert isinstance(about, Text)
+    assert about.text == "newidle lb_gained: tasks pulled, counted in detach_tasks()"
+    assert isinstance(others, Table)
+    assert [[cell.text for cell in row] for row in others.rows] == [
+        ["second", "5", "1", "-91.0 %", "-91.5..-90.5", "5 + 5"]
+    ]
+    assert others.anchors == ("new-9",)
+
+
+def test_a_count_that_versions_split_says_so_where_its_row_opens(describe: Describe) -> None:
+    [table] = tables(describe({**ROW, "field": "lb_imbalance"}))
+    [about] = table.details[0]
+    assert isinstance(about, Text)
+    assert "before version 17 one sum" in about.text
+
+
+def test_a_page_hides_what_did_not_change_but_for_the_first_rows(describe: Describe) -> None:
+    many = [{**ROW, "field": f"f{one}", "changed": False} for one in range(8)]
+    [table] = tables(describe(ROW, *many))
+    assert table.quiet == (False,) * 5 + (True,) * 4
+    assert table.quiet_word == QUIET_WORD
+
+
+LEVEL = {"side": "base", "level": "MC", "cpus": 2, "domains": 2, "flags": ["SD_SHARE_LLC", "X"]}
+
+
+def test_the_domains_are_a_tree_with_what_the_balancer_did(describe: Describe) -> None:
+    levels = [LEVEL, {**LEVEL, "level": "NUMA", "cpus": None, "domains": None, "flags": None}]
+    blocks = describe(
+        ROW,
+        {**ROW, "field": "lb_count", "changed": False, "level": "NUMA", "idle": "busy"},
+        {**ROW, "field": "ttwu_move_affine", "idle": "", "changed": False, "level": "MC"},
+        levels=levels,
+    )
+    tree = tables(blocks)[0]
+    assert tree.caption == (
+        "the domains, smallest first: per 1000 messages, base -> new; the change where it is "
+        "beyond noise"
+    )
+    assert [column.title for column in tree.columns] == [
+        "domain", "attempts", "pulled", "affine wakeups",
+    ]  # fmt: skip
+    assert tree.columns[2].explains == "tasks pulled: detach_tasks()"
+    assert [[cell.text for cell in row] for row in tree.rows] == [
+        ["MC, 2 CPUs, 2 domains", "", "", "90 -> 8.1"],
+        ["   CPUs that are busy", "0", "0", ""],
+        ["   idle CPUs", "0", "0", ""],
+        ["   CPUs that become idle", "0", "90 -> 8.1 (-91.0 %)", ""],
+        ["   └ NUMA", "", "", ""],
+        ["      CPUs that are busy", "90 -> 8.1", "0", ""],
+        ["      idle CPUs", "0", "0", ""],
+        ["      CPUs that become idle", "0", "0", ""],
+    ]
+    flags = [[one.text for one in blocks if isinstance(one, Text)] for blocks in tree.details]
+    assert flags[0] == ["flags of its domains: SD_SHARE_LLC X"]
+    assert flags[4] == ["flags of its domains: not captured"]
+    assert flags[1] == []
+    assert tree.rows[3][2].tone == "strong"
 
 
 def test_several_workloads_are_named_in_the_captions(describe: Describe) -> None:
@@ -175,8 +233,11 @@ def test_several_workloads_are_named_in_the_captions(describe: Describe) -> None
 
 
 def test_noise_and_single_runs_are_said(describe: Describe) -> None:
-    assert "no rule reads a change: 0 of 1 row changed beyond noise" in texts(
-        describe({**ROW, "changed": False})
+    quiet = texts(describe({**ROW, "changed": False}))
+    assert quiet[:2] == ["0 of 1 row changed beyond noise", "no rule reads a change"]
+    assert texts(describe(ROW))[0] == (
+        "1 of 1 row changed beyond noise; most of all newidle lb_gained at MC: -91.0 %, 90 -> 8.1 "
+        "per 1000 messages (5 + 5 runs, 95 % interval -91.5..-90.5 %)"
     )
     single = describe({**ROW, "changed": None, "p": None, "ci_low": None, "ci_high": None})
     assert any("one run a side cannot tell" in text for text in texts(single))

@@ -7,7 +7,7 @@ import pytest
 from schedperf.model import Comparison, Section, SectionStatus
 from schedperf_reports.blocks import Items, Text
 from schedperf_reports.formats import Options, all_formats
-from schedperf_reports.sections import all_report_sections, shown_sections
+from schedperf_reports.sections import CHAPTERS, all_report_sections, shown_sections
 
 Make = Callable[..., Comparison]
 
@@ -29,32 +29,34 @@ def test_every_analysis_of_the_report_is_told_to_be_one() -> None:
     }  # fmt: skip
 
 
-def test_absent_analyses_are_one_list_behind_the_others(make_comparison: Make) -> None:
+def test_absent_analyses_are_one_list_at_the_end_of_their_chapter(make_comparison: Make) -> None:
     reasons = {name: section("absent", f"no {name}") for name in ANALYSES}
     reasons["pelt"] = section("failed", "KeyError: 'calls'")
     comparison = make_comparison(sections=reasons)
-    shown = names(comparison)
-    assert shown[:3] == ["verdict", "benchmarks", "findings"]
+    scheduler = [one for one in shown_sections(comparison) if one.chapter == "scheduler"]
     # What failed has its heading: it was asked for.
-    assert shown[3:5] == ["pelt", "absent"]
-    assert "environment" in shown[5:]
-    [absent] = [one for one in shown_sections(comparison) if one.name == "absent"]
-    [listed] = absent.describe(comparison)
+    assert [one.name for one in scheduler] == ["pelt", "absent-scheduler"]
+    assert [one.is_absent for one in scheduler] == [False, True]
+    [listed] = scheduler[1].describe(comparison)
     assert isinstance(listed, Items)
     assert [item.text for item in listed.items] == [
         f"{one.title}: no {one.name}"
         for one in all_report_sections()
-        if one.is_analysis and one.name != "pelt"
+        if one.is_analysis and one.name != "pelt" and one.chapter == "scheduler"
     ]
 
 
 def test_one_reason_for_all_is_one_line(make_comparison: Make) -> None:
     comparison = make_comparison(sections={})
-    [absent] = [one for one in shown_sections(comparison) if one.name == "absent"]
+    [absent] = [one for one in shown_sections(comparison) if one.name == "absent-memory"]
     [text] = absent.describe(comparison)
     assert isinstance(text, Text)
-    assert text.text.startswith("Counters; Where tasks went; ")
-    assert text.text.endswith("; Probe effect: not analysed")
+    assert text.text.endswith(": not analysed")
+
+
+def test_chapters_come_in_the_order_of_the_report(make_comparison: Make) -> None:
+    chapters = [one.chapter for one in shown_sections(make_comparison())]
+    assert chapters == sorted(chapters, key=list(CHAPTERS).index)
 
 
 def test_where_everything_failed_nothing_is_absent(make_comparison: Make) -> None:
@@ -63,10 +65,11 @@ def test_where_everything_failed_nothing_is_absent(make_comparison: Make) -> Non
     assert shown_sections(comparison) == all_report_sections()
 
 
-@pytest.mark.parametrize("name", ["terminal", "html"])
+@pytest.mark.parametrize("name", ["text", "html"])
 def test_formats_name_what_is_absent_once(name: str, make_comparison: Make) -> None:
     comparison = make_comparison(sections={"pelt": section("absent", "no run was recorded")})
-    text = all_formats()[name].render(comparison, Options(width=200, colour=False, see="--json"))
-    assert text.count("PELT updates") == 1
+    options = Options(width=200, colour=False, see="--json", everything=True)
+    text = all_formats()[name].render(comparison, options)
+    assert text.count("PELT updates: ") == 1
     assert "PELT updates: no run was recorded" in text
-    assert "Not in this report" in text
+    assert "not in this report" in text

@@ -47,10 +47,12 @@ def describe(make_comparison: Callable[..., Comparison]) -> Describe:
 
     def run(*rows: dict[str, Any], **data: Any) -> list[Block]:
         side = {"side": "base", "runs": 5, "kind": "clean", "seconds": 9.0, "task_runs": 0}
+        side |= {"cpus": 4, "accounted": 1.02}
         values: dict[str, Any] = {
             "sides": [side, {**side, "side": "new", "runs": 1, "task_runs": 2}],
             "rows": list(rows),
             "zeros": [],
+            "cpus": [],
             "settings": [],
             "missing": [],
             "not_compared": [],
@@ -76,9 +78,18 @@ def texts(blocks: list[Block]) -> list[str]:
     return [block.text for block in blocks if isinstance(block, Text)]
 
 
+def test_lost_ticks_are_a_warning_before_the_shares(describe: Describe) -> None:
+    side = {"side": "base", "runs": 5, "kind": "clean", "seconds": 9.0, "task_runs": 0, "cpus": 4}
+    lost = [{**side, "accounted": 0.397}, {**side, "side": "new", "accounted": 0.95}]
+    told = [text for text in texts(describe(ROW, sides=lost)) if "accounted" in text]
+    assert len(told) == 1
+    assert told[0].startswith("base: accounted time is 39.7 % of the wall time of 4 CPUs: ticks")
+    assert not [text for text in texts(describe(ROW)) if "accounted" in text]
+
+
 def test_it_stands_behind_the_scheduler_statistics() -> None:
     orders = {section.name: section.order for section in all_report_sections()}
-    assert orders["schedstat"] < orders["system_counters"] < orders["layout"]
+    assert orders["schedstat"] < orders["system_counters"] < orders["counters"]
 
 
 def test_a_row_has_values_change_interval_and_its_function(describe: Describe) -> None:
@@ -90,7 +101,7 @@ def test_a_row_has_values_change_interval_and_its_function(describe: Describe) -
         "5 + 4", "share of periods: sched_cfs_period_timer()",
     ]  # fmt: skip
     assert table.anchors == ("new-0",)
-    assert texts(blocks)[0] == "base: 5 clean runs; new: 1 clean run, tasks of 2 runs"
+    assert texts(blocks)[1] == "base: 5 clean runs; new: 1 clean run, tasks of 2 runs"
 
 
 def test_watts_joules_and_hertz_are_scaled(describe: Describe) -> None:
@@ -149,7 +160,6 @@ def test_a_changed_setting_and_one_row_a_subject_come_before_the_rest(describe: 
         "cgroup /c quota",
         "cgroup /a usage",
         "cgroup /b usage",
-        "cgroup /a usage",
     ]
     assert table.limit == 6
 
@@ -195,7 +205,10 @@ def test_settings_that_differ_stand_before_the_counts(describe: Describe) -> Non
 
 def test_noise_single_runs_and_notes_are_said(describe: Describe) -> None:
     known = describe(ROW, {**ROW, "row": "new-1", "changed": False})
-    assert any("1 of 2 rows changed beyond noise" in text for text in texts(known))
+    assert texts(known)[0] == (
+        "1 of 2 rows changed beyond noise; most of all cgroup /2cg/a throttled_share: +104.9 %, "
+        "41.0 % -> 84.0 % (5 + 4 runs, 95 % interval +90.0..+120.0 %)"
+    )
     single = describe({**ROW, "changed": None, "p": None})
     assert any("one run a side cannot tell" in text for text in texts(single))
     notes = [f"{side}: note {number}" for number in range(7) for side in ("base", "new")]

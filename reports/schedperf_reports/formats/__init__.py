@@ -7,7 +7,7 @@
         ...
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.model import Comparison
@@ -21,11 +21,18 @@ class Options:
     :param width: columns of the terminal or page of text
     :param colour: whether colour codes may be written
     :param see: what shows the rows that a terminal leaves out
+    :param everything: all sections, instead of what a reader needs first
+    :param swapped: makes the same comparison with each other side as base, in the order of the
+        sides; none where a page shall have no control that swaps them
+    :param library: where a page finds the charts' library, seen from it; None: in itself
     """
 
     width: int
     colour: bool
     see: str = "--html or --json"
+    everything: bool = False
+    swapped: Callable[[], Sequence[Comparison]] = tuple
+    library: str | None = None
 
 
 Render = Callable[[Comparison, Options], str]

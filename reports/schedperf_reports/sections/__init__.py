@@ -2,17 +2,16 @@
 
 ::
 
-    @report_section("layout", title="Cache lines", order=40)
+    @report_section("layout", title="Cache lines", chapter="memory", order=10)
     def layout(comparison: Comparison) -> Iterator[Block]:
         ...
 
-Sections appear by ``order``: verdict 10, benchmarks 20, scheduler 30, layout 40,
-profile 50, environment 90. A section whose analysis failed yields one line that says why. Those
-whose analysis found nothing to look at are one list behind the others.
+Sections appear by chapter and ``order`` in it. A section whose analysis failed yields one line that
+says why. Those of a chapter whose analysis found nothing to look at are one list at its end.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from schedperf.model import Comparison
@@ -20,9 +19,22 @@ from schedperf_collectors._registry import Registry
 from schedperf_reports.blocks import Block, Item, Items, Text
 
 Describe = Callable[[Comparison], Iterator[Block]]
+Retitle = Callable[[Comparison], str]
 
-# Behind all analyses, before the machine and the methods.
-ABSENT_ORDER = 88
+# The order of the report, and what its list of sections calls each part.
+CHAPTERS: Mapping[str, str] = {
+    "verdict": "Verdict",
+    "benchmarks": "Benchmarks",
+    "latency": "Latency",
+    "scheduler": "Scheduler",
+    "profile": "Profile",
+    "memory": "Memory and layout",
+    "environment": "Environment and methods",
+    "raw": "Raw data",
+}
+
+# Behind all others of its chapter.
+ABSENT_ORDER = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,27 +42,48 @@ class ReportSection:
     """One registered report section.
 
     :param name: also the anchor in HTML: ``#layout``
+    :param chapter: one of ``CHAPTERS``
     :param is_analysis: shows the analysis of that name in :attr:`Comparison.sections`
+    :param retitle: says its title in one report; None where that is always the same
     """
 
     name: str
     title: str
+    chapter: str
     order: int
     describe: Describe
     is_analysis: bool
+    retitle: Retitle | None = None
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether it only names what a report lacks."""
+        return self.order == ABSENT_ORDER
 
 
 registry: Registry[ReportSection] = Registry("schedperf_reports.sections", "report section")
 
 
 def report_section(
-    name: str, *, title: str, order: int, is_analysis: bool = False
+    name: str,
+    *,
+    title: str,
+    chapter: str,
+    order: int,
+    is_analysis: bool = False,
+    retitle: Retitle | None = None,
 ) -> Callable[[Describe], Describe]:
     """Register the decorated generator as the report section of that name."""
 
     def register(describe: Describe) -> Describe:
         section = ReportSection(
-            name=name, title=title, order=order, describe=describe, is_analysis=is_analysis
+            name=name,
+            title=title,
+            chapter=chapter,
+            order=order,
+            describe=describe,
+            is_analysis=is_analysis,
+            retitle=retitle,
         )
         registry.add(name, section)
         return describe
@@ -60,27 +93,38 @@ def report_section(
 
 def all_report_sections() -> tuple[ReportSection, ...]:
     """Return every report section in the order of the report."""
-    return tuple(sorted(registry.all().values(), key=lambda section: (section.order, section.name)))
+    return tuple(sorted(registry.all().values(), key=_place))
+
+
+def _place(section: ReportSection) -> tuple[int, int, str]:
+    return list(CHAPTERS).index(section.chapter), section.order, section.name
 
 
 def shown_sections(comparison: Comparison) -> tuple[ReportSection, ...]:
-    """Return the sections of one report; what has nothing to show is named in one of them.
+    """Return the sections of one report; what has nothing to show is named once a chapter.
 
     A heading for each analysis that was not asked for would hide those that were.
     """
     sections = all_report_sections()
     absent = [section for section in sections if _is_absent(section, comparison)]
-    if not absent:
-        return sections
-    listed = ReportSection(
-        name="absent",
-        title="Not in this report",
-        order=ABSENT_ORDER,
-        describe=partial(_list_absent, absent),
-        is_analysis=False,
-    )
-    shown = [section for section in sections if section not in absent]
-    return tuple(sorted([*shown, listed], key=lambda section: section.order))
+    shown = [
+        replace(section, title=section.retitle(comparison)) if section.retitle else section
+        for section in sections
+        if section not in absent
+    ]
+    for chapter in dict.fromkeys(section.chapter for section in absent):
+        missing = [section for section in absent if section.chapter == chapter]
+        shown.append(
+            ReportSection(
+                name=f"absent-{chapter}",
+                title=f"{CHAPTERS[chapter]}: not in this report",
+                chapter=chapter,
+                order=ABSENT_ORDER,
+                describe=partial(_list_absent, missing),
+                is_analysis=False,
+            )
+        )
+    return tuple(sorted(shown, key=_place))
 
 
 def _is_absent(section: ReportSection, comparison: Comparison) -> bool:

@@ -105,13 +105,14 @@ def _access(access: Entry, word: str) -> list[tuple[Cell, ...]]:
         Cell(text=f"{access['remote']}+{access['local']}"),
         Cell(text=", ".join(symbols) or MISSING),
     )
-    who = _who(access, word)
+    who = who_touches(access, word)
     if not who:
         return [row]
     return [row, (Cell(text=f"{'':6}{who}", tone="muted"), *[Cell(text="")] * (len(row) - 1))]
 
 
-def _who(access: Entry, word: str) -> str:
+def who_touches(access: Entry, word: str) -> str:
+    """Return which CPUs and nodes read and wrote some bytes; "" where no source says it."""
     if access["readers"] is None:
         return ""
     cpus = (("read by", access["readers"]), ("written by", access["writers"]))

@@ -7,6 +7,7 @@ from schedperf_reports._units import MISSING
 from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.sections._c2c_bytes import GRADES, bytes_table
+from schedperf_reports.sections._c2c_lines import draw_point
 from schedperf_reports.sections._c2c_tables import (
     Entry,
     lines_table,
@@ -32,9 +33,12 @@ MEANINGS: Mapping[str, str] = {
 }
 
 
-def describe_point(point: Entry, most_lines: int | None = None) -> Iterator[Block]:
+def describe_point(
+    point: Entry, most_lines: int | None = None, side: str = "new"
+) -> Iterator[Block]:
     """Yield what the samples of a point rest on, its lines, and who touches which bytes of them.
 
+    :param side: the role of what is compared with base
     :param most_lines: lines that are shown; None: all, of which a terminal shows the first
     """
     yield Text(text=_basis(point))
@@ -43,7 +47,7 @@ def describe_point(point: Entry, most_lines: int | None = None) -> Iterator[Bloc
     yield totals_table(point)
     contended = [line for line in point["lines"] if _samples(line)]
     if contended:
-        yield from _describe_lines(point, contended, most_lines)
+        yield from _describe_lines(point, contended, most_lines, side)
     else:
         yield Text(text=_nothing(point))
     if point["reason"] is None:
@@ -53,7 +57,7 @@ def describe_point(point: Entry, most_lines: int | None = None) -> Iterator[Bloc
 
 
 def _describe_lines(
-    point: Entry, contended: Sequence[Entry], most_lines: int | None
+    point: Entry, contended: Sequence[Entry], most_lines: int | None, side: str
 ) -> Iterator[Block]:
     matched = [line for line in contended if line["unmatched"] is None]
     alone = [line for line in contended if line["unmatched"] is not None]
@@ -64,7 +68,9 @@ def _describe_lines(
         yield unmatched_table(point, side_by_side(alone, most_lines), **limit)
     changed = [line for line in matched if _is_changed(line)]
     drawn = (changed or matched[:MOST_DRAWN])[:most_lines]
-    for line in [*drawn, *side_by_side(alone, most=1)]:
+    drawn = [*drawn, *side_by_side(alone, most=1)]
+    yield draw_point(point, drawn, side)
+    for line in drawn:
         yield bytes_table(point, line)
     yield GRADES
 

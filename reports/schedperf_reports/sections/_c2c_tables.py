@@ -16,7 +16,7 @@ Entry = Mapping[str, Any]
 MOST_ROWS = 10
 
 _WORDS = {"hitm": "HITM", "ibs": "HITM", "peer": "peer snoop"}
-_MEASURES = ("remote", "local")
+MEASURES = ("remote", "local")
 _RATE_COLUMNS = (
     Column(title="base", align="right"),
     Column(title="new", align="right"),
@@ -108,8 +108,8 @@ def _lines_caption(point: Entry, lines: Sequence[Entry]) -> str:
 
 
 def _measures(line: Entry) -> list[str]:
-    seen = [name for name in _MEASURES if any(line[name]["samples"].values())]
-    return seen or [_MEASURES[0]]
+    seen = [name for name in MEASURES if any(line[name]["samples"].values())]
+    return seen or [MEASURES[0]]
 
 
 def called(line: Entry) -> str:
@@ -118,7 +118,7 @@ def called(line: Entry) -> str:
 
 
 def _tone(line: Entry) -> Tone:
-    changed = [line[name] for name in _MEASURES if line[name]["changed"]]
+    changed = [line[name] for name in MEASURES if line[name]["changed"]]
     if not changed:
         return "plain"
     return "bad" if sum(one["difference"] for one in changed) > 0.0 else "good"
@@ -181,7 +181,7 @@ def unmatched_table(point: Entry, lines: Sequence[Entry], limit: int | None = MO
 
 
 def _alone(line: Entry, side: str) -> str:
-    counts = [line[name]["samples"][side] for name in _MEASURES]
+    counts = [line[name]["samples"][side] for name in MEASURES]
     return MISSING if None in counts else f"{counts[0]}+{counts[1]}"
 
 
@@ -214,7 +214,7 @@ def _change(point: Entry, change: Entry) -> tuple[Cell, ...]:
         Cell(text=format_rate(change["base"])),
         Cell(text=format_rate(change["new"])),
         Cell(text=_ratio(change["ratio"]), tone=tone),
-        Cell(text=_interval(change)),
+        Cell(text=format_interval(change)),
         Cell(text=format_p(change["q"])),
         Cell(text=_ratio(change["least_ratio"])),
         Cell(text=f"{counts['base']}+{counts['new']}"),
@@ -230,7 +230,8 @@ def _ratio(value: float | None) -> str:
     return MISSING if value is None else f"{value:.3g}"
 
 
-def _interval(change: Entry) -> str:
+def format_interval(change: Entry) -> str:
+    """Write the 95 % interval of a ratio; what bounds nothing is a dash."""
     if change["ratio_low"] is None:
         return MISSING
     return f"{_ratio(change['ratio_low'])}..{_ratio(change['ratio_high'])}"

@@ -4,21 +4,23 @@ from collections.abc import Iterator, Sequence
 
 from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Text
-from schedperf_reports.sections._layout_drawing import Data, call_unit, draw_map, list_names
+from schedperf_reports.sections._layout_drawing import Data, call_unit, list_names
+from schedperf_reports.sections._layout_lines import draw_rows
 
 
-def describe_advice(advised: Sequence[tuple[Data, str]]) -> Iterator[Block]:
+def describe_advice(advised: Sequence[tuple[Data, Data]]) -> Iterator[Block]:
     """Yield what to declare where, what follows from it, and the predicted maps.
 
-    :param advised: advice, and the label of the kernel that it is about
+    :param advised: advice, and the kernel that it is about, with its ``side`` and ``label``
     """
-    for advice, label in advised:
-        yield Text(text=_what_to_do(advice, label), tone="strong")
+    for advice, kernel in advised:
+        yield Text(text=_what_to_do(advice, kernel["label"]), tone="strong")
         yield from _conditions(advice)
         if advice["is_change"]:
             caption = f"{call_unit(advice['unit'])} as predicted"
-            title = f"{label}, with that order"
-            yield draw_map(advice["predicted"], advice["line_bytes"], caption, title)
+            label = f"{kernel['label']}, with that order"
+            of = {"side": kernel["side"], "label": label, "unit": advice["unit"], "bytes": None}
+            yield draw_rows(advice["predicted"], caption, of, advice["line_bytes"])
     # What holds for all advice is said once.
     for note in dict.fromkeys(note for advice, _ in advised for note in advice["notes"]):
         yield Text(text=f"advice: {note}", tone="muted")

@@ -5,6 +5,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
+from schedperf_reports._words import side_place
 from schedperf_reports.blocks import Drawing, DrawingLine, Tone
 
 # Two columns, two borders and a gap of two make the 78 columns of piped text.
@@ -40,6 +41,7 @@ def draw_window(window: Data, line_bytes: int) -> Drawing:
         caption=_caption(window),
         titles=tuple(_title(column) for column in columns),
         columns=tuple((*drawn, *[_NOTHING] * (height - len(drawn))) for drawn in lines),
+        places=tuple(side_place(column["side"]) for column in columns),
     )
 
 
@@ -48,10 +50,14 @@ def _title(column: Data) -> str:
     return str(side) if side == label else f"{side}: {label}"
 
 
-def draw_map(rows: Sequence[Data], line_bytes: int, caption: str, title: str) -> Drawing:
-    """Return one kernel's rows as a drawing of one column, with types and sizes."""
+def draw_map(rows: Sequence[Data], line_bytes: int, caption: str, of: Data) -> Drawing:
+    """Return one kernel's rows as a drawing of one column, with types and sizes.
+
+    :param of: its ``side`` and ``label``
+    """
     lines = tuple(draw_row(row, line_bytes, is_alone=True) for row in rows)
-    return Drawing(caption=caption, titles=(title,), columns=(lines,))
+    places = (side_place(of["side"]),)
+    return Drawing(caption=caption, titles=(of["label"],), columns=(lines,), places=places)
 
 
 def _has_only(window: Data, mark: str) -> bool:

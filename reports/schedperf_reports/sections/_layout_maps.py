@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf_reports._words import count_of
+from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.sections._layout_advice import describe_advice
-from schedperf_reports.sections._layout_drawing import Data, call_unit, draw_map, list_names
+from schedperf_reports.sections._layout_drawing import Data, call_unit, list_names
+from schedperf_reports.sections._layout_lines import draw_rows
 
 _COLUMNS = (
     Column(title="", code=True),
@@ -31,10 +32,11 @@ def describe_maps(data: Data, limit: int) -> Iterator[Block]:
     for one in data["maps"]:
         if one["rows"]:
             yield Text(text=_summary(one, line_bytes), tone="strong")
-            yield draw_map(one["rows"], line_bytes, _caption(one), kernel["label"])
+            of = {**kernel, "unit": one["unit"], "bytes": one["bytes"]}
+            yield draw_rows(one["rows"], _caption(one), of, line_bytes, one["hot"])
             yield from _describe_hot(one)
     yield from describe_advice(
-        [(advice, kernel["label"]) for one in data["maps"] for advice in one["advice"]]
+        [(advice, kernel) for one in data["maps"] for advice in one["advice"]]
     )
     if len(data["maps"]) > 1:
         yield _table(data["maps"], limit)
@@ -55,7 +57,8 @@ def describe_unknown(missing: Sequence[Data]) -> Iterator[Block]:
         units = [call_unit(one["unit"]) for one in alike]
         more = "" if len(units) == 1 else "; the others alike"
         names = list_names(units, len(units))
-        yield Text(text=f"unknown: {names}: {alike[0]['reason']}{more}", tone="muted")
+        reason = "; ".join(merge_sides(alike[0]["reason"].split("; ")))
+        yield Text(text=f"unknown: {names}: {reason}{more}", tone="muted")
 
 
 def _summary(one: Data, line_bytes: int) -> str:

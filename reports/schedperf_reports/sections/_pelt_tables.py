@@ -4,14 +4,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from schedperf_reports._units import (
-    MISSING,
-    format_change,
-    format_interval,
-    format_number,
-    scale_for,
+from schedperf_reports._rate_cells import (
+    COMPARED,
+    QUIET_WORD,
+    RUNS_COLUMN,
+    compared_cells,
+    describe_rate,
+    gather_twins,
+    opened,
+    runs_cell,
+    say_runs_once,
+    tone_of,
 )
-from schedperf_reports.blocks import REFERENCE_PRIORITY, Cell, Column, Table, Tone
+from schedperf_reports._units import MISSING, scale_for
+from schedperf_reports.blocks import Block, Cell, Column, Table
 
 Row = Mapping[str, Any]
 
@@ -23,23 +29,35 @@ DURATIONS = {"mean": "mean", "p50": "median", "p99": "99 %"}
 # A share below it needs more digits than two behind the point.
 SMALLEST_SHARE = 0.001
 
-_COMPARED = (
-    Column(title="base", align="right"),
-    Column(title="new", align="right"),
-    Column(title="change", align="right"),
-    Column(title="95 % CI", align="right", priority=1),
-)
-_RUNS = Column(title="n", align="right", priority=REFERENCE_PRIORITY)
+# Of calls, what they are divided by: "share" is of two counts of the run.
+BASES = {"wakeup": "share", "operation": "operation", "second": "time", "": "share"}
+# Rows of nodes and contexts that a page shows where none changed.
+LEAST_SHOWN = 5
+
 _FUNCTION = Column(title="function", code=True)
+
+
+def with_basis(row: Row) -> Row:
+    """Return the row as those of other sections are, so that its cells are made as theirs."""
+    return {**row, "basis": BASES[row["per"]]}
+
+
+def name_of(row: Row) -> str:
+    """Say what a row is of: ``update_cfs_group, mean of a call``."""
+    what = "calls" if row["what"] == "calls" else "share of CPU time"
+    what = f"{DURATIONS[row['what']]} of a call" if row["what"] in DURATIONS else what
+    place = _place(row)
+    return f"{row['function']}, {what}{f', {place}' if place else ''}"
 
 
 def calls_table(rows: Sequence[Row], caption: str) -> Table:
     """Return the calls of each function on all CPUs."""
+    calls = [row for row in rows if row["what"] == "calls" and not _place(row)]
     return _table(
         caption,
-        (_FUNCTION, Column(title="per"), *_COMPARED, _RUNS),
-        [row for row in rows if row["what"] == "calls" and not _place(row)],
-        lambda row: (row["function"], _per(row), *_changes(row), _runs(row)),
+        (_FUNCTION, Column(title="per"), *COMPARED, RUNS_COLUMN),
+        gather_twins(calls),
+        lambda row: (row["function"], describe_rate(row)[0], *_changes(row), runs_cell(row)),
     )
 
 
@@ -50,12 +68,17 @@ def places_table(rows: Sequence[Row], caption: str) -> Table | None:
     chosen = [row for row in found if row["per"] == best]
     if not chosen:
         return None
-    return _table(
-        f"{caption}, calls per {_per(chosen[0])} by node and by context",
-        (_FUNCTION, Column(title="where"), *_COMPARED, _RUNS),
-        sorted(chosen, key=lambda row: not row["changed"]),
-        lambda row: (row["function"], _place(row), *_changes(row), _runs(row)),
+    table = _table(
+        f"{caption}, calls per {best} by node and by context",
+        (_FUNCTION, Column(title="where"), *COMPARED, RUNS_COLUMN),
+        [(row, ()) for row in sorted(chosen, key=lambda row: not row["changed"])],
+        lambda row: (row["function"], _place(row), *_changes(row), runs_cell(row)),
     )
+    quiet = [
+        place >= LEAST_SHOWN and is_plain
+        for place, is_plain in enumerate(row[0].tone != "strong" for row in table.rows)
+    ]
+    return replace(table, quiet=tuple(quiet), quiet_word=QUIET_WORD)
 
 
 def _place(row: Row) -> str:
@@ -72,19 +95,19 @@ def durations_table(rows: Sequence[Row], caption: str) -> Table | None:
         (
             _FUNCTION,
             Column(title="call"),
-            *_COMPARED,
+            *COMPARED,
             Column(title="as read", align="right", priority=2),
             Column(title="resolution", align="right", priority=3),
-            _RUNS,
+            RUNS_COLUMN,
         ),
-        timed,
+        [(row, ()) for row in timed],
         lambda row: (
             row["function"],
             DURATIONS[row["what"]],
             *_changes(row),
             _as_read(row),
             _resolution(row),
-            _runs(row),
+            runs_cell(row),
         ),
     )
 
@@ -94,7 +117,7 @@ def shares_table(rows: Sequence[Row], caption: str) -> Table:
     shares = [row for row in rows if row["what"] == "share"]
     has_nodes = any(row["node"] is not None for row in shares)
     # Where there are nodes, what they have is the point, and a narrow page has room for that only.
-    base, new, change, interval = _COMPARED
+    base, new, change, interval = COMPARED
     nodes = (
         Column(title="base by node", align="right"),
         Column(title="new by node", align="right"),
@@ -102,13 +125,18 @@ def shares_table(rows: Sequence[Row], caption: str) -> Table:
     compared = (replace(base, priority=2), replace(new, priority=2), change, interval)
     return _table(
         caption,
-        (_FUNCTION, *compared, *nodes, _RUNS) if has_nodes else (_FUNCTION, *_COMPARED, _RUNS),
-        [row for row in shares if row["node"] is None],
+        (
+            _FUNCTION,
+            *(compared if has_nodes else COMPARED),
+            *(nodes if has_nodes else ()),
+            RUNS_COLUMN,
+        ),
+        [(row, ()) for row in shares if row["node"] is None],
         lambda row: (
             row["function"],
             *_changes(row),
             *(_ranges(row, shares) if has_nodes else ()),
-            _runs(row),
+            runs_cell(row),
         ),
     )
 
@@ -116,31 +144,32 @@ def shares_table(rows: Sequence[Row], caption: str) -> Table:
 def _table(
     caption: str,
     columns: tuple[Column, ...],
-    rows: Sequence[Row],
-    describe: Callable[[Row], tuple[str, ...]],
+    pairs: Sequence[tuple[Row, tuple[Row, ...]]],
+    describe: Callable[[Row], tuple[str | Cell, ...]],
 ) -> Table:
     # What is said of several rows is said below the first one only.
     told: set[str] = set()
-    cells: list[tuple[Cell, ...]] = []
-    anchors: list[str] = []
-    for row in rows:
-        tone: Tone = "strong" if row["changed"] else "plain"
-        cells.append(tuple(Cell(text=text, tone=tone) for text in describe(row)))
-        anchors.append(row["row"])
+    lines: list[tuple[tuple[Cell, ...], str, tuple[Block, ...]]] = []
+    for row, twins in pairs:
+        cells = [
+            one if isinstance(one, Cell) else Cell(text=one, tone=tone_of(row))
+            for one in describe(row)
+        ]
+        lines.append((tuple(cells), row["row"], opened(row, twins)))
         for note in _notes(row):
             if note not in told:
                 told.add(note)
-                cells.append(
-                    (Cell(text=note, tone="warning"), *[Cell(text="")] * (len(columns) - 1))
-                )
-                anchors.append("")
-    return Table(
+                rest = [Cell(text="")] * (len(columns) - 1)
+                lines.append(((Cell(text=note, tone="warning"), *rest), "", ()))
+    table = Table(
         caption=caption,
         columns=columns,
-        rows=tuple(cells),
+        rows=tuple(cells for cells, _, _ in lines),
         limit=MOST_ROWS,
-        anchors=tuple(anchors),
+        anchors=tuple(anchor for _, anchor, _ in lines),
+        details=tuple(details for _, _, details in lines),
     )
+    return say_runs_once(table)
 
 
 def _notes(row: Row) -> Iterator[str]:
@@ -149,18 +178,12 @@ def _notes(row: Row) -> Iterator[str]:
     yield from row["remarks"]
 
 
-def _per(row: Row) -> str:
-    unit = str(row["unit"]).partition("/")[2]
-    return {"s": "second"}.get(unit, unit)
-
-
 def _write(row: Row, value: float | None) -> str:
+    # A share of the CPUs' time is small, so it needs more digits than others.
     if value is None:
         return MISSING
     if row["what"] == "share":
         return f"{_percent(value)} %"
-    if row["what"] == "calls":
-        return format_number(value)
     scale = scale_for("s", row["base"], row["new"])
     return f"{scale.format(value)} {scale.unit}"
 
@@ -170,13 +193,10 @@ def _percent(share: float) -> str:
     return f"{percent:.2f}" if abs(share) >= SMALLEST_SHARE else f"{percent:.2g}"
 
 
-def _changes(row: Row) -> tuple[str, ...]:
-    return (
-        _write(row, row["base"]),
-        _write(row, row["new"]),
-        format_change(row["ratio"]),
-        format_interval(row["ci_low"], row["ci_high"]),
-    )
+def _changes(row: Row) -> tuple[Cell, ...]:
+    if row["what"] == "share":
+        return compared_cells(row, (_write(row, row["base"]), _write(row, row["new"])))
+    return compared_cells(row)
 
 
 def _ranges(row: Row, shares: Sequence[Row]) -> tuple[str, ...]:
@@ -205,7 +225,3 @@ def _resolution(row: Row) -> str:
         return MISSING
     scale = scale_for("s", max(known))
     return f"{scale.format(max(known))} {scale.unit}"
-
-
-def _runs(row: Row) -> str:
-    return f"{row['n_base']} + {row['n_new']}"

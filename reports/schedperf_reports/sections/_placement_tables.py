@@ -1,30 +1,34 @@
 """Tables of where tasks went: what changed, the whole machine, then levels, nodes and timers."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.quantities import format_measure, format_number, scale_for
+from schedperf.quantities import format_number, scale_for
 from schedperf_reports._rate_cells import (
-    OPERATIONS,
-    change_of,
+    COMPARED,
+    PER_COLUMN,
+    RUNS_COLUMN,
+    compared_cells,
     describe_rate,
+    distance,
     divisor_of,
     explain_gaps,
-    interval_of,
-    split_twins,
+    gather_twins,
+    opened,
+    per_cell,
+    runs_cell,
+    say_runs_once,
+    tone_of,
 )
 from schedperf_reports._units import MISSING
 from schedperf_reports._words import count_of
-from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Tone
+from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table
 
 Row = Mapping[str, Any]
 
 # Of what changed; the page has all.
 MOST_CHANGED = 10
 MOST_TIMERS = 6
-# A matrix of more columns fits nowhere; its rows stand in the tables of the levels and nodes.
-MOST_COLUMNS = 12
 MOVES = ("fork", "exec", "wakeup", "migration", "cause")
 # Parts that are shown together, and what their table is about.
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -47,21 +51,20 @@ OVERVIEW: Mapping[tuple[str, str], bool] = {
 }
 _PAIR = len(("from", "to"))
 
-_COUNT = (Column(title="what", code=True), Column(title="per", priority=1))
+_COUNT = (Column(title="what", code=True), PER_COLUMN)
 _REFERENCE = (
-    Column(title="n", align="right", priority=REFERENCE_PRIORITY),
-    Column(title="in the kernel", priority=REFERENCE_PRIORITY, code=True),
-)
-_CHANGE = (
-    Column(title="base", align="right"),
-    Column(title="new", align="right"),
-    Column(title="change", align="right"),
-    Column(title="95 % CI", align="right", priority=2),
+    RUNS_COLUMN,
+    Column(
+        title="in the kernel",
+        priority=REFERENCE_PRIORITY,
+        code=True,
+        explains="the function whose doing it is",
+    ),
 )
 _BETWEEN = Column(title="between nodes", align="right", priority=3)
 _COMPARED = (
     *_COUNT,
-    *_CHANGE,
+    *COMPARED,
     Column(title="events a run", align="right", priority=REFERENCE_PRIORITY),
     *_REFERENCE,
 )
@@ -77,24 +80,26 @@ def count_tables(rows: Sequence[Row], place: str, *, is_compared: bool) -> Itera
     :param place: workload and point; "" where there is one
     :param is_compared: rows have a base and a new side
     """
-    matrices, others = _split_pairs(told_once(rows), place, is_compared=is_compared)
-    main, twins = split_twins(others)
-    changed = sorted((row for row in main if row["changed"]), key=_distance)
+    gathered = gather_twins(told_once(rows))
+    main = [row for row, _ in gathered]
+    twins = {row["row"]: found for row, found in gathered}
+    changed = sorted((row for row in main if row["changed"]), key=distance)
     if changed:
         caption = titled(place, "changed beyond noise")
-        yield _table(caption, changed, MOST_CHANGED, is_compared=True)
+        yield say_runs_once(_table(caption, changed, twins, MOST_CHANGED, is_compared=True))
     overview = [row for row in main if _is_overview(row) and not row["changed"]]
     if overview:
-        yield _overview(overview, main, place, is_compared=is_compared)
+        yield say_runs_once(_overview(overview, main, place, is_compared=is_compared))
     yield from explain_gaps((*changed[:MOST_CHANGED], *overview))
     shown = {row["row"] for row in (*changed, *overview)}
-    rest = [*sorted((row for row in main if row["row"] not in shown), key=_is_placed), *twins]
-    yield from matrices
+    # What stands in the matrix of the nodes needs no row, unless it changed: then it has interval.
+    others = (row for row in main if row["row"] not in shown and not _is_pair(row))
+    rest = sorted(others, key=_is_placed)
     for title, parts in GROUPS.items():
         found = [row for row in rest if row["part"] in parts]
         if found:
             caption = titled(place, f"{title}, {count_of(len(found), 'more row')}")
-            yield _table(caption, found, 0, is_compared=is_compared)
+            yield say_runs_once(_table(caption, found, twins, 0, is_compared=is_compared))
 
 
 def titled(place: str, title: str) -> str:
@@ -122,35 +127,44 @@ def _is_placed(row: Row) -> bool:
     return bool(row["level"] or row["nodes"] or row["groups"] or row["idle"])
 
 
-def _distance(row: Row) -> float:
-    return -abs(math.log(row["ratio"])) if row["ratio"] else -math.inf
+def _is_pair(row: Row) -> bool:
+    return len(row["nodes"]) == _PAIR and row["basis"] != "share"
 
 
-def _table(caption: str, rows: Sequence[Row], limit: int, *, is_compared: bool) -> Table:
+def _table(
+    caption: str,
+    rows: Sequence[Row],
+    twins: Mapping[str, Sequence[Row]],
+    limit: int,
+    *,
+    is_compared: bool,
+) -> Table:
     return Table(
         caption=caption,
         columns=_COMPARED if is_compared else _ALONE,
         rows=tuple(_compared(row) if is_compared else _alone(row) for row in rows),
         limit=limit,
         anchors=tuple(row["row"] for row in rows),
+        details=tuple(opened(row, twins[row["row"]], _about(row)) for row in rows)
+        if is_compared
+        else (),
     )
+
+
+def _about(row: Row) -> str:
+    return f"{row['name']}: {row['meaning']}, by {row['function']}"
 
 
 def _compared(row: Row) -> tuple[Cell, ...]:
-    texts = (
-        row["name"],
-        *describe_rate(row),
-        change_of(row),
-        interval_of(row),
-        " -> ".join(map(_events, (row["events_base"], row["events_new"]))),
-        f"{row['n_base']} + {row['n_new']}",
-        row["function"],
+    events = " -> ".join(map(_events, (row["events_base"], row["events_new"])))
+    return (
+        Cell(text=row["name"], tone=tone_of(row)),
+        per_cell(row),
+        *compared_cells(row),
+        Cell(text=events, tone=tone_of(row), sort=row["events_new"]),
+        runs_cell(row),
+        Cell(text=row["function"], tone=tone_of(row)),
     )
-    return tuple(Cell(text=text, tone=_tone(row)) for text in texts)
-
-
-def _tone(row: Row) -> Tone:
-    return "strong" if row["changed"] else "plain" if row["status"] == "ok" else "muted"
 
 
 def _alone(row: Row) -> tuple[Cell, ...]:
@@ -174,14 +188,14 @@ def _overview(
     told = "events a run"
     if is_compared and pers:
         told += f", changes of their rate per {' or '.join(pers)}"
-    columns = (*_CHANGE, *_REFERENCE) if is_compared else (_VALUE, _MEANING)
+    columns = (*COMPARED, *_REFERENCE) if is_compared else (_VALUE, _MEANING)
     between = (_BETWEEN,) if crossings else ()
     return Table(
         caption=titled(place, f"the whole machine: {told}"),
         columns=(Column(title="what", code=True), *columns, *between),
         rows=tuple(
             (
-                Cell(text=name, tone=_tone(row)),
+                Cell(text=name, tone=tone_of(row)),
                 *_overview_cells(row, is_compared=is_compared),
                 *(Cell(text=_between(crossings, row, is_compared=is_compared)) for _ in between),
             )
@@ -195,9 +209,17 @@ def _overview_cells(row: Row, *, is_compared: bool) -> tuple[Cell, ...]:
     is_count = row["basis"] != "share"
     values = map(_events, (row["events_base"], row["events_new"]))
     base, new = values if is_count else describe_rate(row)[1:]
-    change = (change_of(row), interval_of(row), f"{row['n_base']} + {row['n_new']}")
-    texts = (base, new, *change, row["function"]) if is_compared else (base, row["meaning"])
-    return tuple(Cell(text=text, tone=_tone(row)) for text in texts)
+    if not is_compared:
+        return Cell(text=base), Cell(text=row["meaning"])
+    events = (row["events_base"], row["events_new"]) if is_count else (row["base"], row["new"])
+    tone = tone_of(row)
+    return (
+        Cell(text=base, tone=tone, sort=events[0]),
+        Cell(text=new, tone=tone, sort=events[1]),
+        *compared_cells(row)[2:],
+        runs_cell(row),
+        Cell(text=row["function"], tone=tone),
+    )
 
 
 def _short_names(rows: Iterable[Row]) -> Iterator[str]:
@@ -216,60 +238,6 @@ def _between(crossings: Mapping[tuple[str, str], Row], row: Row, *, is_compared:
         return ""
     base, new = describe_rate(found)[1:]
     return f"{base.removesuffix(' %')} -> {new}" if is_compared else base
-
-
-def _split_pairs(
-    rows: Sequence[Row], place: str, *, is_compared: bool
-) -> tuple[list[Table], list[Row]]:
-    # Of what stands in the matrix, only what changed has a row beside it: with its interval.
-    pairs = [row for row in rows if len(row["nodes"]) == _PAIR and row["basis"] != "share"]
-    nodes = sorted({node for row in pairs for node in row["nodes"]})
-    if not pairs or len(nodes) > MOST_COLUMNS:
-        return [], list(rows)
-    found = split_twins(pairs)[0]
-    hidden = {row["row"] for row in pairs if not row["changed"]}
-    matrix = _matrix(found, nodes, place, is_compared=is_compared)
-    return [matrix], [row for row in rows if row["row"] not in hidden]
-
-
-def _matrix(found: Sequence[Row], nodes: Sequence[int], place: str, *, is_compared: bool) -> Table:
-    cells = {(row["part"], *row["nodes"]): row for row in found}
-    lines = sorted(
-        {(row["part"], row["nodes"][0]) for row in found},
-        key=lambda line: (MOVES.index(line[0]), line[1]),
-    )
-    per = divisor_of(found[0])
-    per = f"{OPERATIONS} {per}s" if found[0]["basis"] == "operation" else per
-    sides = ", base -> new" if is_compared else ""
-    return Table(
-        caption=titled(place, f"moves per {per} from node to node{sides}"),
-        columns=(
-            Column(title="event"),
-            Column(title="from", align="right"),
-            *(Column(title=f"to node {node}", align="right") for node in nodes),
-        ),
-        rows=tuple(
-            (
-                Cell(text=part),
-                Cell(text=f"node {node}"),
-                *(_matrix_cell(cells.get((part, node, to)), is_compared) for to in nodes),
-            )
-            for part, node in lines
-        ),
-        limit=None if any(row["changed"] for row in found) else 0,
-    )
-
-
-def _matrix_cell(row: Row | None, is_compared: bool) -> Cell:  # noqa: FBT001 # of the table
-    if row is None:
-        return Cell(text=MISSING)
-    times = OPERATIONS if row["basis"] == "operation" else 1
-    base, new = (
-        format_measure(None if one is None else times * one, "1")
-        for one in (row["base"], row["new"])
-    )
-    text = f"{base} -> {new}" if is_compared else base
-    return Cell(text=text, tone="strong" if row["changed"] else "plain")
 
 
 TIMER_COLUMNS = (

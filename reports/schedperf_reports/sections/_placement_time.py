@@ -1,10 +1,10 @@
 """Moves between nodes over the time of the runs: a line of blocks a side, and a figure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from schedperf_reports._units import format_number
+from schedperf.quantities import RATE_DIGITS, format_number
 from schedperf_reports.blocks import Block, Cell, Column, Figure, Table
 from schedperf_reports.sections._placement_tables import titled
 
@@ -50,8 +50,8 @@ def _line(one: Series, beside: Sequence[Series]) -> tuple[Cell, ...]:
     texts = (
         one["event"],
         one["side"],
-        format_number(fmean(one["rates"])),
-        format_number(max(one["rates"])),
+        format_number(fmean(one["rates"]), RATE_DIGITS),
+        format_number(max(one["rates"]), RATE_DIGITS),
         draw_blocks(one["rates"], largest),
     )
     return tuple(Cell(text=text) for text in texts)
@@ -74,7 +74,10 @@ def draw_blocks(rates: Sequence[float], largest: float) -> str:
 
 
 def _figure(event: str, series: Sequence[Series], place: str) -> Figure:
-    told = f"{event}s from one node to another, a second, over the time of a run"
+    told = (
+        f"{event}s from one node to another, a second, over the time of a run: in the mean "
+        f"{_each(series, fmean)}, at most {_each(series, max)}"
+    )
     return Figure(
         caption=titled(place, told),
         figure={
@@ -89,6 +92,11 @@ def _figure(event: str, series: Sequence[Series], place: str) -> Figure:
         },
         height=HEIGHT_PIXELS,
     )
+
+
+def _each(series: Sequence[Series], of: Callable[[Sequence[float]], float]) -> str:
+    # Base first: "12.1 -> 14.8".
+    return " -> ".join(format_number(of(one["rates"]), RATE_DIGITS) for one in series)
 
 
 def _trace(one: Series) -> dict[str, Any]:

@@ -3,53 +3,102 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedperf.quantities import MISSING, Scale, cost_scale, scale_for
+from schedperf.quantities import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
+from schedperf.verdicts import FALSE_DISCOVERY_RATE
 from schedperf_reports._units import format_p
 from schedperf_reports._words import count_of
-from schedperf_reports.blocks import REFERENCE_PRIORITY, Cell, Column, Table
+from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Item, Items, Table
 
 # Rows that a terminal shows of a table.
 MOST_ROWS = 10
 
 _SIDES = ("base", "new")
 
+_OF_NODES = "least and largest share of a NUMA node, each of that node's own samples without idle"
 _NODE_COLUMNS = (
-    Column(title="base by node", align="right", priority=REFERENCE_PRIORITY),
-    Column(title="new by node", align="right", priority=REFERENCE_PRIORITY),
+    Column(
+        title="base by node, % of busy",
+        align="right",
+        priority=REFERENCE_PRIORITY,
+        explains=_OF_NODES,
+    ),
+    Column(
+        title="new by node, % of busy",
+        align="right",
+        priority=REFERENCE_PRIORITY,
+        explains=_OF_NODES,
+    ),
 )
-_CPU_COLUMNS = (
-    Column(title="base by CPU", align="right", priority=REFERENCE_PRIORITY + 1),
-    Column(title="new by CPU", align="right", priority=REFERENCE_PRIORITY + 1),
-)
+_OF_ALL = "of all samples of all CPUs, idle included, mean of the runs"
 _SHARE_COLUMNS = (
-    Column(title="base %", align="right"),
-    Column(title="new %", align="right"),
-    Column(title="change, pp", align="right"),
-    Column(title="95 % CI", align="right", priority=1),
-    Column(title="q", align="right", priority=2),
+    Column(title="base %", align="right", explains=_OF_ALL),
+    Column(title="new %", align="right", explains=_OF_ALL),
+    Column(
+        title="change, pp",
+        align="right",
+        explains="new - base, in percentage points; a row in bold changed beyond noise",
+    ),
+    Column(title="95 % CI", align="right", priority=1, explains="interval of the change"),
+    Column(
+        title="q",
+        align="right",
+        priority=2,
+        explains="p corrected for all functions that were tested together",
+    ),
+)
+
+_CLASS_COLUMN = Column(
+    title="class",
+    priority=REFERENCE_PRIORITY,
+    explains="what the function is for; functions of kernel/sched/ have the word scheduler",
 )
 
 Entry = Mapping[str, Any]
 
 
 def shares_table(event: str, point: Entry) -> Table:
-    """Return each symbol's share of all CPUs and its change."""
+    """Return each symbol's share of all CPUs and its change; a row opens to where it is."""
     hidden = point["symbols"] - len(point["rows"])
     more = f"; {hidden} colder symbols are left out" if hidden else ""
     with_nodes = _has_nodes(point)
+    rows = point["rows"]
+    # Where nothing changed, what is hot is all that there is to see.
+    has_changed = any(row["changed"] for row in rows)
     return Table(
         caption=f"{describe_point(event, point)}{more}",
         columns=(
             Column(title="symbol", code=True),
             *_SHARE_COLUMNS,
+            _CLASS_COLUMN,
             *(_NODE_COLUMNS if with_nodes else ()),
-            *_CPU_COLUMNS,
-            Column(title="object", priority=REFERENCE_PRIORITY, code=True),
         ),
-        rows=tuple(_share_row(row, with_nodes=with_nodes) for row in point["rows"]),
+        rows=tuple(_share_row(row, with_nodes=with_nodes) for row in rows),
         limit=MOST_ROWS,
-        anchors=tuple(row["row"] for row in point["rows"]),
+        anchors=tuple(row["row"] for row in rows),
+        quiet=tuple(
+            has_changed and not row["changed"] and place >= MOST_ROWS
+            for place, row in enumerate(rows)
+        ),
+        quiet_word="colder and unchanged",
+        details=tuple(_describe_place(row) for row in rows),
     )
+
+
+def _describe_place(row: Entry) -> tuple[Block, ...]:
+    # What few ask for of each symbol: its file, and how evenly the CPUs have it.
+    kind = f", {row['class']}" if row["class"] else ""
+    facts = [f"in {row['dso']}{kind}"]
+    facts += [
+        f"{side} by CPU: {_over_cpus(row[f'{side}_cpus'])} CPUs"
+        for side in _SIDES
+        if row[f"{side}_cpus"] is not None
+    ]
+    for side in _SIDES:
+        shares = row[f"{side}_nodes"]
+        if len(shares) > 1:
+            each = ", ".join(f"node {node} {share:.2f} %" for node, share in shares.items())
+            facts.append(f"{side} by node: {each}")
+    return (Items(items=tuple(Item(text=fact) for fact in facts)),)
 
 
 def describe_point(event: str, point: Entry) -> str:
@@ -76,8 +125,8 @@ def nodes_table(rows: Sequence[Entry], caption: str) -> Table:
         caption=caption,
         columns=(
             Column(title="symbol", code=True),
-            Column(title="base by node", align="right"),
-            Column(title="new by node", align="right"),
+            Column(title="base by node", align="right", explains=_OF_NODES),
+            Column(title="new by node", align="right", explains=_OF_NODES),
             Column(title="where"),
             Column(title="q", align="right", priority=1),
         ),
@@ -101,8 +150,8 @@ def changed_nodes_table(point: Entry) -> Table | None:
         return None
     return nodes_table(
         changed,
-        f"{count_of(len(changed), 'function')} changed beyond chance; "
-        "least and largest share of a node:",
+        f"{count_of(len(changed), 'function')} whose share of all samples, on all call paths "
+        "together, changed beyond noise; least and largest share of a node's busy samples:",
     )
 
 
@@ -166,12 +215,17 @@ def format_cost(value: float, unit: str) -> str:
 def _share_row(row: Entry, *, with_nodes: bool) -> tuple[Cell, ...]:
     name = f"{row['symbol']} (idle)" if row["idle"] else row["symbol"]
     return (
-        Cell(text=name, tone="strong" if row["scheduler"] else "plain"),
+        Cell(text=name, tone="strong" if row["changed"] else "plain"),
         *_share_cells(row),
+        Cell(text=_class_of(row), tone="muted"),
         *(_node_cells(row) if with_nodes else ()),
-        *(Cell(text=_over_cpus(row[f"{side}_cpus"])) for side in _SIDES),
-        Cell(text=row["dso"], tone="muted"),
     )
+
+
+def _class_of(row: Entry) -> str:
+    kind = row["class"] or ""
+    is_said = not row["scheduler"] or kind.startswith("scheduler")
+    return kind if is_said else f"scheduler: {kind}".removesuffix(": ")
 
 
 def _class_row(row: Entry, point: Entry) -> tuple[Cell, ...]:
@@ -209,24 +263,28 @@ def format_pp_interval(share: Entry) -> str:
 def _total_row(busy: Entry | None, scale: Scale) -> tuple[tuple[Cell, ...], ...]:
     if busy is None:
         return ()
-    return ((Cell(text="all but idle", tone="strong"), *_cost_cells(busy, scale), Cell(text="")),)
+    return ((Cell(text="all but idle"), *_cost_cells(busy, scale), Cell(text="")),)
 
 
 def _cost_row(row: Entry, scale: Scale) -> tuple[Cell, ...]:
     return (
-        Cell(text=row["symbol"], tone="strong" if row["scheduler"] else "plain"),
+        Cell(text=row["symbol"], tone="strong" if _is_changed_cost(row["cost"]) else "plain"),
         *_cost_cells(row["cost"], scale),
         Cell(text=format_p(row["cost"]["q"])),
     )
 
 
+def _is_changed_cost(cost: Entry) -> bool:
+    return cost["q"] is not None and cost["q"] < FALSE_DISCOVERY_RATE
+
+
 def _cost_cells(cost: Entry, scale: Scale) -> tuple[Cell, ...]:
     ends = [cost["ci_low"], cost["ci_high"]]
-    known = [scale.format_change(end) for end in ends if end is not None]
+    known = [scale.format_change(end, RATE_DIGITS) for end in ends if end is not None]
     return (
-        Cell(text=scale.format(cost["base"])),
-        Cell(text=scale.format(cost["new"])),
-        Cell(text=scale.format_change(cost["change"])),
+        Cell(text=scale.format(cost["base"], RATE_DIGITS)),
+        Cell(text=scale.format(cost["new"], RATE_DIGITS)),
+        Cell(text=scale.format_change(cost["change"], RATE_DIGITS)),
         Cell(text="..".join(known) or MISSING),
     )
 
@@ -251,7 +309,5 @@ def _over_nodes(ends: Sequence[float] | None) -> str:
     return low if ends[0] == ends[1] else f"{low} - {high}"
 
 
-def _over_cpus(spread: Entry | None) -> str:
-    if spread is None:
-        return MISSING
+def _over_cpus(spread: Entry) -> str:
     return f"{spread['least']:.2f} % - {spread['largest']:.2f} % of {spread['cpus']}"

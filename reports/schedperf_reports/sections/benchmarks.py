@@ -1,41 +1,22 @@
-"""Benchmarks: every result with its interval and verdict, and why the undecided ones are so."""
+"""Benchmarks: every result with its interval and verdict, and what each opens to."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from schedperf.model import Comparison, Family, FamilySummary, Row, RunValue, Sweep
-from schedperf_reports._interval_plot import Line, draw_intervals, draw_runs
-from schedperf_reports._remarks import Remarks, advise, find_remarks, list_reasons, list_shared
-from schedperf_reports._units import (
-    MISSING,
-    format_change,
-    format_interval,
-    format_number,
-    format_p,
-    format_share,
-    scale_for,
-)
+from schedperf.model import Comparison, Family, FamilySummary, Row
+from schedperf_reports._remarks import Line, find_remarks, list_reasons, list_shared
+from schedperf_reports._results_table import Results, build_results, common_direction
+from schedperf_reports._sentences import describe_verdict
+from schedperf_reports._sweep_plot import describe_sweep, is_point_of
+from schedperf_reports._units import scale_for
 from schedperf_reports._words import (
     DIRECTIONS,
-    VERDICT_TONES,
     count_of,
-    count_units,
-    count_values,
     count_verdicts,
-    describe_verdict,
-    legend_of,
     name_rows,
+    side_letter,
 )
-from schedperf_reports.blocks import (
-    REFERENCE_PRIORITY,
-    Block,
-    Cell,
-    Column,
-    Items,
-    Table,
-    Text,
-    Tone,
-)
+from schedperf_reports.blocks import Block, Cell, Column, Items, Table, Text
+from schedperf_reports.graphics.intervals import IntervalLine, Intervals
 from schedperf_reports.sections import report_section
 
 FAMILIES: dict[Family, str] = {
@@ -44,74 +25,76 @@ FAMILIES: dict[Family, str] = {
     "diagnostic": "diagnostic results, which decide nothing",
 }
 
-# Rows of a table that a terminal lists, and reasons of undecided results.
-MOST_ROWS = 40
+# Reasons of undecided results that a terminal lists.
 MOST_REASONS = 12
 
-COLUMNS = (
-    Column(title="result"),
-    Column(title="unit", priority=1),
-    Column(title="base", align="right", priority=1),
-    Column(title="new", align="right", priority=1),
-    Column(title="change", align="right"),
-    Column(title="95 % CI", align="right"),
-    Column(title="n", align="right", priority=2),
-    Column(title="verdict"),
-    Column(title="q", align="right", priority=REFERENCE_PRIORITY),
-    Column(title="test", priority=REFERENCE_PRIORITY + 1),
-)
+# Caveats of a whole side that tell why a result has no value there.
+REASONS_OF_ABSENCE = ("failed-runs", "no-number", "incomplete")
 
 
-# What only a reader who checks the numbers asks for: column and the text of its cells.
-DETAILS: Mapping[str, Callable[[Row], str]] = {
-    "finds changes from": lambda row: format_share(row.mde),
-    "more a side": lambda row: MISSING if row.more_runs is None else f"{row.more_runs}",
-    "p": lambda row: format_p(row.p),
-    "p of ranks": lambda row: format_p(row.p_rank),
-    "change by ranks": lambda row: format_change(row.rank_ratio),
-    "its 95 % interval": lambda row: format_interval(row.rank_low, row.rank_high),
-    "ICC": lambda row: MISSING if row.icc is None else f"{row.icc:.2f}",
-    "design effect": lambda row: (
-        MISSING if row.design_effect is None else f"{row.design_effect:.2f}"
-    ),
-}
-
-
-@report_section("benchmarks", title="Benchmarks", order=20)
+@report_section("benchmarks", title="Benchmarks", chapter="benchmarks", order=10)
 def benchmarks(comparison: Comparison) -> Iterator[Block]:
-    """Yield the tables, reasons and figures of each side and family, then every run's value."""
+    """Yield plot, table, reasons and sweeps of each side and family, then what is missing."""
     if not comparison.rows:
         yield Text(text="no benchmark result to compare", tone="warning")
         return
     names = name_rows(comparison.rows)
-    several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
+    lines = [(names[place], row) for place, row in enumerate(comparison.rows)]
+    # A text of one screen has what decides.
+    families = {row.family for row in comparison.rows}
+    first = next(family for family in FAMILIES if family in families)
     for side in dict.fromkeys(row.side for row in comparison.rows):
-        for family, words in FAMILIES.items():
-            lines = [
-                (names[place], row)
-                for place, row in enumerate(comparison.rows)
-                if (row.side, row.family) == (side, family)
-            ]
-            if lines:
-                yield from _family(comparison, lines, f"{side}: {words}" if several else words)
-    lines = list(zip(names.values(), comparison.rows, strict=True))
-    yield from _details_table(lines)
-    yield from _runs_table([line for line in lines if line[1].values_base or line[1].values_new])
+        for family in FAMILIES:
+            members = [line for line in lines if (line[1].side, line[1].family) == (side, family)]
+            if members:
+                yield from _family(comparison, members, is_brief=family == first)
+    yield from _missing(comparison, lines)
 
 
-def _family(comparison: Comparison, lines: Sequence[Line], title: str) -> Iterator[Block]:
-    remarks = find_remarks(lines, told={one.text for one in comparison.caveats})
-    headline = describe_verdict(comparison)
-    yield _results_table(lines, title, comparison.sweeps, remarks, headline)
+def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) -> Iterator[Block]:
     side, family = lines[0][1].side, lines[0][1].family
+    several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
+    is_first = side == comparison.rows[0].side
+    title = f"{side_letter(side)} {side}: {FAMILIES[family]}" if several else FAMILIES[family]
+    headline = describe_verdict(comparison)
+    remarks = find_remarks(lines, told={one.text for one in comparison.caveats})
+    results = Results(
+        title=title,
+        side=side,
+        lines=lines,
+        anchor_prefix="" if is_first else f"{side}: ",
+        sweeps=comparison.sweeps,
+        remarks=remarks,
+        headline=headline,
+        brief=is_brief,
+    )
+    table, drawn = build_results(results)
+    yield from _plot(title if several else "", [row for _, row in lines], drawn)
+    yield table
     for one in comparison.families:
         if (one.side, one.family) == (side, family) and one.tested > 1:
             yield Text(text=_describe_family(one), tone="muted")
     items = (*list_reasons(lines, headline), *list_shared(remarks, len(lines)))
     if items:
         yield Items(items=items, limit=MOST_REASONS)
-    for better in ("lower", "higher"):
-        yield from _draw([line for line in lines if line[1].better == better])
+    yield from _sweeps(comparison, lines)
+
+
+def _plot(title: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> Iterator[Intervals]:
+    if not any(row.ratio is not None for row in rows):
+        return
+    better = common_direction(rows)
+    if better is None:
+        direction = ", ".join(f"{mark} {one} is better" for one, mark in DIRECTIONS.items())
+    else:
+        direction = f"{'right' if better == 'lower' else 'left'} is worse"
+    counts = count_verdicts(rows, rows[0].family)
+    yield Intervals(
+        caption=f"{f'{title}: ' if title else ''}{counts}; bars are 95 % intervals, {direction}, "
+        "the shaded band is no change",
+        lines=tuple(lines),
+        better=better,
+    )
 
 
 def _describe_family(family: FamilySummary) -> str:
@@ -124,140 +107,38 @@ def _describe_family(family: FamilySummary) -> str:
     )
 
 
-def _results_table(
-    lines: Sequence[Line], title: str, sweeps: Sequence[Sweep], remarks: Remarks, headline: str
-) -> Table:
-    groups: dict[tuple[str, str, str], list[Line]] = {}
-    for name, row in lines:
-        groups.setdefault((row.side, row.workload, row.metric), []).append((name, row))
-    many = Counter(metric for _, _, metric in groups)
-    units = {row.replication for _, row in lines}
-    rows: list[tuple[Cell, ...]] = []
-    for (side, workload, metric), members in groups.items():
-        heading = f"{metric} ({workload})" if many[metric] > 1 else metric
-        if len(members) > 1:
-            # Points of one metric stand below its name: a terminal has no room to repeat it.
-            rows.append(_spanning(heading, "strong"))
-        for name, row in members:
-            shown = f"  {row.point or 'no parameter'}" if len(members) > 1 else name
-            rows.append(_result_row(shown, row, with_unit=len(units) > 1))
-            rows += [_spanning(f"    {note}", "warning") for note in remarks.notes.get(name, ())]
-            if row.reason not in headline and (advice := advise(row)):
-                rows.append(_spanning(f"    {advice}", "muted"))
-        for sweep in sweeps:
-            if (sweep.side, sweep.workload, sweep.metric) == (side, workload, metric):
-                rows += _sweep_rows(sweep)
-    legend = legend_of([row for _, row in lines])
-    counted = f"; n counts {min(units)}" if len(units) == 1 else ""
-    return Table(
-        caption=f"{title}; {legend}{counted}", columns=COLUMNS, rows=tuple(rows), limit=MOST_ROWS
-    )
+def _sweeps(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Block]:
+    for sweep in comparison.sweeps:
+        yield from describe_sweep(sweep, [row for _, row in lines if is_point_of(row, sweep)])
 
 
-def _spanning(text: str, tone: Tone) -> tuple[Cell, ...]:
-    return (Cell(text=text, tone=tone), *(Cell(text=""),) * (len(COLUMNS) - 1))
-
-
-def _result_row(name: str, row: Row, *, with_unit: bool) -> tuple[Cell, ...]:
-    scale = scale_for(row.unit, row.base, row.new)
-    tone = VERDICT_TONES[row.verdict]
-    return (
-        Cell(text=name),
-        Cell(text=f"{DIRECTIONS[row.better]} {scale.unit}".rstrip()),
-        Cell(text=scale.format(row.base)),
-        Cell(text=scale.format(row.new)),
-        Cell(text=format_change(row.ratio), tone=tone),
-        Cell(text=format_interval(row.ci_low, row.ci_high)),
-        Cell(text=count_units(row) if with_unit else count_values(row)),
-        Cell(text=row.verdict, tone=tone),
-        Cell(text=format_p(row.q), tone="muted"),
-        Cell(text=row.method, tone="muted"),
-    )
-
-
-def _sweep_rows(sweep: Sweep) -> Iterator[tuple[Cell, ...]]:
-    if sweep.geomean_ratio is not None:
-        empty = Cell(text="")
-        yield (
-            Cell(text="  geomean", tone="muted"),
-            *(empty,) * 3,
-            Cell(text=format_change(sweep.geomean_ratio)),
-            Cell(text=format_interval(sweep.ci_low, sweep.ci_high)),
-            *(empty,) * (len(COLUMNS) - 6),
-        )
-    told = [
-        *([sweep.shape] if sweep.shape else []),
-        *([f"first at {sweep.first_point}"] if sweep.first_point else []),
-        *([f"p = {format_p(sweep.p)}"] if sweep.p is not None else []),
-    ]
-    if told:
-        yield _spanning(f"  all points: {'; '.join(told)}", "muted")
-
-
-def _draw(lines: Sequence[Line]) -> Iterator[Block]:
-    drawn = [
-        (name, row)
-        for name, row in lines
-        if row.ratio is not None and row.ci_low is not None and row.ci_high is not None
-    ]
-    if not drawn:
-        return
-    rows = [row for _, row in drawn]
-    worse = "right" if rows[0].better == "lower" else "left"
-    counts = count_verdicts(rows, rows[0].family)
-    yield draw_intervals(
-        drawn, f"{counts}; bars are 95 % intervals, {worse} is worse, the shaded band is no change"
-    )
-    with_runs = [(name, row) for name, row in drawn if row.values_base and row.values_new]
-    if with_runs:
-        yield draw_runs(with_runs, f"each run against the mean of base, {worse} is worse")
-
-
-def _details_table(lines: Sequence[Line]) -> Iterator[Table]:
-    # What no row of a comparison has is no column: ICC without boots, ranks with three runs.
-    written = {title: [write(row) for _, row in lines] for title, write in DETAILS.items()}
-    shown = {title: texts for title, texts in written.items() if set(texts) != {MISSING}}
-    if shown:
+def _missing(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Table]:
+    absent = [(name, row) for name, row in lines if (row.n_base == 0) != (row.n_new == 0)]
+    if absent:
         yield Table(
-            caption=f"how sure each result is, {count_of(len(lines), 'result')}",
+            caption=f"{count_of(len(absent), 'result')} on one side only",
             columns=(
                 Column(title="result"),
-                *(Column(title=title, align="right") for title in shown),
+                Column(title="missing in"),
+                Column(title="value of the other", align="right"),
+                Column(title="why"),
             ),
-            rows=tuple(
-                (Cell(text=name), *(Cell(text=texts[place]) for texts in shown.values()))
-                for place, (name, _) in enumerate(lines)
-            ),
-            limit=0,
+            rows=tuple(_missing_row(comparison, name, row) for name, row in absent),
         )
 
 
-def _runs_table(lines: Sequence[Line]) -> Iterator[Table]:
-    # A published mean and a count of failures have no runs to show.
-    if lines:
-        yield Table(
-            caption=f"each run's value, {count_of(len(lines), 'result')}",
-            columns=(
-                Column(title="result"),
-                Column(title="unit"),
-                Column(title="A base"),
-                Column(title="B new"),
-            ),
-            rows=tuple(_runs_row(name, row) for name, row in lines),
-            limit=0,
-        )
-
-
-def _runs_row(name: str, row: Row) -> tuple[Cell, ...]:
-    values = [run.value for run in (*row.values_base, *row.values_new)]
-    scale = scale_for(row.unit, *values)
-
-    def join(runs: Sequence[RunValue]) -> str:
-        return "  ".join(format_number(run.value / scale.factor) for run in runs) or MISSING
-
+def _missing_row(comparison: Comparison, name: str, row: Row) -> tuple[Cell, ...]:
+    side = "base" if row.n_base == 0 else row.side
+    value = row.new if row.n_base == 0 else row.base
+    scale = scale_for(row.unit, value)
+    known = [
+        one.text
+        for one in comparison.caveats
+        if one.code in REASONS_OF_ABSENCE and one.numbers.get("side") == side
+    ]
     return (
         Cell(text=name),
-        Cell(text=scale.unit),
-        Cell(text=join(row.values_base)),
-        Cell(text=join(row.values_new)),
+        Cell(text=f"{side_letter(side)} {side}"),
+        Cell(text=f"{scale.format(value)} {scale.unit}".rstrip(), sort=value),
+        Cell(text="; ".join(known) or "no run of that side printed it", tone="warning"),
     )

@@ -19,7 +19,7 @@ from schedperf_reports.sections._c2c_point import describe_point
 MOST_UNNAMED_SIDES = 2
 
 
-@report_section("c2c", title="Bouncing cache lines", order=45, is_analysis=True)
+@report_section("c2c", title="Bouncing cache lines", chapter="memory", order=20, is_analysis=True)
 def c2c(comparison: Comparison) -> Iterator[Block]:
     """Yield what the samples rest on, then the lines of each point."""
     section = comparison.sections.get("c2c")
@@ -35,7 +35,7 @@ def c2c(comparison: Comparison) -> Iterator[Block]:
         if not compared["points"]:
             yield Text(text="no point was sampled on both sides", tone="muted")
         for point in compared["points"]:
-            yield from describe_point(point)
+            yield from describe_point(point, side=compared["side"])
         for note in merge_sides(compared["notes"]):
             yield Text(text=note, tone="muted")
     for missing in data["missing"]:

@@ -20,7 +20,7 @@ VALUES: Mapping[Replication, str] = {
 DECIDED: tuple[Verdict, ...] = ("regression", "improvement", "no-change")
 
 
-@report_section("caveats", title="Caveats and methods", order=95)
+@report_section("caveats", title="Caveats and methods", chapter="environment", order=30)
 def caveats(comparison: Comparison) -> Iterator[Block]:
     """Yield the comparison's caveats, then the methods; a row's own stand beside the row."""
     general = merge_sides([one.text for one in comparison.caveats])

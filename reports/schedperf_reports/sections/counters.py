@@ -4,33 +4,47 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from schedperf.model import Comparison
-from schedperf.quantities import format_measure
-from schedperf_reports._units import format_change, format_interval
-from schedperf_reports._words import count_changes, count_of, merge_sides
-from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Text, Tone
+from schedperf.quantities import RATE_DIGITS, format_measure
+from schedperf_reports._rate_cells import (
+    COMPARED,
+    MEANS,
+    PER_COLUMN,
+    QUIET_WORD,
+    RUNS_COLUMN,
+    compared_cells,
+    explain_gaps,
+    gather_twins,
+    lead,
+    opened,
+    per_cell,
+    quiet_rows,
+    runs_cell,
+    say_runs_once,
+    tone_of,
+)
+from schedperf_reports._words import count_of, merge_sides
+from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Text
 from schedperf_reports.sections import report_section
 
 Row = Mapping[str, Any]
 
-# A terminal shows the events that changed, and some others to judge them by.
+# A terminal and a page show the events that changed, and some others to judge them by.
 MOST_ROWS = 6
 # More notes than these repeat each other.
 MOST_NOTES = 5
 
+_TOTAL = "counted in a run: the same mean over the runs as in the columns base and new"
 COLUMNS = (
     Column(title="event", code=True),
-    Column(title="per", priority=1),
-    Column(title="base", align="right"),
-    Column(title="new", align="right"),
-    Column(title="change", align="right"),
-    Column(title="95 % CI", align="right", priority=2),
-    Column(title="n", align="right", priority=REFERENCE_PRIORITY),
-    Column(title="base, a run", align="right", priority=REFERENCE_PRIORITY),
-    Column(title="new, a run", align="right", priority=REFERENCE_PRIORITY),
+    PER_COLUMN,
+    *COMPARED,
+    RUNS_COLUMN,
+    Column(title="base, a run", align="right", priority=REFERENCE_PRIORITY, explains=_TOTAL),
+    Column(title="new, a run", align="right", priority=REFERENCE_PRIORITY, explains=_TOTAL),
 )
 
 
-@report_section("counters", title="Counters", order=30, is_analysis=True)
+@report_section("counters", title="Counters", chapter="scheduler", order=50, is_analysis=True)
 def counters(comparison: Comparison) -> Iterator[Block]:
     """Show the counts of each workload and point, and what could not be counted."""
     section = comparison.sections.get("counters")
@@ -39,15 +53,16 @@ def counters(comparison: Comparison) -> Iterator[Block]:
         yield Text(text=reason or "not analysed", tone="muted")
         return
     data: Any = section.data
-    yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
     rows = cast("Sequence[Row]", data["rows"])
+    yield from lead(rows, _name)
+    yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["side"], row["workload"], row["point"]), []).append(row)
     for (side, workload, point), found in groups.items():
-        yield _table(side, f"{workload} at {point}" if point else workload, found)
+        yield from _table(side, f"{workload} at {point}" if point else workload, found)
     if rows:
-        text = f"means over runs; {count_changes(rows)}; more is neither better nor worse"
+        text = f"{MEANS}; more is neither better nor worse"
         yield Text(text=text, tone="muted")
     if data["zeros"]:
         yield Text(text=f"0 in all runs: {', '.join(data['zeros'])}", tone="muted")
@@ -62,15 +77,20 @@ def _describe_side(side: Mapping[str, Any]) -> str:
     return f"{side['side']}: {count_of(side['runs'], kind)}"
 
 
-def _table(side: str, what: str, rows: Sequence[Row]) -> Table:
-    ordered = sorted(rows, key=_interest)
-    return Table(
+def _table(side: str, what: str, rows: Sequence[Row]) -> Iterator[Block]:
+    ordered = sorted(gather_twins(rows), key=lambda pair: _interest(pair[0]))
+    table = Table(
         caption=f"{what}: events, base against {side}",
         columns=COLUMNS,
-        rows=tuple(_cells(row) for row in ordered),
+        rows=tuple(_cells(row) for row, _ in ordered),
         limit=MOST_ROWS,
-        anchors=tuple(row["row"] for row in ordered),
+        anchors=tuple(row["row"] for row, _ in ordered),
+        quiet=quiet_rows([row for row, _ in ordered], MOST_ROWS),
+        quiet_word=QUIET_WORD,
+        details=tuple(opened(row, twins) for row, twins in ordered),
     )
+    yield say_runs_once(table)
+    yield from explain_gaps([row for row, _ in ordered[:MOST_ROWS]])
 
 
 def _interest(row: Row) -> tuple[bool, bool, bool]:
@@ -79,36 +99,28 @@ def _interest(row: Row) -> tuple[bool, bool, bool]:
     return row["basis"] != "operation", row["node"] is not None, not row["changed"]
 
 
+def _name(row: Row) -> str:
+    node = "" if row["node"] is None else f" (node {row['node']})"
+    return f"{row['event']}{node}{' (estimated)' if row['scaled'] else ''}"
+
+
 def _cells(row: Row) -> tuple[Cell, ...]:
     counted = str(row["unit"]).partition("/")[0]
-    node = "" if row["node"] is None else f" (node {row['node']})"
-    texts = (
-        f"{row['event']}{node}{' (estimated)' if row['scaled'] else ''}",
-        _per(row),
-        *_pair(row["base"], row["new"], row["unit"]),
-        format_change(row["ratio"]),
-        format_interval(row["ci_low"], row["ci_high"]),
-        _count_values(row),
-        *_pair(row["total_base"], row["total_new"], counted),
+    totals = row["total_base"], row["total_new"]
+    return (
+        Cell(text=_name(row), tone=tone_of(row)),
+        per_cell(row),
+        *compared_cells(row),
+        runs_cell(row),
+        *(
+            Cell(
+                text=format_measure(one, counted, *totals, digits=RATE_DIGITS),
+                tone=tone_of(row),
+                sort=one,
+            )
+            for one in totals
+        ),
     )
-    tone: Tone = "strong" if row["changed"] else "plain"
-    return tuple(Cell(text=text, tone=tone) for text in texts)
-
-
-def _pair(base: float | None, new: float | None, unit: str) -> tuple[str, str]:
-    return format_measure(base, unit, new), format_measure(new, unit, base)
-
-
-def _per(row: Row) -> str:
-    per = str(row["unit"]).partition("/")[2]
-    return "second" if per == "s" else per
-
-
-def _count_values(row: Row) -> str:
-    # A round has a value of both sides, so rounds are one number.
-    if row["replication"] == "rounds":
-        return f"{row['n_base']} rounds"
-    return f"{row['n_base']} + {row['n_new']} {row['replication']}"
 
 
 def _not_counted(entries: Sequence[Mapping[str, str]]) -> Iterator[Block]:

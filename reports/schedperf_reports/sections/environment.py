@@ -1,15 +1,20 @@
 """Environment: every field of host.json on all sides, and how each difference counts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from schedperf.model import Comparison, Severity
+from schedperf.model import Comparison, OptionDifference, Severity, SideSummary
 from schedperf_reports._host import for_each_field, format_value, missing_reason
-from schedperf_reports._words import SEVERITY_TONES, count_of, side_letter
+from schedperf_reports._machine_words import explain_taint
+from schedperf_reports._words import SEVERITY_TONES, count_of, name_side, side_letter
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import report_section
 
+# Options that a caption names; the table has all.
+MOST_OPTIONS_NAMED = 10
 
-@report_section("environment", title="Environment", order=90)
+
+@report_section("environment", title="Environment", chapter="environment", order=10)
 def environment(comparison: Comparison) -> Iterator[Block]:
     """Yield one table of all fields, in the order of the bundle."""
     values = [dict(for_each_field(side.host)) for side in comparison.sides]
@@ -42,6 +47,52 @@ def environment(comparison: Comparison) -> Iterator[Block]:
             for path in paths
         ),
         limit=0,
+    )
+    yield from _taints(comparison)
+    yield from _options(comparison)
+
+
+def _taints(comparison: Comparison) -> Iterator[Text]:
+    reasons: dict[int, list[str]] = {}
+    for side in comparison.sides:
+        kernel = side.host.get("kernel")
+        taint = kernel.get("taint") if isinstance(kernel, dict) else None
+        # A boolean is a number too, and no taint.
+        if isinstance(taint, int) and taint > 0:
+            reasons.setdefault(int(taint), []).append(name_side(side))
+    for taint, names in reasons.items():
+        text = f"kernel.taint {taint} in {' and '.join(names)}: {explain_taint(taint)}"
+        yield Text(text=text, tone="warning")
+
+
+def _options(comparison: Comparison) -> Iterator[Fold]:
+    for side in comparison.sides[1:]:
+        mine = [one for one in comparison.comparability.options if one.side == side.name]
+        if mine:
+            first = ", ".join(one.name for one in mine[:MOST_OPTIONS_NAMED])
+            more = ", …" if len(mine) > MOST_OPTIONS_NAMED else ""
+            yield Fold(
+                caption=f"{count_of(len(mine), 'option')} of the kernel's configuration "
+                f"{'differs' if len(mine) == 1 else 'differ'}: {first}{more}",
+                blocks=(_options_table(comparison, side, mine),),
+            )
+
+
+def _options_table(
+    comparison: Comparison, side: SideSummary, differences: Sequence[OptionDifference]
+) -> Table:
+    return Table(
+        caption="options of the kernel's configuration that differ; n: not set",
+        columns=(
+            Column(title="option", code=True),
+            Column(title=name_side(comparison.sides[0]), code=True),
+            Column(title=name_side(side), code=True),
+        ),
+        rows=tuple(
+            (Cell(text=one.name), Cell(text=one.base or "n"), Cell(text=one.new or "n"))
+            for one in differences
+        ),
+        limit=MOST_OPTIONS_NAMED,
     )
 
 

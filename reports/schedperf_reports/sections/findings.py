@@ -1,39 +1,119 @@
-"""Findings: the facts that may explain the verdict, each with the row that proves it."""
+"""Reasons: the facts that may explain the verdict, best supported first, each with its proof."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from schedperf.model import Comparison, Finding
+from schedperf.model import Bearing, Comparison, Finding
+from schedperf_reports._words import count_of, has_changed
 from schedperf_reports.blocks import Block, Item, Items, Text
-from schedperf_reports.sections import report_section
+from schedperf_reports.graphics.panels import Fold
+from schedperf_reports.sections import all_report_sections, report_section
 
-# Findings that a terminal lists; more than a screen of them explains nothing.
-MOST_FINDINGS = 8
+# On the first screen of a page, and of a text; more reasons than these explain nothing.
+MOST_REASONS = 5
+BRIEF_REASONS = 4
+# What one reason may take of the first screen, in characters; the whole claim is below.
+LONGEST_REASON = 170
+
+NOT_A_CAUSE = "each goes with the change; none is shown to be its cause"
+NOTHING_DECIDED = "each differs between the sides; whether it costs anything is not decided"
 
 
-@report_section("findings", title="Findings", order=25)
+def _title(comparison: Comparison) -> str:
+    # What did not change, or is not decided, has no reasons.
+    if has_changed(comparison):
+        return "Reasons"
+    return "What changed besides" if comparison.overall.verdict == "no-change" else "Leads"
+
+
+@report_section("findings", title="Reasons", chapter="verdict", order=20, retitle=_title)
 def findings(comparison: Comparison) -> Iterator[Block]:
-    """Yield one item a finding, in the order of the record."""
-    if not comparison.findings:
-        yield Text(text="no rule found a fact that could explain the result", tone="muted")
-        return
+    """Yield the reasons in the order of the record, what speaks against, and what is unseen."""
+    found = _by_bearing(comparison.findings)
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
-    details = {_detail(found) for found in comparison.findings}
-    is_shared = len(comparison.findings) > len(details) == 1
-    yield Items(
-        items=tuple(
-            Item(
-                text=f"{found.side}: {found.claim}" if several else found.claim,
-                detail="" if is_shared else _detail(found),
-                evidence=found.evidence,
-            )
-            for found in comparison.findings
-        ),
-        ordered=True,
-        limit=MOST_FINDINGS,
+    reasons = [_item(one, with_side=several) for one in found["reason"]]
+    if reasons:
+        yield Items(items=tuple(reasons[:MOST_REASONS]), ordered=True, brief=BRIEF_REASONS)
+        text = NOT_A_CAUSE if has_changed(comparison) else NOTHING_DECIDED
+        yield Text(text=text, tone="muted", brief=True)
+    else:
+        none = "no rule found a fact that could explain the result"
+        yield Text(text=none, tone="muted", brief=has_changed(comparison))
+    if found["against"]:
+        items = [_item(one, with_side=several) for one in found["against"]]
+        yield Text(text="went the other way than the results", tone="strong")
+        yield Items(items=tuple(items))
+    unseen = [_item(one, with_side=several) for one in found["unseen"]]
+    unseen += _absent(comparison)
+    if unseen:
+        yield Text(text="could not be seen", tone="strong", brief=bool(found["unseen"]))
+        yield Items(items=tuple(unseen), brief=len(found["unseen"][:1]))
+    if comparison.findings:
+        whole = tuple(_whole(one, with_side=several) for one in comparison.findings)
+        yield Fold(
+            caption=f"{count_of(len(whole), 'finding')} in full",
+            blocks=(Items(items=whole, ordered=True),),
+        )
+
+
+def in_short(claim: str) -> str:
+    """Return the first parts of a claim that fit a line or two; its first part is the number.
+
+    >>> in_short("PELT takes 0.9 pp more; by node 1.5 % instead of 0.5 %" + " and more" * 20)
+    'PELT takes 0.9 pp more'
+    """
+    short, *parts = claim.split("; ")
+    for part in parts:
+        if len(short) + len(part) > LONGEST_REASON:
+            break
+        short = f"{short}; {part}"
+    return short
+
+
+def _by_bearing(found: Sequence[Finding]) -> dict[Bearing, list[Finding]]:
+    bearings: tuple[Bearing, ...] = ("reason", "against", "unseen")
+    return {name: [one for one in found if one.bearing == name] for name in bearings}
+
+
+def _item(found: Finding, *, with_side: bool) -> Item:
+    is_unseen = found.bearing == "unseen"
+    return Item(
+        text=_with_side(in_short(found.claim), found, with_side=with_side),
+        detail=found.attribution if is_unseen else "; ".join((*_grade(found), found.replication)),
+        tone="warning" if is_unseen else "plain",
+        evidence=found.evidence[:1],
     )
-    if is_shared:
-        yield Text(text=f"each of them: {details.pop()}", tone="muted")
 
 
-def _detail(found: Finding) -> str:
-    return "; ".join(part for part in (found.replication, found.attribution) if part)
+def _grade(found: Finding) -> Iterator[str]:
+    # What stands before its explanation: "grade B: three of contention, …", "co-occurs; not …".
+    first = found.attribution.partition(";")[0]
+    grade, colon, what = first.partition(": ")
+    if colon and not grade.startswith("grade "):
+        # Of a layout it is how anybody knows that it can be felt: "measured: tbench lost 9 % on …".
+        yield f"{'measured elsewhere' if grade == 'measured' else grade}: {what}"
+    elif grade != "co-occurs":
+        # That it only goes with the change is said of all of them below.
+        yield grade
+
+
+def _whole(found: Finding, *, with_side: bool) -> Item:
+    detail = "; ".join(part for part in (found.replication, found.attribution) if part)
+    text = _with_side(found.claim, found, with_side=with_side)
+    return Item(text=text, detail=detail, evidence=found.evidence)
+
+
+def _with_side(text: str, found: Finding, *, with_side: bool) -> str:
+    return f"{found.side}: {text}" if with_side else text
+
+
+def _absent(comparison: Comparison) -> Iterator[Item]:
+    # An analysis that was not made rules nothing out; the end of its chapter says why it was not.
+    missing: dict[str, list[str]] = {}
+    for section in all_report_sections():
+        found = comparison.sections.get(section.name)
+        if section.is_analysis and found is not None and found.status == "absent":
+            missing.setdefault(section.chapter, []).append(section.title)
+    if missing:
+        titles = "; ".join(title for names in missing.values() for title in names)
+        links = tuple(f"absent-{chapter}" for chapter in missing)
+        yield Item(text=f"not recorded: {titles}", tone="muted", evidence=links)

@@ -19,7 +19,8 @@ from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Headline, Item, Items, Text, Tone
 from schedperf_reports.sections import report_section
 from schedperf_reports.sections._layout_advice import describe_advice
-from schedperf_reports.sections._layout_drawing import Data, call_unit, draw_window, list_names
+from schedperf_reports.sections._layout_drawing import Data, call_unit, list_names
+from schedperf_reports.sections._layout_lines import draw_lines
 from schedperf_reports.sections._layout_maps import describe_maps, describe_unknown
 from schedperf_reports.sections._layout_tables import (
     alarms_table,
@@ -38,11 +39,9 @@ MOST_UNKNOWN = 6
 MOST_FUNCTIONS = 4
 # Structs that the first sentence names before it only counts.
 MOST_NAMED = 3
-# With base and one new side, a sentence need not say which new side it means.
-MOST_UNNAMED_SIDES = 2
 
 
-@report_section("layout", title="Cache lines", order=40, is_analysis=True)
+@report_section("layout", title="Cache lines", chapter="memory", order=10, is_analysis=True)
 def layout(comparison: Comparison) -> Iterator[Block]:
     """Yield alarms, drawings, advice and counts."""
     section = comparison.sections.get("layout")
@@ -83,21 +82,40 @@ def describe_layout(data: Data, limit: int = MOST_ALARMS) -> Iterator[Block]:
     compared = data["comparisons"]
     line_bytes = data["line_bytes"]["used"]
     for one in compared:
-        tone: Tone = "warning" if one["alarms"] else "plain"
-        if len(data["kernels"]) > MOST_UNNAMED_SIDES:
-            word = f"{one['side']}, {one['label']}"
-            yield Headline(word=word, text=_verdict(one, line_bytes), tone=tone)
-        else:
-            yield Text(text=_verdict(one, line_bytes), tone=tone)
-        yield from _describe_alarms(one["alarms"], limit)
+        yield from _describe_verdict(one, line_bytes, is_alone=len(compared) == 1)
+    alarms = [alarm for one in compared for alarm in one["alarms"]]
     for window in data["windows"]:
-        yield draw_window(window, line_bytes)
-    yield from describe_advice(
-        [(advice, one["label"]) for one in compared for advice in one["advice"]]
-    )
+        yield draw_lines(window, line_bytes, alarms)
+    for one in compared:
+        yield from _describe_alarms(one["alarms"], limit)
+    yield from describe_advice([(advice, one) for one in compared for advice in one["advice"]])
     for one in compared:
         yield from _describe_rest(one, limit)
     yield from _describe_sources(data)
+    for one in compared:
+        yield from describe_unknown(one["missing"])
+
+
+def _describe_verdict(one: Data, line_bytes: int, *, is_alone: bool) -> Iterator[Block]:
+    tone: Tone = "warning" if one["alarms"] else "plain"
+    if one["alarms"]:
+        first = one["alarms"][0]
+        cause = first["cause"]
+        why = f", because of {cause['text']}{_together(cause)}" if cause else ""
+        yield Text(text=f"{_where(first)}{first['claim']}{why}", tone="strong")
+    verdict = _verdict(one, line_bytes)
+    if is_alone:
+        yield Text(text=verdict, tone=tone)
+    else:
+        yield Headline(word=_name(one["side"], one["label"]), text=verdict, tone=tone)
+
+
+def _name(side: str, label: str) -> str:
+    return side if label == side else f"{side}, {label}"
+
+
+def _where(alarm: Data) -> str:
+    return "" if alarm["unit"] == "percpu" else f"{call_unit(alarm['unit'])}: "
 
 
 def _describe_alarms(alarms: Sequence[Data], limit: int) -> Iterator[Block]:
@@ -148,8 +166,7 @@ def _alarm_item(alarm: Data, common: set[str]) -> Item:
         names = list_names(alarm["functions"], count, MOST_FUNCTIONS)
         parts.append(f"touched by {names} ({', '.join(alarm['paths'])})")
     parts += [limit for limit in alarm["limits"] if limit not in common]
-    where = "" if alarm["unit"] == "percpu" else f"{call_unit(alarm['unit'])}: "
-    return Item(text=f"{where}{alarm['claim']}", detail="; ".join(filter(None, parts)))
+    return Item(text=f"{_where(alarm)}{alarm['claim']}", detail="; ".join(filter(None, parts)))
 
 
 def _together(cause: Data) -> str:
@@ -181,7 +198,6 @@ def _describe_rest(compared: Data, limit: int) -> Iterator[Block]:
     for one in compared["regained"]:
         names = list_names(one["names"], len(one["names"]))
         yield Text(text=f"{names} share a line again: {one['effect']}", tone="good")
-    yield from describe_unknown(compared["missing"])
     for note in compared["notes"]:
         yield Text(text=note, tone="muted")
 

@@ -1,19 +1,25 @@
 """PELT updates: how often load averages were updated, from where, and what that took."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from schedperf.model import Comparison
+from schedperf_reports._bin_drawings import mirror_of
+from schedperf_reports._cpu_maps import cpu_maps
+from schedperf_reports._rate_cells import MEANS, lead
 from schedperf_reports._units import format_number
-from schedperf_reports._words import count_changes, count_of, merge_sides
+from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section
-from schedperf_reports.sections._pelt_bars import bins_table, common_kinds, draw_bars
+from schedperf_reports.sections._pelt_bars import bins_table, common_kinds
 from schedperf_reports.sections._pelt_tables import (
     calls_table,
     durations_table,
+    name_of,
     places_table,
     shares_table,
+    with_basis,
 )
 
 Data = Mapping[str, Any]
@@ -25,7 +31,7 @@ MOST_NOTES = 5
 MOST_DRAWN = 2
 
 
-@report_section("pelt", title="PELT updates", order=36, is_analysis=True)
+@report_section("pelt", title="PELT updates", chapter="scheduler", order=30, is_analysis=True)
 def pelt(comparison: Comparison) -> Iterator[Block]:
     """Show calls and durations of each function, then what nothing could see."""
     section = comparison.sections.get("pelt")
@@ -34,12 +40,14 @@ def pelt(comparison: Comparison) -> Iterator[Block]:
         yield Text(text=reason or "not analysed", tone="muted")
         return
     data = section.data
+    rows = [with_basis(row) for row in cast("Sequence[Data]", data["rows"])]
+    yield from lead(rows, name_of)
     for text in merge_sides([_describe_side(one) for one in cast("Sequence[Data]", data["sides"])]):
         yield Text(text=text, tone="muted")
-    rows = cast("Sequence[Data]", data["rows"])
     for place in dict.fromkeys((row["side"], row["workload"], row["point"]) for row in rows):
         found = [row for row in rows if (row["side"], row["workload"], row["point"]) == place]
-        yield from _describe_point(place, found, cast("Sequence[Data]", data["histograms"]))
+        yield from _describe_point(place, found, data)
+    yield from cpu_maps(comparison, cast("Sequence[Data]", data["cpus"]))
     yield from _unseen(cast("Sequence[Data]", data["unseen"]))
     yield from _cross_checks(cast("Sequence[Data]", data["cross_checks"]))
     yield from _notes(data)
@@ -80,7 +88,7 @@ def _cost(probe: Data, name: str) -> str:
 
 
 def _describe_point(
-    place: tuple[str, str, str], rows: Sequence[Data], histograms: Sequence[Data]
+    place: tuple[str, str, str], rows: Sequence[Data], data: Data
 ) -> Iterator[Block]:
     side, workload, point = place
     what = f"{workload} at {point}" if point else workload
@@ -95,7 +103,7 @@ def _describe_point(
         yield durations
         yield shares_table(timed, f"{what}: share of CPU time, {against}")
         yield from (Text(text=text, tone="warning") for text in common)
-        yield from _draw(place, [row["function"] for row in rows], histograms)
+        yield from _draw(place, data)
 
 
 def _split_remarks(rows: Sequence[Data]) -> tuple[Sequence[str], Sequence[Data]]:
@@ -110,23 +118,30 @@ def _split_remarks(rows: Sequence[Data]) -> tuple[Sequence[str], Sequence[Data]]
     ]
 
 
-def _draw(
-    place: tuple[str, str, str], functions: Sequence[str], histograms: Sequence[Data]
-) -> Iterator[Block]:
+def _draw(place: tuple[str, str, str], data: Data) -> Iterator[Block]:
     side, *where = place
-    found = {
+    histograms = {
         (one["function"], one["side"]): one
-        for one in histograms
+        for one in data["histograms"]
         if [one["workload"], one["point"]] == where
     }
-    drawn = 0
-    for function in dict.fromkeys(functions):
-        pair = [found[function, name] for name in ("base", side) if (function, name) in found]
+    found = [one for one in data["bins"] if (one["side"], one["workload"], one["point"]) == place]
+    for drawn, one in enumerate(found):
+        function = one["function"]
+        mirror = mirror_of(
+            one,
+            function,
+            what="a call takes from",
+            events="calls",
+            note="the probe's own reading is part of it",
+        )
+        # A terminal has room for the first ones; the table of bins says the same of all.
+        yield mirror if drawn < MOST_DRAWN else replace(mirror, words=())
+        pair = [
+            histograms[key] for name in ("base", side) if (key := (function, name)) in histograms
+        ]
         if len(pair) == 2 and common_kinds(pair):  # noqa: PLR2004 # both sides
-            if drawn < MOST_DRAWN:
-                yield draw_bars(pair, ("base", side), function)
             yield bins_table(pair, function)
-            drawn += 1
 
 
 def _unseen(entries: Sequence[Data]) -> Iterator[Block]:
@@ -168,6 +183,5 @@ def _notes(data: Mapping[str, object]) -> Iterator[Block]:
         yield Text(text=note, tone="warning")
     if len(notes) > MOST_NOTES:
         yield Text(text=count_of(len(notes) - MOST_NOTES, "more note"), tone="warning")
-    rows = [row for row in cast("Sequence[Data]", data["rows"]) if row["status"] == "ok"]
-    text = "calls of the whole machine, means over runs; more is neither better nor worse"
-    yield Text(text=f"{count_changes(rows)}; {text}" if rows else text, tone="muted")
+    text = f"calls of the whole machine; {MEANS}; more is neither better nor worse"
+    yield Text(text=text, tone="muted")

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.model import Comparison
-from schedperf_reports._rate_cells import split_twins, zeros_table
-from schedperf_reports._units import format_share
-from schedperf_reports._words import count_changes, count_of, merge_sides
+from schedperf_reports._bin_drawings import mirror_of
+from schedperf_reports._rate_cells import MEANS, lead, zeros_table
+from schedperf_reports._units import format_number, format_share
+from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section
+from schedperf_reports.sections._placement_moves import moves_matrix
 from schedperf_reports.sections._placement_tables import (
     count_tables,
     timers_table,
@@ -21,12 +23,21 @@ from schedperf_reports.sections._placement_time import describe_series
 MOST_NOTES = 5
 MOST_REFUSALS = 3
 
+WHAT_IS_COUNTED = (
+    f"counts of the whole machine, from the workload's start to its end; {MEANS}; waits are "
+    "known to a factor of 2 and interpolated; more is neither better nor worse"
+)
+# Cgroups whose timers are drawn; the table has all of them.
+MOST_PHASES = 4
+
 Data = Mapping[str, Any]
 # Side, workload and point.
 _Place = tuple[str, str, str]
 
 
-@report_section("placement", title="Where tasks went", order=33, is_analysis=True)
+@report_section(
+    "placement", title="Where tasks went", chapter="scheduler", order=20, is_analysis=True
+)
 def placement(comparison: Comparison) -> Iterator[Block]:
     """Show what changed, then the whole machine, and on the page all; and what was not seen."""
     section = comparison.sections.get("placement")
@@ -35,8 +46,9 @@ def placement(comparison: Comparison) -> Iterator[Block]:
         yield Text(text=reason or "not analysed", tone="muted")
         return
     data: Any = section.data
+    yield from lead(told_once(data["rows"]), lambda row: str(row["name"]))
     yield Text(text="; ".join(map(_describe_side, data["sides"])), tone="muted")
-    yield from _judge(data)
+    yield Text(text=WHAT_IS_COUNTED, tone="muted")
     places = dict.fromkeys((row["side"], row["workload"], row["point"]) for row in data["rows"])
     for place in places:
         yield from _describe_place(data, place, has_others=len(places) > 1)
@@ -60,6 +72,7 @@ def _describe_place(data: Data, place: _Place, *, has_others: bool) -> Iterator[
     what = f"{workload} at {point}" if point else workload
     caption = f"{what}, base against {side}" if is_compared else what
     caption = caption if has_others else ""
+    yield from _drawings(data, place, caption)
     yield from count_tables(rows, caption, is_compared=is_compared)
     for name in ("series", "timers", "depths"):
         found = [
@@ -73,6 +86,33 @@ def _describe_place(data: Data, place: _Place, *, has_others: bool) -> Iterator[
             yield timers_table(found, caption)
         elif any(one["depth"] for one in found):
             yield Text(text=titled(caption, _describe_depths(found)), tone="muted")
+
+
+def _drawings(data: Data, place: _Place, caption: str) -> Iterator[Block]:
+    moves, waits, phases = (
+        [one for one in data[name] if (one["side"], one["workload"], one["point"]) == place]
+        for name in ("moves", "waits", "phases")
+    )
+    if moves:
+        yield moves_matrix(moves, place[0], caption)
+    for one in waits:
+        if one["n_new"]:
+            title = titled(caption, "waits of runnable tasks")
+            yield mirror_of(one, title, what="a task waits from", events="waits")
+    for one in phases[:MOST_PHASES]:
+        if one["n_new"]:
+            yield _phases(one, phases[0]["group"], caption)
+
+
+def _phases(one: Data, first: str, caption: str) -> Block:
+    return mirror_of(
+        one,
+        titled(caption, f"bandwidth timer of {one['group']}"),
+        what="part of the period from",
+        events="expiries",
+        write=lambda part: f"{format_number(round(100.0 * (part - 0.5), 1))} %",
+        note=f"0 % is when that of {first} expires in the mean",
+    )
 
 
 def _describe_depths(depths: Sequence[Data]) -> str:
@@ -105,18 +145,6 @@ def _refusals(data: Data) -> Iterator[Block]:
             ),
             limit=MOST_REFUSALS,
         )
-
-
-def _judge(data: Data) -> Iterator[Block]:
-    told = told_once(row for row in data["rows"] if row["status"] == "ok")
-    rows = split_twins(told)[0]
-    text = (
-        "counts of the whole machine, from the workload's start to its end; means over runs; waits "
-        "are known to a factor of 2 and interpolated; more is neither better nor worse"
-    )
-    if len(data["sides"]) > 1 and rows:
-        text = f"{count_changes(rows)}; {text}"
-    yield Text(text=text, tone="muted")
 
 
 def _notes(notes: Sequence[str]) -> Iterator[Block]:

@@ -33,7 +33,9 @@ RUN_COLUMNS = (
 )
 
 
-@report_section("probe_effect", title="Probe effect", order=85, is_analysis=True)
+@report_section(
+    "probe_effect", title="Probe effect", chapter="environment", order=20, is_analysis=True
+)
 def probe_effect(comparison: Comparison) -> Iterator[Block]:
     """Show the change that the instruments make, per side and metric, then in each run."""
     section = comparison.sections.get("probe_effect")

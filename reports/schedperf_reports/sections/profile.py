@@ -1,12 +1,19 @@
 """Hot symbols: which functions took how much of the CPUs, base beside new, and on which node."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.model import Comparison
 from schedperf_reports._words import count_of, merge_sides
-from schedperf_reports.blocks import Block, Text
+from schedperf_reports.blocks import Block, Item, Items, Text, Tone
 from schedperf_reports.sections import report_section
+from schedperf_reports.sections._profile_basis import BASIS, basis_table
+from schedperf_reports.sections._profile_stacks import (
+    describe_stacks,
+    draw_stacks,
+    stacks_of,
+    why_no_stacks,
+)
 from schedperf_reports.sections._profile_tables import (
     changed_nodes_table,
     classes_table,
@@ -30,9 +37,9 @@ _SIDES = ("base", "new")
 Entry = Mapping[str, Any]
 
 
-@report_section("profile", title="Hot symbols", order=50, is_analysis=True)
+@report_section("profile", title="Hot symbols", chapter="profile", order=10, is_analysis=True)
 def profile(comparison: Comparison) -> Iterator[Block]:
-    """Yield what the samples rest on, then the tables of each point."""
+    """Yield what the samples rest on, the flame graph, then the tables of each point."""
     section = comparison.sections.get("profile")
     if section is None or section.status != "ok":
         reason = None if section is None else section.reason
@@ -40,14 +47,34 @@ def profile(comparison: Comparison) -> Iterator[Block]:
         return
     # The section's own JSON Schema vouches for the shape.
     data: Any = section.data
+    is_first = True
     for compared in data["comparisons"]:
         if len(comparison.sides) > MOST_UNNAMED_SIDES:
             yield Text(text=f"{compared['side']} against base", tone="strong")
-        for event in compared["events"]:
-            yield from _describe_event(event)
-        yield from _describe_rest(compared)
+        yield from _describe_comparison(comparison, compared, has_anchor=is_first)
+        is_first = False
     for missing in data["missing"]:
         yield Text(text=missing["reason"], tone="muted")
+
+
+def _describe_comparison(
+    comparison: Comparison, compared: Entry, *, has_anchor: bool
+) -> Iterator[Block]:
+    yield from _describe_sights(compared["events"])
+    cautions = (text for event in compared["events"] for text in _cautions_of(event))
+    yield from (Text(text=text, tone="warning") for text in dict.fromkeys(cautions))
+    trees = stacks_of(comparison, compared["side"])
+    if trees is not None:
+        yield from draw_stacks(trees, compared["side"])
+    for event in compared["events"]:
+        yield from _describe_event(event)
+    if trees is None:
+        yield Text(text=f"no flame graph: {why_no_stacks(comparison)}", tone="muted")
+    else:
+        yield from describe_stacks(trees)
+    if compared["events"]:
+        yield basis_table(compared["events"], has_anchor=has_anchor)
+    yield from _describe_rest(compared)
 
 
 def _describe_rest(compared: Entry) -> Iterator[Block]:
@@ -62,12 +89,13 @@ def _describe_rest(compared: Entry) -> Iterator[Block]:
         yield Text(text=note, tone="muted")
 
 
-def _describe_event(event: Entry) -> Iterator[Block]:
-    yield _describe_sight(event)
-    for caveat in event["caveats"]:
-        yield Text(text=caveat, tone="muted")
+def _cautions_of(event: Entry) -> Iterator[str]:
     for point in event["points"]:
-        yield from (Text(text=text, tone="warning") for text in point["cautions"])
+        yield from point["cautions"]
+
+
+def _describe_event(event: Entry) -> Iterator[Block]:
+    for point in event["points"]:
         if point["explained"] is not None:
             yield Text(text=describe_explained(point["explained"], point), tone="strong")
         tables = (
@@ -82,30 +110,28 @@ def _describe_event(event: Entry) -> Iterator[Block]:
                 yield Text(text=f"{side}: {point['losses'][side]}", tone="warning")
 
 
-def _describe_sight(event: Entry) -> Text:
-    sight, reasons = event["blind"], event["blind_reason"]
-    blind = [side for side in _SIDES if sight[side]]
-    unknown = [side for side in _SIDES if sight[side] is None]
-    instead = f". Instead: {event['remedy']}" if event["remedy"] else ""
-    if blind:
-        text = (
-            f"{_where(blind)}recorded with {event['event']}, blind to most of the scheduler: "
-            f"{reasons[blind[0]]}; that update_cfs_group, update_load_avg or enqueue_task_fair are "
-            f"missing below proves nothing{instead}"
-        )
-    elif unknown:
-        text = (
-            f"{_where(unknown)}recorded with {event['event']}, and whether that sees code that "
-            f"runs with interrupts off is not known: {reasons[unknown[0]]}{instead}"
-        )
-    else:
-        return Text(
-            text=(
-                f"recorded with {event['event']}, which sees code that runs with interrupts off "
-                f"too: {reasons['new']}"
+def _describe_sights(events: Sequence[Entry]) -> Iterator[Block]:
+    # One line an event; why it is so, and what to record instead, is a table below.
+    said = [_describe_sight(event) for event in events]
+    if said:
+        yield Items(
+            items=tuple(
+                Item(text=text, tone=tone, evidence=(f"profile#{BASIS}",)) for text, tone in said
             )
         )
-    return Text(text=text, tone="warning")
+
+
+def _describe_sight(event: Entry) -> tuple[str, Tone]:
+    sight, name = event["blind"], event["event"]
+    blind = [side for side in _SIDES if sight[side]]
+    unknown = [side for side in _SIDES if sight[side] is None]
+    if blind:
+        what = "blind to most of the scheduler: a function that is missing below proves nothing"
+        return f"{_where(blind)}recorded with {name}, {what}", "warning"
+    if unknown:
+        what = "and whether that sees code that runs with interrupts off is not known"
+        return f"{_where(unknown)}recorded with {name}, {what}", "warning"
+    return f"recorded with {name}, which sees code that runs with interrupts off too", "plain"
 
 
 def _where(sides: list[str]) -> str:
@@ -127,8 +153,8 @@ def describe_explained(explained: Entry, point: Entry) -> str:
     subject = f"{'this' if len(symbols) == 1 else 'these'} {these} "
     if explained["part"] is None:
         return (
-            f"{subject}changed, but what part of the change in {whole} per {operation} that is "
-            f"cannot be said ({explained['reason']}): {listed}"
+            f"{subject}changed in cost ({whole} per {operation}), but what part of its change "
+            f"that is cannot be said ({explained['reason']}): {listed}"
         )
     low, high = (f"{100.0 * explained[end]:.0f}" for end in ("ci_low", "ci_high"))
     verb = "is" if len(symbols) == 1 else "are"

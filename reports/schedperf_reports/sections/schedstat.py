@@ -1,8 +1,11 @@
 """Schedstat: what the scheduler did more or less of, and where in the kernel to look."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from schedperf.model import Comparison
+from schedperf_reports._cpu_maps import cpu_maps
+from schedperf_reports._rate_cells import MEANS
 from schedperf_reports._scheduler_counts import describe_counts
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.sections import report_section
@@ -11,15 +14,16 @@ from schedperf_reports.sections import report_section
 MOST_ROWS = 6
 
 
-@report_section("schedstat", title="Scheduler statistics", order=35, is_analysis=True)
+@report_section(
+    "schedstat", title="Scheduler statistics", chapter="scheduler", order=10, is_analysis=True
+)
 def schedstat(comparison: Comparison) -> Iterator[Block]:
-    """Show what the rules read in the counts, then the counts of each level."""
+    """Show what the rules read in the counts, the domains, the counts of each level and CPU."""
     section = comparison.sections.get("schedstat")
     if section is None or section.data is None:
         reason = None if section is None else section.reason
         yield Text(text=reason or "not analysed", tone="muted")
         return
     yield from describe_counts(section.data, None, overview=MOST_ROWS)
-    yield Text(
-        text="sums over CPUs, means over runs; more is neither better nor worse", tone="muted"
-    )
+    yield from cpu_maps(comparison, cast("Sequence[Mapping[str, Any]]", section.data["cpus"]))
+    yield Text(text=f"sums over CPUs; {MEANS}; more is neither better nor worse", tone="muted")

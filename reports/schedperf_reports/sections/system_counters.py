@@ -4,15 +4,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from schedperf.model import Comparison
+from schedperf_reports._cpu_maps import cpu_maps
 from schedperf_reports._rate_cells import (
-    change_of,
-    describe_rate,
+    COMPARED,
+    MEANS,
+    PER_COLUMN,
+    QUIET_WORD,
+    RUNS_COLUMN,
+    compared_cells,
     explain_gaps,
-    interval_of,
+    gather_twins,
+    lead,
+    opened,
+    per_cell,
+    quiet_rows,
+    runs_cell,
+    say_runs_once,
     split_twins,
+    tone_of,
     zeros_table,
 )
-from schedperf_reports._words import count_changes, count_of, merge_sides
+from schedperf_reports._units import format_share
+from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -22,11 +35,12 @@ from schedperf_reports.blocks import (
     Items,
     Table,
     Text,
-    Tone,
 )
 from schedperf_reports.sections import report_section
 
 Row = Mapping[str, Any]
+# A row, and those that say the same per something else.
+Pair = tuple[Row, tuple[Row, ...]]
 
 # A terminal shows what changed, and some of the whole machine to judge it by.
 MOST_CHANGED = 10
@@ -36,17 +50,16 @@ COUNTED_ONE_WAY = ("pressure", "interrupts", "softirqs")
 MOST_MISSING = 2
 # Of settings that differ; the page has all.
 MOST_SETTINGS = 8
+# Looks at /proc/stat and at the clock are a tick and some ms apart, less than that of a run of 1 s.
+MOST_UNACCOUNTED = 0.1
 # More notes than these repeat each other.
 MOST_NOTES = 5
 
 COLUMNS = (
     Column(title="counted", code=True),
-    Column(title="per", priority=1),
-    Column(title="base", align="right"),
-    Column(title="new", align="right"),
-    Column(title="change", align="right"),
-    Column(title="95 % CI", align="right", priority=2),
-    Column(title="n", align="right", priority=REFERENCE_PRIORITY),
+    PER_COLUMN,
+    *COMPARED,
+    RUNS_COLUMN,
     Column(title="what", priority=REFERENCE_PRIORITY),
 )
 
@@ -58,7 +71,11 @@ SETTING_COLUMNS = (
 
 
 @report_section(
-    "system_counters", title="Idle, power, interrupts and throttling", order=37, is_analysis=True
+    "system_counters",
+    title="Idle, power, interrupts and throttling",
+    chapter="scheduler",
+    order=40,
+    is_analysis=True,
 )
 def system_counters(comparison: Comparison) -> Iterator[Block]:
     """Show the counts of each workload and point, what changed first, and what is missing."""
@@ -68,18 +85,22 @@ def system_counters(comparison: Comparison) -> Iterator[Block]:
         yield Text(text=reason or "not analysed", tone="muted")
         return
     data: Any = section.data
-    yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
-    yield from _settings(data["settings"])
     rows = cast("Sequence[Row]", data["rows"])
+    yield from lead(rows, _name)
+    yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
+    yield from _warn_of_lost_ticks(data["sides"])
+    yield from _settings(data["settings"])
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["side"], row["workload"], row["point"]), []).append(row)
-    yield Text(text=_judge(split_twins(rows)[0]), tone="muted")
+    text = f"sums over CPUs; {MEANS}; more is neither better nor worse"
+    yield Text(text=text, tone="muted")
     for (side, workload, point), found in groups.items():
         ordered = _order(found)
         table = _table(side, f"{workload} at {point}" if point else workload, ordered)
-        yield table
-        yield from explain_gaps(ordered[: table.limit])
+        yield say_runs_once(table)
+        yield from explain_gaps([row for row, _ in ordered[: table.limit]])
+    yield from cpu_maps(comparison, data["cpus"])
     yield from _missing(data)
     yield from _notes(merge_sides(data["notes"]))
 
@@ -88,6 +109,18 @@ def _describe_side(side: Mapping[str, Any]) -> str:
     kind = f"{side['kind']} run"
     tasks = f", tasks of {count_of(side['task_runs'], 'run')}" if side["task_runs"] else ""
     return f"{side['side']}: {count_of(side['runs'], kind)}{tasks}"
+
+
+def _warn_of_lost_ticks(sides: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+    for side in sides:
+        share = side.get("accounted")
+        if share is not None and abs(share - 1.0) > MOST_UNACCOUNTED:
+            text = (
+                f"{side['side']}: accounted time is {format_share(share)} of the wall time of "
+                f"{count_of(side['cpus'], 'CPU')}: ticks were lost, as in an emulated guest; do "
+                "not read busy and idle of /proc/stat, nor CPU times of cgroups, as shares"
+            )
+            yield Text(text=text, tone="warning")
 
 
 def _settings(settings: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
@@ -111,24 +144,31 @@ def _value(text: str | None) -> str:
     return "not there" if text is None else " ".join(text.split()) or "empty"
 
 
-def _order(rows: Sequence[Row]) -> list[Row]:
-    main, twins = split_twins(rows)
+def _order(rows: Sequence[Row]) -> list[Pair]:
+    main = split_twins(rows)[0]
     firsts = {(row["group"], row["subject"]): row["row"] for row in reversed(main)}
     first = set(firsts.values())
-    return [*sorted(main, key=lambda row: (*_interest(row), row["row"] not in first)), *twins]
+    return sorted(
+        gather_twins(rows),
+        key=lambda pair: (*_interest(pair[0]), pair[0]["row"] not in first),
+    )
 
 
-def _table(side: str, what: str, rows: Sequence[Row]) -> Table:
-    main = split_twins(rows)[0]
-    changed = sum(bool(row["changed"]) for row in main)
-    others = sum(not row["changed"] and row["node"] is None for row in main)
+def _table(side: str, what: str, pairs: Sequence[Pair]) -> Table:
+    rows = [row for row, _ in pairs]
+    changed = sum(bool(row["changed"]) for row in rows)
+    others = sum(not row["changed"] and row["node"] is None for row in rows)
+    limit = min(changed, MOST_CHANGED)
+    limit += min(others, MOST_OTHERS) if changed <= MOST_CHANGED else 0
     return Table(
         caption=f"{what}, base against {side}",
         columns=COLUMNS,
         rows=tuple(_cells(row) for row in rows),
-        limit=min(changed, MOST_CHANGED)
-        + (min(others, MOST_OTHERS) if changed <= MOST_CHANGED else 0),
+        limit=limit,
         anchors=tuple(row["row"] for row in rows),
+        quiet=quiet_rows(rows, MOST_OTHERS),
+        quiet_word=QUIET_WORD,
+        details=tuple(opened(row, twins, _about(row)) for row, twins in pairs),
     )
 
 
@@ -144,16 +184,17 @@ def _interest(row: Row) -> tuple[bool, bool, bool]:
 
 
 def _cells(row: Row) -> tuple[Cell, ...]:
-    texts = (
-        _name(row),
-        *describe_rate(row),
-        change_of(row),
-        interval_of(row),
-        f"{row['n_base']} + {row['n_new']}",
-        f"{row['meaning']}: {row['function']}" if row["function"] else row["meaning"],
+    return (
+        Cell(text=_name(row), tone=tone_of(row)),
+        per_cell(row),
+        *compared_cells(row),
+        runs_cell(row),
+        Cell(text=_about(row), tone=tone_of(row)),
     )
-    tone: Tone = "strong" if row["changed"] else "plain"
-    return tuple(Cell(text=text, tone=tone) for text in texts)
+
+
+def _about(row: Row) -> str:
+    return f"{row['meaning']}: {row['function']}" if row["function"] else str(row["meaning"])
 
 
 def _name(row: Row) -> str:
@@ -161,12 +202,6 @@ def _name(row: Row) -> str:
     field = "" if row["group"] in COUNTED_ONE_WAY else f" {row['field']}"
     node = "" if row["node"] is None else f" (node {row['node']})"
     return f"{row['group']} {row['subject']}{field}{node}"
-
-
-def _judge(rows: Sequence[Row]) -> str:
-    return (
-        f"sums over CPUs, means over runs; {count_changes(rows)}; more is neither better nor worse"
-    )
 
 
 def _missing(data: Mapping[str, Any]) -> Iterator[Block]:

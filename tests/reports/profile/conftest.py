@@ -98,6 +98,10 @@ POINT: dict[str, Any] = {
     "lost": {"base": 0, "new": 0},
     "throttled": {"base": 0, "new": 0},
     "losses": {"base": None, "new": None},
+    "others": {
+        "base": {"share": 1.0, "commands": [{"command": "perf", "share": 1.0}]},
+        "new": None,
+    },
     "busy": {"base": 87.66, "new": 99.5, "change": 11.84, "ci_low": 11.0, "ci_high": 12.5},
     "operations": {"unit": "message", "exact": True, "base": 40000.0, "new": 40000.0},
     "cost_unit": "ns per message",

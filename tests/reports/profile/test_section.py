@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.model import Comparison, Section
-from schedperf_reports.blocks import Block, Text
+from schedperf_reports.blocks import Block, Item, Items, Table, Text
 from schedperf_reports.sections import all_report_sections
 from schedperf_reports.sections.profile import profile
 
@@ -34,9 +34,9 @@ Describe = Callable[[dict[str, Any]], Any]
         (
             {"part": None, "ci_low": None, "ci_high": None, "reason": "too few"},
             (
-                "these 3 symbols changed, but what part of the change in CPU time per message that "
-                "is cannot be said (too few): update_cfs_group, update_load_avg, reweight_entity: "
-                "1.2 us per message"
+                "these 3 symbols changed in cost (CPU time per message), but what part of its "
+                "change that is cannot be said (too few): update_cfs_group, update_load_avg, "
+                "reweight_entity: 1.2 us per message"
             ),
         ),
     ],
@@ -64,58 +64,115 @@ def test_denominators_and_notes_are_stated(example: Any, describe: Describe) -> 
     assert note.text == "base: the copy is partial"
 
 
-def test_a_blind_event_is_a_warning_in_front_of_everything(
-    example: Any, describe: Describe
+def sight_of(blocks: Any) -> Item:
+    first = blocks[0]
+    assert isinstance(first, Items)
+    (item,) = first.items
+    return item
+
+
+def basis_of(blocks: Any) -> Table:
+    found: Table = next(one for one in blocks.tables() if one.anchors[:1] == ("samples",))
+    return found
+
+
+def test_a_blind_event_is_one_short_warning_that_links_to_the_whole_of_it(
+    example: Any, describe: Describe, cells: Callable[[Table], list[list[str]]]
 ) -> None:
     reason = "cpu-clock is driven by an hrtimer"
-    data = example.with_event(
-        event="cpu-clock",
-        blind={"base": True, "new": True},
-        blind_reason={"base": reason, "new": reason},
-        remedy="record on a machine with a PMU",
+    blocks = describe(
+        example.with_event(
+            event="cpu-clock",
+            blind={"base": True, "new": True},
+            blind_reason={"base": reason, "new": reason},
+            remedy="record on a machine with a PMU",
+        )
     )
-    first = describe(data)[0]
-    assert isinstance(first, Text)
-    assert first.tone == "warning"
-    assert first.text.startswith("recorded with cpu-clock, blind to most of the scheduler: ")
-    assert f": {reason}; that update_cfs_group, " in first.text
-    assert first.text.endswith(
-        "are missing below proves nothing. Instead: record on a machine with a PMU"
+    item = sight_of(blocks)
+    assert item.tone == "warning"
+    assert item.text == (
+        "recorded with cpu-clock, blind to most of the scheduler: a function that is missing below "
+        "proves nothing"
     )
+    assert item.evidence == ("profile#samples",)
+    sees = "blind to code that runs with interrupts off, most of the scheduler"
+    assert cells(basis_of(blocks)) == [
+        ["cpu-clock", "base and new", f"{sees}: {reason}"],
+        ["cpu-clock", "instead", "record on a machine with a PMU"],
+    ]
 
 
 @pytest.mark.parametrize(
-    ("blind", "start"),
+    ("blind", "start", "sides"),
     [
-        ({"base": False, "new": True}, "new was recorded with cycles, blind to most of"),
-        ({"base": None, "new": False}, "base was recorded with cycles, and whether that sees"),
-        ({"base": None, "new": None}, "recorded with cycles, and whether that sees"),
+        (
+            {"base": False, "new": True},
+            "new was recorded with cycles, blind to most of",
+            ["base", "new"],
+        ),
+        (
+            {"base": None, "new": False},
+            "base was recorded with cycles, and whether that sees",
+            ["base", "new"],
+        ),
+        (
+            {"base": None, "new": None},
+            "recorded with cycles, and whether that sees",
+            ["base and new"],
+        ),
     ],
 )
 def test_a_side_that_is_or_may_be_blind_is_named_in_a_warning(
-    example: Any, describe: Describe, blind: dict[str, bool | None], start: str
+    example: Any,
+    describe: Describe,
+    blind: dict[str, bool | None],
+    start: str,
+    sides: list[str],
 ) -> None:
-    first = describe(example.with_event(blind=blind))[0]
-    assert isinstance(first, Text)
-    assert first.tone == "warning"
-    assert first.text.startswith(start)
+    blocks = describe(example.with_event(blind=blind))
+    assert sight_of(blocks).tone == "warning"
+    assert sight_of(blocks).text.startswith(start)
+    assert [row[1].text for row in basis_of(blocks).rows] == sides
 
 
 def test_an_event_that_sees_everything_is_no_warning(example: Any, describe: Describe) -> None:
-    first = describe(example.data)[0]
-    assert isinstance(first, Text)
-    assert first.tone == "plain"
-    assert (
-        first.text == "recorded with cycles, which sees code that runs with interrupts off too: NMI"
-    )
+    item = sight_of(describe(example.data))
+    assert item.tone == "plain"
+    assert item.text == "recorded with cycles, which sees code that runs with interrupts off too"
 
 
-def test_losses_are_a_warning_and_other_caveats_are_muted(example: Any, describe: Describe) -> None:
+def test_losses_are_a_warning_and_caveats_stand_with_the_event(
+    example: Any, describe: Describe
+) -> None:
     data = example.with_point(losses={"base": None, "new": "1 records were lost"})
     data["comparisons"][0]["events"][0]["caveats"] = ["an emulator counted"]
     blocks = describe(data)
     assert Text(text="new: 1 records were lost", tone="warning") in blocks
-    assert Text(text="an emulator counted", tone="muted") in blocks
+    assert [cell.text for cell in basis_of(blocks).rows[1]] == [
+        "cycles",
+        "caveat",
+        "an emulator counted",
+    ]
+
+
+def test_a_caution_of_several_points_is_said_once(example: Any, describe: Describe) -> None:
+    data = example.with_point(cautions=["recorded one after the other"])
+    event = data["comparisons"][0]["events"][0]
+    event["points"] = [*event["points"], *event["points"]]
+    assert describe(data).texts().count("recorded one after the other") == 1
+
+
+def test_why_there_is_no_flame_graph_is_said(
+    example: Any,
+    make_comparison: Callable[..., Comparison],
+    to_blocks: Callable[[Iterable[Block]], Any],
+) -> None:
+    sections = {
+        "profile": Section(schema="", status="ok", reason=None, data=example.data),
+        "flames": Section(schema="", status="absent", reason="new: no call chains", data=None),
+    }
+    blocks = to_blocks(profile(make_comparison(sections=sections)))
+    assert "no flame graph: new: no call chains" in blocks.texts()
 
 
 def test_missing_sides_are_named_and_so_are_several(
@@ -152,4 +209,4 @@ def test_an_absent_section_is_one_line_that_says_why(
 
 def test_it_is_registered_as_hot_symbols() -> None:
     found = next(section for section in all_report_sections() if section.name == "profile")
-    assert (found.title, found.order) == ("Hot symbols", 50)
+    assert (found.title, found.chapter, found.order) == ("Hot symbols", "profile", 10)

@@ -15,7 +15,7 @@ def titled(blocks: Any, start: str) -> Table:
     return found
 
 
-def test_a_table_shows_shares_change_and_ranges_over_nodes_and_cpus(
+def test_a_table_shows_shares_change_and_ranges_over_nodes(
     example: Any, describe: Describe, cells: Cells
 ) -> None:
     table = describe(example.data).tables()[0]
@@ -27,11 +27,9 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes_and_cpus(
             "+7.75",
             "+7.00..+8.50",
             "0.004",
+            "scheduler: PELT",
             "7.73 % - 13.15 %",
             "12.68 % - 20.22 %",
-            "6.50 % - 21.00 % of 192",
-            "6.50 % - 21.00 % of 192",
-            "[kernel]",
         ],
         [
             "default_idle (idle)",
@@ -40,11 +38,9 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes_and_cpus(
             "+7.75",
             "-",
             "-",
+            "",
             "0.00 %",
             "-",
-            "-",
-            "-",
-            "[kernel]",
         ],
     ]
     assert table.anchors == ("update_cfs_group", "default_idle")
@@ -52,6 +48,33 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes_and_cpus(
         "hackbench -g {groups} at groups=4: cycles, n = 5 + 6 runs, 1000 + 2000 samples, "
         "idle 12.3 % in base and 0.5 % in new; 5 colder symbols are left out"
     )
+
+
+def test_a_row_opens_to_its_file_its_class_and_its_spread(example: Any, describe: Describe) -> None:
+    table = describe(example.data).tables()[0]
+    hot, idle = ([item.text for item in blocks[0].items] for blocks in table.details)
+    assert hot == [
+        "in [kernel], PELT",
+        "base by CPU: 6.50 % - 21.00 % of 192 CPUs",
+        "new by CPU: 6.50 % - 21.00 % of 192 CPUs",
+        "base by node: node 0 7.73 %, node 1 13.15 %",
+        "new by node: node 0 12.68 %, node 1 20.22 %",
+    ]
+    assert idle == ["in [kernel]"]
+
+
+def test_cold_rows_that_did_not_change_are_hidden_where_something_did(
+    example: Any, describe: Describe
+) -> None:
+    cold = [{**example.row, "row": f"f{n}", "changed": False} for n in range(11)]
+    rows = [example.row, *cold]
+    assert describe(example.with_point(rows=rows)).tables()[0].quiet == (
+        *[False] * 10,
+        True,
+        True,
+    )
+    # Where nothing changed, what is hot is what there is to see.
+    assert not any(describe(example.with_point(rows=cold)).tables()[0].quiet)
 
 
 def test_boots_are_said_where_they_are_what_is_independent(
@@ -64,7 +87,7 @@ def test_boots_are_said_where_they_are_what_is_independent(
 def test_what_changed_is_shown_over_nodes_in_a_narrow_table_too(
     example: Any, describe: Describe, cells: Cells
 ) -> None:
-    nodes = titled(describe(example.data), "1 function changed beyond chance")
+    nodes = titled(describe(example.data), "1 function whose share")
     assert cells(nodes) == [
         ["update_cfs_group", "7.73 % - 13.15 %", "12.68 % - 20.22 %", "", "0.004"]
     ]
@@ -74,7 +97,8 @@ def test_a_change_on_one_node_only_is_stated(
     example: Any, describe: Describe, cells: Cells
 ) -> None:
     nodes = titled(
-        describe(example.with_point(rows=[{**example.row, "one_node": 1}])), "1 function changed"
+        describe(example.with_point(rows=[{**example.row, "one_node": 1}])),
+        "1 function whose share",
     )
     assert cells(nodes)[0][3] == "node 1 only"
 

@@ -1,0 +1,84 @@
+"""Compared histograms of the record as mirrored bars; in text as bars side by side."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from schedperf_reports._units import format_share, scale_for
+from schedperf_reports._words import side_place
+from schedperf_reports.blocks import Drawing, DrawingLine
+from schedperf_reports.graphics.mirror import Mirror, describe_bins, mirror_bins
+
+Found = Mapping[str, Any]
+
+# Lines of a drawing in text; more bins are joined.
+MOST_BARS = 12
+# A label, a bar, a share and two blanks are 36 columns: two such columns fit into piped text.
+LABEL_WIDTH, BAR_WIDTH, SHARE_WIDTH = 9, 17, 8
+
+
+def write_time(seconds: float) -> str:
+    """Write the edge of a bin of times: ``512 ns``."""
+    scale = scale_for("s", seconds)
+    return f"{scale.format(seconds)} {scale.unit}" if seconds else "0 ns"
+
+
+def mirror_of(
+    found: Found,
+    title: str,
+    *,
+    what: str,
+    events: str,
+    write: Callable[[float], str] = write_time,
+    note: str = "",
+) -> Mirror:
+    """Return the drawing of an entry that :func:`schedperf.bins.compare_bins` made.
+
+    :param title: whose histogram it is
+    :param what: what the edges are: "a call takes from"
+    :param events: what is in the bins, in plural: "calls"
+    :param write: writes a lower edge
+    :param note: what must be known to read it; "" where nothing
+    """
+    labels = [write(low) for low in found["low"]]
+    sides = ("base", found["side"])
+    totals = [f"{found[f'events_{name}']} {events}" for name in ("base", "new")]
+    tail = f"; {note}" if note else ""
+    caption = f"{title}: {events}, each line from its own up to the next one's{tail}"
+    return Mirror(
+        caption=f"{title}: {describe_bins(found, labels, events)}{tail}",
+        what=what,
+        sides=sides,
+        totals=(totals[0], totals[1]),
+        bins=mirror_bins(found, labels),
+        words=(_draw(found, labels, [*zip(sides, totals, strict=True)], caption),),
+    )
+
+
+def _draw(
+    found: Found, labels: Sequence[str], titles: Sequence[tuple[str, str]], caption: str
+) -> Drawing:
+    each = -(-len(labels) // MOST_BARS)
+    starts = range(0, len(labels), each)
+    shares = [
+        [sum(share or 0.0 for share in found[side][start : start + each]) for start in starts]
+        for side in ("base", "new")
+    ]
+    longest = max(max(of_side) for of_side in shares)
+    return Drawing(
+        caption=caption,
+        titles=tuple(f"{name}: {total}" for name, total in titles),
+        places=tuple(side_place(name) for name, _ in titles),
+        columns=tuple(
+            tuple(
+                _line(labels[start], share, longest)
+                for start, share in zip(starts, of_side, strict=True)
+            )
+            for of_side in shares
+        ),
+    )
+
+
+def _line(label: str, share: float, longest: float) -> DrawingLine:
+    bar = "#" * round(BAR_WIDTH * share / longest) or ("." if share else "")
+    text = f"{label:>{LABEL_WIDTH}} {bar:<{BAR_WIDTH}} {format_share(share):>{SHARE_WIDTH}}"
+    return DrawingLine(text=text)

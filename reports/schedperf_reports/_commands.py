@@ -1,0 +1,36 @@
+r"""Commands for a shell, on lines of a width: what is copied from a terminal still works.
+
+>>> for line in wrap_command("schedperf record -o new.tar -- sh -c 'echo  a; echo b'", 30):
+...     print(line)
+schedperf record -o new.tar \
+  -- sh -c 'echo  a; echo b'
+"""
+
+import re
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+
+INDENT = "  "
+MARK = " \\"
+
+# A word with its quoted parts, in which a blank is no place to break.
+_WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|\S)+""")
+
+
+def wrap_command(command: str, width: int) -> Iterator[str]:
+    """Yield the lines of a command, broken at blanks outside of quotes.
+
+    A word that is wider than a line stays whole, since a line that ends in a quoted text is no end.
+    """
+    line = ""
+    for word in _WORD.findall(command):
+        if not line:
+            line = word
+        elif cell_len(line) + 1 + cell_len(word) + len(MARK) <= width:
+            line += f" {word}"
+        else:
+            yield line + MARK
+            line = INDENT + word
+    if line:
+        yield line

@@ -1,0 +1,280 @@
+"""May the sides be compared: what is equal, what was meant to differ, what forbids it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from schedperf.comparability import find_rule, flatten_host
+from schedperf.model import Comparability, Comparison, Difference, SideSummary
+from schedperf_reports._host import format_pair, format_value, text_at
+from schedperf_reports._machine_words import name_model
+from schedperf_reports._words import SEVERITY_TONES, count_of, name_side, side_letter
+from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table
+from schedperf_reports.graphics.panels import Fold, Panel
+
+# What a reader acts on comes first.
+SEVERITY_ORDER = ("blocking", "treatment", "noted")
+# Differences that a text lists before the results, and fields that one line of a page names.
+MOST_DIFFERENCES = 12
+MOST_NAMED = 4
+# What says once more that the kernel is another one.
+SAME_KERNEL = ("kernel.version", "kernel.build_id")
+# For people, the words of the record's severities.
+SEVERITY_WORDS: Mapping[str, str] = {"treatment": "meant to differ"}
+# A longer value is in the table below.
+LONGEST_VALUE = 24
+
+
+def comparability_panel(comparison: Comparison) -> Panel:
+    """Return the box: blocking differences unmistakably first, each with what to do."""
+    found = comparison.comparability
+    shown = [one for one in found.differences if one.severity in SEVERITY_ORDER]
+    shown.sort(key=lambda one: SEVERITY_ORDER.index(one.severity))
+    items = tuple(_items(comparison, shown))
+    folded: list[Block] = [sides_table(comparison.sides)]
+    folded += [_differences_table(shown, len(comparison.sides))] if shown else []
+    equal = _equal_table(comparison)
+    folded += [equal] if equal is not None else []
+    return Panel(
+        caption=f"comparable: {_answer(found)}",
+        aside=f"{count_of(found.compared, 'field')} compared; differences: {_count(shown)}",
+        tone="plain" if found.comparable else "bad",
+        brief=True,
+        blocks=(
+            Items(items=items, brief=len(items)),
+            Fold(caption=_fold_caption(shown), blocks=tuple(folded)),
+        ),
+    )
+
+
+def _answer(found: Comparability) -> str:
+    if not found.comparable:
+        return "NO"
+    # Tables of numbers say nothing of their machines, which makes nobody's machines equal.
+    return "yes" if found.compared else "not known"
+
+
+def _fold_caption(shown: Sequence[Difference]) -> str:
+    return f"who was compared{', what differs' if shown else ''}, and what is equal"
+
+
+def _count(shown: Sequence[Difference]) -> str:
+    counts = (
+        f"{number} {_word(severity)}"
+        for severity in SEVERITY_ORDER
+        if (number := sum(one.severity == severity for one in shown))
+    )
+    return ", ".join(counts) or "none"
+
+
+def _word(severity: str) -> str:
+    return SEVERITY_WORDS.get(severity, severity)
+
+
+def describe_treatments(comparison: Comparison) -> list[str]:
+    """Say of each new side by what it was meant to differ from base: ``B new differs from …``."""
+    base, *others = comparison.sides
+    told = []
+    for side in others:
+        meant = [
+            one
+            for one in comparison.comparability.differences
+            if one.severity == "treatment" and one.side == side.name
+        ]
+        if any(one.path == "kernel.release" for one in meant):
+            meant = [one for one in meant if one.path not in SAME_KERNEL]
+        if meant:
+            listed = _name(sorted(meant, key=_is_wordless))
+            told.append(f"{name_side(side)} differs from {name_side(base)} by: {listed}")
+    return told
+
+
+def _items(comparison: Comparison, shown: Sequence[Difference]) -> Iterator[Item]:
+    yield from (_blocking_item(comparison, one) for one in _of(shown, "blocking")[:MOST_NAMED])
+    more = len(_of(shown, "blocking")) - MOST_NAMED
+    if more > 0:
+        yield Item(text=f"{count_of(more, 'more field')} block, listed below", tone="bad")
+    # What was meant to differ stands with the verdict.
+    if not _of(shown, "treatment") and comparison.comparability.compared:
+        yield Item(text="nothing was meant to differ, and no kernel does", tone="warning")
+    noted = _of(shown, "noted")
+    if noted:
+        text = f"differs as well, which does not forbid it: {_name(noted)}"
+        yield Item(text=text, evidence=("environment",))
+    yield from _options_items(comparison)
+    yield _who(comparison.sides)
+
+
+def _options_items(comparison: Comparison) -> Iterator[Item]:
+    for side in comparison.sides[1:]:
+        mine = [one for one in comparison.comparability.options if one.side == side.name]
+        if mine:
+            more = len(mine) - MOST_NAMED
+            named = [f"{one.name} {one.base or 'n'} → {one.new or 'n'}" for one in mine]
+            listed = ", ".join((*named[:MOST_NAMED], *((f"{more} more",) if more > 0 else ())))
+            text = f"{count_of(len(mine), 'option')} of the kernel's configuration: {listed}"
+            yield Item(text=text, evidence=("environment",))
+
+
+def _of(shown: Sequence[Difference], severity: str) -> list[Difference]:
+    found = [one for one in shown if one.severity == severity]
+    # Where a name says all, the value that fits a line says more.
+    return sorted(found, key=_is_wordless)
+
+
+def _is_wordless(one: Difference) -> bool:
+    return _values(one) == ""
+
+
+def _blocking_item(comparison: Comparison, one: Difference) -> Item:
+    base, new = format_pair(one.base, one.new)
+    # A metric or a workload is no field of host.json, which is all that can be allowed.
+    is_field = any(one.path.partition(".")[0] in side.host for side in comparison.sides)
+    allow = f", or allow it: --allow {one.path}" if is_field else ""
+    return Item(
+        text=f"{one.path} forbids it: {base} in base, {new} in {one.side}",
+        detail=f"{one.reason}; record again with the same on both sides{allow}",
+        tone="bad",
+        evidence=("environment",),
+    )
+
+
+def _name(differences: Sequence[Difference]) -> str:
+    # Boots, and further sides, may differ in the same field.
+    named = list(dict.fromkeys(f"{one.path}{_values(one)}" for one in differences))
+    more = len(named) - MOST_NAMED
+    return ", ".join((*named[:MOST_NAMED], *((f"{more} more",) if more > 0 else ())))
+
+
+def _values(one: Difference) -> str:
+    base, new = format_value(one.base), format_value(one.new)
+    if one.base is None and one.new is None:
+        return " (not known)"
+    return "" if max(len(base), len(new)) > LONGEST_VALUE else f" {base} → {new}"
+
+
+def _who(sides: Sequence[SideSummary]) -> Item:
+    machines, kernels = ([word(side) for side in sides] for word in (_machine, _kernel))
+    parts = []
+    for texts, what in ((machines, "machine"), (kernels, "kernel")):
+        if len(set(texts)) == 1:
+            parts.append(f"{'' if what == 'machine' else 'kernel '}{texts[0]} on all sides")
+        elif what == "machine":
+            parts.append("machines differ")
+    return Item(text="; ".join(parts) or "kernels differ", evidence=("environment",))
+
+
+def sides_table(sides: Sequence[SideSummary]) -> Table:
+    """Return who was compared, one row a side."""
+    labels = any(side.label != side.name for side in sides)
+    return Table(
+        caption="what was compared",
+        columns=(
+            Column(title="side"),
+            Column(title="bundle", code=True),
+            *((Column(title="label", code=True),) if labels else ()),
+            Column(title="kernel", priority=1, code=True),
+            Column(title="machine", priority=1),
+            Column(title="runs", priority=1),
+        ),
+        rows=tuple(
+            (
+                Cell(text=f"{side_letter(side.name)} {side.name}"),
+                Cell(text=side.path),
+                *((Cell(text=side.label),) if labels else ()),
+                Cell(text=_kernel(side)),
+                Cell(text=_machine(side)),
+                Cell(text=_runs(side)),
+            )
+            for side in sides
+        ),
+    )
+
+
+def _kernel(side: SideSummary) -> str:
+    return text_at(side.host, "kernel.release") or "not known"
+
+
+def _machine(side: SideSummary) -> str:
+    model = name_model(text_at(side.host, "cpu.model") or "CPU not known")
+    cpus = text_at(side.host, "cpu.count_online")
+    nodes = side.host.get("topology")
+    count = len(nodes.get("nodes") or ()) if isinstance(nodes, dict) else 0
+    parts = [model]
+    parts += [f"{cpus} CPUs"] if cpus else []
+    parts += [count_of(count, "node")] if count else []
+    return ", ".join(parts)
+
+
+def _runs(side: SideSummary) -> str:
+    parts = ["number not given" if side.runs_clean is None else f"{side.runs_clean} clean"]
+    parts += [f"{side.runs_instrumented} instrumented"] if side.runs_instrumented else []
+    parts += [f"{side.runs_failed} failed"] if side.runs_failed else []
+    unfinished = "" if side.complete else "; recording did not finish"
+    boots = "" if side.boots is None else f", {count_of(side.boots, 'boot')}"
+    return f"{' + '.join(parts)}{boots}{unfinished}"
+
+
+def _differences_table(differences: Sequence[Difference], sides: int) -> Table:
+    new = [Column(title="side")] if sides > 2 else []  # noqa: PLR2004 # base and one new
+    # Why a treatment differs is said by the caption.
+    has_why = any(one.severity != "treatment" for one in differences)
+    why = [Column(title="why", priority=4)] if has_why else []
+    return Table(
+        caption="what differs between the sides",
+        columns=(
+            Column(title="counts as"),
+            *new,
+            Column(title="field", code=True),
+            Column(title="base", code=True),
+            Column(title="new", code=True),
+            *why,
+        ),
+        rows=tuple(
+            _difference_row(one, with_side=bool(new), with_why=has_why) for one in differences
+        ),
+        limit=MOST_DIFFERENCES,
+    )
+
+
+def _difference_row(one: Difference, *, with_side: bool, with_why: bool) -> tuple[Cell, ...]:
+    base, new = format_pair(one.base, one.new)
+    return (
+        Cell(text=_word(one.severity), tone=SEVERITY_TONES[one.severity]),
+        *((Cell(text=one.side),) if with_side else ()),
+        Cell(text=one.path),
+        Cell(text=base),
+        Cell(text=new),
+        *((Cell(text=one.reason, tone="muted"),) if with_why else ()),
+    )
+
+
+def _equal_table(comparison: Comparison) -> Table | None:
+    groups = _equal_fields(comparison)
+    if not groups:
+        return None
+    number = sum(map(len, groups.values()))
+    return Table(
+        caption=f"{count_of(number, 'field')} equal on all sides, by group of host.json",
+        columns=(
+            Column(title="group", code=True),
+            Column(title="equal", align="right"),
+            Column(title="fields", code=True),
+        ),
+        rows=tuple(
+            (Cell(text=group), Cell(text=str(len(names))), Cell(text=", ".join(names)))
+            for group, names in groups.items()
+        ),
+        limit=0,
+    )
+
+
+def _equal_fields(comparison: Comparison) -> dict[str, list[str]]:
+    # What the gate looked at and found equal: neither ignored nor listed as a difference.
+    differing = {one.path for one in comparison.comparability.differences}
+    hosts = [flatten_host(side.host) for side in comparison.sides if side.host]
+    paths = dict.fromkeys(path for host in hosts for path in host)
+    groups: dict[str, list[str]] = {}
+    for path in paths if len(hosts) == len(comparison.sides) else ():
+        if path not in differing and find_rule(path).severity != "ignored":
+            group, _, name = path.partition(".")
+            groups.setdefault(group, []).append(name or group)
+    return groups

@@ -1,0 +1,297 @@
+"""Heat maps of the CPUs: each measure of base, of new and their difference, in topology order."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from schedperf.model import Comparison
+from schedperf.quantities import MISSING, Scale, format_number, scale_for
+from schedperf_reports._words import count_of
+from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.graphics.matrix import (
+    DIFFERENCE,
+    Band,
+    Matrix,
+    MatrixCell,
+    MatrixLabel,
+    MatrixLine,
+    Sign,
+    Starts,
+    largest_of,
+    shade_of,
+)
+from schedperf_reports.graphics.mirror import NOISE_WORDS
+
+Entry = Mapping[str, Any]
+
+# Cells of more CPUs have no room for their numbers.
+MOST_WRITTEN_CPUS = 16
+# Points whose CPUs are drawn, those with the most changes first: 256 CPUs with 20 measures are
+# 15000 cells.
+MOST_MAPS = 3
+SIGNIFICANT_DIGITS = 3
+_PERCENT = Scale(factor=0.01, unit="%")
+
+
+class CpuPlace(NamedTuple):
+    """Where a CPU is; None where host.json does not say."""
+
+    cpu: int
+    node: int | None
+    socket: int | None
+    core: int | None
+
+    def title(self) -> str:
+        """Say where it is in words: ``CPU 5 (core 2, node 0)``."""
+        known = [(name, getattr(self, name)) for name in ("core", "socket", "node")]
+        told = ", ".join(f"{name} {number}" for name, number in known if number is not None)
+        return f"CPU {self.cpu} ({told})" if told else f"CPU {self.cpu}"
+
+
+def cpu_places(host: Mapping[str, Any], cpus: Sequence[int]) -> list[CpuPlace]:
+    """Return CPUs in the order of the topology: node, socket, cache, core; SMT siblings together.
+
+    :param host: host.json of a side
+    """
+    group = host.get("topology")
+    known = group.get("cpus") if isinstance(group, Mapping) else None
+    found = {one.get("cpu"): one for one in known or () if isinstance(one, Mapping)}
+
+    def key(cpu: int) -> tuple[float, ...]:
+        one = found.get(cpu, {})
+        numbers = (_number(one, name) for name in ("node", "socket", "llc", "cluster", "core"))
+        return (*(float("inf") if number is None else number for number in numbers), cpu)
+
+    return [
+        CpuPlace(cpu, *(_number(found.get(cpu, {}), name) for name in ("node", "socket", "core")))
+        for cpu in sorted(cpus, key=key)
+    ]
+
+
+def _number(place: Mapping[str, Any], name: str) -> int | None:
+    value = place.get(name)
+    return value if type(value) is int else None
+
+
+def cpu_maps(comparison: Comparison, entries: Sequence[Entry]) -> Iterator[Block]:
+    """Yield a heat map of each point, those with the most changes first, and what is left out.
+
+    :param entries: as :func:`schedperf.per_cpu.compare_cpus` gives them
+    """
+    hosts = {side.name: side.host for side in comparison.sides}
+    points: dict[tuple[str, str, str], list[Entry]] = {}
+    for entry in entries:
+        points.setdefault((entry["side"], entry["workload"], entry["point"]), []).append(entry)
+    ordered = sorted(points.items(), key=lambda one: -sum(map(_count_changes, one[1])))
+    for (side, workload, point), found in ordered[:MOST_MAPS]:
+        what = (f"{workload} at {point}" if point else workload) if len(points) > 1 else ""
+        yield _map(found, side, what, hosts.get(side, {}))
+    if len(ordered) > MOST_MAPS:
+        left = count_of(len(ordered) - MOST_MAPS, "other point")
+        yield Text(text=f"CPU by CPU, {left} changed no more and stand in the JSON", tone="muted")
+
+
+def _count_changes(entry: Entry) -> int:
+    return sum(bool(changed) for changed in entry["changed"])
+
+
+def _map(entries: Sequence[Entry], side: str, what: str, host: Mapping[str, Any]) -> Matrix:
+    cpus = sorted({cpu for entry in entries for cpu in entry["cpus"]})
+    places = cpu_places(host, cpus)
+    return Matrix(
+        caption=f"{what}{': ' if what else ''}CPU by CPU, {_describe(entries)}",
+        corner="counted",
+        columns=tuple(_columns(places)),
+        groups=tuple(_nodes(places)),
+        bands=tuple(_band(entry, places, side) for entry in entries),
+        written=len(cpus) <= MOST_WRITTEN_CPUS,
+        words=(_table(entries, places, side, what),),
+    )
+
+
+def _columns(places: Sequence[CpuPlace]) -> Iterator[MatrixLabel]:
+    before: CpuPlace | None = None
+    for place in places:
+        starts: Starts = "core"
+        if before is None or before.node != place.node:
+            starts = "node"
+        elif place.core is not None and (before.socket, before.core) == (place.socket, place.core):
+            starts = ""
+        yield MatrixLabel(text=str(place.cpu), title=place.title(), starts=starts)
+        before = place
+
+
+def _nodes(places: Sequence[CpuPlace]) -> Iterator[tuple[MatrixLabel, int]]:
+    for node, found in groupby(places, key=lambda place: place.node):
+        text = "CPU" if node is None else f"node {node}"
+        yield MatrixLabel(text=text), len(list(found))
+
+
+def scale_of(entry: Entry) -> Scale:
+    """Return the unit in which all numbers of a measure are written: "%", "k/s", "ms/s"."""
+    if not entry["unit"]:
+        return _PERCENT
+    counted, _, per = str(entry["unit"]).partition("/")
+    largest = largest_of(entry["base"], entry["new"])
+    scale = scale_for("count" if counted == "1" else counted, largest)
+    return Scale(factor=scale.factor, unit=f"{scale.unit}/{per}")
+
+
+def _band(entry: Entry, places: Sequence[CpuPlace], side: str) -> Band:
+    scale = scale_of(entry)
+    index = {cpu: place for place, cpu in enumerate(entry["cpus"])}
+    titles = [_title(entry, index.get(place.cpu), scale, place.title()) for place in places]
+    columns = [index.get(place.cpu) for place in places]
+    lines = [_values(entry, name, columns, titles, scale) for name in ("base", "new")]
+    lines.append(_differences(entry, columns, titles, scale))
+    names = (("base", "base"), (side, side), (DIFFERENCE, "new - base"))
+    return Band(
+        label=f"{entry['measure']}, {scale.unit}",
+        title=entry["meaning"],
+        lines=tuple(
+            MatrixLine(label=MatrixLabel(text=text, side=name), cells=cells)
+            for (name, text), cells in zip(names, lines, strict=True)
+        ),
+    )
+
+
+def _values(
+    entry: Entry,
+    name: str,
+    columns: Sequence[int | None],
+    titles: Sequence[str],
+    scale: Scale,
+) -> tuple[MatrixCell, ...]:
+    largest = largest_of(entry["base"], entry["new"])
+    values = [None if place is None else entry[name][place] for place in columns]
+    return tuple(
+        MatrixCell(text=shorten(value, scale), title=title, shade=shade_of(value, largest))
+        for value, title in zip(values, titles, strict=True)
+    )
+
+
+def _differences(
+    entry: Entry, columns: Sequence[int | None], titles: Sequence[str], scale: Scale
+) -> tuple[MatrixCell, ...]:
+    differences = [
+        None if None in pair else pair[1] - pair[0]
+        for pair in zip(entry["base"], entry["new"], strict=True)
+    ]
+    marked = [
+        difference if changed else None
+        for difference, changed in zip(differences, entry["changed"], strict=True)
+    ]
+    largest = largest_of(marked)
+    return tuple(
+        difference_cell(
+            None if place is None else differences[place],
+            title,
+            scale,
+            None if place is None else marked[place],
+            largest,
+        )
+        for place, title in zip(columns, titles, strict=True)
+    )
+
+
+def difference_cell(
+    difference: float | None, title: str, scale: Scale, marked: float | None, largest: float
+) -> MatrixCell:
+    """Return the cell of a difference; only one that is outside noise has a shade.
+
+    :param marked: the difference where it is outside noise, else None
+    :param largest: of those of the same measure that are
+    """
+    sign: Sign = "" if not marked else "more" if marked > 0.0 else "less"
+    text = shorten(difference, scale)
+    signed = f"+{text}" if difference and difference > 0.0 else text
+    return MatrixCell(text=signed, title=title, shade=shade_of(marked, largest), sign=sign)
+
+
+def shorten(value: float | None, scale: Scale) -> str:
+    """Write a number in as many digits as a narrow cell has room for."""
+    if value is None:
+        return MISSING
+    return format_number(float(f"{value / scale.factor:.{SIGNIFICANT_DIGITS}g}"))
+
+
+def _title(entry: Entry, place: int | None, scale: Scale, where: str) -> str:
+    if place is None:
+        return f"{where}, {entry['measure']}: not counted"
+    return f"{where}, {entry['measure']}: {describe_place(entry, place, scale)}"
+
+
+def describe_place(entry: Entry, place: int, scale: Scale) -> str:
+    """Say all numbers of one place: ``base 1 /s, new 3 /s, difference +2 (1..3) /s, …``."""
+    base, new, low, high = (
+        entry[name][place] for name in ("base", "new", "ci_low", "ci_high")
+    )  # fmt: skip
+    unit = f" {scale.unit}".rstrip()
+    text = f"base {scale.format(base)}{unit}, new {scale.format(new)}{unit}"
+    if None in (base, new):
+        return text
+    ends = "" if low is None else f" ({scale.format_change(low)}..{scale.format_change(high)})"
+    changed = entry["changed"][place]
+    difference = scale.format_change(new - base)
+    return f"{text}, difference {difference}{ends}{unit}, {NOISE_WORDS[changed]}"
+
+
+def _describe(entries: Sequence[Entry]) -> str:
+    known = [changed for entry in entries for changed in entry["changed"] if changed is not None]
+    one = entries[0]
+    runs = f"{one['n_base']} + {one['n_new']} {one['replication']}"
+    if not known:
+        return f"in order of the topology: {runs} cannot tell a change from noise"
+    changed = sum(known)
+    if not changed:
+        return f"in order of the topology: nothing changed beyond noise ({runs})"
+    most = max(entries, key=_count_changes)
+    cpus = [cpu for cpu, is_it in zip(most["cpus"], most["changed"], strict=True) if is_it]
+    named = ", ".join(map(str, cpus[:MOST_WRITTEN_CPUS]))
+    more = f" and {len(cpus) - MOST_WRITTEN_CPUS} more" if len(cpus) > MOST_WRITTEN_CPUS else ""
+    which = "" if changed == 1 else "most of them "
+    return (
+        f"in order of the topology: {changed} of {count_of(len(known), 'number')} changed beyond "
+        f"noise ({runs}), {which}{most['measure']} of CPU {named}{more}"
+    )
+
+
+def _table(entries: Sequence[Entry], places: Sequence[CpuPlace], side: str, what: str) -> Table:
+    scales = [scale_of(entry) for entry in entries]
+    indices = [{cpu: at for at, cpu in enumerate(entry["cpus"])} for entry in entries]
+    return Table(
+        caption=f"{what}{': ' if what else ''}each CPU, base -> {side}",
+        columns=(
+            Column(title="CPU", align="right"),
+            *(
+                Column(
+                    title=f"{entry['measure']}, {scale.unit}",
+                    align="right",
+                    explains=entry["meaning"],
+                )
+                for entry, scale in zip(entries, scales, strict=True)
+            ),
+        ),
+        rows=tuple(
+            (
+                Cell(text=str(place.cpu)),
+                *(
+                    _pair(entry, index.get(place.cpu), scale)
+                    for entry, index, scale in zip(entries, indices, scales, strict=True)
+                ),
+            )
+            for place in places
+        ),
+        limit=0,
+    )
+
+
+def _pair(entry: Entry, place: int | None, scale: Scale) -> Cell:
+    if place is None:
+        return Cell(text=MISSING)
+    base, new = entry["base"][place], entry["new"][place]
+    return Cell(
+        text=f"{scale.format(base)} -> {scale.format(new)}",
+        tone="strong" if entry["changed"][place] else "plain",
+        sort=new,
+    )

@@ -1,0 +1,104 @@
+"""Logarithmic axes: of new / base with ticks in per cent, and of values.
+
+Twice and half are equally far from no change.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# Room around the values, as a share of their range, and the smallest range shown (as a ratio):
+# a change of half a per cent must not fill the page.
+ROOM = 0.08
+SMALLEST_RANGE = 1.05
+
+MOST_TICKS = 7
+# Distances between ticks, in per cent; beyond the last, ticks are powers of two.
+TICK_STEPS = (1, 2, 5, 10, 20, 25, 50, 100)
+
+# Of each power of ten.
+FINE_STEPS = (1.0, 2.0, 3.0, 5.0, 7.0)
+COARSE_STEPS = (1.0, 2.0, 5.0)
+
+# Ratios beyond are drawn at the edge; the words beside them have the number.
+LARGEST_RATIO = 1e6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RatioAxis:
+    """From one ratio to another.
+
+    :param low: at the left edge
+    :param high: at the right edge
+    """
+
+    low: float
+    high: float
+
+    def place(self, ratio: float) -> float:
+        """Return where a ratio is, in per cent of the width; one beyond an edge is at that edge."""
+        low, high = math.log(self.low), math.log(self.high)
+        share = (math.log(bounded(ratio)) - low) / (high - low)
+        return round(100.0 * min(max(share, 0.0), 1.0), 2)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return the ratios to mark, each with its text."""
+        return [(tick, tick_text(tick)) for tick in choose_ticks(self.low, self.high)]
+
+
+def fit_axis(ends: Iterable[float]) -> RatioAxis:
+    """Return the axis that shows all of some ratios, and no change."""
+    logs = [math.log(bounded(end)) for end in ends] + [0.0]
+    low, high = min(logs), max(logs)
+    lacking = math.log(SMALLEST_RANGE) - (high - low)
+    room = ROOM * (high - low) + max(lacking, 0.0) / 2
+    return RatioAxis(low=math.exp(low - room), high=math.exp(high + room))
+
+
+def bounded(ratio: float) -> float:
+    """Return a ratio, or the edge that it is beyond."""
+    return min(max(ratio, 1.0 / LARGEST_RATIO), LARGEST_RATIO)
+
+
+def choose_ticks(low: float, high: float) -> list[float]:
+    """Return ratios to mark between two ratios: round per cents, or powers of two when far apart.
+
+    >>> [round(100 * (tick - 1)) for tick in choose_ticks(0.97, 1.43)]
+    [0, 10, 20, 30, 40]
+    """
+    for step in TICK_STEPS:
+        first = math.ceil(round(100.0 * (low - 1.0) / step, 9))
+        last = math.floor(round(100.0 * (high - 1.0) / step, 9))
+        if last - first < MOST_TICKS:
+            return [1.0 + step * number / 100.0 for number in range(first, last + 1)]
+    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
+    stride = 1 + (last - first) // MOST_TICKS
+    return [2.0**power for power in range(first, last + 1) if power % stride == 0]
+
+
+def value_ticks(values: Iterable[float]) -> list[float]:
+    """Return round numbers to mark between the smallest and the largest of some positive values.
+
+    >>> value_ticks([0.3, 40.0])
+    [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+    """
+    some = list(values)
+    low, high = min(some), max(some)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in (FINE_STEPS, COARSE_STEPS, (1.0,)):
+        # A power of ten that is computed is not always the number that is written.
+        marks = [float(f"{step:g}e{power}") for power in powers for step in steps]
+        shown = [mark for mark in marks if low <= mark <= high]
+        if len(shown) <= MOST_TICKS:
+            return shown
+    return shown[:: 1 + len(shown) // MOST_TICKS]
+
+
+def tick_text(ratio: float) -> str:
+    """Write a ratio as a change.
+
+    >>> tick_text(1.1), tick_text(1.0), tick_text(0.5)
+    ('+10 %', '0', '-50 %')
+    """
+    percent = 100.0 * (ratio - 1.0)
+    return "0" if ratio == 1.0 else f"{percent:+.3g} %"

@@ -1,0 +1,167 @@
+"""What a result opens to: every run, the test, and where its numbers come from."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from statistics import fmean
+
+from schedperf.model import Row, RunValue
+from schedperf_reports._run_figures import (
+    SideRuns,
+    draw_runs,
+    scale_of,
+    sides_of,
+)
+from schedperf_reports._units import (
+    MISSING,
+    format_change,
+    format_interval,
+    format_number,
+    format_p,
+    format_share,
+)
+from schedperf_reports._words import count_units, side_letter
+from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
+
+# With fewer on one side a picture of the runs shows no more than their numbers do.
+FEWEST_DRAWN = 2
+
+# Values in one row of the table of runs; more of them would be cut on a telephone.
+RUNS_A_ROW = 10
+
+
+def _describe_test(row: Row) -> str:
+    return f"{row.method}, {count_units(row)}"
+
+
+def _describe_p(row: Row) -> str:
+    corrected = "" if row.q is None else f"; q = {format_p(row.q)}, for all results of the family"
+    return MISSING if row.p is None else f"{format_p(row.p)}{corrected}"
+
+
+def _describe_more_runs(row: Row) -> str:
+    return MISSING if row.more_runs is None else f"{row.more_runs} {row.replication}"
+
+
+def _describe_ranks(row: Row) -> str:
+    if row.p_rank is None:
+        return MISSING
+    interval = format_interval(row.rank_low, row.rank_high)
+    return f"p = {format_p(row.p_rank)}, {format_change(row.rank_ratio)}, interval {interval}"
+
+
+def _describe_boots(row: Row) -> str:
+    if row.icc is None:
+        return MISSING
+    effect = "" if row.design_effect is None else f", design effect {row.design_effect:.2f}"
+    return f"{format_share(row.icc)} of the variance is between boots (ICC){effect}"
+
+
+# What only a reader who checks the numbers asks for: its name and its text.
+FIGURES: Mapping[str, Callable[[Row], str]] = {
+    "test": _describe_test,
+    "p": _describe_p,
+    "counts as equal within": lambda row: f"±{format_share(row.margin)}",
+    "as many runs find changes from": lambda row: format_share(row.mde),
+    "more a side would settle it": _describe_more_runs,
+    "test of ranks": _describe_ranks,
+    "boots": _describe_boots,
+}
+
+
+def describe_result(name: str, row: Row) -> tuple[Block, ...]:
+    """Return what a row of the results opens to.
+
+    :param name: the row's
+    """
+    return (
+        Text(text=row.reason, tone="strong"),
+        *_drawn(row),
+        *_runs_table(name, row),
+        _figures_table(name, row),
+        Items(items=tuple(_origin(row))),
+    )
+
+
+def _drawn(row: Row) -> Iterator[Block]:
+    # A published mean and a count of failures have no runs to show.
+    sides = sides_of(row)
+    if sides and max(len(side.runs) for side in sides) >= FEWEST_DRAWN:
+        yield draw_runs(row)
+
+
+def _runs_table(name: str, row: Row) -> Iterator[Table]:
+    scale = scale_of(row)
+    rows = [cells for side in sides_of(row) for cells in _boot_rows(side, scale.factor)]
+    if rows:
+        unit = f" in {scale.unit}" if scale.unit else ""
+        runs = (run for side in sides_of(row) for run in side.runs)
+        is_ordered = all(run.order is not None for run in runs)
+        how = "in the order of time" if is_ordered else "their order in time is not known"
+        yield Table(
+            caption=f"each run of {name}{unit}, {how}",
+            columns=(
+                Column(title="side"),
+                Column(title="boot", align="right"),
+                Column(title="mean", align="right", explains="of all runs of this side and boot"),
+                Column(title="values", explains="one a run, the first one first"),
+                Column(title="places in time", explains="of these runs among those of all sides"),
+            ),
+            rows=tuple(rows),
+        )
+
+
+def _boot_rows(side: SideRuns, factor: float) -> Iterator[tuple[Cell, ...]]:
+    for boot, group in groupby(side.in_time(), key=lambda run: run.boot):
+        runs = list(group)
+        mean = fmean(run.value for run in runs) / factor
+        for first in range(0, len(runs), RUNS_A_ROW):
+            some = runs[first : first + RUNS_A_ROW]
+            yield (
+                Cell(text=side.title),
+                Cell(text=MISSING if boot is None else f"{boot}"),
+                Cell(text=format_number(mean)),
+                Cell(text=" ".join(format_number(run.value / factor) for run in some)),
+                Cell(text=_places(some)),
+            )
+
+
+def _places(runs: list[RunValue]) -> str:
+    # One after the other they are a range.
+    places = [run.order for run in runs]
+    known = [place for place in places if place is not None]
+    if len(known) < len(places):
+        return MISSING
+    if len(known) > 1 and known == list(range(known[0], known[-1] + 1)):
+        return f"{known[0]} to {known[-1]}"
+    return " ".join(map(str, known))
+
+
+def _figures_table(name: str, row: Row) -> Table:
+    told = {title: write(row) for title, write in FIGURES.items()}
+    return Table(
+        caption=f"how sure {name} is",
+        columns=(Column(title="figure"), Column(title="value")),
+        rows=tuple(
+            (Cell(text=title), Cell(text=text)) for title, text in told.items() if text != MISSING
+        ),
+    )
+
+
+def _origin(row: Row) -> Iterator[Item]:
+    # The definition comes first: it is what engineers ask first.
+    direction = f"{row.better} is better"
+    if row.definition is None:
+        yield Item(text=f"{row.metric}: {direction}; nobody says how it is measured")
+    else:
+        yield Item(text=f"{row.metric}: {row.definition.rstrip('.')}; {direction}")
+    point = f" at {row.point}" if row.point else ""
+    yield Item(text=f"command: {row.workload}{point}")
+    for name, runs in (("base", row.values_base), (row.side, row.values_new)):
+        found = next((run.source for run in runs if run.source is not None), None)
+        if found is not None:
+            yield Item(
+                text=f"{side_letter(name)} {name} printed: {found.text.strip()}",
+                detail=f"{found.member}, line {found.line}",
+            )
+    for one in row.caveats:
+        yield Item(text=one.text, tone="warning")

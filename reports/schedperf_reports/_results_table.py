@@ -1,0 +1,295 @@
+"""The table of a family's results, and the lines of the interval plot that goes in step with it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from schedperf.model import Better, Row, Sweep, Verdict
+from schedperf_reports._geomean import Geomean, geomean_of
+from schedperf_reports._remarks import Line, Remarks, advise
+from schedperf_reports._result_details import describe_result
+from schedperf_reports._sweep_plot import is_point_of
+from schedperf_reports._units import format_change, format_interval, format_p, scale_for
+from schedperf_reports._words import (
+    DIRECTIONS,
+    VERDICT_TONES,
+    count_units,
+    count_values,
+    legend_of,
+    side_letter,
+)
+from schedperf_reports.blocks import (
+    REFERENCE_PRIORITY,
+    Block,
+    Cell,
+    Column,
+    Table,
+    Tone,
+    is_spanning,
+)
+from schedperf_reports.graphics.intervals import FARTHEST_END, IntervalLine
+
+# Rows that a terminal lists.
+MOST_ROWS = 40
+
+EMPTY = Cell(text="")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Results:
+    """What a table of results is made of.
+
+    :param title: "primary results"
+    :param lines: the row's name and the row
+    :param anchor_prefix: what its anchors begin with: "new2: ", "" for the first side
+    :param sweeps: of these and other results
+    :param headline: what the report says first, so that no row need say it again
+    :param brief: whether a text of one screen has the table
+    """
+
+    title: str
+    side: str
+    lines: Sequence[Line]
+    anchor_prefix: str
+    sweeps: Sequence[Sweep]
+    remarks: Remarks
+    headline: str
+    brief: bool
+
+    @property
+    def has_units(self) -> bool:
+        """Whether each row must say what its n counts."""
+        return len({row.replication for _, row in self.lines}) > 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Entry:
+    # One row of the table with what belongs to it. A mean or a result has a ratio to draw.
+    cells: tuple[Cell, ...]
+    is_quiet: bool
+    name: str = ""
+    anchor: str = ""
+    row: Row | None = None
+    mean: tuple[float, float | None, float | None] | None = None
+    details: tuple[Block, ...] = ()
+
+
+def build_results(results: Results) -> tuple[Table, tuple[IntervalLine, ...]]:
+    """Return the table, and a line for each of its rows with a result or a mean."""
+    entries = list(_entries(results))
+    rows = [row for _, row in results.lines]
+    units = {row.replication for row in rows}
+    counted = "" if results.has_units else f"; n counts {min(units)}"
+    table = Table(
+        caption=f"{results.title}; {legend_of(rows)}{counted}",
+        columns=_columns(results.side),
+        rows=tuple(entry.cells for entry in entries),
+        limit=MOST_ROWS,
+        anchors=tuple(entry.anchor for entry in entries),
+        quiet=tuple(entry.is_quiet for entry in entries),
+        details=tuple(entry.details for entry in entries),
+        brief=results.brief,
+    )
+    return table, tuple(_lines(entries))
+
+
+MEAN = "mean of the runs: geometric, or arithmetic where a value is not positive"
+
+FIRST_COLUMNS = (
+    Column(title="result"),
+    Column(title="unit", priority=1, explains="v: lower is better, ^: higher is better; then unit"),
+    Column(title="A base", align="right", priority=1, explains=MEAN),
+)
+LAST_COLUMNS = (
+    Column(title="95 % CI", align="right", explains="of the change, in per cent"),
+    Column(
+        title="n",
+        align="right",
+        priority=2,
+        explains="independent values of A + B; a round has one of both",
+    ),
+    Column(
+        title="verdict",
+        explains="regression, improvement: beyond noise; no-change: shown to lie within the "
+        "margin; inconclusive: neither; invalid: not to be compared",
+    ),
+    Column(
+        title="q",
+        align="right",
+        priority=REFERENCE_PRIORITY,
+        explains="p, corrected for all results that are tested together",
+    ),
+    Column(title="test", priority=REFERENCE_PRIORITY + 1, explains="what p and interval are from"),
+)
+
+
+def _columns(side: str) -> tuple[Column, ...]:
+    letter = side_letter(side)
+    return (
+        *FIRST_COLUMNS,
+        Column(title=f"{letter} {side}", align="right", priority=1, explains=MEAN),
+        Column(title="change", align="right", explains=f"{letter} over A, in per cent of A"),
+        *LAST_COLUMNS,
+    )
+
+
+def _entries(results: Results) -> Iterator[_Entry]:
+    groups: dict[tuple[str, str], list[Line]] = {}
+    for name, row in results.lines:
+        groups.setdefault((row.workload, row.metric), []).append((name, row))
+    many = Counter(metric for _, metric in groups)
+    for (workload, metric), members in groups.items():
+        heading = f"{metric} ({workload})" if many[metric] > 1 else metric
+        swept = [one for one in results.sweeps if is_point_of(members[0][1], one)]
+        yield from _group(results, heading, members, swept)
+    yield from _means(results, {_sweep_size(one, results) for one in results.sweeps})
+
+
+def _sweep_size(sweep: Sweep, results: Results) -> int:
+    has_mean = sweep.geomean_ratio is not None
+    return sum(has_mean and is_point_of(row, sweep) for _, row in results.lines)
+
+
+def _group(
+    results: Results, heading: str, members: Sequence[Line], sweeps: Sequence[Sweep]
+) -> Iterator[_Entry]:
+    all_quiet = all(row.verdict == "no-change" for _, row in members)
+    if len(members) > 1:
+        # Points of one metric stand below its name: a terminal has no room to repeat it.
+        yield _spanning(heading, "strong", is_quiet=all_quiet)
+    for name, row in members:
+        is_quiet = row.verdict == "no-change"
+        yield _Entry(
+            cells=_result_cells(
+                f"  {row.point or 'no parameter'}" if len(members) > 1 else name,
+                row,
+                with_unit=results.has_units,
+            ),
+            is_quiet=is_quiet,
+            name=name,
+            anchor=f"{results.anchor_prefix}{name}",
+            row=row,
+            details=describe_result(name, row),
+        )
+        for note in results.remarks.notes.get(name, ()):
+            yield _spanning(f"    {note}", "warning", is_quiet=is_quiet)
+        if (advice := advise(row)) and advice not in results.headline:
+            yield _spanning(f"    {advice}", "muted", is_quiet=is_quiet)
+    for sweep in sweeps:
+        yield from _sweep_entries(sweep, heading, results.anchor_prefix, is_quiet=all_quiet)
+
+
+def _spanning(text: str, tone: Tone, *, is_quiet: bool) -> _Entry:
+    others = len(_columns("new")) - 1
+    return _Entry(cells=(Cell(text=text, tone=tone), *(EMPTY,) * others), is_quiet=is_quiet)
+
+
+# What a reader looks for first sorts first.
+VERDICT_PLACES: Mapping[Verdict, float] = {
+    verdict: float(place) for place, verdict in enumerate(VERDICT_TONES)
+}
+
+
+def _result_cells(name: str, row: Row, *, with_unit: bool) -> tuple[Cell, ...]:
+    scale = scale_for(row.unit, row.base, row.new)
+    tone = VERDICT_TONES[row.verdict]
+    return (
+        Cell(text=name),
+        Cell(text=f"{DIRECTIONS[row.better]} {scale.unit}".rstrip()),
+        Cell(text=scale.format(row.base), sort=row.base),
+        Cell(text=scale.format(row.new), sort=row.new),
+        Cell(text=format_change(row.ratio), tone=tone, sort=row.ratio),
+        Cell(text=format_interval(row.ci_low, row.ci_high), sort=row.ci_low),
+        Cell(text=count_units(row) if with_unit else count_values(row), sort=row.n_new),
+        Cell(text=row.verdict, tone=tone, sort=VERDICT_PLACES[row.verdict]),
+        Cell(text=format_p(row.q), tone="muted", sort=row.q),
+        Cell(text=row.method, tone="muted"),
+    )
+
+
+def _mean_cells(
+    name: str, ratio: float, ends: tuple[float | None, float | None]
+) -> tuple[Cell, ...]:
+    return (
+        Cell(text=name, tone="muted"),
+        *(EMPTY,) * 3,
+        Cell(text=format_change(ratio), sort=ratio),
+        Cell(text=format_interval(*ends), sort=ends[0]),
+        *(EMPTY,) * 4,
+    )
+
+
+def _sweep_entries(sweep: Sweep, heading: str, prefix: str, *, is_quiet: bool) -> Iterator[_Entry]:
+    if sweep.geomean_ratio is not None:
+        ends = (sweep.ci_low, sweep.ci_high)
+        name = f"{heading}, geomean"
+        yield _Entry(
+            cells=_mean_cells("  geomean", sweep.geomean_ratio, ends),
+            is_quiet=is_quiet,
+            name=name,
+            anchor=f"{prefix}{name}",
+            mean=(sweep.geomean_ratio, *ends),
+        )
+    told = [
+        *([sweep.shape] if sweep.shape else []),
+        *([f"first at {sweep.first_point}"] if sweep.first_point else []),
+        *([f"p = {format_p(sweep.p)}"] if sweep.p is not None else []),
+    ]
+    if told:
+        yield _spanning(f"  all points: {'; '.join(told)}", "muted", is_quiet=is_quiet)
+
+
+def _says_nothing(found: Geomean, rows: Sequence[Row]) -> bool:
+    # Nothing of it is decided, and it may as well be several times as much.
+    is_open = all(row.verdict in ("inconclusive", "invalid") for row in rows)
+    return is_open and found.ci_high / found.ci_low > FARTHEST_END**2
+
+
+def _means(results: Results, sizes: set[int]) -> Iterator[_Entry]:
+    # Ratios of which less is better and those of which more is have no mean in common. Where one
+    # sweep is all that there is, its mean has been given.
+    is_one_way = common_direction([row for _, row in results.lines]) is not None
+    for better in DIRECTIONS:
+        rows = [row for _, row in results.lines if row.better == better]
+        found = geomean_of(rows)
+        if found is None or len(rows) in sizes or _says_nothing(found, rows):
+            continue
+        counted = (
+            f"all {found.count}" if found.count == len(rows) else f"{found.count} of {len(rows)}"
+        )
+        name = f"geomean of {counted}{'' if is_one_way else f', {better} is better'}"
+        yield _Entry(
+            cells=_mean_cells(name, found.ratio, (found.ci_low, found.ci_high)),
+            is_quiet=False,
+            name=name,
+            anchor=f"{results.anchor_prefix}{results.title}, {name}",
+            mean=(found.ratio, found.ci_low, found.ci_high),
+        )
+
+
+def _lines(entries: Sequence[_Entry]) -> Iterator[IntervalLine]:
+    is_one_way = common_direction([entry.row for entry in entries if entry.row]) is not None
+    for number, entry in enumerate(entries):
+        if is_spanning(entry.cells):
+            continue
+        row = entry.row
+        ratio, low, high = entry.mean or (
+            (None, None, None) if row is None else (row.ratio, row.ci_low, row.ci_high)
+        )
+        yield IntervalLine(
+            name=entry.name,
+            row=number,
+            anchor=entry.anchor,
+            verdict=None if row is None else row.verdict,
+            ratio=ratio,
+            ci_low=low,
+            ci_high=high,
+            margin=None if row is None else row.margin,
+            mark="" if row is None or is_one_way else DIRECTIONS[row.better],
+        )
+
+
+def common_direction(rows: Sequence[Row]) -> Better | None:
+    """Return which direction of all rows is better; None where they differ."""
+    found = {row.better for row in rows}
+    return found.pop() if len(found) == 1 else None

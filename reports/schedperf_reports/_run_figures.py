@@ -1,0 +1,276 @@
+"""The Plotly figure of one result's runs: how they are spread, and in which order they came.
+
+Values are in the unit that the result is shown in, and nothing else of a run is in a figure:
+a page has hundreds of them.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import fmean, median
+from typing import Any
+
+from schedperf.model import Row, RunValue
+from schedperf.quantities import Scale
+from schedperf_reports._units import MISSING, format_number, scale_for
+from schedperf_reports._words import count_of, side_letter, side_place
+from schedperf_reports.blocks import Figure
+
+# A figure is some hundred pixels wide: more digits cannot be seen.
+DIGITS = 5
+
+HEIGHT = 480  # Pixels.
+
+# Where the panels are, from the top: each run, shares of the runs, runs in time; as shares of the
+# height. The first two have one axis.
+SPREAD_PANEL = (0.74, 1.0)
+SHARE_PANEL = (0.42, 0.7)
+TIME_PANEL = (0.0, 0.27)
+
+# A page has base and five more sides in shapes of their own; the first is a square everywhere.
+SYMBOLS = ("square", "circle", "diamond", "triangle-up", "pentagon", "star")
+
+# Halves of fewer runs say nothing about a trend.
+FEWEST_IN_TREND = 4
+
+COUNTED = re.compile(r"(\d+) of (\d+)", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideRuns:
+    """The runs of one side of a row.
+
+    :param name: "base", "new2"
+    """
+
+    name: str
+    runs: tuple[RunValue, ...]
+
+    @property
+    def title(self) -> str:
+        """Its letter and name."""
+        return f"{side_letter(self.name)} {self.name}"
+
+    @property
+    def colour(self) -> str:
+        """The page's colour of this side."""
+        return f"var(--side-{side_place(self.name)})"
+
+    @property
+    def symbol(self) -> str:
+        """The shape of its marks."""
+        return SYMBOLS[side_place(self.name) % len(SYMBOLS)]
+
+    def in_time(self) -> list[RunValue]:
+        """Return the runs in the order of time, where they have one."""
+        return sorted(self.runs, key=_moment)
+
+
+def _moment(run: RunValue) -> tuple[int, int]:
+    return (run.run, run.run) if run.order is None else (run.order, run.run)
+
+
+def sides_of(row: Row) -> tuple[SideRuns, ...]:
+    """Return the sides of a row that have runs, base first."""
+    both = (("base", row.values_base), (row.side, row.values_new))
+    return tuple(SideRuns(name=name, runs=runs) for name, runs in both if runs)
+
+
+def scale_of(row: Row) -> Scale:
+    """Return the unit that a row and its runs are shown in."""
+    return scale_for(row.unit, row.base, row.new)
+
+
+def draw_runs(row: Row) -> Figure:
+    """Draw each run with a box over its side, the share of runs up to each value, and their order.
+
+    The runs of one boot are joined by a line.
+    """
+    scale = scale_of(row)
+    sides = sides_of(row)
+    cut = _place_of_modes(row, sides)
+    traces = [draw(side, scale) for draw in (_box, _shares, _in_time) for side in sides]
+    told = (_describe_spread(sides, scale, is_cut=cut is not None), _describe_order(sides))
+    return Figure(
+        caption="; ".join(told),
+        figure={"data": traces, "layout": _layout(sides, scale, cut)},
+        height=HEIGHT,
+    )
+
+
+def _layout(sides: Sequence[SideRuns], scale: Scale, cut: float | None) -> dict[str, Any]:
+    has_order = all(run.order is not None for side in sides for run in side.runs)
+    across = "place in time among all runs" if has_order else "number of the run"
+    plain = {"automargin": True, "zeroline": False}
+    shares = {"range": [0, 1.04], "tickformat": ".0%", "nticks": 4, "title": {"text": "runs up to"}}
+    return {
+        "xaxis": {"title": {"text": scale.unit}, "anchor": "y2", "zeroline": False},
+        "yaxis": {"domain": SPREAD_PANEL, "autorange": "reversed", "automargin": True},
+        "yaxis2": {"domain": SHARE_PANEL, **plain, **shares},
+        "xaxis2": {"title": {"text": across}, "anchor": "y3", "zeroline": False},
+        "yaxis3": {
+            "domain": TIME_PANEL,
+            "anchor": "x2",
+            "nticks": 4,
+            "title": {"text": scale.unit},
+            **plain,
+        },
+        "shapes": [] if cut is None else [_cut_line(cut / scale.factor)],
+        "showlegend": False,
+        "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
+        "hovermode": "closest",
+    }
+
+
+def _scaled(values: Sequence[float], scale: Scale) -> list[float]:
+    return [float(f"{value / scale.factor:.{DIGITS}g}") for value in values]
+
+
+def _box(side: SideRuns, scale: Scale) -> dict[str, Any]:
+    return {
+        "type": "box",
+        "orientation": "h",
+        "name": side.title,
+        "x": _scaled([run.value for run in side.runs], scale),
+        "boxpoints": "all",
+        "pointpos": 0,
+        "jitter": 0.7,
+        "marker": {"symbol": side.symbol, "color": side.colour, "size": 6},
+        "line": {"color": side.colour, "width": 1.5},
+        "fillcolor": "rgba(0,0,0,0)",
+        "hoverinfo": "x",
+    }
+
+
+def _shares(side: SideRuns, scale: Scale) -> dict[str, Any]:
+    # Plotly counts the height up by itself, so only the values are on the page.
+    step = 1.0 / len(side.runs)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": side.title,
+        "x": sorted(_scaled([run.value for run in side.runs], scale)),
+        "y0": step,
+        "dy": step,
+        "yaxis": "y2",
+        "line": {
+            "shape": "hv",
+            "color": side.colour,
+            "dash": "solid" if side_place(side.name) == 0 else "dash",
+        },
+    }
+
+
+def _cut_line(value: float) -> dict[str, object]:
+    return {
+        "type": "line",
+        "yref": "paper",
+        "x0": value,
+        "x1": value,
+        "y0": SHARE_PANEL[0],
+        "y1": 1,
+        "line": {"color": "var(--warning)", "width": 1.5, "dash": "dot"},
+    }
+
+
+def _place_of_modes(row: Row, sides: Sequence[SideRuns]) -> float | None:
+    # The statistics say how many runs were in the slower mode: the edge lies beyond so many. Where
+    # they counted boots or rounds, it is not known of single runs.
+    found = next((one.numbers for one in row.caveats if one.code == "modes"), None)
+    if found is None or len(sides) < 2:  # noqa: PLR2004 # base and new
+        return None
+    counts = [COUNTED.fullmatch(str(found.get(key))) for key in ("base", "new")]
+    if any(count is None for count in counts):
+        return None
+    slow = sum(int(count[1]) for count in counts if count is not None)
+    values = sorted(run.value for side in sides for run in side.runs)
+    total = sum(int(count[2]) for count in counts if count is not None)
+    edge = total - slow if row.better == "lower" else slow
+    if total != len(values) or not 0 < edge < total:
+        return None
+    return (values[edge - 1] + values[edge]) / 2.0
+
+
+def _describe_spread(sides: Sequence[SideRuns], scale: Scale, *, is_cut: bool) -> str:
+    told = ", ".join(
+        f"{side.title} {_median(side, scale)} {scale.unit} ({count_of(len(side.runs), 'run')})"
+        for side in sides
+    )
+    parts = [f"median {told}"]
+    if len(sides) == 2:  # noqa: PLR2004 # base and new
+        base, new = sides
+        share = _share_above(base.runs, new.runs)
+        parts.append(f"{new.title} is above {base.title} in {100 * share:.0f} % of pairs of runs")
+    if is_cut:
+        parts.append("the dotted line parts the two modes")
+    return "; ".join(parts)
+
+
+def _median(side: SideRuns, scale: Scale) -> str:
+    return format_number(median(run.value for run in side.runs) / scale.factor)
+
+
+def _share_above(base: Sequence[RunValue], new: Sequence[RunValue]) -> float:
+    # Ties count half: Vargha & Delaney, "A critique and improvement of the CL common language
+    # effect size statistics", J. Educ. Behav. Stat. 25 (2000).
+    ordered = sorted(run.value for run in base)
+    below = sum(bisect_left(ordered, run.value) + bisect_right(ordered, run.value) for run in new)
+    return below / (2.0 * len(base) * len(new))
+
+
+def _in_time(side: SideRuns, scale: Scale) -> dict[str, Any]:
+    places: list[int | None] = []
+    values: list[float | None] = []
+    boots: list[str] = []
+    for boot, group in groupby(side.in_time(), key=lambda run: run.boot):
+        runs = list(group)
+        gap = bool(places)
+        places += [*([None] if gap else []), *(_moment(run)[0] for run in runs)]
+        values += [*([None] if gap else []), *_scaled([run.value for run in runs], scale)]
+        boots += [*([""] if gap else []), *(_boot_name(boot) for _ in runs)]
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": side.title,
+        "x": places,
+        "y": values,
+        "xaxis": "x2",
+        "yaxis": "y3",
+        "marker": {"symbol": side.symbol, "size": 7, "color": side.colour},
+        "line": {"color": side.colour, "width": 1},
+    }
+    # Of one boot there is nothing to tell.
+    return trace if len(set(boots)) == 1 else trace | {"text": boots}
+
+
+def _boot_name(boot: int | None) -> str:
+    return "" if boot is None else f"boot {boot}"
+
+
+def _describe_order(sides: Sequence[SideRuns]) -> str:
+    told = "; ".join(f"{side.title} {_trend(side)}{_count_boots(side)}" for side in sides)
+    joined = any(len({run.boot for run in side.runs}) > 1 for side in sides)
+    return f"later half of the runs against the earlier half: {told}" + (
+        "; a line joins the runs of one boot" if joined else ""
+    )
+
+
+def trend_of(side: SideRuns) -> float | None:
+    """Return the mean of a side's later half over that of its earlier half; None for few runs."""
+    values = [run.value for run in side.in_time()]
+    half = len(values) // 2
+    if len(values) < FEWEST_IN_TREND or not (early := fmean(values[:half])):
+        return None
+    return fmean(values[-half:]) / early
+
+
+def _trend(side: SideRuns) -> str:
+    trend = trend_of(side)
+    return MISSING if trend is None else f"{100.0 * (trend - 1.0):+.1f} %"
+
+
+def _count_boots(side: SideRuns) -> str:
+    boots = {run.boot for run in side.runs} - {None}
+    return f" ({count_of(len(boots), 'boot')})" if boots else ""

@@ -1,0 +1,175 @@
+"""Which results are latencies, and how the tail of each distribution is told.
+
+::
+
+    >>> tail = read_tail("schbench wakeup latency p99.9", "s")
+    >>> tail.of, tail.label, tail.quantile
+    ('schbench wakeup latency', 'p99.9', 0.999)
+    >>> read_tail("hackbench time", "s") is None
+    True
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedperf.model import Row
+from schedperf.quantities import format_number, scale_for
+from schedperf_reports._ratio_axis import value_ticks
+from schedperf_reports._remarks import Line
+from schedperf_reports._run_figures import SYMBOLS
+from schedperf_reports._side_means import mean_of
+from schedperf_reports._words import side_letter, side_place
+from schedperf_reports.blocks import Figure
+
+# One rule for all benchmarks. The parsers name what one request waited or took by the word
+# "latency", and what is taken of many of them at the end: "p99", "max", "average". A rule that a
+# user gives for another tool's number follows the tool, and those say "p99" or "max latency".
+LATENCY = re.compile(r"\blatenc(?:y|ies)\b", re.IGNORECASE)
+PERCENTILE = re.compile(r"^(?P<of>.*\S)[ _/-]+p(?P<percent>\d{1,2}(?:\.\d{1,6})?)$", re.ASCII)
+OTHERS: Mapping[str, float] = {"min": -1.0, "average": 2.0, "avg": 2.0, "stddev": 3.0, "max": 1.0}
+OTHER = re.compile(rf"^(?P<of>.*\S)[ _/-]+(?P<label>{'|'.join(OTHERS)})$", re.IGNORECASE)
+
+HEIGHT = 340  # Pixels.
+
+# A tail is a line from here on.
+FEWEST_PERCENTILES = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tail:
+    """What a latency's name says.
+
+    :param of: the distribution that it is taken of
+    :param label: "p99", "max"; "" for a single number
+    :param quantile: between 0 and 1; None where it is no percentile
+    :param place: where it stands among those of its distribution
+    """
+
+    of: str
+    label: str
+    quantile: float | None
+    place: float
+
+
+def read_tail(metric: str, unit: str) -> Tail | None:
+    """Return what a metric says of a distribution of latencies; None where it is no latency."""
+    if unit != "s":
+        return None
+    found = PERCENTILE.match(metric)
+    if found is not None:
+        # Not 0.9990000000000001.
+        quantile = round(float(found["percent"]) / 100.0, 10)
+        label = f"p{found['percent']}"
+        return Tail(of=found["of"], label=label, quantile=quantile, place=quantile)
+    if LATENCY.search(metric) is None:
+        return None
+    found = OTHER.match(metric)
+    if found is None:
+        return Tail(of=metric, label="", quantile=None, place=0.0)
+    label = found["label"].lower()
+    return Tail(of=found["of"], label=label, quantile=None, place=OTHERS[label])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Distribution:
+    """The results that are taken of one distribution, from its low end to its high end.
+
+    :param name: with the point: "schbench wakeup latency at threads=8"
+    :param members: by their labels; the name of each in the whole report with its row
+    """
+
+    name: str
+    members: tuple[tuple[Tail, Line], ...]
+
+    @property
+    def percentiles(self) -> list[tuple[float, Row]]:
+        """The percentiles of which both sides have a value."""
+        return [
+            (tail.quantile, row)
+            for tail, (_, row) in self.members
+            if tail.quantile is not None and row.base and row.new
+        ]
+
+
+def find_distributions(lines: Sequence[Line]) -> tuple[Distribution, ...]:
+    """Return the distributions of latencies among results of one side, in their order.
+
+    :param lines: the row's name and the row
+    """
+    found: dict[tuple[str, str, str], list[tuple[Tail, Line]]] = {}
+    for name, row in lines:
+        tail = read_tail(row.metric, row.unit)
+        if tail is not None:
+            found.setdefault((row.workload, row.point, tail.of), []).append((tail, (name, row)))
+    titles = [f"{of} at {point}" if point else of for _, point, of in found]
+    return tuple(
+        Distribution(
+            name=title if titles.count(title) == 1 else f"{title} ({workload})",
+            members=tuple(sorted(members, key=lambda member: member[0].place)),
+        )
+        for title, ((workload, _, _), members) in zip(titles, found.items(), strict=True)
+    )
+
+
+def draw_tail(distribution: Distribution, caption: str) -> Figure | None:
+    """Draw the percentiles of both sides over the share of requests that took longer.
+
+    None where there are too few of them. Both axes are logarithmic: a tail is what a few requests
+    in a thousand see, and a linear axis has no room for it.
+    """
+    points = distribution.percentiles
+    if len(points) < FEWEST_PERCENTILES:
+        return None
+    quantiles = [quantile for quantile, _ in points]
+    values = [value for _, row in points for value in (row.base, row.new) if value]
+    scale = scale_for("s", *values)
+    ticks = value_ticks(value / scale.factor for value in values)
+    side = points[0][1].side
+    layout = {
+        "xaxis": {
+            "type": "log",
+            "autorange": "reversed",
+            "tickvals": [1.0 - quantile for quantile in quantiles],
+            "ticktext": [f"p{100.0 * quantile:g}" for quantile in quantiles],
+            "title": {"text": "percentile of the requests"},
+            "zeroline": False,
+        },
+        "yaxis": {
+            "type": "log",
+            "title": {"text": scale.unit},
+            "automargin": True,
+            "zeroline": False,
+            "tickvals": ticks,
+            "ticktext": [format_number(tick) for tick in ticks],
+        },
+        "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
+        "margin": {"l": 8, "r": 16, "t": 28, "b": 44},
+        "hovermode": "x",
+    }
+    traces = [_tail_trace(points, name, scale.factor) for name in ("base", side)]
+    return Figure(caption=caption, figure={"data": traces, "layout": layout}, height=HEIGHT)
+
+
+def _tail_trace(points: Sequence[tuple[float, Row]], name: str, factor: float) -> dict[str, Any]:
+    place = side_place(name)
+    colour = f"var(--side-{place})"
+    means = [mean_of(row, is_base=name == "base") for _, row in points]
+    known = [(1.0 - q, mean) for (q, _), mean in zip(points, means, strict=True) if mean]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": f"{side_letter(name)} {name}",
+        "x": [share for share, _ in known],
+        "y": [mean.mean / factor for _, mean in known],
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [0 if m.high is None else (m.high - m.mean) / factor for _, m in known],
+            "arrayminus": [0 if m.low is None else (m.mean - m.low) / factor for _, m in known],
+            "color": colour,
+        },
+        "marker": {"symbol": SYMBOLS[place], "size": 8, "color": colour},
+        "line": {"color": colour, "dash": "solid" if place == 0 else "dash"},
+    }

@@ -1,0 +1,99 @@
+"""What the text formats draw, each in its own way: all sections, or the first screen of them.
+
+All is all: of lists and tables no row is missing, save those of reference tables, which are named.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from schedperf.model import Comparison
+from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS
+from schedperf_reports._brief import shorten
+from schedperf_reports.blocks import Block, Graphic, Item, Items, Table
+from schedperf_reports.sections import ReportSection, all_report_sections, shown_sections
+
+# What shows all that the first screen leaves out.
+SEE = "--all"
+MORE = f"everything: {SEE}; as a page with charts: --html FILE"
+# What shows what even all of the text leaves out.
+MOST = "not in this text: charts, tables and columns that are only named: --html FILE"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextSection:
+    """One section of a text.
+
+    :param title: None for the verdict, which needs no heading: it is what the text begins with
+    :param blocks: instead of a graphic its plain ones
+    """
+
+    title: str | None
+    blocks: tuple[Block, ...]
+
+
+def text_sections(
+    comparison: Comparison,
+    *,
+    everything: bool,
+    see: str = "",
+    described: Mapping[str, Sequence[Block]] | None = None,
+) -> Iterator[TextSection]:
+    """Yield what a text shows, in its order; evidence is named as its section is headed.
+
+    :param everything: all of all sections, instead of the first screen
+    :param see: what shows the rest of tables of the first screen: "--all"; "" says nothing of it
+    :param described: the blocks of each section by its name, where somebody has them already
+    """
+    sections = shown_sections(comparison)
+    titles = {section.name: section.title for section in (*all_report_sections(), *sections)}
+    for section in sections if everything else _in_brief_order(sections):
+        blocks_of = section.describe(comparison) if described is None else described[section.name]
+        plain = _without_graphics(blocks_of)
+        shown = map(_without_limit, plain) if everything else shorten(plain, see=see)
+        blocks = tuple(_with_titles(block, titles) for block in shown)
+        if blocks:
+            title = None if section is sections[0] else section.title
+            yield TextSection(title=title, blocks=blocks)
+
+
+def _without_graphics(blocks: Iterable[Block]) -> Iterator[Block]:
+    for block in blocks:
+        if isinstance(block, Graphic):
+            yield from _without_graphics(block.plain())
+        else:
+            yield block
+
+
+def _without_limit(block: Block) -> Block:
+    # A limit of 0 says that the table is for reference.
+    return replace(block, limit=None) if isinstance(block, Items | Table) and block.limit else block
+
+
+def _in_brief_order(sections: tuple[ReportSection, ...]) -> tuple[ReportSection, ...]:
+    # A terminal shows the end of a text, so why it is so and what to do now stand last.
+    first, *others = sections
+    last = [section for section in others if section.chapter == first.chapter]
+    return (first, *(section for section in others if section not in last), *last)
+
+
+def _with_titles(block: Block, titles: Mapping[str, str]) -> Block:
+    # Evidence names the sections of the record; a reader looks for their headings.
+    if not isinstance(block, Items):
+        return block
+    return replace(block, items=tuple(_name_evidence(item, titles) for item in block.items))
+
+
+def _name_evidence(item: Item, titles: Mapping[str, str]) -> Item:
+    sections = dict.fromkeys(one.partition("#")[0] for one in item.evidence)
+    return replace(item, evidence=tuple(titles.get(name, name) for name in sections))
+
+
+def describe_exit(comparison: Comparison) -> str:
+    """Say what the command exits with: ``, exit status 0 (3 with --strict)``."""
+    overall = comparison.overall
+    strict = (
+        f" ({STRICT_INCONCLUSIVE_STATUS} with --strict)"
+        if overall.verdict == "inconclusive"
+        else ""
+    )
+    return f", exit status {overall.exit_status}{strict}"

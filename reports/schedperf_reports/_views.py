@@ -1,0 +1,268 @@
+"""Blocks as the page draws them: each by the template of its kind, cleaned and escaped."""
+
+import base64
+import gzip
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
+from schedperf_reports._clean import clean
+from schedperf_reports.blocks import (
+    Block,
+    Figure,
+    Graphic,
+    Items,
+    Table,
+    is_note,
+    is_spanning,
+    words_of_rule,
+)
+from schedperf_reports.graphics.download import Download
+
+TEMPLATES = "schedperf_templates"
+
+# Longer than any symbol or command line; a megabyte of text in a name must not become the page.
+LONGEST_TEXT = 2000
+
+# An id of this length is still a fragment that a mail client keeps whole.
+LONGEST_ANCHOR = 120
+
+# Level 6 costs a tenth of a second and level 9 saves no further per cent.
+COMPRESSION_LEVEL = 6
+
+# Smaller ones are as quick to read as they are.
+LEAST_COMPRESSED_BYTES = 20_000
+
+# Significant ones of a number in a chart, of which a screen of 4000 pixels shows four.
+CHART_DIGITS = 6
+
+NOTHING = Markup()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """One block as its template draws it.
+
+    :param section: name of its section
+    :param number: of the block in its section; of what a row opens to "3-0-1"
+    :param ids: the element ids of a table's rows, "" where a row has none
+    :param links: for each item of a list, its evidence as (href or "", text)
+    :param island: a graphic's data as an element that a script reads
+    :param plain: what says the same as a graphic in words
+    :param details: for each row of a table, what it opens to; empty where nothing does
+    """
+
+    block: Block
+    section: str
+    number: str
+    ids: tuple[str, ...] = ()
+    links: tuple[tuple[tuple[str, str], ...], ...] = ()
+    island: Markup = NOTHING
+    plain: tuple[Markup, ...] = ()
+    details: tuple[tuple[Markup, ...], ...] = ()
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates; each of their expressions is cleaned and escaped."""
+    made = Environment(
+        loader=PackageLoader(TEMPLATES, ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.tests["spanning"] = is_spanning
+    made.tests["note"] = is_note
+    made.filters["words_of_rule"] = words_of_rule
+    return made
+
+
+def _finalize(value: object) -> object:
+    # Every expression of the template passes here before it is escaped; what is Markup was made
+    # by a macro or by this module.
+    return value if isinstance(value, Markup) else clean(str(value), limit=LONGEST_TEXT)
+
+
+def read_template(name: str) -> str:
+    """Return one of our own files as it is."""
+    return files(TEMPLATES).joinpath(name).read_text(encoding="utf-8")
+
+
+def kind_of(block: Block) -> str:
+    """Return the name of the templates that draw a block."""
+    return type(block).__name__.lower()
+
+
+def own_files(kinds: Iterable[str], suffix: str) -> list[str]:
+    """Return the style sheets or scripts of some kinds of blocks: KIND.css, KIND_PART.css."""
+    folder = files(TEMPLATES).joinpath("blocks")
+    wanted = set(kinds)
+    found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(suffix))
+    names = [name for name in found if name.removesuffix(suffix).partition("_")[0] in wanted]
+    return [f"blocks/{name}" for name in names]
+
+
+def all_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield blocks and all that is in them."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Graphic):
+            yield from all_blocks(block.plain())
+        elif isinstance(block, Table):
+            for inner in block.details:
+                yield from all_blocks(inner)
+
+
+def draw_blocks(blocks: Sequence[Block], section: str, anchors: "Anchors") -> tuple[Markup, ...]:
+    """Return each block as markup."""
+    return tuple(_draw(block, section, str(number), anchors) for number, block in enumerate(blocks))
+
+
+def _draw(block: Block, section: str, number: str, anchors: "Anchors") -> Markup:
+    view = _view(block, section, number, anchors)
+    template = environment().get_template(f"blocks/{kind_of(block)}.html.j2")
+    return Markup(template.render(view=view))  # noqa: S704 # the template escapes
+
+
+def _view(block: Block, section: str, number: str, anchors: "Anchors") -> View:
+    def draw_inner(inner: Sequence[Block], prefix: str) -> tuple[Markup, ...]:
+        return tuple(
+            _draw(one, section, f"{prefix}-{place}", anchors) for place, one in enumerate(inner)
+        )
+
+    match block:
+        case Table():
+            ids = block.anchors or ("",) * len(block.rows)
+            taken = tuple(anchors.take(section, anchor) for anchor in ids)
+            details = tuple(
+                draw_inner(inner, f"{number}-{place}") for place, inner in enumerate(block.details)
+            )
+            return View(block=block, section=section, number=number, ids=taken, details=details)
+        case Items():
+            links = tuple(tuple(map(anchors.link, item.evidence)) for item in block.items)
+            return View(block=block, section=section, number=number, links=links)
+        case Graphic():
+            plain = draw_inner(block.plain(), f"{number}-plain")
+            island = draw_island(block, is_packed=anchors.is_packed)
+            return View(block=block, section=section, number=number, island=island, plain=plain)
+        case _:
+            return View(block=block, section=section, number=number)
+
+
+class Anchors:
+    """Which element ids the page has, so that no link leads nowhere and no id is used twice.
+
+    :param sections: names and titles
+    :param blocks: those of each section
+    :param is_packed: all that is drawn will be compressed as a whole, so its parts need not be
+    """
+
+    def __init__(
+        self,
+        sections: Mapping[str, str],
+        blocks: Mapping[str, Sequence[Block]],
+        *,
+        is_packed: bool = False,
+    ) -> None:
+        self.is_packed = is_packed
+        self._sections = dict(sections)
+        self._rows = {
+            anchor_id(section, anchor)
+            for section, some in blocks.items()
+            for block in all_blocks(some)
+            if isinstance(block, Table)
+            for anchor in block.anchors
+        }
+        self._unused = set(self._rows)
+
+    def take(self, section: str, anchor: str) -> str:
+        """Return the id for a row; "" when an earlier row has it."""
+        wanted = anchor_id(section, anchor)
+        if not anchor or wanted not in self._unused:
+            return ""
+        self._unused.remove(wanted)
+        return wanted
+
+    def link(self, evidence: str) -> tuple[str, str]:
+        """Return (href, text) for evidence: to its row, else to its section, else nowhere."""
+        section, _, row = evidence.partition("#")
+        if section not in self._sections:
+            return "", evidence
+        wanted = anchor_id(section, row)
+        target = wanted if row and wanted in self._rows else section
+        title = self._sections[section]
+        return f"#{quote(target)}", f"{title}: {row}" if row else title
+
+
+def anchor_id(section: str, row: str) -> str:
+    """Return the element id of a row; where a text cannot be one, a hash makes it its own.
+
+    >>> anchor_id("layout", "sd_llc_id")
+    'layout-sd_llc_id'
+    """
+    plain = "".join(letter if letter.isalnum() or letter in "_.+-" else "-" for letter in row)
+    if plain != row or len(row) > LONGEST_ANCHOR:
+        digest = hashlib.sha256(row.encode(errors="surrogatepass")).hexdigest()
+        plain = f"{plain[:LONGEST_ANCHOR]}-{digest[:8]}"
+    return f"{section}-{plain}"
+
+
+def draw_island(graphic: Graphic, *, is_packed: bool = False) -> Markup:
+    """Return a graphic's data as an element that ``page.island`` reads; nothing where it has none.
+
+    :param is_packed: it will be compressed with what is around it
+    """
+    if isinstance(graphic, Download):
+        # One file to save is enough for a page that carries its content once for each base.
+        if is_packed:
+            return NOTHING
+        packed = compress(graphic.write())
+        return Markup('<script type="application/gzip">{}</script>').format(packed)
+    data = graphic.data()
+    if data is None:
+        return NOTHING
+    safe = make_safe(data, is_chart=isinstance(graphic, Figure))
+    text = json.dumps(safe, allow_nan=False, separators=(",", ":"))
+    if is_packed or len(text) < LEAST_COMPRESSED_BYTES:
+        return Markup('<script type="application/json">{}</script>').format(
+            htmlsafe_json_dumps(safe, allow_nan=False, separators=(",", ":"))
+        )
+    return Markup('<script type="application/gzip">{}</script>').format(compress(text))
+
+
+def compress(text: str) -> Markup:
+    """Return a text as gzip in base64, the same each time; ``page.unpack`` reads it."""
+    packed = gzip.compress(text.encode(), COMPRESSION_LEVEL, mtime=0)
+    return Markup(base64.b64encode(packed).decode())  # noqa: S704 # base64 has no markup
+
+
+def make_safe(value: object, *, is_chart: bool = False) -> object:
+    """Return a JSON value with clean texts and without NaN.
+
+    :param is_chart: Plotly reads it. It takes a ``<`` in labels for markup, so that is escaped once
+        more, and a number is no longer than what can be seen of it
+    """
+    if isinstance(value, str):
+        text = clean(value, limit=LONGEST_TEXT)
+        return text.replace("<", "&lt;") if is_chart else text
+    if isinstance(value, Mapping):
+        return {str(key): make_safe(item, is_chart=is_chart) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [make_safe(item, is_chart=is_chart) for item in value]
+    if not isinstance(value, float):
+        return value
+    # JSON has no NaN; Plotly leaves a gap for null.
+    if not math.isfinite(value):
+        return None
+    return float(f"{value:.{CHART_DIGITS}g}") if is_chart else value

@@ -1,0 +1,29 @@
+"""The report as GitHub-flavoured Markdown, for an issue, a merge request or a wiki.
+
+Its readers have no command line to ask for more, so it names no options.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from schedperf.model import Comparison
+from schedperf_reports._markdown import draw_section
+from schedperf_reports._text_report import TextSection, describe_exit, text_sections
+from schedperf_reports.formats import Options, output_format
+
+
+@output_format("markdown")
+def markdown(comparison: Comparison, options: Options) -> str:
+    """Markdown for an issue or a merge request: what matters, or everything with --all."""
+    return draw_markdown(comparison, text_sections(comparison, everything=options.everything))
+
+
+def draw_markdown(comparison: Comparison, sections: Iterable[TextSection]) -> str:
+    """Return sections and the exit status as Markdown, with a line feed at the end."""
+    paragraphs = (f"{paragraph}\n\n" for paragraph in _paragraphs(comparison, sections))
+    return "".join(paragraphs).rstrip("\n") + "\n"
+
+
+def _paragraphs(comparison: Comparison, sections: Iterable[TextSection]) -> Iterator[str]:
+    for section in sections:
+        yield from draw_section(section.blocks, section.title)
+    yield f"overall: **{comparison.overall.verdict}**{describe_exit(comparison)}"

@@ -1,0 +1,4 @@
+"""Drawings of our own beside Plotly's: each module has :class:`~schedperf_reports.blocks.Graphic`s.
+
+A page draws each by the templates of its class's name; other formats show its plain blocks.
+"""

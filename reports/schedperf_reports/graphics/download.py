@@ -1,0 +1,22 @@
+"""A text that a page carries as a file to save."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schedperf_reports.blocks import Graphic
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Download(Graphic):
+    """A text that a reader saves as a file: it is neither shown nor changed.
+
+    :param name: of the file
+    :param media: its type: "application/json"
+    :param write: returns what is in it; only a page asks, for a record is long to write
+    :param otherwise: how somebody gets it who has no scripting, or has swapped the sides
+    """
+
+    name: str
+    media: str
+    write: Callable[[], str]
+    otherwise: str

@@ -1,0 +1,136 @@
+"""Numbers of many places as shaded cells: CPUs by measure, nodes by nodes; base, new, difference.
+
+A cell is shaded by its number and has the number in it. Where there are too many columns for that
+the numbers are read out on hover and by the arrow keys, and stand in a table below.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from schedperf_reports._words import side_letter, side_place
+from schedperf_reports.blocks import Block, Graphic
+
+# Cells of more columns are as narrow as a hair, or 256 of them would not fit beside each other.
+MOST_SMALL = 64
+# Steps of shading; an eye tells no more apart.
+SHADES = 8
+
+Sign = Literal["", "more", "less"]
+Starts = Literal["", "core", "node"]
+DIFFERENCE = "difference"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MatrixCell:
+    """One cell.
+
+    :param text: its number, short
+    :param title: where it is and all its numbers in words
+    :param shade: 0 to ``SHADES``; of a difference 0 unless it is outside noise
+    :param sign: of a difference that is outside noise
+    """
+
+    text: str
+    title: str
+    shade: int
+    sign: Sign = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MatrixLabel:
+    """What heads a line, a column or a group of columns.
+
+    :param side: "base", "new", …, "difference"; "" where it is none of them
+    :param starts: of a column: whether a "core" or a "node" begins with it
+    """
+
+    text: str
+    side: str = ""
+    title: str = ""
+    starts: Starts = ""
+
+    @property
+    def place(self) -> int | None:
+        """Which colour and shape it has; None where it is of no side."""
+        return side_place(self.side) if self.side not in ("", DIFFERENCE) else None
+
+    @property
+    def letter(self) -> str:
+        """The letter of its side."""
+        return side_letter(self.side)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MatrixLine:
+    """One line of cells."""
+
+    label: MatrixLabel
+    cells: tuple[MatrixCell, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Band:
+    """Lines that belong together.
+
+    :param label: what they are about: "wakeups, /s"
+    """
+
+    label: str
+    title: str
+    lines: tuple[MatrixLine, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Matrix(Graphic):
+    """A table of shaded cells.
+
+    :param corner: what the bands are: "counted"
+    :param columns: heads of the columns
+    :param groups: heads above them, each with how many columns it has; empty: none
+    :param written: cells have room for their numbers
+    :param words: blocks that say the same without a page
+    """
+
+    corner: str
+    columns: tuple[MatrixLabel, ...]
+    groups: tuple[tuple[MatrixLabel, int], ...]
+    bands: tuple[Band, ...]
+    written: bool
+    words: tuple[Block, ...]
+
+    def plain(self) -> tuple[Block, ...]:
+        """Return the same in words."""
+        return self.words
+
+    def data(self) -> object:
+        """Return what is read out of cells without numbers, line by line; None where all have."""
+        if self.written:
+            return None
+        return {"said": [[cell.title for cell in line.cells] for line in self._lines()]}
+
+    def _lines(self) -> Iterable[MatrixLine]:
+        return (line for band in self.bands for line in band.lines)
+
+    @property
+    def size(self) -> str:
+        """How large the cells are: "written" ones have their number in them."""
+        if self.written:
+            return "written"
+        return "small" if len(self.columns) <= MOST_SMALL else "tiny"
+
+
+def shade_of(value: float | None, largest: float) -> int:
+    """Return the shading of a number: 0 only of nothing.
+
+    :param largest: has the darkest shade
+    """
+    if not value or not largest:
+        return 0
+    return max(1, math.ceil(SHADES * min(1.0, abs(value) / largest)))
+
+
+def largest_of(*columns: Sequence[float | None]) -> float:
+    """Return the largest number, whatever its sign; 0 where there is none."""
+    return max((abs(value) for column in columns for value in column if value), default=0.0)

@@ -1,0 +1,121 @@
+"""Two histograms as mirrored bars: base grows to the left, new to the right.
+
+Their difference stands beside a bin only where it is outside noise.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedperf_reports._units import format_number, format_share
+from schedperf_reports._words import count_of, side_place
+from schedperf_reports.blocks import Block, Graphic
+
+# What ``changed`` of the record says.
+NOISE_WORDS: Mapping[bool | None, str] = {
+    True: "beyond noise",
+    False: "within noise",
+    None: "noise not known",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MirrorBin:
+    """One bin.
+
+    :param label: its lower edge: "512 ns"
+    :param base: share of the events of base, 0 to 1; None where base has none
+    :param new: likewise
+    :param difference: new - base with its interval in words, in points of per cent; "" where it is
+        within noise, or where nobody can say
+    :param title: all numbers in words
+    """
+
+    label: str
+    base: float | None
+    new: float | None
+    difference: str
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mirror(Graphic):
+    """Histograms of two sides over the same bins.
+
+    :param sides: names of base and of new
+    :param what: what is in the bins, with its unit: "a call takes"
+    :param totals: how many events each side has, in words
+    :param words: blocks that say the same without a page
+    """
+
+    what: str
+    sides: tuple[str, str]
+    totals: tuple[str, str]
+    bins: tuple[MirrorBin, ...]
+    words: tuple[Block, ...]
+
+    def plain(self) -> tuple[Block, ...]:
+        """Return the same in words."""
+        return self.words
+
+    @property
+    def place(self) -> int:
+        """Which colour and shape the new side has."""
+        return side_place(self.sides[1])
+
+    def part(self, share: float | None) -> float:
+        """Return the length of a bar, 1 is the longest one."""
+        known = [value for one in self.bins for value in (one.base, one.new) if value]
+        return round((share or 0.0) / max(known), 3) if known else 0.0
+
+    def share(self, share: float | None) -> str:
+        """Write the number beside a bar."""
+        return format_share(share)
+
+
+def mirror_bins(found: Mapping[str, Any], labels: Sequence[str]) -> tuple[MirrorBin, ...]:
+    """Return the bins of an entry that :func:`schedperf.bins.compare_bins` made.
+
+    :param labels: of the lower edges, shape (bins,)
+    """
+    return tuple(_bin(found, place, label) for place, label in enumerate(labels))
+
+
+def _bin(found: Mapping[str, Any], place: int, label: str) -> MirrorBin:
+    base, new, changed = (found[name][place] for name in ("base", "new", "changed"))
+    said = f"from {label}: base {format_share(base)}, new {format_share(new)}"
+    difference = ""
+    if base is not None and new is not None:
+        points = f"{_points(new - base)} pp"
+        ends = found["ci_low"][place], found["ci_high"][place]
+        if None not in ends:
+            points += f" ({'..'.join(map(_points, ends))})"
+        said += f", difference {points}, {NOISE_WORDS[changed]}"
+        difference = points if changed else ""
+    return MirrorBin(label=label, base=base, new=new, difference=difference, title=said)
+
+
+def _points(share: float) -> str:
+    # Points of per cent; below one of them a second digit says something.
+    points = 100.0 * share
+    rounded = round(points, 1 if abs(points) >= 1.0 else 2)
+    return f"{'+' if rounded > 0.0 else ''}{format_number(rounded)}"
+
+
+def describe_bins(found: Mapping[str, Any], labels: Sequence[str], what: str) -> str:
+    """Say what the bins show: the one that changed most, or that none did beyond noise.
+
+    :param what: what falls into a bin, in plural: "calls"
+    """
+    runs = f"{found['n_base']} + {found['n_new']} {found['replication']}"
+    marked = [place for place, changed in enumerate(found["changed"]) if changed]
+    if all(changed is None for changed in found["changed"]):
+        return f"{runs} cannot tell a change from noise"
+    if not marked:
+        return f"no bin changed beyond noise ({runs})"
+    most = max(marked, key=lambda place: abs(found["new"][place] - found["base"][place]))
+    base, new = (format_share(found[side][most]) for side in ("base", "new"))
+    return (
+        f"{len(marked)} of {count_of(len(labels), 'bin')} changed beyond noise ({runs}), most of "
+        f"all {what} from {labels[most]} on: {base} -> {new}"
+    )

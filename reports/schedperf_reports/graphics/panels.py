@@ -1,0 +1,50 @@
+"""Boxes of a first screen: side by side where there is room, folded where there is not.
+
+They hold ordinary blocks, which is all that other formats show of them.
+"""
+
+from dataclasses import dataclass
+
+from schedperf_reports.blocks import Block, Graphic, Text, Tone
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Panel(Graphic):
+    """One box.
+
+    :param caption: its heading, which says the finding: "comparable: yes"
+    :param aside: what belongs to the heading, and is less than it; "" where nothing does
+    :param brief: whether a text of one screen has the heading
+    """
+
+    blocks: tuple[Block, ...]
+    aside: str = ""
+    tone: Tone = "plain"
+    brief: bool = False
+
+    def plain(self) -> tuple[Block, ...]:
+        """Return the heading, then the blocks."""
+        heading = f"{self.caption} ({self.aside})" if self.aside else self.caption
+        return (Text(text=heading, tone=self.tone, brief=self.brief), *self.blocks)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Panels(Graphic):
+    """Boxes side by side; the caption names them for those who do not see that."""
+
+    panels: tuple[Panel, ...]
+
+    def plain(self) -> tuple[Block, ...]:
+        """Return the boxes, one after the other."""
+        return self.panels
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fold(Graphic):
+    """Blocks that a page shows when their caption is pressed; print and other formats always."""
+
+    blocks: tuple[Block, ...]
+
+    def plain(self) -> tuple[Block, ...]:
+        """Return the blocks."""
+        return self.blocks

@@ -1,0 +1,51 @@
+"""What the samples of a profile rest on: how each event samples, what it misses, what to do."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from schedperf_reports.blocks import Cell, Column, Table
+
+# Of the first row, to which the warning above the tables links.
+BASIS = "samples"
+
+_SIDES = ("base", "new")
+
+Entry = Mapping[str, Any]
+
+
+def basis_table(events: Sequence[Entry], *, has_anchor: bool) -> Table:
+    """Return a row for each event and side, and one for each remedy and caveat.
+
+    :param has_anchor: does the first row have the id ``BASIS``?
+    """
+    rows = [row for event in events for row in _rows_of(event)]
+    return Table(
+        caption="what the samples rest on: what each event sees, and what to record instead",
+        columns=(Column(title="event"), Column(title="side"), Column(title="what is known")),
+        rows=tuple(rows),
+        anchors=(BASIS if has_anchor else "", *[""] * (len(rows) - 1)),
+    )
+
+
+def _rows_of(event: Entry) -> Iterator[tuple[Cell, ...]]:
+    name, reasons, sights = event["event"], event["blind_reason"], event["blind"]
+    # What is the same on both sides is said once.
+    is_same = reasons["base"] == reasons["new"] and sights["base"] == sights["new"]
+    for side in _SIDES[:1] if is_same else _SIDES:
+        whose = "base and new" if is_same else side
+        yield _row(name, whose, f"{_SEES[sights[side]]}: {reasons[side]}")
+    if event["remedy"]:
+        yield _row(name, "instead", event["remedy"])
+    for caveat in event["caveats"]:
+        yield _row(name, "caveat", caveat)
+
+
+_SEES: Mapping[bool | None, str] = {
+    True: "blind to code that runs with interrupts off, most of the scheduler",
+    False: "sees code that runs with interrupts off too",
+    None: "not known whether it sees code that runs with interrupts off",
+}
+
+
+def _row(name: str, side: str, text: str) -> tuple[Cell, ...]:
+    return (Cell(text=name), Cell(text=side), Cell(text=text))

@@ -1,0 +1,139 @@
+"""Latency: the tail of each distribution that a benchmark reported, from p50 to the maximum."""
+
+from collections.abc import Iterator, Sequence
+
+from schedperf.model import Comparison, Row
+from schedperf_reports._remarks import Line
+from schedperf_reports._side_means import mean_of
+from schedperf_reports._sweep_plot import format_side_interval
+from schedperf_reports._tails import Distribution, Tail, draw_tail, find_distributions
+from schedperf_reports._units import format_change, format_interval, scale_for
+from schedperf_reports._words import (
+    VERDICT_TONES,
+    count_of,
+    count_values,
+    name_rows,
+    side_letter,
+)
+from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.sections import report_section
+
+# Rows that a terminal lists, and distributions that are drawn: the table has all of them.
+MOST_ROWS = 20
+MOST_DRAWN = 24
+
+NOTHING = (
+    "no benchmark reported latencies; record one that does, such as "
+    "`schedperf record -o new.tar -- schbench -r 30`"
+)
+
+
+@report_section("latency", title="Latency", chapter="latency", order=10)
+def latency(comparison: Comparison) -> Iterator[Block]:
+    """Yield a table of tails for each side, and a figure for each distribution."""
+    names = name_rows(comparison.rows)
+    sides = dict.fromkeys(row.side for row in comparison.rows)
+    is_empty = True
+    for side in sides:
+        lines = [(names[at], row) for at, row in enumerate(comparison.rows) if row.side == side]
+        found = find_distributions(lines)
+        if found:
+            is_empty = False
+            yield from _describe_side(side, found)
+    if is_empty:
+        yield Text(text=NOTHING, tone="muted")
+
+
+def _describe_side(side: str, distributions: Sequence[Distribution]) -> Iterator[Block]:
+    yield _tails_table(side, distributions)
+    drawn = [
+        figure
+        for one in distributions
+        if (figure := draw_tail(one, _caption(side, one))) is not None
+    ]
+    yield from drawn[:MOST_DRAWN]
+    if len(drawn) > MOST_DRAWN:
+        yield Text(text=f"figures of the first {MOST_DRAWN} of {len(drawn)} tails", tone="muted")
+
+
+def _caption(side: str, distribution: Distribution) -> str:
+    rows = [(tail.label, row) for tail, (_, row) in distribution.members if tail.quantile]
+    label, farthest = max(rows, key=lambda one: abs(_log_change(one[1])))
+    letter = f"{side_letter(side)} {side}"
+    change = format_change(farthest.ratio)
+    interval = format_interval(farthest.ci_low, farthest.ci_high)
+    return (
+        f"{distribution.name}, {letter} against A base: the largest change is {change} at {label} "
+        f"(95 % interval {interval}, {farthest.verdict}); bars are 95 % intervals of each side"
+    )
+
+
+def _log_change(row: Row) -> float:
+    # A ratio of 2 and of 1/2 are equally far from 1.
+    return max(row.ratio, 1.0 / row.ratio) if row.ratio else 0.0
+
+
+def _tails_table(side: str, distributions: Sequence[Distribution]) -> Table:
+    letter = f"{side_letter(side)} {side}"
+    rows: list[tuple[Cell, ...]] = []
+    quiet: list[bool] = []
+    anchors: list[str] = []
+    for one in distributions:
+        is_quiet = all(row.verdict == "no-change" for _, (_, row) in one.members)
+        heading = (Cell(text=one.name, tone="strong"), *(Cell(text=""),) * (len(_columns("")) - 1))
+        rows.append(heading)
+        quiet.append(is_quiet)
+        anchors.append("")
+        for tail, (name, row) in one.members:
+            rows.append(_tail_row(tail, row))
+            quiet.append(row.verdict == "no-change")
+            anchors.append(name if side == "new" else f"{side}: {name}")
+    results = [line for one in distributions for _, line in one.members]
+    return Table(
+        caption=f"{count_of(len(distributions), 'distribution')} of latencies, {letter} against "
+        f"A base: {_count(results)}; lower is better",
+        columns=_columns(letter),
+        rows=tuple(rows),
+        limit=MOST_ROWS,
+        anchors=tuple(anchors),
+        quiet=tuple(quiet),
+    )
+
+
+def _count(lines: Sequence[Line]) -> str:
+    verdicts = [row.verdict for _, row in lines]
+    worse, better = verdicts.count("regression"), verdicts.count("improvement")
+    return f"{worse} of {count_of(len(lines), 'result')} worse, {better} better"
+
+
+def _columns(letter: str) -> tuple[Column, ...]:
+    interval = "of this side's mean over the runs, in the unit of the mean"
+    return (
+        Column(title="percentile"),
+        Column(title="unit", priority=1),
+        Column(title="A base", align="right", explains="geometric mean over the runs"),
+        Column(title="its 95 % CI", align="right", priority=4, explains=interval),
+        Column(title=letter, align="right", explains="geometric mean over the runs"),
+        Column(title="its 95 % CI", align="right", priority=4, explains=interval),
+        Column(title="change", align="right"),
+        Column(title="95 % CI, %", align="right", priority=2, explains="of the change"),
+        Column(title="n", align="right", priority=3, explains="independent values of each side"),
+        Column(title="verdict"),
+    )
+
+
+def _tail_row(tail: Tail, row: Row) -> tuple[Cell, ...]:
+    scale = scale_for(row.unit, row.base, row.new)
+    tone = VERDICT_TONES[row.verdict]
+    return (
+        Cell(text=f"  {tail.label or 'one number'}", sort=tail.quantile),
+        Cell(text=scale.unit),
+        Cell(text=scale.format(row.base), sort=row.base),
+        Cell(text=format_side_interval(mean_of(row, is_base=True), scale)),
+        Cell(text=scale.format(row.new), sort=row.new),
+        Cell(text=format_side_interval(mean_of(row, is_base=False), scale)),
+        Cell(text=format_change(row.ratio), tone=tone, sort=row.ratio),
+        Cell(text=format_interval(row.ci_low, row.ci_high), sort=row.ci_low),
+        Cell(text=count_values(row), sort=row.n_new),
+        Cell(text=row.verdict, tone=tone),
+    )

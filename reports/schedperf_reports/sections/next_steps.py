@@ -1,0 +1,30 @@
+"""What to do next: exact commands, the most useful first."""
+
+from collections.abc import Iterator
+
+from schedperf.model import Comparison
+from schedperf_reports._words import count_of
+from schedperf_reports.blocks import Block, Item, Items, Text
+from schedperf_reports.sections import report_section
+
+# More than these are a plan, not advice; the JSON has all.
+MOST_STEPS = 5
+# Of one screen of text; the first is the most useful one.
+BRIEF_STEPS = 2
+
+
+@report_section("next_steps", title="What to do next", chapter="verdict", order=30)
+def next_steps(comparison: Comparison) -> Iterator[Block]:
+    """Yield the steps of the record."""
+    steps = comparison.next_steps
+    if not steps:
+        yield Text(text="nothing that schedperf knows would make this surer", tone="muted")
+        return
+    items = tuple(
+        Item(text=step.what, detail=step.why, commands=step.commands) for step in steps[:MOST_STEPS]
+    )
+    yield Items(items=items, ordered=True, brief=BRIEF_STEPS)
+    more = len(steps) - MOST_STEPS
+    if more > 0:
+        text = f"{count_of(more, 'further step')} in the JSON, under next_steps"
+        yield Text(text=text, tone="muted")

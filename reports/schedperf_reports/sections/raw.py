@@ -1,0 +1,66 @@
+"""Raw data: the record itself, what it was made from, and the commands that make it again."""
+
+import shlex
+from collections.abc import Iterator
+from functools import partial
+
+from schedperf.jsonout import to_json
+from schedperf.model import Comparison
+from schedperf_reports._words import count_of, side_letter
+from schedperf_reports.blocks import Block, Cell, Column, Table
+from schedperf_reports.graphics.download import Download
+from schedperf_reports.sections import report_section
+
+RECORD = "compare.json"
+REPORT = "report.html"
+
+
+@report_section("raw", title="Raw data", chapter="raw", order=10)
+def raw(comparison: Comparison) -> Iterator[Block]:
+    """Yield the record to save, the commands, and the digests of what was compared."""
+    again = comparison.command or ("schedperf", "compare", *(s.path for s in comparison.sides))
+    as_json = shlex.join((*again, "--json", RECORD))
+    yield Download(
+        caption=f"all that this report knows, {count_of(len(comparison.rows), 'result')} with each "
+        f"run of them, as JSON ({comparison.schema})",
+        name=RECORD,
+        media="application/json",
+        write=partial(to_json, comparison),
+        otherwise=f"this command writes it: {as_json}",
+    )
+    yield _commands(shlex.join((*again, "--html", REPORT)), as_json)
+    yield _digests(comparison)
+
+
+def _commands(as_report: str, as_json: str) -> Table:
+    return Table(
+        caption="the commands that make this report and its record again",
+        columns=(Column(title="to get"), Column(title="run", code=True)),
+        rows=(
+            (Cell(text="this report"), Cell(text=as_report)),
+            (Cell(text="the record"), Cell(text=as_json)),
+        ),
+        limit=0,
+    )
+
+
+def _digests(comparison: Comparison) -> Table:
+    return Table(
+        caption=f"SHA-256 over the captured members of {count_of(len(comparison.sides), 'side')}",
+        columns=(
+            Column(title="side"),
+            Column(title="file", code=True),
+            Column(title="SHA-256", code=True),
+            Column(title="recorded"),
+        ),
+        rows=tuple(
+            (
+                Cell(text=f"{side_letter(side.name)} {side.name}"),
+                Cell(text=side.path),
+                Cell(text=side.digest),
+                Cell(text=side.created or "not known"),
+            )
+            for side in comparison.sides
+        ),
+        limit=0,
+    )

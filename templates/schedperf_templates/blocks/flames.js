@@ -1,0 +1,353 @@
+"use strict";
+// Draws the flame graphs of a page from their data, one figure a set of events.
+// Whatever it shows is text of strangers: it goes through textContent alone.
+(() => {
+  const ROW_PIXELS = 20;
+  // Narrower frames are not drawn until somebody zooms or finds them, unless they changed; a label
+  // needs some letters.
+  const NARROWEST_PIXELS = 1.5;
+  const LABEL_PIXELS = 28;
+  // Levels below the last one with a frame this wide wait for a zoom: they would be a third of the
+  // height for one sliver.
+  const DEEPEST_PIXELS = 16;
+  // Elements of all graphs of a figure together: what Chromium lays out in about 50 ms.
+  const MOST_ELEMENTS = 2400;
+
+  class Graph {
+    constructor(figure, data) {
+      this.figure = figure;
+      this.events = data.events;
+      this.sides = data.sides;
+      const find = (name) => figure.querySelector(`.flame-${name}`);
+      Object.assign(this, { path: find("path"), detail: find("detail"), graphs: find("graphs"), around: find("around") });
+      this.controls = new FlameControls(find("controls"), find("saves"), (some) => this.choose(some), (format) => this.save(format));
+      this.usual = {
+        event: "0", view: this.sides.length > 1 ? "diff" : "base", measure: "0", part: "", find: "",
+        kernel: false, busy: false, up: false, all: false, path: [],
+      };
+      // It has frames that can have the focus, so it needs none itself.
+      ["role", "tabindex", "aria-label"].forEach((name) => this.graphs.removeAttribute(name));
+      this.listen();
+      this.open(page.state.get(figure.dataset.state));
+      new ResizeObserver(() => this.graphs.clientWidth !== this.drawnWidth && this.draw()).observe(this.graphs);
+      figure.dataset.drawn = "done";
+    }
+
+    listen() {
+      this.graphs.addEventListener("click", (event) => this.onClick(event));
+      this.graphs.addEventListener("pointerover", (event) => this.onPointer(event));
+      this.graphs.addEventListener("pointerleave", () => this.point(null));
+      this.graphs.addEventListener("keydown", (event) => this.onKey(event));
+    }
+
+    // Shows what an address says.
+    open(text) {
+      const event = FlameState.read(text, this.usual, { event: this.events.map((_, place) => String(place)) }).event;
+      const data = this.events[event];
+      this.wish = FlameState.read(text, this.usual, {
+        event: [event],
+        view: data.labels.length > 1 ? Object.keys(FlameControls.VIEWS) : ["base"],
+        measure: data.measures.map((_, place) => String(place)),
+        part: (data.parts ?? []).map(FlameParts.keyOf),
+      });
+      this.controls.build(this.events, data);
+      this.rebuild();
+    }
+
+    choose(some) {
+      if ("event" in some) {
+        const { view, find, kernel, busy, up } = this.wish;
+        this.wish = { ...this.usual, view, find, kernel, busy, up, ...some };
+        this.controls.build(this.events, this.events[some.event]);
+        this.controls.selects.event.focus();
+      } else {
+        this.wish = { ...this.wish, ...some };
+      }
+      page.state.set(this.figure.dataset.state, FlameState.write(this.wish, this.usual));
+      this.rebuild();
+    }
+
+    // The tree of the part, without what is not wanted; the zoom stays as far as it has its path.
+    rebuild() {
+      const { wish } = this;
+      const event = this.events[wish.event];
+      const part = FlameParts.choose(event, wish.part);
+      this.part = part.name;
+      const data = FlameReduce(part.data, wish);
+      this.tree = new FlameTree(data, data.measures[wish.measure]);
+      this.focus = this.current = this.tree.findPath(wish.path);
+      const wanted = wish.find.trim().toLowerCase();
+      this.matches = wanted ? this.tree.find(wanted) : null;
+      this.drawnAnyway = this.tree.withCallers([...(this.matches ?? []), ...this.tree.coloured()]);
+      this.draw();
+    }
+
+    zoom(frame) {
+      this.choose({ path: this.tree.pathOf(frame) });
+    }
+
+    draw() {
+      const views = this.wish.view === "all" ? ["base", "diff", "new"] : [this.wish.view];
+      const hadFocus = this.graphs.contains(document.activeElement) ? document.activeElement.dataset.view : null;
+      this.drawnWidth = this.graphs.clientWidth;
+      this.graphs.replaceChildren(...views.flatMap((view) => this.drawView(view, MOST_ELEMENTS / views.length)));
+      this.controls.show(this.wish, this.tree, this.saysFound());
+      const zoom = (frame) => this.zoom(frame);
+      FlameAround.drawPath(this.path, this.tree, this.focus, zoom);
+      FlameAround.drawTables(this.around, this.tree, this.focus, zoom);
+      this.describe(this.current);
+      this.graphs.querySelector(`[data-view="${hadFocus}"]`)?.focus({ preventScroll: true });
+      this.graphs.scrollTop = this.wish.up ? this.graphs.scrollHeight : 0;
+    }
+
+    // A function may be too small for a frame of its own and yet stand in a table of the section.
+    saysFound() {
+      const { matches, tree, figure } = this;
+      const wanted = this.wish.find.trim().toLowerCase();
+      const names = [...figure.closest("section").querySelectorAll(".table tbody th")];
+      if (matches?.size === 0 && names.some((name) => name.textContent.toLowerCase().includes(wanted))) {
+        return "0 frames of its own: it is in smaller frames; the tables of this section have it";
+      }
+      return matches ? tree.saysFound(matches) : "";
+    }
+
+    drawView(view, most) {
+      const frames = this.fewest(this.shallow(this.placeFrames(view)), most);
+      const levels = frames.reduce((deepest, one) => Math.max(deepest, one.level), 0) + 1;
+      const graph = FlameControls.make("div", {
+        class: "flame-graph", role: "tree", tabindex: 0, "data-view": view,
+        "aria-label": `Call tree of ${this.tree.data.event}: ${this.widthsOf(view)}`,
+      });
+      graph.style.height = `${levels * ROW_PIXELS}px`;
+      graph.append(...frames.map((one) => this.drawFrame(one, view, levels)));
+      return [this.drawTitle(view), graph];
+    }
+
+    widthsOf(view) {
+      return { base: this.tree.data.labels[0], new: this.tree.data.labels[1], diff: "half base, half new" }[view];
+    }
+
+    // Each graph says whose widths it has by letter, shape and name.
+    drawTitle(view) {
+      const { make, VIEWS } = FlameControls;
+      const title = make("p", { class: `flame-title ${view}` });
+      const place = { base: 0, new: 1 }[view];
+      if (place !== undefined) {
+        title.append(make("b", { class: `badge ${view} side-${this.sides[place].place}` }, this.sides[place].letter), " ");
+      }
+      const whose = this.widthsOf(view);
+      const of = this.part ? `, ${this.part}` : "";
+      title.append(this.tree.sides > 1 ? `${VIEWS[view]}: widths are ${view === "diff" ? whose : `those of ${whose}`}${of}` : `${whose}${of}`);
+      return title;
+    }
+
+    // Where each frame is, in parts of the width: the callers of the focus take all of it.
+    placeFrames(view) {
+      const widths = this.tree.widths[view];
+      const placed = [];
+      for (let frame = this.focus; frame >= 0; frame = this.tree.data.parent[frame]) {
+        placed.push({ frame, level: this.tree.depth[frame], left: 0, width: 1 });
+      }
+      const whole = widths[this.focus];
+      const pending = whole > 0 ? [placed[0]] : [];
+      while (pending.length) {
+        const one = pending.pop();
+        let { left } = one;
+        for (const frame of this.tree.children[one.frame]) {
+          const width = widths[frame] / whole;
+          if (width * this.drawnWidth >= NARROWEST_PIXELS || this.drawnAnyway.has(frame)) {
+            const child = { frame, level: one.level + 1, left, width };
+            placed.push(child);
+            pending.push(child);
+          }
+          left += width;
+        }
+      }
+      return placed;
+    }
+
+    shallow(frames) {
+      const isTelling = ({ frame, width }) => width * this.drawnWidth >= DEEPEST_PIXELS || this.drawnAnyway.has(frame);
+      const deepest = frames.filter(isTelling).reduce((most, one) => Math.max(most, one.level), 0);
+      return frames.filter((one) => one.level <= deepest);
+    }
+
+    // Of too many those that are drawn anyway, then the widest: callers are among them, as they are
+    // as wide as what they call.
+    fewest(frames, most) {
+      const isWanted = ({ frame }) => this.drawnAnyway.has(frame);
+      const order = (a, b) => isWanted(b) - isWanted(a) || b.width - a.width || a.level - b.level;
+      return frames.length > most ? frames.sort(order).slice(0, most) : frames;
+    }
+
+    drawFrame({ frame, level, left, width }, view, levels) {
+      const { tree } = this;
+      const change = tree.shownChange(frame, this.wish.all && !tree.hasIntervals);
+      const tone = change ? (change > 0 ? "more" : "less") : "";
+      const top = this.wish.up ? levels - 1 - level : level;
+      const element = FlameControls.make("div", {
+        role: "treeitem", id: `${this.figure.id}-${view}-${frame}`, "aria-level": level + 1, "data-frame": frame,
+        "aria-label": `${tree.name(frame)}, ${tree.says(frame, "inclusive")}`,
+      });
+      element.className = ["frame", tone, this.kindOf(frame), level < tree.depth[this.focus] ? "caller" : ""].join(" ");
+      Object.assign(element.style, { left: `${left * 100}%`, width: `${width * 100}%`, top: `${top * ROW_PIXELS}px` });
+      if (change) {
+        element.style.setProperty("--heat", `${tree.heat(change)}%`);
+      }
+      const mark = { more: "\u25b2 ", less: "\u25bc " }[tone] ?? "";
+      const hasLabel = width * this.drawnWidth >= LABEL_PIXELS;
+      element.classList.toggle("bare", !hasLabel);
+      element.textContent = hasLabel ? mark + tree.name(frame) : mark.trim();
+      return element;
+    }
+
+    kindOf(frame) {
+      const found = this.matches ? (this.matches.has(frame) ? "found" : "out") : "";
+      const rest = this.tree.isRemainder(frame) ? "rest" : "";
+      return `${found} ${rest} ${this.tree.isKernel(frame) ? "kernel" : ""}`;
+    }
+
+    describe(frame) {
+      const { data } = this.tree;
+      const name = frame === 0 ? `${data.event}, all samples` : this.tree.name(frame);
+      const several = data.counts.length > 1 || data.counts[0] > 1;
+      const runs = `n = ${data.counts.join(" + ")} ${several ? data.independent : data.independent.replace(/s$/, "")}`;
+      // Of all time nothing can be more or less; of a part of it, or of costs, it can.
+      const { base, new: other } = this.tree.measure.inclusive;
+      const isWhole = frame === 0 && this.tree.isShare && [base, other ?? base].every(([all]) => Math.abs(all - 100) < 1e-6);
+      const isUnsure = this.tree.sides > 1 && !this.tree.hasIntervals;
+      const parts = isWhole
+        ? [`${other ? "base 100.00, new 100.00" : "100"} %: all other frames are shares of it${isUnsure ? "; no interval of a change is known" : ""}`]
+        : [this.tree.says(frame, "inclusive"), `self: ${this.tree.says(frame, "self")}`];
+      if (this.tree.changedNames.has(data.name[frame])) {
+        parts.push(`self, on all paths: ${this.tree.says(data.name[frame], "functions")}`);
+      }
+      const kind = data.names[data.name[frame]]?.class;
+      const { make } = FlameControls;
+      const where = [kind ? `(${kind})` : "", this.part, runs].filter(Boolean).join(", ");
+      const title = make("span", { class: "flame-name" });
+      title.append(make("b", {}, `${name} ${this.tree.dso(frame)}`.trim()), ` ${where}`);
+      this.detail.replaceChildren(title, ...parts.map((part) => make("span", {}, part)));
+      this.mark("current", this.current);
+    }
+
+    // The same frame is marked in all graphs of the figure.
+    mark(name, frame) {
+      this.graphs.querySelectorAll(`.${name}`).forEach((one) => one.classList.remove(name));
+      this.graphs.querySelectorAll(`[data-frame="${frame}"]`).forEach((one) => {
+        one.classList.add(name);
+        if (name === "current") {
+          one.parentElement.setAttribute("aria-activedescendant", one.id);
+        }
+      });
+    }
+
+    onClick(event) {
+      const found = event.target.closest(".frame");
+      if (found) {
+        found.parentElement.focus({ preventScroll: true });
+        this.zoom(Number(found.dataset.frame));
+      }
+    }
+
+    onPointer(event) {
+      const found = event.target.closest(".frame");
+      this.point(found ? Number(found.dataset.frame) : null);
+    }
+
+    point(frame) {
+      this.mark("pointed", frame);
+      this.describe(frame ?? this.current);
+    }
+
+    onKey(event) {
+      const { parent } = this.tree.data;
+      const zooms = { Enter: this.current, " ": this.current, Backspace: Math.max(0, parent[this.focus]), Escape: 0 };
+      const isBare = !event.ctrlKey && !event.altKey && !event.metaKey;
+      if (isBare && event.key in this.moves()) {
+        this.current = this.moves()[event.key]();
+        this.describe(this.current);
+        event.target.querySelector(".current")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+      } else if (isBare && event.key in zooms) {
+        this.zoom(zooms[event.key]);
+      } else if (isBare && event.key === "/") {
+        this.controls.search.focus();
+      } else {
+        return;
+      }
+      // A key that means something here means nothing else on the page.
+      event.preventDefault();
+      event.stopPropagation();
+    }
+
+    moves() {
+      const at = this.current;
+      const caller = () => Math.max(0, this.tree.data.parent[at]);
+      const called = () => this.tree.children[at][0] ?? at;
+      const beside = (step) => {
+        const some = this.tree.children[this.tree.data.parent[at]] ?? [];
+        return some[some.indexOf(at) + step] ?? at;
+      };
+      return {
+        ArrowUp: this.wish.up ? called : caller,
+        ArrowDown: this.wish.up ? caller : called,
+        ArrowLeft: () => beside(-1),
+        ArrowRight: () => beside(1),
+        Home: () => this.focus,
+      };
+    }
+
+    save(format) {
+      const name = format === "folded" ? "flames.folded" : "flames.speedscope.json";
+      FlameExport.save(FlameExport[format](this.tree), name);
+    }
+  }
+
+  let graphs = [];
+
+  // Keys of the page act on the first graph that is in view.
+  const inView = () => graphs.find(({ figure }) => {
+    const { top, bottom } = figure.getBoundingClientRect();
+    return bottom > 0 && top < innerHeight;
+  });
+  const showView = (view) => {
+    const graph = inView();
+    const hasView = graph && (view === "base" || graph.tree.sides > 1);
+    if (hasView) {
+      graph.choose({ view });
+    }
+    return Boolean(hasView);
+  };
+  const go = () => {
+    const graph = inView() ?? graphs[0];
+    // Its choices stay in view.
+    graph?.figure.scrollIntoView({ block: "start" });
+    graph?.graphs.querySelector(".flame-graph").focus({ preventScroll: true });
+    return Boolean(graph);
+  };
+  const addKeys = () => {
+    Object.entries(FlameControls.VIEWS).forEach(([view, title], place) => {
+      page.press(String(place + 1), `flame graph in view: ${title.toLowerCase()}`, () => showView(view));
+    });
+    page.press("f", "flame graph: go there; arrows walk, Enter zooms, Backspace goes back, Escape shows all, / finds", go);
+  };
+
+  const listened = new Set();
+  const listenTo = (state) => {
+    if (!listened.has(state)) {
+      listened.add(state);
+      page.state.on(state, (text) => graphs.find(({ figure }) => figure.dataset.state === state)?.open(text));
+    }
+  };
+
+  page.attach((main) => {
+    // The other scripts are there by now; keys of a main part go with it.
+    addKeys();
+    graphs = [];
+    main.querySelectorAll("figure.flames").forEach(async (figure) => {
+      listenTo(figure.dataset.state);
+      const data = await page.island(figure);
+      graphs.push(new Graph(figure, data));
+    });
+  });
+})();

@@ -1,0 +1,64 @@
+"use strict";
+// Where in a flame graph the reader is: the frames that lead there, and around its function those
+// that call it and those that it calls, on all paths together.
+const FlameAround = (() => {
+  const MOST_ROWS = 12;
+  // It is defined in a script further down.
+  const make = (...some) => FlameControls.make(...some);
+
+  const link = (text, act) => {
+    const button = make("button", { type: "button" }, text);
+    button.addEventListener("click", act);
+    return button;
+  };
+
+  // One button a caller; the last is where the reader is.
+  const drawPath = (element, tree, focus, zoom) => {
+    const frames = [0, ...tree.callersOf(focus)];
+    element.hidden = focus === 0;
+    element.replaceChildren(...frames.map((frame) => link(frame === 0 ? "all" : tree.name(frame), () => zoom(frame))));
+    element.lastElementChild.setAttribute("aria-current", "true");
+  };
+
+  const drawRow = (tree, group, zoom) => {
+    const row = make("tr");
+    const name = make("th", { scope: "row", class: "code" });
+    // The root and small frames have no name of a function.
+    const target = group.name < 0 ? 0 : tree.widest(group.name);
+    name.append(target > 0 ? link(group.label, () => zoom(target)) : group.label);
+    const values = tree.sides > 1 ? [group.base, group.new].map(FlameTree.number) : [FlameTree.number(group.base)];
+    const change = tree.sides > 1 ? [FlameTree.signed(group.new - group.base)] : [];
+    row.append(name, ...[...values, ...change].map((text) => make("td", { class: "number" }, text)));
+    return row;
+  };
+
+  const drawTable = (tree, words, groups, zoom) => {
+    const table = make("table");
+    const head = table.createTHead().insertRow();
+    const columns = tree.sides > 1 ? ["base", "new", `change, ${tree.changeUnit}`] : [tree.unit];
+    head.append(make("th", { scope: "col" }, "function"), ...columns.map((text) => make("th", { scope: "col", class: "number" }, text)));
+    const shown = groups.slice(0, MOST_ROWS);
+    const more = groups.length > shown.length ? `; ${groups.length - shown.length} smaller ones are left out` : "";
+    table.createCaption().append(make("span", {}, `${words}${groups.length ? more : ": none"}`));
+    table.createTBody().append(...shown.map((group) => drawRow(tree, group, zoom)));
+    return table;
+  };
+
+  // Two small tables of the function of a frame; nothing of the whole graph or of small frames.
+  const drawTables = (element, tree, frame, zoom) => {
+    const name = tree.data.name[frame];
+    element.hidden = name < 0;
+    if (name < 0) {
+      element.replaceChildren();
+      return;
+    }
+    const { callers, callees } = tree.around(name);
+    const sums = `${tree.unit}, sums over all paths without intervals`;
+    element.replaceChildren(
+      drawTable(tree, `What calls ${tree.name(frame)}: ${sums}`, callers, zoom),
+      drawTable(tree, `What ${tree.name(frame)} calls: ${sums}`, callees, zoom),
+    );
+  };
+
+  return { drawPath, drawTables };
+})();

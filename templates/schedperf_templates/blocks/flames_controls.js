@@ -1,0 +1,149 @@
+"use strict";
+// The controls above a flame graph. They hold no state: what is chosen is told to whoever asked,
+// and shown again when that says so.
+const FlameControls = (() => {
+  const VIEWS = { diff: "Difference", base: "Base", new: "New", all: "All three" };
+  const FLAGS = {
+    kernel: ["Kernel only", "without the frames of programs and libraries; a function that several of them call is one frame"],
+    busy: ["Hide idle", "without the time in which a CPU waits for work"],
+    up: ["Callers below", "a flame that grows upwards, not an icicle"],
+  };
+  const KINDS = { node: "NUMA nodes", cpu: "CPUs", comm: "commands" };
+
+  const make = (tag, attributes = {}, text = "") => {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      element.setAttribute(name, value);
+    }
+    element.textContent = text;
+    return element;
+  };
+
+  class Controls {
+    // choose({name: value, …}) is called with what somebody chose, save(format) for a download.
+    constructor(element, saves, choose, save) {
+      this.element = element;
+      this.saves = saves;
+      this.choose = choose;
+      this.save = save;
+      this.selects = {};
+      this.flags = {};
+    }
+
+    build(trees, event) {
+      this.element.replaceChildren();
+      this.addSelect("event", "Event", trees.map((one, place) => [String(place), one.place || one.event]));
+      if (event.labels.length > 1) {
+        this.addViews();
+      }
+      this.addSelect("measure", "Measure", event.measures.map((one, place) => [
+        String(place), one.measure === "share" ? "share of all time" : `cost per ${one.operation}`,
+      ]));
+      this.addParts(event.parts ?? []);
+      this.addFlags();
+      this.addSearch();
+      this.out = this.addButton("Whole graph", () => this.choose({ path: [] }));
+      this.addNoInterval();
+      this.addDownloads(event);
+      this.found = this.element.appendChild(make("output"));
+      this.element.hidden = false;
+    }
+
+    addLabelled(title, input) {
+      const label = make("label", {}, `${title} `);
+      label.append(input);
+      this.element.append(label);
+      return input;
+    }
+
+    addButton(title, act, attributes = {}) {
+      const button = make("button", { type: "button", ...attributes }, title);
+      button.addEventListener("click", act);
+      return this.element.appendChild(button);
+    }
+
+    // One possibility is no choice.
+    addSelect(name, title, choices) {
+      if (choices.length > 1) {
+        const select = this.addLabelled(title, make("select"));
+        select.append(...choices.map(([value, text]) => make("option", { value }, text)));
+        select.addEventListener("change", () => this.choose({ [name]: select.value }));
+        this.selects[name] = select;
+      }
+    }
+
+    addParts(parts) {
+      if (!parts.length) {
+        return;
+      }
+      const select = this.addLabelled("Samples of", make("select"));
+      select.append(make("option", { value: "" }, "all CPUs and commands"));
+      for (const [kind, title] of Object.entries(KINDS)) {
+        const some = parts.filter((part) => part.kind === kind);
+        if (some.length) {
+          const group = select.appendChild(make("optgroup", { label: title }));
+          group.append(...some.map((part) => make("option", { value: FlameParts.keyOf(part) }, FlameParts.nameOf(part))));
+        }
+      }
+      select.addEventListener("change", () => this.choose({ part: select.value }));
+      this.selects.part = select;
+    }
+
+    addViews() {
+      const group = this.element.appendChild(make("span", { role: "group", "aria-label": "Widths" }));
+      this.views = Object.entries(VIEWS).map(([view, title]) => {
+        const button = make("button", { type: "button", "data-view": view }, title);
+        button.addEventListener("click", () => this.choose({ view }));
+        return group.appendChild(button);
+      });
+    }
+
+    addFlags() {
+      const group = this.element.appendChild(make("span", { role: "group", "aria-label": "Frames" }));
+      for (const [name, [title, explains]] of Object.entries(FLAGS)) {
+        const button = group.appendChild(make("button", { type: "button", title: explains, "aria-pressed": "false" }, title));
+        button.addEventListener("click", () => this.choose({ [name]: button.getAttribute("aria-pressed") !== "true" }));
+        this.flags[name] = button;
+      }
+    }
+
+    addSearch() {
+      this.search = this.addLabelled("Find", make("input", { type: "search", size: 18, spellcheck: "false", placeholder: "functions" }));
+      this.search.addEventListener("input", () => this.choose({ find: this.search.value }));
+    }
+
+    addNoInterval() {
+      this.all = this.addLabelled("Colour differences although there is no interval", make("input", { type: "checkbox" }));
+      this.all.addEventListener("change", () => this.choose({ all: this.all.checked }));
+    }
+
+    // The data has no smaller frames than these, which the command's own export has.
+    addDownloads(event) {
+      const least = +(100 * event.least_share).toPrecision(3);
+      this.saves.replaceChildren("Download call stacks");
+      for (const [format, title] of [["folded", "folded"], ["speedscope", "for speedscope"]]) {
+        const button = this.saves.appendChild(make("button", { type: "button" }, title));
+        button.addEventListener("click", () => this.save(format));
+      }
+      this.saves.append(make("span", {}, `frames below ${least} % of all time are one of their caller's; schedperf profile --export writes all`));
+      this.saves.hidden = false;
+    }
+
+    show(wish, tree, found) {
+      Object.entries(this.selects).forEach(([name, select]) => { select.value = wish[name]; });
+      Object.entries(this.flags).forEach(([name, button]) => button.setAttribute("aria-pressed", String(wish[name])));
+      this.views?.forEach((one) => one.setAttribute("aria-pressed", String(one.dataset.view === wish.view)));
+      this.all.checked = wish.all;
+      this.all.parentElement.hidden = tree.sides === 1 || tree.hasIntervals;
+      this.out.disabled = wish.path.length === 0;
+      if (this.search.value !== wish.find) {
+        this.search.value = wish.find;
+      }
+      this.found.textContent = found;
+    }
+  }
+
+  Controls.VIEWS = VIEWS;
+  Controls.make = make;
+  return Controls;
+})();

@@ -1,0 +1,39 @@
+"use strict";
+// The numbers of a part of the samples: of one node, one CPU, one command. They come without what
+// follows from others: times with all that was called, and both ends of each interval.
+const FlameParts = (() => {
+  // What a frame takes with all that it called; a frame comes after its caller.
+  const sumCalled = (parent, own) => {
+    const sums = own.map((value) => value ?? 0);
+    for (let frame = sums.length - 1; frame > 0; frame -= 1) {
+      sums[parent[frame]] += sums[frame];
+    }
+    return sums;
+  };
+
+  const addEnds = (changes) => {
+    const end = (sign) => changes.margin.map((margin, place) => (margin === null ? null : changes.new[place] - changes.base[place] + sign * margin));
+    return changes.margin ? { ...changes, low: end(-1), high: end(1) } : changes;
+  };
+
+  const restore = (parent, measure) => {
+    const sides = Object.entries(measure.self).map(([side, own]) => [side, sumCalled(parent, own)]);
+    return {
+      ...measure,
+      inclusive: addEnds({ ...Object.fromEntries(sides), ...measure.inclusive }),
+      functions: addEnds(measure.functions),
+    };
+  };
+
+  const nameOf = ({ kind, name }) => ({ node: `node ${name}`, cpu: `CPU ${name}`, comm: name })[kind];
+  const keyOf = ({ kind, name }) => `${kind}:${name}`;
+
+  // The same tree with the numbers of a part; itself where there is no such part.
+  const choose = (event, key) => {
+    const part = (event.parts ?? []).find((one) => keyOf(one) === key);
+    const measures = part?.measures.map((measure) => restore(event.parent, measure));
+    return { name: part ? nameOf(part) : "", data: measures ? { ...event, measures } : event };
+  };
+
+  return { choose, keyOf, nameOf, sumCalled };
+})();

@@ -1,0 +1,110 @@
+"use strict";
+// A flame graph without idle time, or of the kernel alone: the same numbers in a smaller tree.
+const FlameReduce = (() => {
+  const ROOT = -1;
+  const REMAINDER = -2;
+  // Left out with all that it calls.
+  const GONE = -1;
+  const OWN = ["base", "new"];
+  const DECIDED = ["low", "high", "q"];
+
+  // Which frame of the smaller tree each frame is in, and what that tree looks like. A frame of user
+  // code that is left out hands what it calls to its own caller, where equal names are one frame.
+  const fold = (data, wish) => {
+    const tree = { to: [0], parent: [-1], name: [ROOT], hidden: [0], members: [[0]], partial: new Set() };
+    const known = new Map();
+    const kind = (frame) => data.names[data.name[frame]];
+    const isUser = (frame) => !(kind(frame)?.dso ?? "").startsWith("[");
+    const isGone = (frame) => (wish.busy && kind(frame)?.class === "idle")
+      // Nobody knows which of the small frames below user code are the kernel's.
+      || (wish.kernel && data.name[frame] === REMAINDER && isUser(data.parent[frame]));
+    data.parent.forEach((parent, frame) => {
+      if (frame === 0) {
+        return;
+      }
+      const above = tree.to[parent];
+      if (above === GONE || isGone(frame)) {
+        tree.to[frame] = GONE;
+        markPartial(tree, above);
+      } else if (wish.kernel && data.name[frame] !== REMAINDER && isUser(frame)) {
+        tree.to[frame] = above;
+        markPartial(tree, above);
+      } else {
+        tree.to[frame] = addFrame(data, tree, known, above, frame);
+      }
+    });
+    return tree;
+  };
+
+  // What lost some of its time has no interval any more.
+  const markPartial = (tree, frame) => {
+    for (let one = frame; one >= 0 && !tree.partial.has(one); one = tree.parent[one]) {
+      tree.partial.add(one);
+    }
+  };
+
+  const addFrame = (data, tree, known, above, frame) => {
+    const key = `${above} ${data.name[frame]}`;
+    if (!known.has(key)) {
+      known.set(key, tree.parent.length);
+      tree.parent.push(above);
+      tree.name.push(data.name[frame]);
+      tree.hidden.push(0);
+      tree.members.push([]);
+    }
+    const place = known.get(key);
+    tree.hidden[place] += data.hidden[frame];
+    tree.members[place].push(frame);
+    return place;
+  };
+
+  const sumOwn = (data, tree, wish, values) => {
+    const sums = tree.parent.map(() => 0);
+    tree.members.forEach((members, place) => members.forEach((frame) => {
+      // The root's own samples have no stack, so nobody knows whose they are.
+      sums[place] += frame === 0 && wish.kernel ? 0 : values[frame] ?? 0;
+    }));
+    return sums;
+  };
+
+  // Intervals stay where a frame is what it was.
+  const keepDecided = (tree, extent) => {
+    const isSame = (place) => tree.members[place].length === 1 && !tree.partial.has(place);
+    const kept = DECIDED.filter((name) => extent[name]).map((name) => [
+      name, tree.members.map((members, place) => (isSame(place) ? extent[name][members[0]] : null)),
+    ]);
+    return Object.fromEntries(kept);
+  };
+
+  // Of several call paths in one frame it takes one that changed in the direction of the sum.
+  const keepChanged = (tree, extent, sums) => {
+    const changed = new Set(extent.changed);
+    const along = (frame, place) => (extent.new[frame] - extent.base[frame]) * (sums.new[place] - sums.base[place]) > 0;
+    return [...tree.parent.keys()].filter((place) => !tree.partial.has(place)
+      && tree.members[place].some((frame) => changed.has(frame) && along(frame, place)));
+  };
+
+  const reduceMeasure = (data, tree, wish, measure) => {
+    const own = {};
+    const inclusive = {};
+    for (const side of OWN.filter((name) => measure.self[name])) {
+      own[side] = sumOwn(data, tree, wish, measure.self[side]);
+      inclusive[side] = FlameParts.sumCalled(tree.parent, own[side]);
+    }
+    const changed = measure.inclusive.changed ? { changed: keepChanged(tree, measure.inclusive, inclusive) } : {};
+    return {
+      ...measure,
+      inclusive: { ...inclusive, ...keepDecided(tree, measure.inclusive), ...changed },
+      self: { ...own, ...keepDecided(tree, measure.self) },
+    };
+  };
+
+  return (data, wish) => {
+    if (!wish.kernel && !wish.busy) {
+      return data;
+    }
+    const tree = fold(data, wish);
+    const { parent, name, hidden } = tree;
+    return { ...data, parent, name, hidden, measures: data.measures.map((one) => reduceMeasure(data, tree, wish, one)) };
+  };
+})();

@@ -1,0 +1,47 @@
+"use strict";
+// What a reader chose of a flame graph, as a short text for the address: fields with a * between,
+// each a letter and its value; every p is one frame of the path that is zoomed to.
+const FlameState = (() => {
+  const TEXTS = { e: "event", v: "view", m: "measure", n: "part", q: "find" };
+  const FLAGS = { k: "kernel", b: "busy", u: "up", c: "all" };
+
+  const pack = (text) => encodeURIComponent(text).replaceAll("*", "%2A");
+  const unpack = (text) => {
+    try {
+      return decodeURIComponent(text);
+    } catch {
+      return text;
+    }
+  };
+
+  // null where all is as usual.
+  const write = (wish, usual) => {
+    const texts = Object.entries(TEXTS).filter(([, name]) => wish[name] !== usual[name]);
+    const flags = Object.entries(FLAGS).filter(([, name]) => wish[name]);
+    const fields = [
+      ...texts.map(([letter, name]) => letter + pack(wish[name])),
+      ...flags.map(([letter]) => letter),
+      ...wish.path.map((name) => `p${pack(name)}`),
+    ];
+    return fields.length ? fields.join("*") : null;
+  };
+
+  // Whatever an address says that is no choice is as usual.
+  const read = (text, usual, choices) => {
+    const wish = { ...usual, path: [] };
+    for (const field of text ? text.split("*") : []) {
+      const letter = field[0];
+      const value = unpack(field.slice(1));
+      if (letter === "p") {
+        wish.path.push(value);
+      } else if (letter in FLAGS) {
+        wish[FLAGS[letter]] = true;
+      } else if (letter === "q" || choices[TEXTS[letter]]?.includes(value)) {
+        wish[TEXTS[letter]] = value;
+      }
+    }
+    return wish;
+  };
+
+  return { read, write };
+})();

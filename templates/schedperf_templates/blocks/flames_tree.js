@@ -1,0 +1,240 @@
+"use strict";
+// The numbers of a flame graph: the tree of one event, what its frames take, and how that is said.
+// flames.js draws it. Names are text of strangers: nothing here or there makes markup of them.
+const FlameTree = (() => {
+  const ROOT = -1;
+  const REMAINDER = -2;
+  // How much colour the smallest and the largest change get, in per cent; with more of it the letters
+  // would have less than 4.5:1 of contrast in the dark (WCAG 2, 1.4.3).
+  const FAINTEST = 20;
+  const STRONGEST = 48;
+
+  // Letters of a frame in an address: a template's instance may have a thousand.
+  const LONGEST_KEY = 60;
+
+  const digits = (value) => {
+    const size = Math.abs(value);
+    if (size === 0) {
+      return "0";
+    }
+    return size >= 1000 ? Math.round(value).toLocaleString("en-US") : value.toFixed(size >= 1 ? 2 : size >= 0.01 ? 3 : 5);
+  };
+  const number = (value) => (value === null ? "?" : digits(value));
+  const signed = (value) => (value < 0 ? "\u2212" : value > 0 ? "+" : "") + digits(Math.abs(value));
+  const zero = (values) => values.map((value) => value ?? 0);
+
+  class Tree {
+    constructor(data, measure) {
+      this.data = data;
+      this.sides = data.labels.length;
+      this.children = data.parent.map(() => []);
+      data.parent.forEach((parent, frame) => parent >= 0 && this.children[parent].push(frame));
+      this.keys = this.makeKeys();
+      this.depth = [];
+      data.parent.forEach((parent, frame) => { this.depth[frame] = parent < 0 ? 0 : this.depth[parent] + 1; });
+      this.use(measure);
+    }
+
+    use(measure) {
+      this.measure = measure;
+      this.largest = null;
+      this.isShare = measure.measure === "share";
+      this.unit = this.isShare ? "%" : `${this.data.unit} per ${measure.operation}`;
+      this.changeUnit = this.isShare ? "pp" : this.unit;
+      const { base, new: other } = measure.inclusive;
+      this.widths = { base: zero(base) };
+      if (other) {
+        this.widths.new = zero(other);
+        // Half of both, so that the frames of a caller add up and what vanished has a width.
+        this.widths.diff = this.widths.base.map((value, frame) => (value + this.widths.new[frame]) / 2);
+      }
+      this.order = this.widths.diff ?? this.widths.base;
+      this.children.forEach((some) => some.sort((a, b) => this.isRemainder(a) - this.isRemainder(b) || this.order[b] - this.order[a]));
+      this.changed = new Set(measure.inclusive.changed ?? []);
+      this.changedNames = new Set(measure.functions.changed ?? []);
+      this.hasIntervals = (measure.inclusive.low ?? []).some((low) => low !== null);
+    }
+
+    // What an address calls each frame among those of its caller: its name, and where several have
+    // that, which of them it is.
+    makeKeys() {
+      const seen = new Map();
+      return this.data.parent.map((parent, frame) => {
+        const name = this.isRemainder(frame) ? "(rest)" : this.name(frame).slice(0, LONGEST_KEY);
+        const count = (seen.get(`${parent} ${name}`) ?? 0) + 1;
+        seen.set(`${parent} ${name}`, count);
+        return count > 1 ? `${name}#${count}` : name;
+      });
+    }
+
+    // The frames from the outermost one to this, without the root.
+    callersOf(frame) {
+      const path = [];
+      for (let one = frame; one > 0; one = this.data.parent[one]) {
+        path.unshift(one);
+      }
+      return path;
+    }
+
+    pathOf(frame) {
+      return this.callersOf(frame).map((one) => this.keys[one]);
+    }
+
+    // The frame at the end of a path, as far as this tree has it.
+    findPath(path) {
+      let frame = 0;
+      for (const key of path) {
+        const next = this.children[frame].find((child) => this.keys[child] === key);
+        if (next === undefined) {
+          break;
+        }
+        frame = next;
+      }
+      return frame;
+    }
+
+    change(frame, extent = "inclusive") {
+      const { base, new: other } = this.measure[extent];
+      return other && base[frame] !== null && other[frame] !== null ? other[frame] - base[frame] : null;
+    }
+
+    // The change that gives a frame its colour, null inside of noise: the frame's with what it
+    // calls, or, where its function changed on all paths together, its part of that.
+    shownChange(frame, shownAll) {
+      if (shownAll || this.changed.has(frame)) {
+        return this.change(frame);
+      }
+      const name = this.data.name[frame];
+      const own = this.change(frame, "self");
+      return this.changedNames.has(name) && own * this.change(name, "functions") > 0 ? own : null;
+    }
+
+    // The frames that changed beyond noise.
+    coloured() {
+      return [...this.data.parent.keys()].filter((frame) => this.shownChange(frame, false));
+    }
+
+    // How much colour a change gets, in per cent; the largest one gets the most.
+    heat(change) {
+      const size = (one) => Math.abs(this.change(one) ?? 0);
+      this.largest ??= this.data.parent.reduce((most, _, one) => Math.max(most, size(one)), 0) || 1;
+      return FAINTEST + (STRONGEST - FAINTEST) * Math.sqrt(Math.min(1, Math.abs(change) / this.largest));
+    }
+
+    isRemainder(frame) {
+      return this.data.name[frame] === REMAINDER;
+    }
+
+    isKernel(frame) {
+      return this.dso(frame).startsWith("[");
+    }
+
+    name(frame) {
+      const place = this.data.name[frame];
+      if (place === ROOT) {
+        return this.data.event;
+      }
+      return place === REMAINDER ? `(${this.data.hidden[frame]} smaller frames)` : this.data.names[place].symbol;
+    }
+
+    dso(frame) {
+      return this.data.names[this.data.name[frame]]?.dso ?? "";
+    }
+
+    // The numbers of one frame, or of one name on all paths, as a sentence.
+    says(frame, extent) {
+      const { base, new: other } = this.measure[extent];
+      if (!other) {
+        return `${number(base[frame])} ${this.unit}`;
+      }
+      const change = this.change(frame, extent);
+      const values = `base ${number(base[frame])}, new ${number(other[frame])} ${this.unit}`;
+      const changed = change === null ? "change not known" : `change ${signed(change)} ${this.changeUnit}`;
+      return `${values}; ${changed} (${this.saysInterval(frame, extent)})`;
+    }
+
+    saysInterval(frame, extent) {
+      const { low, high, q } = this.measure[extent];
+      if (!low || low[frame] === null) {
+        return "no interval";
+      }
+      const decided = !q || q[frame] === null ? "" : `, q ${q[frame] < 0.001 ? "< 0.001" : q[frame].toFixed(3)}`;
+      return `95 % interval ${signed(low[frame])} to ${signed(high[frame])}${decided}`;
+    }
+
+    // The frames that have a text in their names.
+    find(wanted) {
+      const fits = (frame) => this.data.name[frame] >= 0 && this.name(frame).toLowerCase().includes(wanted);
+      return new Set([...this.data.parent.keys()].filter(fits));
+    }
+
+    // Frames and all that called them.
+    withCallers(frames) {
+      const found = new Set();
+      frames.forEach((frame) => {
+        for (let one = frame; one >= 0 && !found.has(one); one = this.data.parent[one]) {
+          found.add(one);
+        }
+      });
+      return found;
+    }
+
+    saysFound(matches) {
+      const sums = this.sum(matches);
+      const count = `${matches.size} frame${matches.size === 1 ? "" : "s"}`;
+      const values = this.sides > 1
+        ? `base ${number(sums.base)}, new ${number(sums.new)} ${this.unit}, change ${signed(sums.new - sums.base)} ${this.changeUnit}`
+        : `${number(sums.base)} ${this.unit}`;
+      return `${count}: ${values} together`;
+    }
+
+    // Sums of the outermost matches: what they called is in them already.
+    sum(matches) {
+      const sums = { base: 0, new: 0 };
+      for (const frame of this.outermost(matches)) {
+        sums.base += this.widths.base[frame];
+        sums.new += this.widths.new?.[frame] ?? 0;
+      }
+      return sums;
+    }
+
+    outermost(matches) {
+      const covered = [];
+      return this.data.parent.flatMap((parent, frame) => {
+        covered[frame] = parent >= 0 && (covered[parent] || matches.has(parent));
+        return matches.has(frame) && !covered[frame] ? [frame] : [];
+      });
+    }
+
+    // Who calls a function and what it calls, on all paths together, largest first. Where it calls
+    // itself the inner calls are no callers, and no callees.
+    around(name) {
+      const own = new Set([...this.data.parent.keys()].filter((frame) => this.data.name[frame] === name));
+      const callers = this.outermost(own).map((frame) => [this.data.parent[frame], frame]);
+      const callees = [...own].flatMap((frame) => this.children[frame]).filter((child) => !own.has(child));
+      return { callers: this.group(callers), callees: this.group(callees.map((child) => [child, child])) };
+    }
+
+    // Sums of frames by the function of another one: pairs of (whose name, whose time).
+    group(pairs) {
+      const groups = new Map();
+      for (const [named, timed] of pairs) {
+        const key = this.data.name[named];
+        const group = groups.get(key) ?? { name: key, label: key === REMAINDER ? "(smaller frames)" : this.name(named), base: 0, new: 0 };
+        group.base += this.widths.base[timed];
+        group.new += this.widths.new?.[timed] ?? 0;
+        groups.set(key, group);
+      }
+      return [...groups.values()].sort((a, b) => b.base + b.new - a.base - a.new);
+    }
+
+    // The widest frame of a function.
+    widest(name) {
+      return this.data.name.reduce((best, one, frame) => (one === name && (best === 0 || this.order[frame] > this.order[best]) ? frame : best), 0);
+    }
+  }
+
+  Tree.number = number;
+  Tree.signed = signed;
+  return Tree;
+})();

@@ -1,0 +1,36 @@
+"use strict";
+
+/* Copies the commands of an item. */
+const items = (() => {
+  /* For how long a button says what happened, in ms. */
+  const SAID = 2000;
+
+  /* A page that was opened from a file may be refused the clipboard: then the commands are
+     selected, and the reader's own key copies them. */
+  async function copy(button, block) {
+    const commands = [...block.children].map((one) => one.textContent);
+    try {
+      await navigator.clipboard.writeText(commands.join("\n"));
+      say(button, "Copied");
+    } catch {
+      getSelection().selectAllChildren(block);
+      say(button, "Selected");
+    }
+  }
+
+  function say(button, words) {
+    button.textContent = words;
+    setTimeout(() => { button.textContent = "Copy"; }, SAID);
+  }
+
+  function attach(main) {
+    for (const button of main.querySelectorAll(".commands button.copy")) {
+      button.hidden = false;
+      button.addEventListener("click", () => copy(button, button.parentElement.querySelector("pre")));
+    }
+  }
+
+  return { attach };
+})();
+
+page.attach(items.attach);

@@ -1,0 +1,245 @@
+"use strict";
+// Makes each table answer: order, search, rows that open, its state in the address. What it shows is
+// told to whoever listens: "rows" after each change, "row" for what is pointed at; it heeds "limit",
+// "choose" and "reveal".
+const Tables = (() => {
+  // Fewer rows are seen at a glance.
+  const MOST_ROWS_WITHOUT_TOOLS = 7;
+  // Browsers stop a page that writes its address with every letter.
+  const ADDRESS_DELAY_MS = 200;
+
+  const byElement = new WeakMap();
+  const byState = new Map();
+
+  class LiveTable {
+    constructor(element) {
+      const table = element.querySelector(":scope > .scroll > table");
+      Object.assign(this, { element, table, scroll: table.parentElement });
+      this.title = this.scroll.getAttribute("aria-label");
+      this.quietWord = element.dataset.quietWord;
+      this.rows = new TableRows.Rows(table);
+      this.current = null;
+      this.pointed = null;
+      this.writing = null;
+      this.acts = {
+        find: (text) => this.filter(() => this.rows.find(text)),
+        enter: () => this.focus(this.rows.shown[0]),
+        toggleQuiet: () => this.filter(() => { this.rows.showsQuiet = !this.rows.showsQuiet; }),
+        unhide: () => this.change(() => this.rows.hidden.clear()),
+        unlimit: () => this.limit(null),
+        reset: () => this.change(() => this.rows.reset()),
+        copy: (format) => page.copy(this.write(format), `${this.rows.shown.length} of ${this.rows.items.length} rows copied`),
+        save: (format) => this.save(format),
+      };
+      this.makeControls();
+      this.listen();
+      this.restore(page.state.get(element.dataset.state), true);
+    }
+
+    makeControls() {
+      const opening = this.rows.all.filter((item) => item.opened);
+      opening.forEach((item) => this.makeOpener(item));
+      this.table.classList.add("live");
+      this.table.classList.toggle("opens-rows", opening.length > 0);
+      if (this.rows.items.length > MOST_ROWS_WITHOUT_TOOLS || this.rows.quiet.length) {
+        const { element, title, quietWord, acts } = this;
+        this.tools = new TableTools.Tools(this.rows, { id: element.id, title, quietWord, acts });
+        this.scroll.before(this.tools.element);
+        if (this.table.caption) {
+          // The title stays over the tools; whoever hears the page has it from the table itself.
+          this.tools.element.before(TableTools.make("div", { class: "table-title", "aria-hidden": "true" }, this.title));
+          this.table.caption.classList.add("unseen");
+        }
+        this.titles = new TableTools.Titles(this.table.tHead, (column) => this.sortBy(column));
+      }
+    }
+
+    makeOpener(item) {
+      const { id } = item.opened;
+      item.opened.querySelector("details").open = true;
+      item.opener = TableTools.makeButton("", () => this.open(item, !item.isOpen), {
+        class: "opens", "aria-controls": id, "aria-label": `More on ${item.name}`,
+      });
+      item.row.cells[0].prepend(item.opener);
+      item.row.classList.add("opening");
+    }
+
+    listen() {
+      const { body } = this.rows;
+      const itemAt = (event) => this.rows.owners.get(event.target.closest?.("tr")) ?? null;
+      body.addEventListener("pointerover", (event) => this.point(itemAt(event)));
+      body.addEventListener("pointerleave", () => this.point(null));
+      body.addEventListener("focusin", (event) => this.point(itemAt(event)));
+      body.addEventListener("focusout", () => this.point(null));
+      body.addEventListener("click", (event) => this.onClick(event, itemAt(event)));
+      body.addEventListener("keydown", (event) => this.onKey(event, itemAt(event)));
+      this.table.addEventListener("reveal", (event) => this.reveal(event.target));
+      this.table.addEventListener("choose", (event) => this.choose(event.detail.number));
+      this.table.addEventListener("limit", (event) => this.limit(event.detail.order));
+    }
+
+    // What is written in a moment is newer than the address, and what says the same is no news.
+    restore(text, isFirst = false) {
+      if (isFirst || (!this.writing && text !== TableAddress.pack(this.rows))) {
+        TableAddress.unpack(this.rows, text);
+        this.draw();
+      }
+    }
+
+    // Whoever filters again has seen what a link named.
+    filter(act) {
+      this.rows.named.clear();
+      this.change(act);
+    }
+
+    limit(order) {
+      this.filter(() => { this.rows.limit = order && new Set(order); });
+    }
+
+    change(act) {
+      act();
+      this.draw();
+      clearTimeout(this.writing);
+      this.writing = setTimeout(() => {
+        this.writing = null;
+        page.state.set(this.element.dataset.state, TableAddress.pack(this.rows));
+      }, ADDRESS_DELAY_MS);
+    }
+
+    draw() {
+      const { rows, table } = this;
+      rows.draw();
+      table.classList.toggle("sorted", rows.sorted !== null);
+      rows.all.forEach((item) => item.opener?.setAttribute("aria-expanded", String(item.isOpen)));
+      this.tools?.update();
+      this.titles?.update(rows.sorted);
+      this.drawNothing();
+      const order = rows.shown.map((item) => item.number);
+      table.dispatchEvent(new CustomEvent("rows", { bubbles: true, detail: { order } }));
+    }
+
+    drawNothing() {
+      this.nothing?.remove();
+      this.nothing = null;
+      if (this.rows.shown.length === 0 && this.rows.items.length) {
+        this.nothing = TableTools.make("tbody", { class: "nothing" }, TableTools.makeNothing(this.rows, this.quietWord, this.acts));
+        this.table.append(this.nothing);
+      }
+    }
+
+    // First the more telling end: the largest numbers, the first words; then the other; then none.
+    sortBy(column) {
+      const { rows } = this;
+      const isFirstDown = rows.keys(column).isNumeric;
+      const isSame = rows.sorted?.column === column;
+      const isBack = isSame && rows.sorted.isDescending !== isFirstDown;
+      this.change(() => { rows.sorted = isBack ? null : { column, isDescending: isSame ? !isFirstDown : isFirstDown }; });
+    }
+
+    open(item, isOpen) {
+      this.change(() => { item.isOpen = isOpen; });
+    }
+
+    reveal(target) {
+      const item = this.rows.owners.get([...this.rows.owners.keys()].find((row) => row.contains(target)));
+      if (item) {
+        const own = item.isHeading ? this.rows.items.filter((one) => one.heading === item) : [item];
+        this.rows.sorted = item.isHeading ? null : this.rows.sorted;
+        own.forEach((one) => this.rows.named.add(one.number));
+        item.isOpen ||= Boolean(item.opened?.contains(target));
+        this.draw();
+      }
+    }
+
+    choose(number) {
+      const item = this.rows.byNumber.get(number);
+      if (item) {
+        this.reveal(item.row);
+        this.mark(item);
+      }
+    }
+
+    // The current row has a mark of its own, and is where the keyboard comes back to.
+    mark(item) {
+      this.current?.row.removeAttribute("aria-current");
+      this.current?.row.setAttribute("tabindex", "-1");
+      this.current = item;
+      item?.row.setAttribute("aria-current", "true");
+      item?.row.setAttribute("tabindex", "0");
+      item?.row.scrollIntoView({ block: "nearest" });
+    }
+
+    focus(item) {
+      this.mark(item);
+      item?.row.focus({ preventScroll: true });
+    }
+
+    point(item) {
+      if (item !== this.pointed) {
+        const tell = (one, on) => one && this.table.dispatchEvent(new CustomEvent("row", { bubbles: true, detail: { number: one.number, on } }));
+        tell(this.pointed, false);
+        this.pointed = item;
+        tell(item, true);
+      }
+    }
+
+    onClick(event, item) {
+      const isControl = event.target.closest("a, button, summary, input, select, label, .opened");
+      if (item?.opened && !isControl && String(getSelection()) === "") {
+        this.open(item, !item.isOpen);
+      }
+    }
+
+    onKey(event, item) {
+      const moves = { ArrowDown: () => this.step(1), ArrowUp: () => this.step(-1) };
+      if (event.target === item?.row && event.key in moves) {
+        moves[event.key]();
+        event.preventDefault();
+      }
+    }
+
+    // The next row that is shown; at first the one at the top of what is seen.
+    step(by) {
+      const { shown } = this.rows;
+      const at = shown.indexOf(this.current);
+      const top = parseFloat(getComputedStyle(page.root).scrollPaddingTop) || 0;
+      const first = shown.findIndex((item) => item.row.getBoundingClientRect().top >= top);
+      const next = at < 0 ? Math.max(0, first) : Math.min(shown.length - 1, Math.max(0, at + by));
+      this.focus(shown[next]);
+    }
+
+    hide(item) {
+      const { shown } = this.rows;
+      const place = shown.indexOf(item);
+      this.rows.named.delete(item.number);
+      this.change(() => this.rows.hidden.add(item.number));
+      this.focus(this.rows.shown[Math.min(place, this.rows.shown.length - 1)]);
+    }
+
+    write(format, items = this.rows.shown) {
+      return TableCopy.formats[format](TableCopy.read(this.rows, this.title, items));
+    }
+
+    save(format) {
+      const type = { csv: "text/csv;charset=utf-8", json: "application/json" }[format];
+      const name = `schedperf-${this.element.dataset.state.slice(2)}.${format}`;
+      TableCopy.download(this.write(format), name, type);
+      page.say(`${name} is written`);
+    }
+  }
+
+  page.attach((main) => {
+    main.querySelectorAll(".table").forEach((element) => {
+      const name = element.dataset.state;
+      const table = new LiveTable(element);
+      byElement.set(element, table);
+      if (!byState.has(name)) {
+        page.state.on(name, (text) => byState.get(name).restore(text));
+      }
+      byState.set(name, table);
+    });
+  });
+
+  // The live table of a ".table" element, undefined where there is none.
+  return { of: (element) => byElement.get(element) };
+})();

@@ -1,0 +1,45 @@
+"use strict";
+// What a reader did to a table as a few letters of the address.
+const TableAddress = (() => {
+  // "s3d.a.o4-7.x2.l4-5.qwords": sorted by column 3 downwards, quiet rows shown, rows 4 and 7 open,
+  // row 2 put away, rows 4 and 5 chosen in a chart, and the search, which is last because it may
+  // hold anything.
+  const pack = (rows) => {
+    const numbers = (some) => [...some].sort((a, b) => a - b).join("-");
+    const open = rows.all.filter((item) => item.isOpen).map((item) => item.number);
+    const parts = [
+      rows.sorted && `s${rows.sorted.column}${rows.sorted.isDescending ? "d" : ""}`,
+      rows.showsQuiet && "a",
+      open.length && `o${numbers(open)}`,
+      rows.hidden.size && `x${numbers(rows.hidden)}`,
+      rows.limit && `l${numbers(rows.limit)}`,
+      rows.search.trim() && `q${rows.search.trim()}`,
+    ];
+    return parts.filter(Boolean).join(".") || null;
+  };
+
+  // An address may be anybody's: what does not fit this table is left out.
+  const unpack = (rows, text) => {
+    const [, settings, search] = /^([^q]*)(?:q(.*))?$/s.exec(text ?? "");
+    const items = (numbers) => numbers.split("-").map((one) => rows.byNumber.get(Number(one || NaN))).filter(Boolean);
+    const readers = {
+      s: (rest) => {
+        const [, column, down] = /^(\d+)(d?)$/.exec(rest) ?? [];
+        rows.sorted = Number(column) < rows.columns.length ? { column: Number(column), isDescending: down === "d" } : null;
+      },
+      a: () => { rows.showsQuiet = true; },
+      o: (rest) => items(rest).forEach((item) => { item.isOpen = item.opened !== null; }),
+      x: (rest) => items(rest).filter((item) => !item.isHeading).forEach((item) => rows.hidden.add(item.number)),
+      // Of rows that this table does not have nobody chose any.
+      l: (rest) => {
+        const chosen = items(rest).map((item) => item.number);
+        rows.limit = chosen.length ? new Set(chosen) : null;
+      },
+    };
+    rows.reset();
+    settings.split(".").forEach((setting) => readers[setting[0]]?.(setting.slice(1)));
+    rows.find(search ?? "");
+  };
+
+  return { pack, unpack };
+})();

@@ -1,0 +1,170 @@
+"use strict";
+// What all scripts of the page share: its state in the address, its data, its main part.
+// Everything that the page says stands in it without scripting.
+const page = (() => {
+  const root = document.documentElement;
+  const attached = [];
+  const listeners = new Map();
+  const awaited = [];
+  const printing = [];
+
+  // The address is "#anchor", or "#anchor?name=value&name=value".
+  const read = () => {
+    const [anchor, query] = location.hash.slice(1).split(/\?(.*)/s);
+    return { anchor: unescapeAnchor(anchor), values: new URLSearchParams(query ?? "") };
+  };
+  // Whoever wrote the address may have left a lone per cent sign in it.
+  const unescapeAnchor = (text) => {
+    try {
+      return decodeURIComponent(text);
+    } catch {
+      return text;
+    }
+  };
+  const write = (anchor, values) => {
+    const query = values.toString();
+    const hash = `#${encodeURIComponent(anchor)}${query ? `?${query}` : ""}`;
+    history.replaceState(null, "", hash === "#" ? location.pathname + location.search : hash);
+  };
+  const state = {
+    get: (name) => read().values.get(name),
+    // null is the default, which no address needs to say.
+    set(name, value) {
+      const { anchor, values } = read();
+      values.delete(name);
+      if (value !== null) {
+        values.set(name, value);
+      }
+      write(anchor, values);
+    },
+    // Called with the value, or null, when an address that somebody opens changes it.
+    on(name, listener) {
+      listeners.set(name, [...(listeners.get(name) ?? []), listener]);
+    },
+  };
+
+  const unpack = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).text();
+  };
+
+  // The data of a graphic: it stands in the element, as text or compressed.
+  const island = async (element) => {
+    const found = element.querySelector(":scope > script[type^='application/']");
+    return JSON.parse(found.type === "application/gzip" ? await unpack(found.textContent) : found.textContent);
+  };
+
+  // What is folded away is opened for whoever follows a link to it.
+  const reveal = () => {
+    const { anchor } = read();
+    const target = anchor ? document.getElementById(anchor) : null;
+    for (let folded = target?.closest("details:not([open])"); folded; folded = folded.closest("details:not([open])")) {
+      folded.open = true;
+    }
+    target?.dispatchEvent(new CustomEvent("reveal", { bubbles: true }));
+    // Who opens an address wants to be there.
+    target?.scrollIntoView({ behavior: root.dataset.ready ? "auto" : "instant" });
+  };
+
+  const go = (anchor) => {
+    const query = location.hash.split(/\?(.*)/s)[1];
+    const hash = `#${anchor}${query ? `?${query}` : ""}`;
+    // An address that is opened twice is no change, but the reader may have scrolled away.
+    if (hash === location.hash) {
+      reveal();
+    } else {
+      location.hash = hash;
+    }
+  };
+
+  const attach = (main) => {
+    shared.isAttaching = true;
+    attached.forEach((draw) => draw(main));
+    shared.isAttaching = false;
+  };
+
+  const openedOnPaper = "main details:is(.fold, .commands):not([open])";
+
+  const shared = {
+    openedOnPaper,
+    // Whether an element is on paper: not where the reader left it folded away.
+    isForPaper: (element) => !element.closest(`tr.opened[hidden], details:not([open]):not(${openedOnPaper})`),
+    isOnPaper: false, isAttaching: false,
+    root, state, unpack, island, reveal, go,
+    // A script draws into the main part whenever there is one: at the start, and after a swap.
+    attach: (draw) => attached.push(draw),
+    // The page is ready when this is done as well.
+    until: (promise) => awaited.push(promise),
+    // What is being read: the first section that is not above the sticky head.
+    sectionInView() {
+      const top = parseFloat(getComputedStyle(root).scrollPaddingTop);
+      return [...document.querySelectorAll("main > section")].find((one) => one.getBoundingClientRect().bottom > top);
+    },
+    // The address of what is seen now; a place within the section that it names already stays.
+    addressHere() {
+      const { anchor, values } = read();
+      const section = shared.sectionInView();
+      const isNamed = section?.contains(document.getElementById(anchor));
+      write(isNamed ? anchor : scrollY === 0 ? "" : section?.id ?? "", values);
+      return location.href;
+    },
+    // What must be drawn before the page is printed: a function that may return a promise.
+    prepare: (draw) => printing.push(draw),
+    print: () => Promise.all(printing.map((draw) => draw())).then(() => window.print()),
+    async start() {
+      await Promise.all(awaited);
+      attach(document.querySelector("main"));
+      reveal();
+      root.dataset.ready = "true";
+    },
+    swap(main) {
+      document.querySelector("main").replaceWith(main);
+      if (root.dataset.ready === "true") {
+        attach(main);
+      }
+    },
+    async changed() {
+      const told = [...listeners].flatMap(([name, some]) => some.map((listener) => listener(state.get(name))));
+      await Promise.all(told);
+      reveal();
+    },
+  };
+  return shared;
+})();
+
+// Links within the page keep the state that stands in the address.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[href^='#']");
+  if (link && !event.defaultPrevented) {
+    event.preventDefault();
+    page.go(link.hash.slice(1));
+  }
+});
+addEventListener("hashchange", page.changed);
+
+// The section that is being read is marked in the list of sections.
+(() => {
+  let reader = null;
+  const mark = (entries) => {
+    const links = new Map(
+      [...document.querySelectorAll("nav a")].map((link) => [decodeURIComponent(link.hash.slice(1)), link]),
+    );
+    for (const { isIntersecting, target } of entries) {
+      links.get(target.id)?.setAttribute("aria-current", isIntersecting ? "true" : "false");
+    }
+    follow(document.querySelector("nav"));
+  };
+  // On a telephone the list is one line, which scrolls sideways.
+  const follow = (list) => {
+    const chapter = list.querySelector("li:has([aria-current='true'])");
+    if (chapter && list.scrollWidth > list.clientWidth) {
+      list.scrollTo({ left: chapter.offsetLeft - list.clientWidth / 3 });
+    }
+  };
+  page.attach((main) => {
+    reader?.disconnect();
+    reader = new IntersectionObserver(mark, { rootMargin: "-20% 0px -70% 0px" });
+    main.querySelectorAll("section").forEach((section) => reader.observe(section));
+  });
+})();

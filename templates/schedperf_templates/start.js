@@ -1,0 +1,3 @@
+"use strict";
+page.start();
+performance.mark("ready");

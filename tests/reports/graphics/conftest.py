@@ -1,0 +1,154 @@
+"""Flame graphs of a few frames whose numbers are known, and their page in a browser."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schedperf.profile.flame import REMAINDER, ROOT, Flame
+from schedperf.profile.flame_data import describe_flame
+from schedperf.profile.parts import Part
+from schedperf.profile.place import Place
+from schedperf.profile.sampled import Runs
+from schedperf_reports._flame_page import draw_flame_page
+from schedperf_reports.blocks import Text
+from schedperf_reports.standalone import Head, HeadSide
+
+MakeData = Callable[..., dict[str, Any]]
+
+# Parent, symbol, own time of base and of new.
+FRAMES = (
+    (-1, "", 0.0, 0.0),
+    (0, "main", 10.0, 10.0),
+    (1, "write", 20.0, 20.0),
+    (2, "update_cfs_group", 10.0, 30.0),
+    (1, "read", 40.0, 40.0),
+    (4, "old_lock", 8.0, 0.0),
+    (4, "(rest)", 2.0, 2.0),
+)
+
+
+def _make_flame(runs: Sequence[int], names: Sequence[str], event: str) -> Flame:
+    draw = np.random.default_rng(7)
+    sides = np.repeat(np.arange(len(runs)), runs)
+    own = np.array([[frame[2 + side] for frame in FRAMES] for side in sides])
+    own *= 1.0 + draw.normal(0.0, 0.01, own.shape)
+    inclusive = add_called(own)
+    return Flame(
+        runs=Runs(
+            event=event,
+            labels=("tip", "patched")[: len(runs)],
+            sides=sides,
+            boots=np.zeros(len(sides), dtype=np.int64),
+            totals=inclusive[:, 0],
+            operations=np.full(len(sides), 10.0),
+            sees_kernel=True,
+        ),
+        least_share=0.001,
+        places=tuple(Place(name, "[kernel]") for name in names),
+        is_kernel=np.ones(len(names), dtype=np.bool_),
+        parent=np.array([frame[0] for frame in FRAMES]),
+        place=np.array([ROOT, 0, 1, 2, 3, 4, REMAINDER]),
+        hidden=np.array([0, 0, 0, 0, 0, 0, 17]),
+        inclusive=inclusive,
+        own=own,
+        end=np.arange(len(FRAMES)),
+        by_place=own[:, 1:6],
+    )
+
+
+def add_called(own: Any) -> Any:
+    inclusive = own.copy()
+    for frame in range(len(FRAMES) - 1, 0, -1):
+        inclusive[:, FRAMES[frame][0]] += inclusive[:, frame]
+    return inclusive
+
+
+def part_of(flame: Flame, part: float) -> Flame:
+    """Return what a part of the samples of each frame would be."""
+    own = flame.own * part
+    return replace(flame, own=own, inclusive=add_called(own), by_place=own[:, 1:6])
+
+
+@pytest.fixture
+def make_flame() -> Callable[..., Flame]:
+    """Make the tree of some runs: ``make_flame((4, 4), places=[…])``; a place a name of FRAMES."""
+
+    def make(runs: Sequence[int], places: Sequence[Place] = ()) -> Flame:
+        flame = _make_flame(runs, [frame[1] for frame in FRAMES[1:6]], "cycles")
+        return replace(flame, places=tuple(places)) if places else flame
+
+    return make
+
+
+@pytest.fixture
+def page_of() -> Callable[[dict[str, Any]], str]:
+    """Draw the page of some data."""
+    return _page_of
+
+
+@pytest.fixture
+def make_data() -> MakeData:
+    """Make the data of a drawing: ``make_data(runs=(4, 4), names=[…], events=["cycles"])``."""
+
+    def make(
+        runs: Sequence[int] = (4, 4),
+        names: Sequence[str] = tuple(frame[1] for frame in FRAMES[1:6]),
+        events: Sequence[str] = ("cycles",),
+    ) -> dict[str, Any]:
+        return {"events": [describe(_make_flame(runs, names, event)) for event in events]}
+
+    def describe(flame: Flame) -> dict[str, Any]:
+        parts = [(Part(kind="node", name="0"), part_of(flame, 0.75))]
+        parts += [(Part(kind="comm", name="bench"), part_of(flame, 0.5))]
+        return describe_flame(flame, "message", parts=parts)
+
+    return make
+
+
+def _page_of(data: dict[str, Any]) -> str:
+    head = Head(
+        title="profile",
+        sides=(HeadSide(name="base", label="tip", path="tip.tar"),),
+        tool_version="1",
+        schema="schedperf/profile/1",
+    )
+    return draw_flame_page([Text(text="5 runs")], data, head)
+
+
+class Visit:
+    """An opened page, and what it complained of."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def frames(self, extra: str = "") -> list[str]:
+        return list(self.page.locator(f".frame{extra}").all_inner_texts())
+
+    def detail(self) -> str:
+        return str(self.page.locator(".flame-detail").inner_text())
+
+
+@pytest.fixture
+def visit_flames(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
+    """Open the page of some data: ``visit_flames(data, width=400, color_scheme="dark")``."""
+    contexts = []
+
+    def open_page(data: dict[str, Any], *, width: int = 1400, **settings: Any) -> Visit:
+        path = tmp_path / "flames.html"
+        path.write_text(_page_of(data), encoding="utf-8")
+        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
+        contexts.append(context)
+        opened = Visit(context.new_page())
+        opened.page.goto(path.as_uri())
+        return opened
+
+    yield open_page
+    for context in contexts:
+        context.close()

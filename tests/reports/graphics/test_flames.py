@@ -1,0 +1,293 @@
+"""Flame graphs on a page: what is coloured and said, by mouse and keyboard, and hostile names."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf_reports._flame_page import draw_flame_page
+from schedperf_reports._flame_still import LEAST_PCT, place_frames
+from schedperf_reports._flame_tables import describe_flames
+from schedperf_reports.blocks import Table, Text
+from schedperf_reports.standalone import Head
+
+HOSTILE = "</script><img src=x onerror='window.pwned = 1'>\u202e\x1b[31m{{7*7}}" + "n" * 5_000
+
+# What conftest.py opens.
+Visit = Any
+MakeData = Callable[..., dict[str, Any]]
+
+
+def text_of(data: dict[str, Any]) -> str:
+    parts = []
+    for block in describe_flames(data["events"]):
+        if isinstance(block, Text):
+            parts.append(block.text)
+        elif isinstance(block, Table):
+            parts += [block.caption, *(" ".join(c.text for c in row) for row in block.rows)]
+    return "\n".join(parts)
+
+
+def test_the_tables_say_what_the_colours_say(make_data: MakeData) -> None:
+    said = text_of(make_data())
+    changed = re.search(r"^update_cfs_group (.*)$", said, re.MULTILINE)
+    assert changed
+    assert changed[1].endswith("write < main [kernel]")
+    assert "1 call path that only base has (in 0 of 4 runs of new)" in said
+    assert re.search(r"^old_lock 8\.\d\d 4 of 4 read < main", said, re.MULTILINE)
+    assert "(rest)" not in said
+
+
+def test_single_runs_are_said_to_have_no_interval(make_data: MakeData) -> None:
+    said = text_of(make_data(runs=(1, 1)))
+    assert "n = 1 + 1 runs: no interval; record several runs" in said
+    assert "beyond noise" not in said
+
+
+def test_one_side_alone_lists_its_hottest_frames(make_data: MakeData) -> None:
+    lines = text_of(make_data(runs=(3,))).splitlines()
+    assert lines[1].startswith("read ")
+    assert "new" not in lines[0]
+
+
+def test_the_page_asks_for_nothing_and_allows_its_own_scripts_alone(
+    make_data: MakeData, page_of: Callable[[dict[str, Any]], str]
+) -> None:
+    page = page_of(make_data())
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy
+    assert "default-src 'none'" in policy[1].replace("&#39;", "'")
+    assert policy[1].count("sha256-") == page.count("<script>") > 1
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)
+
+
+@pytest.mark.browser
+def test_only_frames_beyond_noise_are_coloured(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    opened = visit_flames(make_data())
+    assert "\u25b2 update_cfs_group" in opened.frames(".more")
+    assert "\u25bc old_lock" in opened.frames(".less")
+    assert opened.page.get_by_role("treeitem", name="(17 smaller frames)").count() == 1
+    assert opened.complaints == []
+
+
+@pytest.mark.browser
+def test_without_intervals_colour_is_what_the_reader_asks_for(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    opened = visit_flames(make_data(runs=(1, 1)))
+    assert opened.frames(".more") == opened.frames(".less") == []
+    assert "no interval" in opened.detail()
+    opened.page.get_by_label("Colour differences although there is no interval").check()
+    assert "\u25b2 update_cfs_group" in opened.frames(".more")
+
+
+@pytest.mark.browser
+def test_a_click_zooms_and_escape_shows_all(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    opened = visit_flames(make_data())
+    opened.page.get_by_role("treeitem", name="write,").click()
+    assert not any("read" in name for name in opened.frames())
+    width = opened.page.get_by_role("treeitem", name="write,").bounding_box()["width"]
+    assert width == pytest.approx(
+        opened.page.locator(".flame-graph").bounding_box()["width"], abs=2
+    )
+    opened.page.keyboard.press("Escape")
+    assert any("read" in name for name in opened.frames())
+
+
+@pytest.mark.browser
+def test_the_keyboard_walks_and_zooms(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    opened = visit_flames(make_data())
+    opened.page.locator(".flame-graph").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown"):
+        opened.page.keyboard.press(key)
+    assert re.match(r"update_cfs_group \[kernel\]", opened.detail())
+    assert re.search(
+        r"change \+1\d\.\d+ pp \(95 % interval \+.* to \+.*, q < 0\.001\)", opened.detail()
+    )
+    assert "n = 4 + 4 runs" in opened.detail()
+    opened.page.keyboard.press("Enter")
+    assert (
+        opened.page.get_by_role("treeitem", name="update_cfs_group,").evaluate(
+            "(one) => one.style.width"
+        )
+        == "100%"
+    )
+
+
+@pytest.mark.browser
+def test_views_keep_the_zoom(visit_flames: Callable[..., Visit], make_data: MakeData) -> None:
+    opened = visit_flames(make_data())
+    opened.page.get_by_role("treeitem", name="read,").click()
+    opened.page.get_by_role("button", name="All three").click()
+    assert opened.page.locator(".flame-graph").count() == 3
+    assert not any("write" in name for name in opened.frames())
+    of_new = opened.page.locator("[data-view=new] .frame")
+    assert not any("old_lock" in name for name in of_new.all_inner_texts())
+
+
+@pytest.mark.browser
+def test_search_adds_up_the_outermost_matches(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    # main has read and everything else in it, so the sum is that of main alone.
+    opened = visit_flames(make_data())
+    opened.page.get_by_role("searchbox").fill("A")
+    assert opened.page.locator(".flame-controls output").inner_text() == (
+        "3 frames: base 100.00, new 100.00 %, change 0 pp together"
+    )
+    opened.page.get_by_role("searchbox").fill("nothing of the kind")
+    assert opened.page.locator(".flame-controls output").inner_text() == (
+        "0 frames: base 0, new 0 %, change 0 pp together"
+    )
+
+
+@pytest.mark.browser
+def test_a_frame_that_is_found_is_seen_however_narrow_it_is(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    data = make_data()
+    # 0.01 % of 1100 pixels are not drawn until somebody asks.
+    for extent in ("inclusive", "self"):
+        for side in ("base", "new"):
+            data["events"][0]["measures"][0][extent][side][5] = 0.01
+    opened = visit_flames(data)
+    name = data["events"][0]["names"][data["events"][0]["name"][5]]["symbol"]
+    assert opened.page.get_by_role("treeitem", name=f"{name},").count() == 0
+    opened.page.get_by_role("searchbox").fill(name)
+    found = opened.page.locator(".frame.found")
+    assert found.count() == 1
+    assert found.bounding_box()["width"] >= 4
+
+
+@pytest.mark.browser
+def test_a_frame_is_coloured_where_its_function_changed_on_all_paths(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    data = make_data()
+    event = data["events"][0]
+    measure = event["measures"][0]
+    (frame,) = (
+        place
+        for place, name in enumerate(event["name"])
+        if name >= 0 and event["names"][name]["symbol"] == "update_cfs_group"
+    )
+    measure["inclusive"]["changed"].remove(frame)
+    opened = visit_flames(data)
+    assert "\u25b2 update_cfs_group" in opened.frames(".more")
+    opened.page.get_by_role("treeitem", name="update_cfs_group,").hover()
+    assert "self, on all paths: base" in opened.detail()
+    measure["functions"]["changed"] = []
+    assert not any("update_cfs_group" in name for name in visit_flames(data).frames(".more"))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "most"), [(1400, 400), (400, 560)])
+def test_the_graph_is_on_the_first_screen_with_its_root_on_top(
+    visit_flames: Callable[..., Visit], make_data: MakeData, width: int, most: int
+) -> None:
+    opened = visit_flames(make_data(), width=width)
+    graph = opened.page.locator(".flame-graph").bounding_box()
+    assert graph["y"] < most
+    assert opened.page.locator("[data-frame='0']").bounding_box()["y"] == pytest.approx(graph["y"])
+    assert opened.page.locator("#samples").bounding_box()["y"] > graph["y"]
+
+
+def test_a_warning_about_the_samples_is_one_line_above_the_graph(make_data: MakeData) -> None:
+    head = Head(title="profile", sides=(), tool_version="1", schema="s")
+    basis = [Text(text="plain"), Text(text="blind to most of it", tone="warning")]
+    page = draw_flame_page(basis, make_data(), head)
+    limits = re.findall(r'<a class="flame-limit" href="#samples"[^>]*>(.*?)</a>', page)
+    assert limits == ["blind to most of it"]
+
+
+@pytest.mark.browser
+def test_costs_per_operation_are_a_measure_of_their_own(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    opened = visit_flames(make_data())
+    opened.page.get_by_label("Measure").select_option("1")
+    opened.page.locator(".flame-graph").focus()
+    opened.page.keyboard.press("ArrowDown")
+    assert "cycles per message" in opened.detail()
+
+
+@pytest.mark.browser
+def test_events_are_chosen_from(visit_flames: Callable[..., Visit], make_data: MakeData) -> None:
+    opened = visit_flames(make_data(events=("cycles", "page-faults")))
+    opened.page.get_by_label("Event").select_option("1")
+    assert "page-faults" in opened.frames()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 400])
+def test_hostile_names_run_nothing_and_fit(
+    visit_flames: Callable[..., Visit], make_data: MakeData, width: int, scheme: str
+) -> None:
+    data = make_data(names=[f"{HOSTILE}{number}" for number in range(5)], events=[HOSTILE])
+    opened = visit_flames(data, width=width, color_scheme=scheme, reduced_motion="reduce")
+    opened.page.get_by_role("treeitem").nth(1).click()
+    assert opened.page.evaluate("typeof window.pwned") == "undefined"
+    assert opened.page.evaluate("document.images.length") == 0
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert opened.complaints == []
+
+
+@pytest.mark.browser
+def test_without_scripting_the_largest_frames_and_what_changed_are_drawn(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    with_scripts = visit_flames(make_data())
+    opened = visit_flames(make_data(), java_script_enabled=False)
+    labels = opened.frames()
+    assert labels[0] == "cycles"
+    assert "\u25b2 update_cfs_group" in opened.frames(".more")
+    assert "\u25bc old_lock" in opened.frames(".less")
+    assert sorted(labels) == sorted(with_scripts.frames())
+    title = str(opened.page.locator(".frame.more").first.get_attribute("title"))
+    assert re.search(r"base \d+\.\d\d, new \d+\.\d\d %; change \+\d+", title)
+    assert not opened.page.locator(".flame-detail").is_visible()
+    assert not opened.page.locator(".flame-controls").is_visible()
+
+
+@pytest.mark.browser
+def test_frames_stand_in_the_same_place_with_and_without_scripting(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    boxes = []
+    for has_scripts in (True, False):
+        opened = visit_flames(make_data(), java_script_enabled=has_scripts)
+        graph = opened.page.locator(".flame-graph").bounding_box()
+        frames = opened.page.locator(".frame")
+        found = {}
+        for number in range(frames.count()):
+            box = frames.nth(number).bounding_box()
+            found[frames.nth(number).inner_text()] = (
+                round(box["x"] - graph["x"]),
+                round(box["y"] - graph["y"]),
+                round(box["width"]),
+            )
+        boxes.append(found)
+    assert boxes[0] == boxes[1]
+
+
+def test_a_still_frame_that_changed_is_there_however_narrow_it_is(make_data: MakeData) -> None:
+    data = make_data()
+    measure = data["events"][0]["measures"][0]
+    for extent in ("inclusive", "self"):
+        for side in ("base", "new"):
+            measure[extent][side][5] = LEAST_PCT / 10
+    drawn = place_frames(data["events"][0])
+    assert [frame for frame in drawn if frame.title.startswith("old_lock: ")] == []
+    # A function that changed on all paths gives its frames their colour.
+    measure["inclusive"]["changed"] = [5]
+    measure["inclusive"]["new"][5] = 0
+    (narrow,) = (f for f in place_frames(data["events"][0]) if f.title.startswith("old_lock: "))
+    assert (narrow.kind, narrow.label) == ("less kernel", "\u25bc")

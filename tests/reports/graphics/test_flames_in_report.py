@@ -1,0 +1,63 @@
+"""The flame graph of the report: who its sides are, and where it stands."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.model import Comparison, Section
+from schedperf_reports.blocks import Table, Text
+from schedperf_reports.graphics.flames import Flames
+from schedperf_reports.sections.profile import profile
+
+MakeData = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def describe(
+    make_data: MakeData, make_comparison: Callable[..., Comparison]
+) -> Callable[..., list[Any]]:
+    """Describe the profile section of a side: ``describe("new2", left_out=[…]) -> blocks``."""
+
+    def run(side: str = "new", left_out: tuple[str, ...] = ()) -> list[Any]:
+        trees = {"side": side, "events": make_data()["events"], "left_out": list(left_out)}
+        compared = {"side": side, "events": [], "notes": []}
+        found = {
+            "profile": {"comparisons": [compared], "missing": []},
+            "flames": {"comparisons": [trees], "missing": []},
+        }
+        sections = {
+            name: Section(schema="", status="ok", reason=None, data=data)
+            for name, data in found.items()
+        }
+        return list(profile(make_comparison(sections=sections)))
+
+    return run
+
+
+def test_the_graph_comes_first_and_its_tables_say_what_changed(
+    describe: Callable[..., list[Any]],
+) -> None:
+    drawing, *rest = describe()
+    assert isinstance(drawing, Flames)
+    assert drawing.caption == (
+        "Call stacks: patched against tip, n = 4 + 4 runs; coloured is what changed beyond noise"
+    )
+    captions = [block.caption for block in rest if isinstance(block, Table)]
+    assert any("whose own time changed beyond noise" in caption for caption in captions)
+    assert any("1 call path that only base has" in caption for caption in captions)
+
+
+def test_a_third_side_has_its_own_letter_and_shape(describe: Callable[..., list[Any]]) -> None:
+    data: Any = describe("new2")[0].data()
+    assert data["sides"] == [
+        {"name": "base", "letter": "A", "place": 0},
+        {"name": "new2", "letter": "C", "place": 2},
+    ]
+
+
+def test_points_without_a_graph_are_named(describe: Callable[..., list[Any]]) -> None:
+    said = [
+        block.text for block in describe(left_out=("cycles, x at a=1",)) if isinstance(block, Text)
+    ]
+    assert any(text.endswith("--flamegraph: cycles, x at a=1") for text in said)

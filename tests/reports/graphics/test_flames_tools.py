@@ -1,0 +1,197 @@
+"""What a reader does with a flame graph: parts, smaller trees, callers, addresses, keys."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.profile.flame import Flame
+from schedperf.profile.flame_data import describe_flame
+from schedperf.profile.place import Place
+
+pytestmark = pytest.mark.browser
+
+# Of all graphs of one figure, as the script has it.
+MOST_ELEMENTS = 2_400
+# A tenth of it is usual on a machine that does nothing else.
+LONGEST_MS = 3_000
+
+# What conftest.py opens.
+Visit = Any
+MakeData = Callable[..., dict[str, Any]]
+MakeFlame = Callable[..., Flame]
+
+
+def test_parts_of_the_samples_have_their_own_numbers(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    data = make_data()
+    opened = visit_flames(data)
+    opened.page.get_by_label("Samples of").select_option("node:0")
+    event = data["events"][0]
+    base = event["parts"][0]["measures"][0]["self"]["base"]
+    assert f"base {sum(base):.2f}, new" in opened.detail()
+    assert "node 0" in opened.detail()
+    assert re.search(r"95 % interval [+\u2212]\d", opened.detail())
+    assert "\u25b2 update_cfs_group" in opened.frames(".more")
+    opened.page.get_by_label("Samples of").select_option("")
+    assert "base 100.00, new 100.00 %" in opened.detail()
+    assert opened.complaints == []
+
+
+def test_the_kernel_alone_is_a_smaller_tree(
+    visit_flames: Callable[..., Visit], make_flame: MakeFlame
+) -> None:
+    flame = make_flame((4, 4))
+    user = [Place("main", "bench"), Place("write", "libc.so"), *flame.places[2:]]
+    data = {"events": [describe_flame(make_flame((4, 4), user), None)]}
+    opened = visit_flames(data)
+    opened.page.get_by_role("button", name="Kernel only").click()
+    names = opened.frames()
+    assert not any(name in ("main", "write") for name in names)
+    # Of 100 % main alone has 10 and write alone 20, of base.
+    assert re.search(r"cycles, all samples\s+n = 4 \+ 4 runs\s+base [56]\d\.", opened.detail())
+    box = opened.page.get_by_role("treeitem", name="read,").bounding_box()
+    root = opened.page.locator("[data-frame='0']").bounding_box()
+    assert box["y"] == root["y"] + root["height"] + 1
+    # What is left whole keeps its interval, the root has lost some of its time.
+    assert "no interval" in opened.detail()
+    opened.page.get_by_role("treeitem", name="update_cfs_group,").hover()
+    assert "95 % interval" in opened.detail()
+
+
+def test_idle_time_is_hidden_with_what_it_calls(
+    visit_flames: Callable[..., Visit], make_flame: MakeFlame
+) -> None:
+    flame = make_flame((4, 4))
+    places = (*flame.places[:3], Place("cpu_idle_poll", "[kernel]"), flame.places[4])
+    data = {"events": [describe_flame(make_flame((4, 4), places), None)]}
+    assert data["events"][0]["names"][3]["class"] == "idle"
+    opened = visit_flames(data)
+    opened.page.get_by_role("button", name="Hide idle").click()
+    assert not any("cpu_idle_poll" in name or "old_lock" in name for name in opened.frames())
+    assert "base 4" in opened.detail()
+    opened.page.get_by_role("button", name="Hide idle").click()
+    assert "base 100.00" in opened.detail()
+
+
+def test_callers_below_turn_the_graph_over_and_the_arrows_with_it(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    opened = visit_flames(make_data())
+    opened.page.get_by_role("button", name="Callers below").click()
+    root = opened.page.locator("[data-frame='0']").bounding_box()
+    leaf = opened.page.get_by_role("treeitem", name="update_cfs_group,").bounding_box()
+    assert root["y"] > leaf["y"]
+    opened.page.locator(".flame-graph").focus()
+    opened.page.keyboard.press("ArrowUp")
+    assert opened.detail().startswith("main [kernel]")
+
+
+def test_who_calls_and_what_is_called_stands_below_a_zoomed_graph(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    opened = visit_flames(make_data())
+    assert not opened.page.locator(".flame-around").is_visible()
+    opened.page.get_by_role("treeitem", name="write,").click()
+    tables = opened.page.locator(".flame-around table")
+    callers, callees = (tables.nth(number).inner_text() for number in (0, 1))
+    assert "What calls write: %, sums over all paths without intervals" in callers
+    assert re.search(r"main\s+3\d\.\d+\s+[345]\d\.\d+\s+\+1\d\.\d+", callers)
+    assert re.search(r"update_cfs_group\s+\d+\.\d+\s+2\d\.\d+\s+\+1\d\.\d+", callees)
+    tables.nth(1).get_by_role("button", name="update_cfs_group").click()
+    path = opened.page.locator(".flame-path button").all_inner_texts()
+    assert path == ["all", "main", "write", "update_cfs_group"]
+    opened.page.locator(".flame-path button").nth(1).click()
+    assert opened.page.locator(".flame-path button[aria-current]").inner_text() == "main"
+
+
+def test_the_address_says_what_is_shown_and_shows_it_again(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    opened = visit_flames(make_data(events=("cycles", "page-faults")))
+    page = opened.page
+    page.get_by_label("Event").select_option("1")
+    page.get_by_role("button", name="New", exact=True).click()
+    page.get_by_label("Measure").select_option("1")
+    page.get_by_label("Samples of").select_option("comm:bench")
+    page.get_by_role("button", name="Callers below").click()
+    page.get_by_role("treeitem", name="write,").click()
+    page.get_by_role("searchbox").fill("update*")
+    page.mouse.move(0, 0)
+    address = page.url
+    before = page.locator(".flame-graphs").inner_html()
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("figure.flames[data-drawn]")
+    assert page.locator(".flame-graphs").inner_html() == before
+    assert page.get_by_label("Event").input_value() == "1"
+    assert page.get_by_label("Measure").input_value() == "1"
+    assert page.get_by_label("Samples of").input_value() == "comm:bench"
+    assert page.get_by_role("searchbox").input_value() == "update*"
+    assert page.locator(".flame-path button[aria-current]").inner_text() == "write"
+    assert page.get_by_role("button", name="Callers below").get_attribute("aria-pressed") == "true"
+    assert opened.complaints == []
+
+
+def test_an_address_of_another_report_shows_what_there_is(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    opened = visit_flames(make_data())
+    opened.page.evaluate(
+        "location.hash = '#stacks?f.stacks-0=e7*vnever*nnode%3A9*m5*pmain*pgone*%25'"
+    )
+    opened.page.wait_for_selector(".flame-path button[aria-current]")
+    assert opened.page.locator(".flame-path button[aria-current]").inner_text() == "main"
+    assert opened.complaints == []
+
+
+def test_keys_of_the_page_reach_the_graph(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    opened = visit_flames(make_data())
+    keyboard = opened.page.keyboard
+    keyboard.press("f")
+    assert opened.page.evaluate("document.activeElement.className") == "flame-graph"
+    keyboard.press("4")
+    assert opened.page.locator(".flame-graph").count() == 3
+    keyboard.press("2")
+    assert opened.page.locator(".flame-graph").get_attribute("data-view") == "base"
+    keyboard.press("f")
+    keyboard.press("/")
+    assert opened.page.evaluate("document.activeElement.type") == "search"
+    # A letter that is written is no key.
+    keyboard.press("1")
+    assert opened.page.locator(".flame-graph").get_attribute("data-view") == "base"
+
+
+def test_five_thousand_frames_are_drawn_in_a_bounded_number_of_elements(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    data = make_data()
+    event = data["events"][0]
+    frames = 5_000
+    event |= {"parent": [-1, *[0] * frames], "name": [-1, *[1] * frames]}
+    event |= {"hidden": [0] * (frames + 1), "parts": []}
+    event["lists"] |= {"changed": [], "vanished": [], "appeared": []}
+    values = [100.0, *[100.0 / frames] * frames]
+    nothing = [None] * (frames + 1)
+    columns = {"base": values, "new": values, "low": nothing, "high": nothing, "q": nothing}
+    for measure in event["measures"]:
+        measure |= {extent: columns | {"changed": []} for extent in ("inclusive", "self")}
+    opened = visit_flames(data)
+    opened.page.get_by_role("button", name="All three").click()
+    # All are found, and then drawn although they are narrow.
+    milliseconds = opened.page.evaluate(
+        """() => {
+          const search = document.querySelector("input[type=search]");
+          const before = performance.now();
+          search.value = "write";
+          search.dispatchEvent(new Event("input"));
+          document.body.getBoundingClientRect();
+          return performance.now() - before;
+        }"""
+    )
+    assert opened.page.locator(".frame").count() <= MOST_ELEMENTS
+    assert milliseconds < LONGEST_MS

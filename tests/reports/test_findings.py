@@ -1,0 +1,189 @@
+"""The sections of reasons and of next steps: ranked, short, with what proves them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schedperf.model import Comparison, Finding, NextStep, Overall, Section, SideSummary
+from schedperf_reports.blocks import Block, Item, Items, Text
+from schedperf_reports.graphics.panels import Fold
+from schedperf_reports.sections import shown_sections
+from schedperf_reports.sections.findings import (
+    LONGEST_REASON,
+    MOST_REASONS,
+    NOT_A_CAUSE,
+    NOTHING_DECIDED,
+    findings,
+    in_short,
+)
+from schedperf_reports.sections.next_steps import BRIEF_STEPS, MOST_STEPS, next_steps
+
+Make = Callable[..., Comparison]
+
+STEP = NextStep(id="a", what="run it", why="it is missing", commands=("one x", "two 'y z'"))
+
+
+@pytest.fixture
+def reasons(make_comparison: Make) -> tuple[Finding, ...]:
+    """Return the record's findings, the second of which has a row that proves it."""
+    return make_comparison().findings
+
+
+def lists(blocks: Sequence[Block]) -> list[tuple[Item, ...]]:
+    return [block.items for block in blocks if isinstance(block, Items)]
+
+
+def texts(blocks: Sequence[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, Text)]
+
+
+def test_reasons_are_numbered_and_followed_by_how_far_they_explain(make_comparison: Make) -> None:
+    blocks = list(findings(make_comparison()))
+    first = blocks[0]
+    assert isinstance(first, Items)
+    assert first.ordered
+    assert first.brief > 0
+    assert first.items[1].detail == "5+5 runs"
+    assert first.items[1].evidence == ("benchmarks",)
+    assert "each goes with the change; none is shown to be its cause" in texts(blocks)
+
+
+@pytest.mark.parametrize(
+    ("attribution", "detail"),
+    [
+        ("grade B: three of four; not shown to cause", "grade B; 1 build a side"),
+        ("co-occurs; counted by an emulator: no time", "1 build a side"),
+        (
+            "measured: tbench lost 9 %; a mail: June 2022; co-occurs",
+            "measured elsewhere: tbench lost 9 %; 1 build a side",
+        ),
+    ],
+)
+def test_a_grade_is_told_without_its_explanation(
+    make_comparison: Make, reasons: tuple[Finding, ...], attribution: str, detail: str
+) -> None:
+    graded = replace(reasons[0], attribution=attribution)
+    [items, *_] = lists(list(findings(make_comparison(findings=(graded,)))))
+    assert items[0].detail == detail
+
+
+def test_the_first_screen_has_some_and_the_fold_has_all_of_them_in_full(
+    make_comparison: Make, reasons: tuple[Finding, ...]
+) -> None:
+    long = replace(reasons[1], claim=f"number 1; {'and more ' * 40}")
+    blocks = list(findings(make_comparison(findings=(long,) * 7)))
+    assert len(lists(blocks)[0]) == MOST_REASONS
+    assert lists(blocks)[0][0].text == "number 1"
+    fold = blocks[-1]
+    assert isinstance(fold, Fold)
+    assert fold.caption == "7 findings in full"
+    [whole] = lists(fold.plain())
+    assert [item.text for item in whole] == [long.claim] * 7
+
+
+def test_a_claim_is_cut_between_its_parts_only() -> None:
+    assert in_short("a; b; c") == "a; b; c"
+    assert in_short("x" * 500) == "x" * 500
+    assert in_short(f"a; {'b' * LONGEST_REASON}; c") == "a"
+
+
+def test_what_went_the_other_way_and_what_was_unseen_are_no_reasons(
+    make_comparison: Make, reasons: tuple[Finding, ...]
+) -> None:
+    against = replace(reasons[0], claim="fewer", bearing="against")
+    unseen = replace(reasons[0], claim="blind", bearing="unseen", attribution="neither")
+    blocks = list(findings(make_comparison(findings=(against, unseen), sections={})))
+    assert not any(block.ordered for block in blocks if isinstance(block, Items))
+    assert "no rule found a fact that could explain the result" in texts(blocks)
+    assert [[item.text for item in items] for items in lists(blocks)] == [["fewer"], ["blind"]]
+    assert "went the other way than the results" in texts(blocks)
+    assert lists(blocks)[1][0].tone == "warning"
+
+
+def test_analyses_that_were_not_made_are_named_with_where_it_says_why(
+    make_comparison: Make,
+) -> None:
+    absent = Section(schema="x", status="absent", reason="because", data=None)
+    sections = dict.fromkeys(("pelt", "c2c", "unknown"), absent)
+    [items] = lists(list(findings(make_comparison(findings=(), sections=sections))))
+    assert items[0].text == "not recorded: PELT updates; Bouncing cache lines"
+    assert items[0].evidence == ("absent-scheduler", "absent-memory")
+
+
+def test_of_several_sides_each_reason_names_its_side(
+    make_comparison: Make, make_side: Callable[..., SideSummary]
+) -> None:
+    sides = tuple(make_side(name) for name in ("base", "new", "new2"))
+    [items, *_] = lists(list(findings(make_comparison(sides=sides))))
+    assert all(item.text.startswith("new: ") for item in items)
+
+
+def test_steps_are_counted_beyond_the_first(make_comparison: Make) -> None:
+    blocks = list(next_steps(make_comparison(next_steps=(STEP,) * 7)))
+    assert len(lists(blocks)[0]) == MOST_STEPS
+    assert texts(blocks) == ["2 further steps in the JSON, under next_steps"]
+
+
+def test_a_step_has_its_reason_and_its_commands(make_comparison: Make) -> None:
+    [steps] = next_steps(make_comparison(next_steps=(STEP,)))
+    item = Item(text="run it", detail="it is missing", commands=("one x", "two 'y z'"))
+    assert steps == Items(items=(item,), ordered=True, brief=BRIEF_STEPS)
+
+
+def test_without_steps_that_is_said(make_comparison: Make) -> None:
+    assert texts(list(next_steps(make_comparison()))) == [
+        "nothing that schedperf knows would make this surer"
+    ]
+
+
+def element_of(text: str, name: str) -> str:
+    return text[text.index(f'<section id="{name}"') :].partition("</section>")[0]
+
+
+@pytest.fixture
+def page(make_comparison: Make) -> Callable[..., str]:
+    """Draw the page of a record."""
+    from schedperf_reports.formats import Options  # noqa: PLC0415
+    from schedperf_reports.formats.html import html  # noqa: PLC0415
+
+    def draw(**changes: Any) -> str:
+        return html(make_comparison(**changes), Options(width=78, colour=False))
+
+    return draw
+
+
+def test_the_page_has_boxes_steps_and_folds_without_scripting(page: Callable[..., str]) -> None:
+    text = page(next_steps=(STEP, STEP))
+    sure, steps = element_of(text, "evidence"), element_of(text, "next_steps")
+    assert sure.count('<div class="panel ') == 2
+    assert "<h3>comparable: yes <small>58 fields compared" in sure
+    assert steps.count('<details class="commands" open>') == 1
+    assert "<code>two &#39;y z&#39;</code>" in steps
+    assert '<button type="button" class="copy" hidden>' in steps
+    assert '<details class="fold">' in element_of(text, "findings")
+
+
+def test_markup_in_a_command_is_text(page: Callable[..., str]) -> None:
+    evil = replace(STEP, commands=("<script>alert(1)</script>\u202e",))
+    text = element_of(page(next_steps=(evil,)), "next_steps")
+    assert "<script>" not in text
+    assert "<code>&lt;script&gt;alert(1)&lt;/script&gt;</code>" in text
+
+
+@pytest.mark.parametrize(
+    ("word", "title", "text"),
+    [
+        ("regression", "Reasons", NOT_A_CAUSE),
+        ("no-change", "What changed besides", NOTHING_DECIDED),
+        ("inconclusive", "Leads", NOTHING_DECIDED),
+    ],
+)
+def test_what_is_not_decided_has_no_reasons(
+    make_comparison: Make, word: Any, title: str, text: str
+) -> None:
+    overall = Overall(verdict=word, reason="because", exit_status=0)
+    comparison = make_comparison(overall=overall)
+    assert title in [section.title for section in shown_sections(comparison)]
+    assert text in texts(list(findings(comparison)))
