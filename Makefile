@@ -2,7 +2,7 @@
 
 PYTHON_IN_VENV = .venv/bin/python
 
-.PHONY: demo test lint bench bench-verdicts bench-overhead format bless clean
+.PHONY: demo test lint bench bench-report bench-verdicts bench-overhead format bless clean
 
 demo: ## compare the real bundles of examples/, write their HTML reports
 	@scripts/setup demo
@@ -23,6 +23,10 @@ lint: ## ruff, mypy, import-linter, the Python floor of the collectors
 bench: ## print speed figures, each beside what it is compared with
 	@scripts/setup test
 	@for program in bench/*.py; do echo; $(PYTHON_IN_VENV) $$program || exit 1; done
+
+bench-report: ## build reports of three sizes and open them in a browser
+	@scripts/setup test
+	@$(PYTHON_IN_VENV) bench/report.py
 
 bench-verdicts: ## count how often verdicts are right, ours beside other tools' (some minutes)
 	@scripts/setup test

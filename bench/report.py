@@ -1,0 +1,143 @@
+"""How long a report takes to build, how large it is, and how soon a reader can read and use it.
+
+Three reports: the smallest example, 60 benchmarks of 20 runs a side, and 500 rows. The times in the
+browser are its own (the Performance API), each the median of several visits of a file on disk.
+"""
+
+import csv
+import os
+import random
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "deep-cgroup"
+ROUNDS = 3
+VISITS = 5
+# Exit statuses that a comparison ends with.
+VERDICTS = (0, 1)
+COLUMNS = ("workload", "point", "metric", "unit", "better", "run", "value")
+
+# Shares of runs' standard deviation, and what some results changed by.
+NOISE = 0.01
+CHANGES = (0.0, 0.0, 0.0, 0.0, 0.0, 0.08, -0.05)
+
+FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+READY = "performance.getEntriesByName('ready')[0]?.startTime"
+LONGEST_WAIT_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figures:
+    """What was measured of one report.
+
+    :param compare_s: of the comparison alone, ``--json``; ``html_s`` with the page
+    :param paint_ms: until the first text can be read; ``ready_ms`` until scripts have run
+    """
+
+    name: str
+    compare_s: float
+    html_s: float
+    megabytes: float
+    paint_ms: float
+    ready_ms: float
+
+
+def write_table(path: Path, results: int, runs: int, *, is_new: bool) -> Path:
+    """Write the runs of made-up benchmarks, equal each time; some of new's have changed."""
+    chance = random.Random(f"{results} {runs} {is_new}")  # noqa: S311 # nothing is secret
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for result in range(results):
+            level = 1.0 + (CHANGES[result % len(CHANGES)] if is_new else 0.0)
+            for run in range(runs):
+                value = level * (1.0 + result % 9) * (1.0 + chance.gauss(0.0, NOISE))
+                name = f"benchmark-{result:03}"
+                writer.writerow((name, "", f"{name} time", "s", "lower", run, f"{value:.6f}"))
+    return path
+
+
+def wall_s(command: Sequence[str]) -> float:
+    """Return how long a command takes; its exit status is the verdict's."""
+    start = time.perf_counter()
+    done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+    if done.returncode not in VERDICTS:
+        sys.exit(f"{shlex.join(command)}: exit status {done.returncode}")
+    return time.perf_counter() - start
+
+
+def visit(browser: Any, page_file: Path) -> tuple[float, float]:
+    """Return when a page was first readable and when its scripts had run, in ms."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    end = time.monotonic() + LONGEST_WAIT_S
+    while None in (times := (page.evaluate(FIRST_PAINT), page.evaluate(READY))):
+        if time.monotonic() > end:
+            sys.exit(f"{page_file.name}: never became readable and ready: {times}")
+        time.sleep(0.01)
+    context.close()
+    return times
+
+
+def measure(browser: Any, name: str, sides: Sequence[Path], folder: Path) -> Figures:
+    """Build one report and open it, several times each."""
+    page_file = folder / "report.html"
+    compare = [sys.executable, "-m", "schedperf", "compare", *map(str, sides)]
+    commands = ([*compare, "--json", os.devnull], [*compare, "--html", str(page_file)])
+    alone, with_page = zip(*[tuple(map(wall_s, commands)) for _ in range(ROUNDS)], strict=True)
+    paints, readies = zip(*[visit(browser, page_file) for _ in range(VISITS)], strict=True)
+    return Figures(
+        name=name,
+        compare_s=statistics.median(alone),
+        html_s=statistics.median(with_page),
+        megabytes=page_file.stat().st_size / 1e6,
+        paint_ms=statistics.median(paints),
+        ready_ms=statistics.median(readies),
+    )
+
+
+def measure_all(browser: Any, folder: Path) -> Iterator[Figures]:
+    """Measure each report in turn."""
+    example = [EXAMPLE / f"{side}.tar.xz" for side in ("base", "new")]
+    yield measure(browser, "small: deep-cgroup", example, folder)
+    for results, runs in ((60, 20), (500, 5)):
+        sides = [
+            write_table(folder / f"{side}.csv", results, runs, is_new=side == "new")
+            for side in ("base", "new")
+        ]
+        yield measure(browser, f"{results} results x {runs} runs", sides, folder)
+
+
+def main() -> None:
+    """Print one line a report."""
+    chromium = shutil.which("chromium") or sys.exit("no chromium; apt-get install chromium")
+    arguments = ["--disable-gpu"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
+    print(f"reports: median of {ROUNDS} builds and {VISITS} visits")
+    print(
+        f"  {'report':<22} {'compare':>9} {'with page':>10} {'size':>9}"
+        f" {'readable':>9} {'ready':>9}"
+    )
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=arguments)
+        for one in measure_all(browser, Path(folder)):
+            print(
+                f"  {one.name:<22} {one.compare_s:7.2f} s {one.html_s:8.2f} s"
+                f" {one.megabytes:6.2f} MB {one.paint_ms:6.0f} ms {one.ready_ms:6.0f} ms"
+            )
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
