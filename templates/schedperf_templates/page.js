@@ -90,7 +90,7 @@ const page = (() => {
     openedOnPaper,
     // Whether an element is on paper: not where the reader left it folded away.
     isForPaper: (element) => !element.closest(`tr.opened[hidden], details:not([open]):not(${openedOnPaper})`),
-    isOnPaper: false, isAttaching: false,
+    isPrinting: false, isOnPaper: false, isAttaching: false,
     root, state, unpack, island, reveal, go,
     // A script draws into the main part whenever there is one: at the start, and after a swap.
     attach: (draw) => attached.push(draw),
@@ -111,7 +111,11 @@ const page = (() => {
     },
     // What must be drawn before the page is printed: a function that may return a promise.
     prepare: (draw) => printing.push(draw),
-    print: () => Promise.all(printing.map((draw) => draw())).then(() => window.print()),
+    async print() {
+      shared.isPrinting = true;
+      await Promise.all(printing.map((draw) => draw()));
+      window.print();
+    },
     async start() {
       await Promise.all(awaited);
       attach(document.querySelector("main"));

@@ -37,12 +37,14 @@
   let folded = [];
   addEventListener("beforeprint", () => {
     onScreen = root.dataset.theme ?? "";
+    page.isPrinting = true;
     page.isOnPaper = true;
     folded = [...document.querySelectorAll(page.openedOnPaper)];
     folded.forEach((one) => { one.open = true; });
     choose("light");
   });
   addEventListener("afterprint", () => {
+    page.isPrinting = false;
     page.isOnPaper = false;
     folded.forEach((one) => { one.open = false; });
     choose(onScreen);

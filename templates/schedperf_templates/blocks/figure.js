@@ -11,6 +11,7 @@
   probe.hidden = true;
   let plots = [];
   const figures = new WeakMap();
+  const shown = new WeakMap();
   const drawnWidths = new WeakMap();
   const inView = new Set();
 
@@ -116,10 +117,7 @@
   };
   let loading = null;
 
-  const show = async (plot) => {
-    if (plot.dataset.drawn) {
-      return;
-    }
+  const drawFirst = async (plot) => {
     plot.dataset.drawn = "started";
     try {
       loading ??= load();
@@ -133,10 +131,19 @@
     }
   };
 
+  // Who wants a chart that is being drawn already, as paper does, waits for the same drawing.
+  const show = (plot) => {
+    if (!shown.has(plot)) {
+      shown.set(plot, drawFirst(plot));
+    }
+    return shown.get(plot);
+  };
+
   const isDrawn = (plot) => plot.dataset.drawn === "done";
 
   const forget = (plot) => {
     Plotly.purge(plot);
+    shown.delete(plot);
     delete plot.dataset.drawn;
   };
 
@@ -148,7 +155,7 @@
     // One that was drawn for paper while it was folded away has had no width yet.
     [...inView].filter((plot) => isDrawn(plot) && drawnWidths.get(plot) === 0).forEach(draw);
     const drawn = plots.filter(isDrawn);
-    if (!page.isOnPaper) {
+    if (!page.isPrinting) {
       drawn.filter((plot) => !inView.has(plot)).slice(0, Math.max(0, drawn.length - MOST_DRAWN)).forEach(forget);
     }
   };
