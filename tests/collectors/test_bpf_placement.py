@@ -332,5 +332,5 @@ def test_raw_tracepoints_count_as_btf_tracepoints_do(monkeypatch: pytest.MonkeyP
     forks = sum(count for move, count in fewer.items() if move.event == "fork")
     wakeups = sum(count for move, count in fewer.items() if move.event == "wakeup")
     assert forks >= 2 * 40
-    # A task's last sleep has no wakeup, and a program that interrupts itself misses one.
-    assert wakeups >= 0.95 * slept > 100
+    # Each sleep ends with a wakeup, save the last one of each task.
+    assert wakeups + forks >= slept > 100
