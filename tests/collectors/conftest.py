@@ -8,20 +8,25 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import schedperf_collectors
 from schedperf_collectors._base import Capture, Skipped
+from schedperf_collectors._sampling import repeated
 from schedperf_collectors._system import System
 
 PACKAGE = Path(schedperf_collectors.__file__).parent
+# Only a limit: a machine that is busy with other things takes its time.
+LONGEST_WAIT_S = 120
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +69,7 @@ class Recorder:
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         with self.start(*arguments) as process:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=LONGEST_WAIT_S)
         assert "Traceback" not in err
         assert process.returncode is not None
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
@@ -146,13 +151,16 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def is_running() -> Callable[[str], bool]:
-    """Tell whether a process has this text in its command line, and keeps on running."""
+def is_running(tmp_path: Path) -> Callable[[str], bool]:
+    """Tell whether a process of this test has this text in its command line, and keeps running."""
 
     def look(text: str) -> bool:
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
+        for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if text.encode() in path.read_bytes():
+                command = (process / "cmdline").read_bytes()
+                # Other tests of this machine start the same: a recorder's have TMPDIR of this one.
+                known_by = command + (process / "environ").read_bytes()
+                if text.encode() in command and os.fsencode(tmp_path) in known_by:
                     return True
         return False
 
@@ -174,6 +182,60 @@ def _make_system(root: Path, files: Mapping[str, str | bytes], machine: str = "x
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     return System(root, machine)
+
+
+@pytest.fixture
+def wait_for() -> Callable[[Callable[[], object]], None]:
+    """Wait until something is so: ``wait_for(path.exists)``."""
+
+    def wait(is_so: Callable[[], object]) -> None:
+        deadline = time.monotonic() + LONGEST_WAIT_S
+        while not is_so():
+            assert time.monotonic() < deadline, "it never was so"
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
+def wait_for_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[ModuleType], Callable[[], None]]:
+    """Follow the looks that a collector repeats: what is returned waits for a whole one from now.
+
+    ``wait = wait_for_look(task_sched)``, before the collector begins.
+    """
+
+    def follow(module: ModuleType) -> Callable[[], None]:
+        made = threading.Semaphore(0)
+
+        def wait() -> None:
+            while made.acquire(blocking=False):
+                pass
+            # The first may have begun before.
+            for _ in range(2):
+                assert made.acquire(timeout=LONGEST_WAIT_S), "it looks no more"
+
+        def repeat(look: Callable[[], None], largest_share: float) -> Any:
+            def look_and_tell() -> None:
+                look()
+                made.release()
+
+            return repeated(look_and_tell, largest_share)
+
+        monkeypatch.setattr(module, "repeated", repeat)
+        return wait
+
+    return follow
+
+
+@pytest.fixture
+def forks_since_boot() -> Callable[[], int]:
+    """Return what the kernel itself counts."""
+
+    def read() -> int:
+        lines = Path("/proc/stat").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("processes "))
+
+    return read
 
 
 @pytest.fixture

@@ -72,11 +72,6 @@ def causes(document: Any) -> Counter[str]:
     return counts
 
 
-def forks_since_boot() -> int:
-    lines = Path("/proc/stat").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("processes "))
-
-
 def test_the_file_is_as_promised(record: Record) -> None:
     document = record(WORKLOAD)
     assert document["schema"] == "schedperf/bpf_placement/1"
@@ -110,7 +105,9 @@ for number in range({MOVES}):
 """
 
 
-def test_nothing_that_a_workload_does_is_missed(record: Record) -> None:
+def test_nothing_that_a_workload_does_is_missed(
+    record: Record, forks_since_boot: Callable[[], int]
+) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two CPUs")
     slept = resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
@@ -275,7 +272,7 @@ def test_the_window_is_the_run(tmp_path: Path) -> None:
     arguments = ["-q", "-o", "b.tar", "-n", "1", "--instrumented", "1", "--warmup", "0"]
     names = ["--with", "default,bpf_placement"]
     command = [sys.executable, "-m", "schedperf_collectors", "record", *arguments, *names]
-    subprocess.run([*command, "--", "sleep", "0.5"], cwd=tmp_path, check=True)
+    subprocess.run([*command, "--", "sleep", "2"], cwd=tmp_path, check=True)
     bundle = open_bundle(tmp_path / "b.tar")
     (run,) = [run for run in bundle.runs if run.kind == "instrumented"]
     seconds = json.loads(bundle.read(f"{run.folder}/bpf_placement/placement.json"))["seconds"]

@@ -227,10 +227,14 @@ def test_each_decision_here_is_watched_or_said_to_be_invisible(attached: balance
         assert (program["mechanism"] is None) == bool(program["reason"])
 
 
-def test_what_is_watched_here_counts_and_what_is_not_is_none(attached: balance.Balance) -> None:
+def test_what_is_watched_here_counts_and_what_is_not_is_none(
+    attached: balance.Balance, wait_for: Callable[[Callable[[], bool]], None]
+) -> None:
     attached.open_gate()
     for _ in range(11):
         subprocess.run(["true"])
+    if is_watched(attached.programs, "attempt"):
+        wait_for(lambda: bool((attached.read() or {})["attempts"]))
     attached.close_gate()
     parts = attached.read()
     watched = [decision for decision in DECISIONS if is_watched(attached.programs, decision.name)]

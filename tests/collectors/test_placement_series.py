@@ -2,12 +2,15 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from schedperf_collectors import _placement_series
 from schedperf_collectors._placement_series import FIRST_STEP_S, Series
 from schedperf_collectors._system import Unavailable
+
+Wait = Callable[[Callable[[], object]], None]
 
 
 def test_each_step_holds_what_came_in_it() -> None:
@@ -30,7 +33,9 @@ def test_merging_keeps_the_sums_and_the_order() -> None:
     assert series.rows == {"a": [3, 7, 0], "b": [0, 0, 1]}
 
 
-def test_a_long_run_has_longer_steps_and_no_more_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_has_longer_steps_and_no_more_of_them(
+    monkeypatch: pytest.MonkeyPatch, wait_for: Wait
+) -> None:
     monkeypatch.setattr(_placement_series, "FIRST_STEP_S", 0.005)
     monkeypatch.setattr(_placement_series, "MOST_STEPS", 8)
     monkeypatch.setattr(_placement_series, "LARGEST_SHARE", 1e9)
@@ -43,23 +48,23 @@ def test_a_long_run_has_longer_steps_and_no_more_of_them(monkeypatch: pytest.Mon
 
     series = Series(look)
     series.start()
-    time.sleep(0.3)
+    wait_for(lambda: series.step_s >= 0.04)
     series.stop()
     seconds = time.monotonic() - began_s
     assert series.steps <= 8 + 1
-    assert series.step_s >= 0.02
+    assert series.step_s >= 0.04
     assert (series.steps - 1) * series.step_s <= seconds
     assert sum(series.rows["all"]) == looks["all"]
 
 
-def test_looks_that_take_long_are_made_less_often() -> None:
+def test_looks_that_take_long_are_made_less_often(wait_for: Wait) -> None:
     def look() -> Counter[str]:
         time.sleep(0.05)
         return Counter(a=1)
 
     series = Series(look)
     series.start()
-    time.sleep(0.6)
+    wait_for(lambda: series.step_s > FIRST_STEP_S)
     series.stop()
     assert series.step_s > FIRST_STEP_S
 

@@ -4,7 +4,7 @@ import os
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -27,7 +27,10 @@ from schedperf_collectors._placement_timers import (
 )
 from schedperf_collectors._system import System, Unavailable
 
+Wait = Callable[[Callable[[], object]], None]
+
 PERIOD_US = 50_000
+FEWEST_PERIODS = 15
 BUSY = "while :; do :; done"
 
 
@@ -40,9 +43,14 @@ def _make_group(folder: Path) -> None:
         (folder / "cpu.cfs_quota_us").write_text(str(PERIOD_US // 10))
 
 
+def statistic(folder: Path, name: str) -> int:
+    """Return what the kernel itself counts of a group: ``nr_periods`` or ``nr_throttled``."""
+    return int((folder / "cpu.stat").read_text().split(f"{name} ")[1].split()[0])
+
+
 @pytest.fixture
-def throttled() -> Iterator[list[str]]:
-    """Keep two groups busy beyond their limits; yields their paths in the hierarchy."""
+def throttled(wait_for: Wait) -> Iterator[list[Path]]:
+    """Keep two groups busy beyond their limits; yields their folders."""
     roots = [Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")]
     root = next((each for each in roots if (each / "cgroup.procs").exists()), None)
     if os.geteuid() != 0 or root is None:
@@ -59,8 +67,8 @@ def throttled() -> Iterator[list[str]]:
             busy = subprocess.Popen(["sh", "-c", script])
             stack.callback(busy.wait)
             stack.callback(busy.kill)
-        time.sleep(0.2)
-        yield [f"/{folder.name}" for folder in folders]
+        wait_for(lambda: all(statistic(folder, "nr_throttled") for folder in folders))
+        yield folders
 
 
 def _remove(folder: Path) -> None:
@@ -68,9 +76,23 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
+class Periods:
+    """How many periods of each group have passed since then, as the kernel counts them."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+        self._before = self._read()
+
+    def _read(self) -> list[int]:
+        return [statistic(folder, "nr_periods") for folder in self._folders]
+
+    def passed(self) -> list[int]:
+        return [now - before for now, before in zip(self._read(), self._before, strict=True)]
+
+
 @pytest.mark.parametrize("candidate", CANDIDATES, ids=lambda each: each.mechanism)
 def test_the_timers_of_two_throttled_groups_are_counted(
-    throttled: list[str], candidate: Candidate
+    throttled: list[Path], candidate: Candidate, wait_for: Wait
 ) -> None:
     machine = read_machine(System())
     try:
@@ -78,17 +100,19 @@ def test_the_timers_of_two_throttled_groups_are_counted(
     except Unavailable as error:
         pytest.skip(error.reason)
     with loaded.object as program:
+        outer = Periods(throttled)
         set_gate(program, is_open=True)
-        start = time.monotonic_ns()
-        time.sleep(1)
+        inner = Periods(throttled)
+        wait_for(lambda: min(inner.passed()) >= FEWEST_PERIODS)
+        fewest = inner.passed()
         set_gate(program, is_open=False)
-        periods = (time.monotonic_ns() - start) / (PERIOD_US * 1000)
+        most = outer.passed()
         found = {each.group: each for each in read_expiries(program.map("timer_counts").items())}
-    for group in throttled:
-        timer = found[group]
+    for folder, at_least, at_most in zip(throttled, fewest, most, strict=True):
+        timer = found[f"/{folder.name}"]
         assert timer.period_ns == PERIOD_US * 1000
-        # Whole periods may go by on a machine that is busy with other things.
-        assert periods / 2 < timer.expiries + timer.overruns <= periods + 2
+        # A period may begin between the program's look and the kernel's, once at each end.
+        assert at_least - 1 <= timer.expiries + timer.overruns <= at_most + 1
         assert sum(timer.phases) == timer.expiries
         # A timer is set again by adding periods: its phase does not change.
         assert [bool(count) for count in timer.phases].count(True) == 1
@@ -96,7 +120,9 @@ def test_the_timers_of_two_throttled_groups_are_counted(
         assert timer.phases[place] == timer.expiries
 
 
-def test_the_collectors_own_start_sees_a_throttled_group(throttled: list[str]) -> None:
+def test_the_collectors_own_start_sees_a_throttled_group(
+    throttled: list[Path], wait_for: Wait
+) -> None:
     watching = timers.start(read_machine(System()))
     try:
         [program] = watching.programs.values()
@@ -109,10 +135,11 @@ def test_the_collectors_own_start_sees_a_throttled_group(throttled: list[str]) -
         time.sleep(0.2)
         assert watching.read() == []
         watching.open_gate()
-        time.sleep(0.5)
+        periods = Periods(throttled)
+        wait_for(lambda: min(periods.passed()) >= 2)
         watching.close_gate()
         rows = watching.read()
-        assert {row["group"] for row in rows} >= set(throttled)
+        assert {row["group"] for row in rows} >= {f"/{folder.name}" for folder in throttled}
         time.sleep(0.2)
         assert watching.read() == rows
         assert watching.lost == {}

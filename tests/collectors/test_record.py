@@ -251,7 +251,7 @@ def test_a_workload_that_never_succeeds_ends_the_recording(recorder: Any, read_b
 def test_a_run_is_killed_when_its_time_is_over(
     recorder: Any, read_bundle: Any, is_running: Callable[[str], bool]
 ) -> None:
-    script = "sleep 31.4159 & test {x} = 1 || wait"
+    script = "sleep 3141.59 & test {x} = 1 || wait"
     limits = ("-n", "1", "--warmup", "0", "--with", "none", "--timeout", "2")
     arguments = (*limits, "--point", "x=1,2", "--", "sh", "-c", script)
     recorder("record", "-o", "b.tar", *arguments)
@@ -263,7 +263,7 @@ def test_a_run_is_killed_when_its_time_is_over(
     )
     assert all(run["exit_status"] == 0 for run in runs if run["point"]["x"] == "1")
     # Neither those that were killed nor those that ended leave anyone behind.
-    assert not is_running("31.4159")
+    assert not is_running("3141.59")
 
 
 def test_the_workload_has_no_terminal_and_no_input(recorder: Any, read_bundle: Any) -> None:

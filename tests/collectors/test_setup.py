@@ -37,31 +37,27 @@ def probe(capture):
     (capture.folder / "file").touch()
     yield
 '''
-# One that is slow to begin after a setup (it is tried without one), and says that it was told to.
+# One that never begins after a setup while the recorder lives (it is tried without one), and says
+# that it was told to.
 SLOW = '''
 from pathlib import Path
 from schedperf_collectors._base import BEGUN, PREPARED
 
 @collector(scope="run", cost="nothing")
 def slow(capture):
-    """Take its time."""
+    """Take all the time that there is."""
     yield PREPARED
     if Path("ready").exists():
+        recorder = os.getppid()
         Path("beginning").touch()
-        time.sleep(1.5)
+        while os.getppid() == recorder:
+            time.sleep(0.01)
     yield BEGUN
     (capture.folder / "file").touch()
 '''
 ONCE = ("-n", "1", "--warmup", "0")
 # Far more forks than a machine makes by itself in the moment that the workload takes.
 MANY_FORKS = 1500
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < deadline, path
-        time.sleep(0.01)
 
 
 def outputs(folder: Path) -> tuple[Path, Path]:
@@ -104,20 +100,26 @@ def test_a_run_without_a_setup_begins_its_collectors_too(
 
 @pytest.mark.usefixtures("needs_perf")
 def test_perf_does_not_count_the_forks_of_a_setup(recorder: Any, read_bundle: Any) -> None:
-    forks = f"i=0; while [ $i -lt {MANY_FORKS} ]; do (:); i=$((i+1)); done"
-    arguments = ("--instrumented", "1", "--with", "perf_stat")
-    done = recorder("ab", "-o", "s", *ONCE, *arguments, "--new-setup", forks, "--", "true")
+    since_boot = "grep ^processes /proc/stat"
+    forks = f"i=0; while [ $i -lt {MANY_FORKS} ]; do (:); i=$((i+1)); done; {since_boot} >&2"
+    arguments = ("--instrumented", "1", "--with", "perf_stat", "--new-setup", forks)
+    done = recorder("ab", "-o", "s", *ONCE, *arguments, "--", *since_boot.split())
     assert done.returncode == 0, done.stderr
     written = read_bundle(recorder.folder / "s-new.tar")
     (name,) = (one for one in written.members if one.endswith("/perf_stat.csv"))
     lines = written.members[name].decode().splitlines()
+    run = name.partition("/perf_stat/")[0]
+    first, last = (
+        int(written.members[f"{run}/{stream}"].split()[1]) for stream in ("stderr", "stdout")
+    )
     events = ("sched:sched_process_exit", "sched:sched_process_fork")
     counted = [line.split(",") for line in lines if any(event in line for event in events)]
     if not counted:
         pytest.skip("no tracepoints here")
     for words in counted:
         number = next(word for word in words if word.isdigit() and word != "1")
-        assert int(number) < MANY_FORKS / 2, words
+        # What else this machine does meanwhile may be much.
+        assert int(number) < MANY_FORKS / 3 + (last - first), words
 
 
 def test_the_workload_gets_nothing_of_the_gate(
@@ -144,7 +146,8 @@ def test_the_workload_gets_nothing_of_the_gate(
     assert {"setup=mine", "go=mine"} <= set(lines)
     assert not any("schedperf_setup" in line for line in lines)
     assert [line for line in lines if line.isdigit()] == ["0", "1", "2"]
-    assert ended.wall_s < 0.3
+    # What began took is no part of the run's time.
+    assert ended.wall_s <= time.monotonic() - begun[0]
 
 
 @pytest.mark.parametrize("setup", [None, "true"])
@@ -181,6 +184,7 @@ def test_collectors_do_not_begin_after_a_setup_that_failed(
 def test_the_workload_never_runs_when_the_recorder_ends_before(
     recorder_with: Callable[[str], Any],
     is_running: Callable[[str], bool],
+    wait_for: Callable[[Callable[[], bool]], None],
     signum: signal.Signals,
     setup: str,
 ) -> None:
@@ -188,9 +192,9 @@ def test_the_workload_never_runs_when_the_recorder_ends_before(
     arguments = ("--base-setup", setup, "--new-setup", setup)
     command = ("sh", "-c", "touch ran; sleep 16.7077")
     with recorder.start("ab", "-o", "s", *ONCE, *arguments, "--", *command) as process:
-        wait_for(recorder.folder / "beginning")
+        wait_for((recorder.folder / "beginning").exists)
         process.send_signal(signum)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == (130 if signum == signal.SIGINT else -signal.SIGKILL)
     # The shell has the command's words in its own command line.
     assert not is_running("16.7077")

@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from schedperf.captures.cgroup_cpu import CpuGroup, parse_cgroup_cpu
 from schedperf.captures.cpufreq import parse_cpufreq
 from schedperf.captures.cpuidle import parse_cpuidle
 from schedperf.captures.power import parse_power
+from schedperf_collectors import system_counters as module
 from schedperf_collectors._base import BEGUN, PREPARED, Capture
 from schedperf_collectors._cpu_counters import frequency_table, idle_table, power_table
 from schedperf_collectors._system import System, Unavailable
@@ -42,9 +44,13 @@ def looks_of(capture: Capture) -> tuple[set[str], set[str], Any]:
 
 def test_this_machine_is_read_twice(capture: Capture) -> None:
     running = system_counters(capture)
+    used = [time.process_time()]
     assert [next(running), next(running)] == [PREPARED, BEGUN]
+    used.append(time.process_time())
     time.sleep(0.2)
+    used.append(time.process_time())
     assert list(running) == []
+    used.append(time.process_time())
     before, after, facts = looks_of(capture)
     assert before == after
     assert {"clock", "stat", "interrupts", "softirqs"} <= before
@@ -55,7 +61,11 @@ def test_this_machine_is_read_twice(capture: Capture) -> None:
     assert abs(facts["clock_stepped_ns"]) < 1e9
     assert facts["cpus_before"] == facts["cpus_after"]
     # An instrument that is always on must not take a tenth of a second of a small machine.
-    assert all(0 < seconds < 0.1 * (os.cpu_count() or 1) for seconds in facts["look_s"].values())
+    # How long it waits for a CPU is the machine's affair.
+    most_s = 0.1 * (os.cpu_count() or 1)
+    assert used[1] - used[0] < most_s
+    assert used[3] - used[2] < most_s
+    assert all(0 < seconds < 30 for seconds in facts["look_s"].values())
 
 
 def test_a_machine_that_shows_nothing_says_so_of_each_file(
@@ -245,12 +255,17 @@ def test_names_of_groups_may_be_any_bytes(groups: Groups) -> None:
     assert [group.path for group in found] == ["/", "/j\ufffd\u2028=== x"]
 
 
-def test_the_sampling_thread_sees_a_group_come_and_go(groups: Groups, capture: Capture) -> None:
+def test_the_sampling_thread_sees_a_group_come_and_go(
+    groups: Groups,
+    capture: Capture,
+    wait_for_look: Callable[[ModuleType], Callable[[], None]],
+) -> None:
+    look = wait_for_look(module)
     own = Capture(capture.folder, 7, {})
     running = capture_system_counters(groups.system, own)
     assert [next(running), next(running)] == [PREPARED, BEGUN]
     groups.write("/job", 6)
-    time.sleep(0.3)
+    look()
     groups.remove("/job")
     assert list(running) == []
     found = read((capture.folder / "during" / "cgroups").read_bytes())
@@ -282,15 +297,28 @@ def throttled_folder() -> Iterator[tuple[Hierarchy, Path]]:
         folder.rmdir()
 
 
+def throttled_s(folder: Path) -> float:
+    fields = dict(line.split() for line in (folder / "cpu.stat").read_text().splitlines())
+    if "throttled_usec" in fields:
+        return int(fields["throttled_usec"]) / 1e6
+    return int(fields["throttled_time"]) / 1e9
+
+
 def test_a_real_group_is_throttled_and_seen(
-    throttled_folder: tuple[Hierarchy, Path], capture: Capture
+    throttled_folder: tuple[Hierarchy, Path],
+    capture: Capture,
+    wait_for: Callable[[Callable[[], bool]], None],
 ) -> None:
     _, folder = throttled_folder
     running = system_counters(capture)
     assert [next(running), next(running)] == [PREPARED, BEGUN]
     loop = f"echo 0 > {folder}/cgroup.procs; while :; do :; done"
-    done = subprocess.run(["timeout", "1", "sh", "-c", loop], check=False)
-    assert done.returncode == 124
+    with subprocess.Popen(["sh", "-c", loop]) as busy:
+        try:
+            # On a busy machine a group may get less than its quota for a while.
+            wait_for(lambda: throttled_s(folder) >= 0.5)
+        finally:
+            busy.kill()
     assert list(running) == []
     looks = [read((capture.folder / name / "cgroups").read_bytes()) for name in ("before", "after")]
     before, after = (look[f"/{folder.name}"] for look in looks)

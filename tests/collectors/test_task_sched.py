@@ -3,18 +3,21 @@
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from schedperf.captures.task_sched import WorkloadTasks, parse_task_sched
+from schedperf_collectors import task_sched as module
 from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped
 from schedperf_collectors._system import System
 from schedperf_collectors.task_sched import MOST_TASKS, capture_task_sched, task_sched
 
 MakeSystem = Callable[..., System]
+WaitForLook = Callable[[ModuleType], Callable[[], None]]
+Run = Callable[[int], WorkloadTasks]
 
 SCHED = "busy (9, #threads: 1)\n---\nnr_switches      :    {}\n"
 
@@ -23,10 +26,16 @@ def written(capture: Capture) -> WorkloadTasks:
     return parse_task_sched((capture.folder / "tasks.json").read_bytes(), "tasks.json")
 
 
-def test_a_real_workload_and_what_it_starts_are_seen(capture: Capture) -> None:
+def test_a_real_workload_and_what_it_starts_are_seen(
+    capture: Capture,
+    tmp_path: Path,
+    wait_for: Callable[[Callable[[], bool]], None],
+    wait_for_look: WaitForLook,
+) -> None:
     if not Path("/proc/self/sched").exists():
         pytest.skip("this kernel has no /proc/PID/sched")
-    other = subprocess.Popen(["sleep", "30"])
+    look = wait_for_look(module)
+    other = subprocess.Popen(["sleep", "3600"])
     running = task_sched(capture)
     assert next(running) == PREPARED
     # What ends before the word to begin is a setup's, and none of the workload.
@@ -34,9 +43,13 @@ def test_a_real_workload_and_what_it_starts_are_seen(capture: Capture) -> None:
     assert setup.wait() == 0
     assert next(running) == BEGUN
     # The inner one has a session of its own, as daemons have.
-    script = "setsid sh -c 'for i in 1 2 3 4 5; do sleep 0.1; done' & sleep 0.01; wait"
-    workload = subprocess.Popen(["sh", "-c", script], start_new_session=True)
-    time.sleep(0.3)
+    inner = "sleep 3600 & touch started; until test -e over; do sleep 0.05; done; kill $!"
+    command = ["sh", "-c", 'setsid sh -c "$1" & sleep 0.01; wait', "sh", inner]
+    workload = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
+    wait_for((tmp_path / "started").exists)
+    look()
+    look()
+    (tmp_path / "over").touch()
     assert workload.wait() == 0
     other.kill()
     other.wait()
@@ -52,8 +65,20 @@ def test_a_real_workload_and_what_it_starts_are_seen(capture: Capture) -> None:
     assert found.looks >= 3
 
 
-def run(make_system: MakeSystem, capture: Capture, tasks: int) -> WorkloadTasks:
+@pytest.fixture
+def run(make_system: MakeSystem, capture: Capture, wait_for_look: WaitForLook) -> Run:
     """Watch a recorder, 5, with a collector, 6; a workload, 9, with a hostile name comes later."""
+    look = wait_for_look(module)
+
+    def watch(tasks: int) -> WorkloadTasks:
+        return _watch(make_system, capture, look, tasks)
+
+    return watch
+
+
+def _watch(
+    make_system: MakeSystem, capture: Capture, look: Callable[[], None], tasks: int
+) -> WorkloadTasks:
     system = make_system(
         {
             "proc/self/sched": "",
@@ -72,19 +97,19 @@ def run(make_system: MakeSystem, capture: Capture, tasks: int) -> WorkloadTasks:
     later["proc/9/stat"] = "9 (a) R 1 1 1) R 5 9 9 0\n"
     make_system(later)
     assert next(running) == BEGUN
-    time.sleep(0.3)
+    look()
     assert list(running) == []
     return written(capture)
 
 
-def test_collectors_are_none_of_the_workload(make_system: MakeSystem, capture: Capture) -> None:
-    found = run(make_system, capture, tasks=2)
+def test_collectors_are_none_of_the_workload(run: Run) -> None:
+    found = run(2)
     assert [(task.pid, task.tid) for task in found.tasks] == [(9, 9), (9, 10)]
     assert found.left_out == 0
 
 
-def test_tasks_beyond_the_limit_are_counted(make_system: MakeSystem, capture: Capture) -> None:
-    found = run(make_system, capture, tasks=MOST_TASKS + 7)
+def test_tasks_beyond_the_limit_are_counted(run: Run) -> None:
+    found = run(MOST_TASKS + 7)
     assert (len(found.tasks), found.left_out) == (MOST_TASKS, 7)
 
 
@@ -96,8 +121,8 @@ def test_a_kernel_without_the_file_is_skipped_with_the_remedy(
     assert caught.value.remedy == "rebuild with CONFIG_SCHED_DEBUG=y"
 
 
-def test_the_file_says_of_what_form_it_is(make_system: MakeSystem, capture: Capture) -> None:
-    run(make_system, capture, tasks=1)
+def test_the_file_says_of_what_form_it_is(run: Run, capture: Capture) -> None:
+    run(1)
     record = json.loads((capture.folder / "tasks.json").read_text())
     assert record["schema"] == "schedperf/task_sched/1"
     assert record["tasks"][0]["seen_ns"] <= record["clock_ns"]

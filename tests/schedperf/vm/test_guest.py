@@ -92,7 +92,7 @@ def test_a_guest_that_hangs_is_ended_with_all_that_it_started(
     """
     began = time.monotonic()
     with pytest.raises(GuestFailed, match=r"it told nothing for \d+ s"):
-        boot_once(make_hypervisor(behaviour, silence_s=0.5), share)
+        boot_once(make_hypervisor(behaviour, silence_s=3), share)
     assert time.monotonic() - began < 40
     child = int((share / "child").read_text())
     state = subprocess.run(["ps", "-o", "stat=", "-p", f"{child}"], capture_output=True, text=True)
@@ -104,10 +104,10 @@ def test_a_guest_that_tells_now_and_then_does_not_hang(
     make_hypervisor: MakeHypervisor, share: Path
 ) -> None:
     behaviour = """
-    for i in 1 2 3 4; do echo '{"event": "note"}' >>$share/events; sleep 0.7; done
+    for i in 1 2 3 4 5 6 7 8; do echo '{"event": "note"}' >>$share/events; sleep 0.7; done
     echo 0 >$share/status
     """
-    assert len(boot_once(make_hypervisor(behaviour, silence_s=1.5), share)) == 4
+    assert len(boot_once(make_hypervisor(behaviour, silence_s=4), share)) == 8
 
 
 def test_a_guest_that_no_longer_says_that_it_lives_is_ended(

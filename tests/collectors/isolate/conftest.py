@@ -1,0 +1,90 @@
+"""Collectors of one function, isolated as a recorder does it."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from schedperf_collectors._base import Capture, Collector
+from schedperf_collectors._isolate import Isolated, Result
+from schedperf_collectors._signals import signals
+
+
+class Tried(Isolated):
+    """An isolated collector, led from its start to its end."""
+
+    def begin(self) -> None:
+        self.start()
+        self.order()
+        self.await_begun()
+
+    def stop(self) -> Result:
+        self.order()
+        return self.await_end()
+
+    def run(self) -> Result:
+        self.begin()
+        return self.stop()
+
+
+@pytest.fixture(autouse=True)
+def _caught_signals() -> Iterator[None]:
+    with signals:
+        yield
+
+
+@pytest.fixture
+def isolated(tmp_path: Path) -> Callable[..., Tried]:
+    """Make an isolated collector of a function: ``isolated(collect, "run", limit_s=2).run()``."""
+
+    def make(
+        function: Callable[[Capture], object],
+        scope: str = "boot",
+        needs: tuple[str, ...] = (),
+        limit_s: float = 20,
+    ) -> Tried:
+        collector = Collector(
+            name="tried",
+            scope=scope,
+            intrusive=False,
+            default=True,
+            needs=needs,
+            package="some-package",
+            cost="",
+            place="tried",
+            summary="",
+            function=function,  # type: ignore[arg-type] # some are wrong on purpose
+        )
+        folder = tmp_path / "capture"
+        folder.mkdir()
+        return Tried(
+            collector,
+            Capture(folder, os.getpid(), {"name": "value"}),
+            tmp_path / "log",
+            startup_limit_s=limit_s,
+            finish_limit_s=limit_s,
+        )
+
+    return make
+
+
+@pytest.fixture
+def lives() -> Callable[[str], bool]:
+    """Tell whether a process lives on; what was killed a moment ago takes a moment to go."""
+    return _lives
+
+
+def _lives(pid: str) -> bool:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return False
+        # An orphan may wait for init to reap it.
+        if state == "Z":
+            return False
+        time.sleep(0.02)
+    return True
