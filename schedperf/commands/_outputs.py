@@ -5,7 +5,7 @@ Files are opened before the work starts, and are complete or not there at all.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -80,14 +80,32 @@ def draw_for_stdout(title: str, blocks: "Iterable[Block]", *, see: str) -> str:
 
 
 @contextmanager
-def open_output(path: Path, inputs: Sequence[Path]) -> Iterator[IO[str]]:
-    """Open a file to write to; what was in it stays until :func:`write_output`.
+def open_outputs(
+    files: Mapping[str, str | None], inputs: Sequence[Path]
+) -> Iterator[dict[str, IO[str]]]:
+    """Open the files to write to; what was in them stays until :func:`write_output`.
 
     A file that was not there before disappears again when an error ends the block.
 
+    :param files: by the option that asks for it; None and ``-`` are no file
     :param inputs: files that must not be overwritten
-    :raises InputError: it cannot be written, or it is one of the inputs
+    :return: by option, those that are files
+    :raises InputError: one cannot be written, is one of the inputs or is asked for twice
     """
+    with ExitStack() as stack:
+        opened: dict[str, IO[str]] = {}
+        for name, file in files.items():
+            if file is None or file == STDOUT:
+                continue
+            path = Path(file)
+            if path.is_file() and any(path.samefile(other.name) for other in opened.values()):
+                raise InputError(f"{path}: is asked for twice; write to two files")
+            opened[name] = stack.enter_context(_open_output(path, inputs))
+        yield opened
+
+
+@contextmanager
+def _open_output(path: Path, inputs: Sequence[Path]) -> Iterator[IO[str]]:
     existed = path.exists()
     if existed and any(other.exists() and path.samefile(other) for other in inputs):
         raise InputError(f"{path}: is one of the inputs; write to another file")
@@ -106,13 +124,46 @@ def _open_to_append(path: Path) -> IO[str]:
         # A surrogate in a captured name must not cost the report.
         return path.open("a", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        problem = (error.strerror or str(error)).lower()
-        raise InputError(f"{path}: cannot be written: {problem}; choose another place") from None
+        raise _cannot_be_written(path, error) from None
 
 
-def write_output(stream: IO[str], text: str) -> None:
-    """Replace what is in the file; devices and pipes have nothing to replace."""
-    if Path(stream.name).is_file():
-        os.truncate(stream.fileno(), 0)
-    stream.write(text)
-    stream.flush()
+def _cannot_be_written(path: Path, error: OSError) -> InputError:
+    problem = (error.strerror or str(error)).lower()
+    return InputError(f"{path}: cannot be written: {problem}; choose another place")
+
+
+def write_output(stream: IO[str], pieces: Iterable[str]) -> None:
+    """Replace what is in the file; devices and pipes have nothing to replace.
+
+    :param pieces: of the new text
+    :raises InputError: the disk is full, or something else is wrong with it
+    """
+    path = Path(stream.name)
+    is_file = path.is_file()
+    try:
+        if is_file:
+            os.truncate(stream.fileno(), 0)
+        for piece in pieces:
+            with _naming(stream):
+                stream.write(piece)
+        with _naming(stream):
+            stream.flush()
+    except BaseException:
+        # A part of a report would pass for the whole.
+        if is_file:
+            path.unlink()
+        raise
+
+
+@contextmanager
+def _naming(stream: IO[str]) -> Iterator[None]:
+    """Say which file cannot be written; the system names none. A pipe's end is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Closing writes what is left, which fails again and would hide this error.
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+        raise _cannot_be_written(Path(stream.name), error) from None

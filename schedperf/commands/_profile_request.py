@@ -10,11 +10,12 @@ import numpy as np
 from schedperf import __version__
 from schedperf.captures.perf_data import Keep
 from schedperf.captures.perf_data.recording import NO_CHAIN
-from schedperf.commands._profile_sources import Loaded, LoadedRun, Wanted, load_sides
+from schedperf.commands._profile_sources import Loaded, Wanted, load_sides
 from schedperf.errors import InputError
 from schedperf.profile.blindness import EventSight, loss_caveat
 from schedperf.profile.export import EXPORTS
 from schedperf.profile.flame_data import describe_stacks
+from schedperf.profile.loaded import LoadedRun, operation_of
 from schedperf.profile.sampled import Flags, RunSamples, Side, sampled_events
 from schedperf.profile.stacks import StackedSamples, collect_stacks
 from schedperf.profile.table import SORT_KEYS, tabulate
@@ -196,8 +197,6 @@ def make_request(
     loaded = load_sides(paths, wanted)
     every = [run for side in loaded.sides for run in side.runs]
     _check_samples(every, paths, has_stacks=has_stacks)
-    units = {run.unit for run in every}
-    operation = units.pop() if len(units) == 1 else None
     sides = tuple(
         Side(
             label=clean_line(side.label),
@@ -208,7 +207,9 @@ def make_request(
     events = _choose_events(sampled_events(sides), event, paths)
     if len(events) > 1 and "event" not in keys:
         keys = ("event", *keys)
-    return Request(loaded=loaded, sides=sides, events=events, keys=keys, operation=operation)
+    return Request(
+        loaded=loaded, sides=sides, events=events, keys=keys, operation=operation_of(every)
+    )
 
 
 def _parse_keys(sort: str) -> tuple[str, ...]:

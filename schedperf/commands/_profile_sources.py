@@ -1,28 +1,22 @@
 """What ``schedperf profile`` reads: the recordings in bundles, and perf.data by itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from schedperf._timeline import place_in_time
 from schedperf.bundle import Bundle
-from schedperf.captures.perf_data import Keep, Recording, read_perf_data
+from schedperf.captures.perf_data import Keep, read_perf_data
 from schedperf.commands._profile_inputs import is_perf_data, open_source
 from schedperf.commands._profile_points import Point, choose_point
 from schedperf.errors import InputError
-from schedperf.profile.alignment import Alignment, RunNames, align, align_places, names_of
-from schedperf.profile.blindness import EventSight, judge_event
+from schedperf.profile.alignment import align
+from schedperf.profile.blindness import judge_event
+from schedperf.profile.loaded import LoadedRun, make_run
 from schedperf.profile.local_symbols import symbols_for_file
 from schedperf.profile.order import ONE_AFTER_THE_OTHER, may_be_drift
-from schedperf.profile.places import Placed, build_ids, place_samples
-from schedperf.profile.sampled import RunSamples
+from schedperf.profile.places import build_ids, place_samples
 from schedperf.sides import name_sides
-
-if TYPE_CHECKING:
-    from schedperf.operations import Operations
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,23 +34,6 @@ class Wanted:
     compared: bool
     symbols: Path | None
     point: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoadedRun:
-    """One run.
-
-    :param folder: in its bundle; "" where there is none
-    :param sights: what each event of the recording sees, in the order of its events
-    :param unit: what one operation is: "message"; None where they are not counted
-    :param names: what is known of the files that it was sampled in
-    """
-
-    folder: str
-    samples: RunSamples
-    sights: tuple[EventSight, ...]
-    unit: str | None
-    names: RunNames
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,17 +93,11 @@ def _compare(sides: Sequence[LoadedSide], bundles: Sequence[Bundle | None]) -> L
     took_turns = _took_turns(sides, [bundle for bundle in bundles if bundle is not None])
     return Loaded(
         sides=tuple(
-            replace(side, runs=tuple(_aligned(run, alignment) for run in side.runs))
-            for side in sides
+            replace(side, runs=tuple(run.align(alignment) for run in side.runs)) for side in sides
         ),
         took_turns=took_turns,
         cautions=(*([] if took_turns else [ONE_AFTER_THE_OTHER]), *alignment.notes),
     )
-
-
-def _aligned(run: LoadedRun, alignment: Alignment) -> LoadedRun:
-    placed = align_places(run.samples.placed, alignment)
-    return replace(run, samples=replace(run.samples, placed=placed))
 
 
 def _took_turns(sides: Sequence[LoadedSide], bundles: Sequence[Bundle]) -> bool:
@@ -148,7 +119,7 @@ def _load_file(path: Path, wanted: Wanted) -> LoadedSide:
     recording = read_perf_data(path, str(path), keep=wanted.keep)
     notes = list(recording.notes)
     symbols = symbols_for_file(recording, wanted.symbols, notes.append)
-    run = _make_run(
+    run = make_run(
         recording,
         place_samples(
             recording,
@@ -167,6 +138,7 @@ def _load_file(path: Path, wanted: Wanted) -> LoadedSide:
         ),
         node_of_cpu=recording.features.node_of_cpu,
         operations=None,
+        unit=None,
         boot=0,
         folder="",
     )
@@ -191,16 +163,7 @@ def _load_bundle(bundle: Bundle, point: Point, wanted: Wanted) -> LoadedSide:
         except InputError as error:
             notes.append(str(error))
         else:
-            made = _make_run(
-                found.recording,
-                found.placed,
-                found.sights,
-                node_of_cpu=found.node_of_cpu,
-                operations=found.operations,
-                boot=boot.number,
-                folder=run.folder,
-            )
-            runs.append(made)
+            runs.append(found.load(boot, run))
     if not runs:
         raise InputError(f"{bundle.path}: {notes[-1]}")
     return LoadedSide(
@@ -209,33 +172,4 @@ def _load_bundle(bundle: Bundle, point: Point, wanted: Wanted) -> LoadedSide:
         point=str(point),
         runs=tuple(runs),
         notes=tuple(dict.fromkeys(notes)),
-    )
-
-
-def _make_run(
-    recording: Recording,
-    placed: Placed,
-    sights: tuple[EventSight, ...],
-    *,
-    node_of_cpu: Mapping[int, int],
-    operations: "Operations | None",
-    boot: int,
-    folder: str,
-) -> LoadedRun:
-    samples = RunSamples(
-        recording=recording,
-        placed=placed,
-        rows=np.ones(len(recording.samples), dtype=np.bool_),
-        node_of_cpu=node_of_cpu,
-        operations=None if operations is None else operations.count,
-        boot=boot,
-        seeing=frozenset(sight.event for sight in sights if sight.blind is False),
-    )
-    unit = None if operations is None else operations.unit
-    return LoadedRun(
-        folder=folder,
-        samples=samples,
-        sights=sights,
-        unit=unit,
-        names=names_of(recording, placed),
     )

@@ -125,8 +125,9 @@ def _load(sources: Sequence[str], wanted: Wanted) -> list[SideRuns]:
 def _at_point(side: SideRuns, point: str | None, source: str) -> SideRuns:
     runs = tuple(run for run in side.runs if point in (None, run.point))
     if not runs:
-        known = ", ".join(sorted({run.point for run in side.runs}))
-        raise InputError(f"{source}: nothing was counted at {point!r}; there is {known}")
+        known = ", ".join(sorted({run.point for run in side.runs} - {""}))
+        hint = f"there is {known}" if known else "it has no points, so leave --point out"
+        raise InputError(f"{source}: nothing was counted at {point!r}; {hint}")
     return replace(side, runs=runs)
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from schedperf.commands._outputs import (
-    STDOUT,
     draw_for_stdout,
     dump_json,
     json_option,
     limit_option,
-    open_output,
+    open_outputs,
+    printed_format,
     write_output,
 )
 
@@ -94,14 +94,13 @@ def command(
         line_bytes=cacheline,
     )
     inputs = (*paths, *(path for path in (symbols, layout, units) if path is not None))
-    if json is None or json == STDOUT:
+    asked = {"json": json}
+    printed = printed_format(asked)
+    with open_outputs(asked, inputs) as files:
         data = describe(paths, wanted)
-        click.echo(dump_json(data) if json else _draw(data, limit), nl=False)
-        return 0
-    with open_output(Path(json), inputs) as file:
-        data = describe(paths, wanted)
-        write_output(file, dump_json(data))
-    click.echo(_draw(data, limit), nl=False)
+        for file in files.values():
+            write_output(file, [dump_json(data)])
+    click.echo(dump_json(data) if printed else _draw(data, limit), nl=False)
     return 0
 
 

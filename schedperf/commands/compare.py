@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from schedperf.commands._outputs import STDOUT, open_outputs, write_output
+
 if TYPE_CHECKING:
     from schedperf.model import Comparison
 
@@ -22,7 +24,6 @@ Examples:
 # Below two there is nothing to compare.
 FEWEST_BUNDLES = 2
 LARGEST_MARGIN = 0.5
-STDOUT = "-"
 DEFAULT_FORMAT = "text"
 
 
@@ -114,7 +115,6 @@ def command(
         CompareRequest,
         compare_swapped,
     )
-    from schedperf.commands._outputs import open_output, write_output  # noqa: PLC0415
     from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
 
     are_tables = _are_tables((*paths, *history))
@@ -130,11 +130,7 @@ def command(
         are_tables=are_tables,
     )
     with ExitStack() as stack:
-        files = {
-            name: stack.enter_context(open_output(Path(file), paths))
-            for name, file in asked.items()
-            if file is not None and file != STDOUT
-        }
+        files = stack.enter_context(open_outputs(asked, paths))
         library = _share_library(assets, html)
         is_page = "html" in (*files, printed)
         swapped = stack.enter_context(compare_swapped(request, is_wanted=is_page))
@@ -142,7 +138,7 @@ def command(
         comparison = request.compare()
         options = {"everything": everything, "swapped": swapped}
         for name, file in files.items():
-            write_output(file, _render(comparison, name, library=library, **options))
+            write_output(file, [_render(comparison, name, library=library, **options)])
         text = _render(comparison, printed, **options)
     click.echo(text, nl=False)
     overall = comparison.overall

@@ -1,19 +1,17 @@
 """``schedperf layout``: who shares cache lines with whom, in one kernel or between several."""
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from schedperf.commands._outputs import (
-    STDOUT,
     draw_for_stdout,
     dump_json,
     json_option,
     limit_option,
-    open_output,
+    open_outputs,
     printed_format,
     write_output,
 )
@@ -91,17 +89,12 @@ def command(
         raise click.UsageError("got no kernel; name a bundle, a folder or a file")
     wanted = {"json": json, "html": html}
     printed = printed_format(wanted)
-    with ExitStack() as stack:
-        files = {
-            name: stack.enter_context(open_output(Path(file), paths))
-            for name, file in wanted.items()
-            if file is not None and file != STDOUT
-        }
+    with open_outputs(wanted, paths) as files:
         asked = _kinds(percpu=percpu, has_structs=bool(structs), has_globals=has_globals)
         request = make_request(paths, () if has_all else asked, structs, hot, cacheline)
         data = request.analyse()
         for name, file in files.items():
-            write_output(file, _render(request, data, name, limit))
+            write_output(file, [_render(request, data, name, limit)])
     click.echo(_render(request, data, printed, limit), nl=False)
     return ALARM_STATUS if _has_alarm(data) else 0
 

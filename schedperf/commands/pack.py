@@ -7,7 +7,8 @@ import click
 EPILOG = """\b
 Examples:
   schedperf pack collect.pyz
-  scp collect.pyz target: && ssh target sudo ./collect.pyz record -o base.tar -- hackbench
+  scp collect.pyz target: && \\
+    ssh target sudo ./collect.pyz record -o base.tar -- hackbench
 """
 
 

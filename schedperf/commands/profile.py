@@ -1,7 +1,6 @@
 """``schedperf profile``: where the time went, in one recording or between two."""
 
 from collections.abc import Iterable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from schedperf.commands._outputs import (
     dump_json,
     json_option,
     limit_option,
-    open_output,
+    open_outputs,
     printed_format,
     write_output,
 )
@@ -103,12 +102,7 @@ def command(
     wanted = {name: file for name, file in asked.items() if file is not None}
     printed = printed_format(wanted)
     inputs = (*paths, *([symbols] if symbols else []))
-    with ExitStack() as stack:
-        files = {
-            name: stack.enter_context(open_output(Path(file), inputs))
-            for name, file in wanted.items()
-            if file != STDOUT
-        }
+    with open_outputs(wanted, inputs) as files:
         request = make_request(
             paths,
             sort,
@@ -121,9 +115,7 @@ def command(
             has_stacks=not wanted.keys() <= {"json"},
         )
         for name, file in files.items():
-            pieces = _render(request, name, export)
-            write_output(file, "")
-            file.writelines(pieces)
+            write_output(file, _render(request, name, export))
     shown = _render(request, printed, export) if printed else [_draw_text(request, limit)]
     for piece in shown:
         click.echo(piece, nl=False)

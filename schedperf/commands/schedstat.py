@@ -1,19 +1,17 @@
 """``schedperf schedstat``: what the scheduler counted, in one source or between two."""
 
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from schedperf.commands._outputs import (
-    STDOUT,
     draw_for_stdout,
     dump_json,
     json_option,
     limit_option,
-    open_output,
+    open_outputs,
     printed_format,
     write_output,
 )
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   schedperf schedstat examples/deep-cgroup-arm64/base.tar.xz
-  schedperf schedstat examples/cluster-percpu/base.tar.xz examples/cluster-percpu/new.tar.xz \\
-    --html schedstat.html
+  schedperf schedstat examples/cluster-percpu/base.tar.xz \\
+    examples/cluster-percpu/new.tar.xz --html schedstat.html
 """
 
 TITLE = "Scheduler statistics"
@@ -39,6 +37,7 @@ LARGEST_HZ = 10_000
 @click.option("--cpu", metavar="LIST", help="Count only these CPUs, as 0-3,8.")
 @click.option(
     "--hz",
+    metavar="N",
     type=click.IntRange(min=1, max=LARGEST_HZ),
     help="Of files: the kernels' CONFIG_HZ, for rates a second; else they are per tick.",
 )
@@ -80,15 +79,10 @@ def command(
     outputs = {"json": json, "html": html}
     printed = printed_format(outputs)
     inputs = [Path(part) for source in sources for part in (source, *source.split(","))]
-    with ExitStack() as stack:
-        files = {
-            name: stack.enter_context(open_output(Path(file), inputs))
-            for name, file in outputs.items()
-            if file is not None and file != STDOUT
-        }
+    with open_outputs(outputs, inputs) as files:
         data = describe(sources, wanted)
         for name, file in files.items():
-            write_output(file, _render(data, name, sort, limit))
+            write_output(file, [_render(data, name, sort, limit)])
     click.echo(_render(data, printed, sort, limit), nl=False)
     return 0
 

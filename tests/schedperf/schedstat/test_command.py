@@ -42,7 +42,9 @@ def folders(tmp_path: Path, make_schedstat: Make) -> Callable[[str, Sequence[int
 
 
 def test_folders_of_runs_are_compared_with_intervals(
-    folders: Callable[[str, Sequence[int]], Path], capsys: Capture
+    folders: Callable[[str, Sequence[int]], Path],
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     base, new = folders("base", (900, 910, 890, 905)), folders("new", (81, 82, 80, 83))
     status, out, err = run(capsys, base, new, "--hz", "250")
@@ -50,7 +52,11 @@ def test_folders_of_runs_are_compared_with_intervals(
     text = " ".join(out.split())
     assert "base: 4 runs, schedstat version 17; new: 4 runs" in text
     assert "newidle pulls at MC -91 % per second: look at sched_balance_newidle()" in text
-    assert "newidle second 901 81.5 -91.0 %" in text
+    row = "newidle lb_gained second 901 81.5 * -91.0 % -91.2..-90.7 4 + 4"
+    assert row in text
+    monkeypatch.setenv("COLUMNS", "100")
+    _, wide, _ = run(capsys, base, new, "--hz", "250")
+    assert f"{row} tasks pulled" in " ".join(wide.split())
     data = data_of(capsys, base, new, "--hz", "250")
     assert data["schema"] == "schedperf/schedstat/2"
     assert [side["label"] for side in data["sides"]] == ["base", "new"]
