@@ -4,13 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.model import Comparison, Row, SideSummary
-from schedperf.recordings import MOST_WORKLOADS, Pair, Recording, join
+from schedperf.recordings import MOST_WORKLOADS, Pair, Recording, as_argument, join
 from schedperf.sides import BASE
-
-
-def file_of(side: SideSummary) -> str:
-    """Return a side's file as a command takes it: a name that looks like an option is none."""
-    return f"./{side.path}" if side.path.startswith("-") else side.path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,5 +59,5 @@ class ComparedSide:
         return len(set(builds)) > 1 and None not in builds
 
     def compare(self, *options: str) -> str:
-        paths = (file_of(self.base), file_of(self.new))
+        paths = (as_argument(self.base.path), as_argument(self.new.path))
         return join("compare", *paths, *options)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from schedperf._compared_side import ComparedSide, file_of
+from schedperf._compared_side import ComparedSide
 from schedperf.model import Comparison, NextStep, Row
-from schedperf.recordings import Pair, Recording, join
+from schedperf.recordings import Pair, Recording, as_argument, join
 from schedperf.sides import BASE
 from schedperf.verdicts import FEWEST_IN_BLOCKS
 from schedperf.welch import FEWEST_RUNS
@@ -63,8 +63,7 @@ def _same_data(side: ComparedSide) -> NextStep | None:
         commands: tuple[str, ...] = ()
     else:
         # Only the other side is to be recorded: a second time, or with another setting.
-        path = pair.new.named("other")
-        commands = (*pair.one_side(pair.new, path), join("compare", pair.base.path, path))
+        commands = pair.beside(pair.new, "other", pair.base)
     return NextStep(
         id="same-data",
         what="record the other side, under another name",
@@ -109,7 +108,7 @@ def _no_results(side: ComparedSide) -> NextStep | None:
                 id="failed-runs",
                 what=f"look why no run of {one.name} succeeded",
                 why="a verdict rests on runs that end well",
-                commands=(join("show", "--runs", file_of(one)),),
+                commands=(join("show", "--runs", as_argument(one.path)),),
             )
     pair = side.pair()
     if pair is None or side.rows():
@@ -136,7 +135,7 @@ def _incomplete(side: ComparedSide) -> NextStep | None:
         id="look-at-runs",
         what=f"look at what is missing in {names}",
         why="runs that failed or were never made are left out",
-        commands=tuple(join("show", "--runs", file_of(one)) for one in cut),
+        commands=tuple(join("show", "--runs", as_argument(one.path)) for one in cut),
     )
 
 
@@ -287,9 +286,7 @@ def _revert(side: ComparedSide) -> NextStep | None:
             kernels=("base", "new", "reverted"),
         )  # fmt: skip
     else:
-        reverted = pair.new.named("reverted")
-        compare = join("compare", pair.base.path, pair.new.path, reverted)
-        commands = (*pair.one_side(pair.new, reverted), compare)
+        commands = pair.beside(pair.new, "reverted", pair.base, pair.new)
     return NextStep(
         id="revert",
         what="revert the commit on top of new, boot that, and record it",
@@ -345,8 +342,7 @@ def _against_itself(side: ComparedSide) -> NextStep | None:
         twin = replace(pair.base, path=pair.new.path)
         commands = replace(pair, new=twin).again("aa")
     else:
-        path = pair.base.named("again")
-        commands = (*pair.one_side(pair.base, path), join("compare", pair.base.path, path))
+        commands = pair.beside(pair.base, "again", pair.base)
     return NextStep(
         id="a-a",
         what="compare base with itself",

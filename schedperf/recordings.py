@@ -73,7 +73,7 @@ class Recording:
         stem = path.name
         for suffix in SUFFIXES:
             stem = stem.removesuffix(suffix)
-        return _as_argument(str(path.with_name(f"{stem}-{word}.tar")))
+        return as_argument(str(path.with_name(f"{stem}-{word}.tar")))
 
     @property
     def grows(self) -> bool:
@@ -100,7 +100,7 @@ def _recording_of(bundle: Bundle) -> Recording | None:
         vary=bundle.treatment,
         boots=len(bundle.boots),
         runs=_runs_of_a_point(runs),
-        path=_as_argument(str(bundle.path)),
+        path=as_argument(str(bundle.path)),
     )
     return found if found.workloads and _is_accepted(found) else None
 
@@ -117,8 +117,8 @@ def _is_accepted(found: Recording) -> bool:
     return all(map(str.isprintable, texts))
 
 
-def _as_argument(path: str) -> str:
-    # A file may be called -x.tar, and no option is.
+def as_argument(path: str) -> str:
+    """Return a file as a command takes it: one that is called -x.tar looks like an option."""
     return f"./{path}" if path.startswith("-") else path
 
 
@@ -204,8 +204,8 @@ class Pair:
             made = tuple(self._in_turns(word, number, collectors))
         else:
             made = (
-                *self.one_side(self.base, paths[0], number, collectors),
-                *self.one_side(self.new, paths[1], number, collectors),
+                *self._one_side(self.base, paths[0], number, collectors),
+                *self._one_side(self.new, paths[1], number, collectors),
             )
         return (*made, join("compare", *paths))
 
@@ -231,19 +231,21 @@ class Pair:
         )
         return (*made, join("compare", self.base.path, self.new.path))
 
-    def one_side(
-        self,
-        side: Recording,
-        path: str,
-        runs: int | None = None,
-        collectors: Sequence[str] | None = None,
-    ) -> tuple[str, ...]:
-        """Return the commands that record one side into a new bundle."""
-        number = side.runs if runs is None else runs
-        return tuple(
-            _record(side, work, ("--append" if place else "-o", path), number, collectors)
-            for place, work in enumerate(self.workloads)
-        )
+    def beside(self, side: Recording, word: str, *others: Recording) -> tuple[str, ...]:
+        """Return the commands that record one side into a new bundle and compare it with others.
+
+        :param word: what the name of the new bundle ends with
+        :param others: base first; they stay as they are
+        """
+        path = side.named(word)
+        compare = join("compare", *(other.path for other in others), path)
+        return (*self._one_side(side, path, side.runs, None), compare)
+
+    def _one_side(
+        self, side: Recording, path: str, runs: int, collectors: Sequence[str] | None
+    ) -> Iterator[str]:
+        for place, work in enumerate(self.workloads):
+            yield _record(side, work, ("--append" if place else "-o", path), runs, collectors)
 
     def in_guests(
         self,

@@ -72,6 +72,7 @@ class LineMaker:
         self._namer = namer
         self._contended = CONTENDED[observable]
         self._line_bytes = line_bytes
+        self._commands = [task.comm for task in recording.tasks]
 
     def make(self, samples: pd.DataFrame, groups: Mapping[int, Group]) -> tuple[Line, ...]:
         """Return the lines that have samples, most contended first.
@@ -152,7 +153,7 @@ class LineMaker:
         counts = sums(matrix)
         share = None if np.isnan(false_share) else false_share
         accesses = tuple(
-            make_access(bytes_of, names.get(offset), functions)
+            make_access(bytes_of, names.get(offset), functions, self._commands)
             for offset, bytes_of in for_each_part(part, "offset")
         )
         address = self._lines.address[group.lines]

@@ -12,7 +12,7 @@ from schedperf.c2c.data_src import SampleCounts
 from schedperf.c2c.lines import LineTable
 from schedperf.c2c.model import Access, Grade, NodeAccesses, Observable
 from schedperf.c2c.naming import Named, is_known_user
-from schedperf.captures.perf_data.recording import Integers, MemorySamples
+from schedperf.captures.perf_data.recording import NO_TASK, Integers, MemorySamples
 
 # Of each observable: what is a slow load that another CPU's write explains, near and far.
 CONTENDED: Mapping[Observable, tuple[str, str]] = {
@@ -41,8 +41,8 @@ def df_samples(
 
     :param of_line: the group of each line
     :return: ``row`` (place in the recording), ``line`` (group), ``copy`` (line), ``offset`` (in the
-        line), ``cpu``, ``node``, ``reads``, ``stores``, ``local``, ``remote``, ``slow`` (both),
-        ``weight`` (all int64) and ``writes`` (bool)
+        line), ``cpu``, ``task``, ``node``, ``reads``, ``stores``, ``local``, ``remote``, ``slow``
+        (both), ``weight`` (all int64) and ``writes`` (bool)
     """
     rows = np.flatnonzero(lines.is_shared()[lines.of_sample])
     local, remote = (counts.of(name)[rows].astype(np.int64) for name in CONTENDED[observable])
@@ -57,6 +57,7 @@ def df_samples(
             "copy": copy,
             "offset": offset.astype(np.int64),
             "cpu": cpu,
+            "task": memory.task[rows],
             "node": nodes[inverse],
             "reads": counts.of("load")[rows].astype(np.int64),
             "stores": counts.of("store")[rows].astype(np.int64),
@@ -106,17 +107,21 @@ def _by_function(
     return found
 
 
-def make_access(part: Part, named: Named | None, names: Sequence[str]) -> Access:
+def make_access(
+    part: Part, named: Named | None, names: Sequence[str], commands: Sequence[str]
+) -> Access:
     """Return what one stretch of bytes had.
 
     :param part: samples of one offset of a line
     :param names: of functions, by the samples' ``function``
+    :param commands: of tasks, by the samples' ``task``
     """
-    symbols = Counter(names[int(index)] for index in part["function"])
+    symbols = _counted(part["function"], names)
     weights = part["weight"][(part["slow"] > 0) & (part["weight"] > 0)]
     reads, stores, cpus = part["reads"], part["stores"], part["cpu"]
     return Access(
         offset=int(part["offset"][0]),
+        size=None if named is None or named.end is None else named.end - named.at,
         name=None if named is None else named.name,
         grade=None if named is None else _grade(named, symbols),
         reads=int(reads.sum()),
@@ -126,9 +131,19 @@ def make_access(part: Part, named: Named | None, names: Sequence[str]) -> Access
         readers=frozenset(np.unique(cpus[reads > 0]).tolist()),
         writers=frozenset(np.unique(cpus[part["writes"]]).tolist()),
         nodes={int(node): _of_node(part, node) for node in np.unique(part["node"])},
-        symbols=dict(symbols.most_common()),
+        symbols=symbols,
+        writing_symbols=_counted(part["function"][stores > 0], names),
+        commands=_counted(part["task"][part["task"] != NO_TASK], commands) or None,
         mean_weight=float(weights.mean()) if len(weights) else None,
     )
+
+
+def _counted(indices: NDArray[Any], names: Sequence[str]) -> dict[str, int]:
+    # Most samples first. Several tasks may have one name.
+    counts: Counter[str] = Counter()
+    for index, count in zip(*np.unique(indices, return_counts=True), strict=True):
+        counts[names[int(index)]] += int(count)
+    return dict(counts.most_common())
 
 
 def _of_node(part: Part, node: int) -> NodeAccesses:

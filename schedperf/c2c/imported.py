@@ -1,5 +1,6 @@
 """The text of ``perf c2c report`` as a profile: only what the text says, and what it cannot."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.c2c._blindness import least_latency
@@ -50,6 +51,7 @@ def _observable(text: C2cText) -> Observable:
 def _notes(text: C2cText) -> Iterator[str]:
     yield "from text: no names of data, and copies of per-CPU lines are lines of their own"
     yield "from text: it does not say which CPU read and which wrote, so sharing is not judged"
+    yield "from text: it does not say which commands ran"
     if any("loads" in line.counts for line in text.lines):
         yield (
             "from text: records and loads are perf's, which counts a remote HITM of some machines "
@@ -98,17 +100,20 @@ def _access(
 
     near, far = CONTENDED[observable]
     local, remote = (sum(count(row, (name,)) for row in rows) for name in (near, far))
-    symbols: dict[str, int] = {}
+    symbols: Counter[str] = Counter()
+    writing: Counter[str] = Counter()
     for row in rows:
         if row.symbol is not None:
             samples = row.records
             if samples is None:
                 samples = count(row, (near, far, *_STORES))
             name = row.symbol.partition("] ")[2] or row.symbol
-            symbols[name] = symbols.get(name, 0) + samples
+            symbols[name] += samples
+            writing[name] += count(row, _STORES)
     writes = sum(count(row, _STORES) for row in rows)
     return Access(
         offset=offset,
+        size=None,
         name=None,
         grade=None,
         reads=_reads(rows, writes, at_least=local + remote),
@@ -119,6 +124,8 @@ def _access(
         writers=None,
         nodes=None,
         symbols=symbols,
+        writing_symbols=+writing,
+        commands=None,
         mean_weight=None,
     )
 

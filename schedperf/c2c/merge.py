@@ -154,12 +154,10 @@ def _accesses(lines: Iterable[Line]) -> Iterator[Access]:
 
 
 def _access(parts: Sequence[Access]) -> Access:
-    symbols: Counter[str] = Counter()
-    for part in parts:
-        symbols.update(part.symbols)
     grades = {part.grade for part in parts}
     return Access(
         offset=parts[0].offset,
+        size=parts[0].size if len({part.size for part in parts}) == 1 else None,
         name=parts[0].name,
         grade="A" if "A" in grades else parts[0].grade,
         reads=_sum_known(part.reads for part in parts),
@@ -169,9 +167,23 @@ def _access(parts: Sequence[Access]) -> Access:
         readers=_union_known([part.readers for part in parts]),
         writers=_union_known([part.writers for part in parts]),
         nodes=_nodes(parts),
-        symbols=symbols,
+        symbols=_add(part.symbols for part in parts),
+        writing_symbols=_add(part.writing_symbols for part in parts),
+        commands=_add_known([part.commands for part in parts]),
         mean_weight=None,
     )
+
+
+def _add(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part)
+    return counts
+
+
+def _add_known(parts: Sequence[Mapping[str, int] | None]) -> dict[str, int] | None:
+    known = [part for part in parts if part is not None]
+    return _add(known) if len(known) == len(parts) else None
 
 
 def _sum_known(values: Iterable[int | None]) -> int | None:

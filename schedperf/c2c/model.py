@@ -35,6 +35,8 @@ class Access:
     """What hit one stretch of bytes of a line.
 
     :param offset: of the first byte in the line
+    :param size: bytes from there to the end of the named field; None where no field of at most 8
+        bytes is known. How far an access reached no sample says
     :param name: the variable, or struct and field: ``runqueues.nr_running``; None: not known
     :param reads: loads, however they were answered; None where the source gives none by offset
     :param writes: stores
@@ -43,11 +45,15 @@ class Access:
     :param readers: CPUs that read; None where the source does not say which, as for ``writers``
     :param nodes: by the NUMA node of the CPU, -1 where it has none; None as for ``readers``
     :param symbols: samples by function, "symbol" or "symbol [module]"
+    :param writing_symbols: stores among them by function
+    :param commands: samples by name of the task that was running; None where the source does not
+        say which one was
     :param mean_weight: mean latency of local and remote ones together, in the PMU's unit; None
         where there were none or it was not recorded
     """
 
     offset: int
+    size: int | None
     name: str | None
     grade: Grade | None
     reads: int | None
@@ -58,6 +64,8 @@ class Access:
     writers: frozenset[int] | None
     nodes: Mapping[int, NodeAccesses] | None
     symbols: Mapping[str, int]
+    writing_symbols: Mapping[str, int]
+    commands: Mapping[str, int] | None
     mean_weight: float | None
 
 

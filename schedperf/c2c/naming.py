@@ -47,12 +47,15 @@ class Named:
     :param start: first byte of the innermost thing that is named, from the unit's start; the byte
         itself where that thing is larger than one access and its parts are not known
     :param at: the byte itself, from the unit's start
+    :param end: behind the last byte of that innermost thing, from the unit's start; None where it
+        is larger than one access
     """
 
     unit: str
     name: str
     start: int
     at: int
+    end: int | None
 
 
 class Variables:
@@ -84,7 +87,11 @@ class Variables:
             return None
         short = unit.removeprefix("struct ")
         return Named(
-            unit=unit, name=f"{short}.{found.name}", start=_start(found, offset), at=offset
+            unit=unit,
+            name=f"{short}.{found.name}",
+            start=_start(found, offset),
+            at=offset,
+            end=_end(found),
         )
 
     def _find(self, unit_name: str, offset: int) -> Named | None:
@@ -95,14 +102,20 @@ class Variables:
         inner, start, index = self._inside(unit_name, entry, offset - entry.offset)
         if inner is None:
             return Named(
-                unit=unit_name, name=entry.name + index, start=_start(entry, offset), at=offset
+                unit=unit_name,
+                name=entry.name + index,
+                start=_start(entry, offset),
+                at=offset,
+                end=_end(entry),
             )
-        at = offset - entry.offset - start
+        struct = entry.offset + start
+        end = _end(inner)
         return Named(
             unit=unit_name,
             name=f"{entry.name}{index}.{inner.name}",
-            start=entry.offset + start + _start(inner, at),
+            start=struct + _start(inner, offset - struct),
             at=offset,
+            end=None if end is None else struct + end,
         )
 
     def _entry(self, unit: Unit, offset: int) -> Entry | None:
@@ -191,8 +204,12 @@ class Variables:
 
 
 def _start(entry: Entry, offset: int) -> int:
+    return offset if _end(entry) is None else entry.offset
+
+
+def _end(entry: Entry) -> int | None:
     is_whole = entry.size is not None and entry.size <= LARGEST_ACCESS
-    return entry.offset if is_whole else offset
+    return entry.offset + entry.size if is_whole and entry.size is not None else None
 
 
 def _likely(scores: Mapping[tuple[str, int], int]) -> tuple[tuple[str, int], ...]:

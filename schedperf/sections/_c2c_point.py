@@ -15,8 +15,9 @@ from schedperf.sections._c2c_sources import PointRun
 
 # Lines that the data holds of each point; those that changed are all there.
 MOST_LINES = 40
-# Functions that are named for each stretch of bytes.
+# Functions, and commands, that are named for each stretch of bytes.
 MOST_SYMBOLS = 5
+MOST_COMMANDS = 5
 
 _PROFILE_FACTS: Mapping[str, Callable[[MemoryProfile], object]] = {
     "observable": lambda profile: profile.observable,
@@ -155,9 +156,10 @@ def _seen(line: SeenLine | None) -> Data | None:
 
 def describe_access(access: Access) -> Data:
     """Return who touched one stretch of bytes of a line, and how."""
-    symbols = sorted(access.symbols.items(), key=lambda item: (-item[1], item[0]))
+    writing = access.writing_symbols
     return {
         "offset": access.offset,
+        "size": access.size,
         "name": access.name,
         "grade": access.grade,
         "reads": access.reads,
@@ -170,9 +172,20 @@ def describe_access(access: Access) -> Data:
         if access.nodes is None
         else [{"node": node, **done._asdict()} for node, done in sorted(access.nodes.items())],
         "symbols": [
-            {"symbol": symbol, "samples": count} for symbol, count in symbols[:MOST_SYMBOLS]
+            {"symbol": symbol, "samples": count, "writes": writing.get(symbol, 0)}
+            for symbol, count in _most(access.symbols)[:MOST_SYMBOLS]
+        ],
+        "commands": None
+        if access.commands is None
+        else [
+            {"command": command, "samples": count}
+            for command, count in _most(access.commands)[:MOST_COMMANDS]
         ],
     }
+
+
+def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def format_cpus(cpus: Iterable[int]) -> str:

@@ -47,6 +47,11 @@ CHANGE = record(
 )
 _ACCESS = record(
     offset={**COUNT, "description": "of the first byte in the line"},
+    size={
+        **_COUNT_OR_NULL,
+        "description": "bytes from there to the end of the named field; null: no field of at most "
+        "8 bytes is known. How far an access reached no sample says",
+    },
     name=_TEXT_OR_NULL,
     grade={
         "enum": ["A", "B", None],
@@ -69,7 +74,14 @@ _ACCESS = record(
         ],
         "description": "by the node of the CPU that read or wrote; -1: it has none; null: not said",
     },
-    symbols={**array(record(symbol=TEXT, samples=COUNT)), "description": "most samples first"},
+    symbols={
+        **array(record(symbol=TEXT, samples=COUNT, writes=COUNT)),
+        "description": "functions, most samples first; `writes` of the samples are stores",
+    },
+    commands={
+        "anyOf": [array(record(command=TEXT, samples=COUNT)), {"type": "null"}],
+        "description": "names of the tasks that were running, most samples first; null: not said",
+    },
 )
 _SEEN = {
     "anyOf": [

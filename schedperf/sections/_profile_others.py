@@ -27,7 +27,8 @@ def describe_others(runs: Sequence[Bystanders | None]) -> Data | None:
     known = [one.shares for one in runs if one is not None]
     if len(known) < len(runs) or not runs:
         return None
-    names = {name for shares in known for name in shares}
+    # In an order that is the same each time: their sum rests on it in its last digit.
+    names = dict.fromkeys(name for shares in known for name in shares)
     means = {name: sum(one.get(name, 0.0) for one in known) / len(known) for name in names}
     largest = sorted(means, key=lambda name: (-means[name], name))[:MOST_COMMANDS]
     return {

@@ -16,6 +16,7 @@ from schedperf.profile.alignment import RunNames, names_of
 from schedperf.profile.blindness import EventSight, judge_event, machine_facts
 from schedperf.profile.bystanders import Bystanders, find_bystanders
 from schedperf.profile.compare import ProfiledRun
+from schedperf.profile.loaded import LoadedRun, make_run
 from schedperf.profile.places import Placed, build_ids, place_samples
 from schedperf.profile.shares import weigh
 from schedperf.sections import Absent
@@ -44,6 +45,19 @@ class PlacedRun:
     sights: tuple[EventSight, ...]
     node_of_cpu: Mapping[int, int]
     operations: Operations | None
+
+    def load(self, boot: Boot, run: Run) -> LoadedRun:
+        """Return it as one run of a side, with all of its samples."""
+        return make_run(
+            self.recording,
+            self.placed,
+            self.sights,
+            node_of_cpu=self.node_of_cpu,
+            operations=None if self.operations is None else self.operations.count,
+            unit=None if self.operations is None else self.operations.unit,
+            boot=boot.number,
+            folder=run.folder,
+        )
 
 
 class ProfileReader:

@@ -12,6 +12,7 @@ from functools import partial
 
 from schedperf._timeline import Moment, place_in_time
 from schedperf.profile.flame_data import describe_stacks
+from schedperf.profile.loaded import operation_of
 from schedperf.profile.order import may_be_drift
 from schedperf.profile.sampled import sampled_events
 from schedperf.profile.stacks import collect_stacks
@@ -22,7 +23,6 @@ from schedperf.sections._flames_sources import (
     Runs,
     align_runs,
     load_stacks,
-    operation_of,
     side_of,
 )
 from schedperf.sides import BASE, Side

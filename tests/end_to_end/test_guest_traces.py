@@ -96,6 +96,7 @@ def test_what_ftrace_cannot_touch_is_counted_by_breakpoints(share: Path) -> None
     functions = document(bundle, run, "bpf_pelt/pelt.json")["functions"]
     blind = functions["update_load_avg"]
     assert blind["mechanism"] == "breakpoint"
+    assert list(blind["tried"]) == ["fentry/fexit", "kprobe/kretprobe", "breakpoint"]
     assert blind["tried"]["fentry/fexit"]
     assert blind["tried"]["kprobe/kretprobe"]
     assert blind["durations"] is None

@@ -1,4 +1,4 @@
-"""Shared by the tests of the library: a writer of BTF, bundles with profiles, and real files."""
+"""Shared by the tests of the library: BTF, bundles of a benchmark or with profiles, real files."""
 
 import json
 import shutil
@@ -203,6 +203,23 @@ class ProfiledBundles:
     def kallsyms(self, names: Sequence[str] = PROFILED) -> str:
         """Return the symbols of the kernel that is profiled."""
         return _kallsyms(names)
+
+
+# Seconds of hackbench; runs that scatter by 1 %.
+TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
+
+
+@pytest.fixture
+def base(make_bundle: Callable[..., Path], tmp_path: Path) -> str:
+    """Write the base bundle; return its path."""
+    return str(make_bundle(tmp_path / "base.tar", runs=[{"time_s": time} for time in TIMES]))
+
+
+@pytest.fixture
+def slower(make_bundle: Callable[..., Path], tmp_path: Path) -> str:
+    """Write a bundle that is 30 % slower; return its path."""
+    runs = [{"time_s": 1.3 * time} for time in TIMES]
+    return str(make_bundle(tmp_path / "new.tar", runs=runs, label="new"))
 
 
 @pytest.fixture

@@ -14,20 +14,6 @@ from schedperf.cli import main
 from schedperf.text import PIPED_COLUMNS
 
 MakeBundle = Callable[..., Path]
-TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
-
-
-@pytest.fixture
-def base(make_bundle: MakeBundle, tmp_path: Path) -> str:
-    """Write the base bundle."""
-    return str(make_bundle(tmp_path / "base.tar", runs=[{"time_s": time} for time in TIMES]))
-
-
-@pytest.fixture
-def slower(make_bundle: MakeBundle, tmp_path: Path) -> str:
-    """Write a bundle that is 30 % slower."""
-    runs = [{"time_s": 1.3 * time} for time in TIMES]
-    return str(make_bundle(tmp_path / "new.tar", runs=runs, label="new"))
 
 
 @pytest.fixture

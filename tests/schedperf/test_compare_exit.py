@@ -16,18 +16,6 @@ TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
 SLOWER = [{"time_s": 1.3 * seconds} for seconds in TIMES]
 
 
-@pytest.fixture
-def base(make_bundle: MakeBundle, tmp_path: Path) -> str:
-    """Write the base bundle."""
-    return str(make_bundle(tmp_path / "base.tar", runs=[{"time_s": seconds} for seconds in TIMES]))
-
-
-@pytest.fixture
-def slower(make_bundle: MakeBundle, tmp_path: Path) -> str:
-    """Write a bundle that is 30 % slower."""
-    return str(make_bundle(tmp_path / "new.tar", runs=SLOWER, label="new"))
-
-
 COMPARE = [sys.executable, "-m", "schedperf", "compare"]
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 from base64 import b64decode
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,23 +15,7 @@ import pytest
 from schedperf.cli import main
 from schedperf.commands._compare_request import CompareRequest, compare_swapped
 
-MakeBundle = Callable[..., Path]
 Capture = pytest.CaptureFixture[str]
-
-TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
-
-
-@pytest.fixture
-def base(make_bundle: MakeBundle, tmp_path: Path) -> str:
-    """Write the base bundle."""
-    return str(make_bundle(tmp_path / "base.tar", runs=[{"time_s": time} for time in TIMES]))
-
-
-@pytest.fixture
-def slower(make_bundle: MakeBundle, tmp_path: Path) -> str:
-    """Write a bundle that is 30 % slower."""
-    runs = [{"time_s": 1.3 * time} for time in TIMES]
-    return str(make_bundle(tmp_path / "new.tar", runs=runs, label="new"))
 
 
 def make_request(*paths: str, are_tables: bool = False) -> CompareRequest:

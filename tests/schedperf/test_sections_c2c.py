@@ -156,7 +156,15 @@ def test_a_per_cpu_line_is_one_row_with_its_name_and_all_copies(compared: Json) 
     (access,) = line["base"]["accesses"]
     assert (access["readers"], access["writers"]) == ("0-7", "0-7")
     assert [one["node"] for one in access["nodes"]] == [0, 1]
-    assert access["symbols"][0]["symbol"] == "available_idle_cpu"
+    # 20 and 12 reads and 16 writes, times 1, 1.1 and 0.9.
+    assert access["symbols"] == [
+        {"symbol": "available_idle_cpu", "samples": 60, "writes": 0},
+        {"symbol": "enqueue_task_fair", "samples": 48, "writes": 48},
+        {"symbol": "select_task_rq_fair", "samples": 36, "writes": 0},
+    ]
+    assert access["commands"] == [{"command": "hackbench", "samples": 144}]
+    # A System.map has no fields, and of a whole run queue no access says how much it reached.
+    assert access["size"] is None
 
 
 def test_what_the_samples_rest_on_is_said(compared: Json) -> None:

@@ -21,6 +21,7 @@ from schedperf.errors import InputError
 from schedperf.profile.places import Symbols
 from schedperf_generators.memory import MemoryRun, Touch, Vendor, scheduler_run
 from schedperf_generators.perf_data import write_perf_data
+from schedperf_generators.records import Comm
 
 SAMPLES = Path(__file__).resolve().parents[4] / "shared/data/c2c/synthetic"
 VENDORS: tuple[Vendor, ...] = ("intel", "amd", "arm")
@@ -260,3 +261,30 @@ def test_sample_recordings_equal_the_texts_of_several_perfs(name: str, report: s
         (truth["tg_load_avg_line"], 1),
         (f"percpu+{truth['runqueues_offset']}", 16),
     ]
+
+
+def test_bytes_have_the_samples_of_each_command_and_the_functions_that_wrote() -> None:
+    whole = scheduler_run("base")
+    touches = tuple(touch for touch in whole.touches if touch.target == "nohz")
+    run = replace(whole, touches=touches)
+    made = run.perf_data()
+    # One CPU of four runs another task.
+    records = tuple(
+        replace(record, comm="kworker")
+        if isinstance(record, Comm) and not record.pid % 4
+        else record
+        for record in made.records
+    )
+    raw = write_perf_data(replace(made, records=records))
+    recording = read_perf_data(raw, "generated", keep=frozenset({Keep.MEMORY}))
+    namer = Namer(units=None, variables=None, symbols=UNKNOWN)
+    profile = analyse_memory(recording, namer=namer, node_of_cpu={}, line_bytes=64)
+    read, written = profile.lines[0].accesses
+    assert (read.reads, read.writes) == (300, 0)
+    assert read.commands == {"hackbench": 225, "kworker": 75}
+    assert read.writing_symbols == {}
+    assert (written.reads, written.writes) == (0, 400)
+    assert written.commands == {"hackbench": 300, "kworker": 100}
+    assert written.writing_symbols == written.symbols
+    assert sum(written.symbols.values()) == 400
+    assert (read.size, written.size) == (None, None)

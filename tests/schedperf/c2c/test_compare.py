@@ -18,6 +18,7 @@ PERIOD = 100
 
 def access(name: str | None, offset: int = 0, **values: Any) -> Access:
     chosen: dict[str, Any] = {
+        "size": None if name is None else 8,
         "grade": None if name is None else "B",
         "reads": 10,
         "writes": 0,
@@ -27,6 +28,8 @@ def access(name: str | None, offset: int = 0, **values: Any) -> Access:
         "writers": frozenset(),
         "nodes": {0: NodeAccesses(10, 0, 0, 5)},
         "symbols": {"update_cfs_group": 10},
+        "writing_symbols": {},
+        "commands": {"hackbench": 10},
         "mean_weight": None,
     }
     return Access(offset=offset, name=name, **chosen | values)

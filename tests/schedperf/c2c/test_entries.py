@@ -43,8 +43,9 @@ def test_a_name_is_an_entry_of_each_unit_that_has_it(
 def test_contended_samples_are_counted_by_entry_and_others_are_not() -> None:
     def access(offset: int, name: str | None, local: int, remote: int) -> Access:
         return Access(
-            offset=offset, name=name, grade=None, reads=50, writes=7, local=local, remote=remote,
-            readers=frozenset(), writers=frozenset(), nodes={}, symbols={}, mean_weight=None,
+            offset=offset, size=8, name=name, grade=None, reads=50, writes=7, local=local,
+            remote=remote, readers=frozenset(), writers=frozenset(), nodes={}, symbols={},
+            writing_symbols={}, commands=None, mean_weight=None,
         )  # fmt: skip
 
     line = SeenLine(

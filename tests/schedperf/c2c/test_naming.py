@@ -64,7 +64,7 @@ def test_a_percpu_variable_has_its_fields_names(variables: Variables) -> None:
     assert name_of(variables, 1088) == "runqueues.cfs.h_nr_running"
     found = variables.percpu(1030)
     assert found is not None
-    assert (found.start, found.at) == (1028, 1030)
+    assert (found.start, found.at, found.end) == (1028, 1030, 1032)
 
 
 def test_bytes_of_no_field_are_the_variables_and_bytes_of_none_have_no_name(
@@ -88,10 +88,10 @@ def test_globals_are_found_where_data_was_at_run_time(variables: Variables) -> N
     found = variables.at(0xFFFFFFFF83000000 + 130)
     assert found is not None
     # Of nohz no part is known, so its bytes are told apart.
-    assert (found.name, found.unit, found.start) == ("nohz", "globals", 130)
+    assert (found.name, found.unit, found.start, found.end) == ("nohz", "globals", 130, None)
     jiffies = variables.at(0xFFFFFFFF83000000 + 68)
     assert jiffies is not None
-    assert (jiffies.name, jiffies.start) == ("jiffies_64", 64)
+    assert (jiffies.name, jiffies.start, jiffies.end) == ("jiffies_64", 64, 72)
     assert variables.at(64) is None
     assert Variables(kernel_of(GLOBALS), None).at(0xFFFFFFFF83000000 + 130) is None
 
@@ -101,7 +101,7 @@ def test_an_object_is_recognised_by_the_code_that_touches_it(variables: Variable
     assert variables.find_object(touched, {}, 64) == (("struct task_group", 256),)
     field = variables.field("struct task_group", 256)
     assert field is not None
-    assert field.name == "task_group.load_avg"
+    assert (field.name, field.end) == ("task_group.load_avg", 264)
 
 
 def test_code_that_touches_nothing_known_there_recognises_nothing(variables: Variables) -> None:

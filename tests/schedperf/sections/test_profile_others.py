@@ -33,6 +33,14 @@ def test_shares_are_means_of_the_runs_the_largest_first() -> None:
     }
 
 
+def test_the_sum_is_the_same_each_time_to_its_last_digit() -> None:
+    # The hash of a text is another one in each process, and so is the order of a set of texts.
+    parts = {f"command{number}": 0.1 + number / 7 for number in range(40)}
+    found = describe_others([run(**parts)])
+    assert found is not None
+    assert found["share"] == sum(parts.values())
+
+
 def test_one_run_that_cannot_tell_makes_the_side_unknown() -> None:
     assert describe_others([run(perf=1.0), None]) is None
 
