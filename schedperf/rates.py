@@ -9,10 +9,11 @@ Counts are often 0, which benchmarks' results are not. A value of 0 has no logar
 has no ratio and its values are compared as they are: 0 before and 27 to 64 after is a change.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from statistics import fmean, geometric_mean
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -226,14 +227,28 @@ def _correct(
 
 
 def _confirm(found: Mapping[str, Any], values: Sequence[_Values[Key]]) -> float | None:
-    # Zeros among other values look like a mode of their own that never varies, so the rest seems to
-    # vary less than it does: without this 9 % of rows that are 0 in every other run would differ
-    # by chance at 5 %. A plain difference of the means has to show it too, and so have the ranks.
-    if found["p"] is None or found["ratio"] is not None:
-        return cast("float | None", found["p"])
-    base, new = (_units(one, found["replication"]) for one in values)
-    plain = welch_difference(base, new).p
-    return max(p for p in (found["p"], found["p_rank"], plain) if p is not None)
+    if found["p"] is None:
+        return None
+    confirming: list[float | None] = [found["p"]]
+    if found["replication"] == "boots":
+        # Two boots whose means happen to agree do not show how much runs scatter.
+        confirming.append(_plain_p(map(_numbers, values)))
+    if found["ratio"] is None:
+        # Zeros among other values look like a mode of their own that never varies, so the rest
+        # seems to vary less than it does: without this 9 % of rows that are 0 in every other run
+        # would differ by chance at 5 %. A plain difference of the means has to show it too, and so
+        # have the ranks.
+        units = (_units(one, found["replication"]) for one in values)
+        confirming += [found["p_rank"], _plain_p(units)]
+    return max(p for p in confirming if p is not None)
+
+
+def _plain_p(sides: Iterable[Sequence[float]]) -> float | None:
+    # Of logarithms, as ratios are compared, wherever there are any.
+    base, new = sides
+    if min(*base, *new) > 0.0:
+        base, new = (list(map(log, one)) for one in (base, new))
+    return welch_difference(base, new).p
 
 
 def _units(values: _Values[Key], replication: str) -> list[float]:

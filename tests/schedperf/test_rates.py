@@ -150,6 +150,49 @@ def test_equal_sides_with_many_zeros_differ_in_less_than_one_of_twenty(
     assert sum(bool(rate.changed) for rate in found) <= 0.01 * len(found)
 
 
+def booted(name: str, *boots: tuple[float, ...]) -> CountedSide[str]:
+    """Return runs of several boots, which are not independent of their boot."""
+    is_new = name == "new"
+    runs = tuple(
+        CountedRun(
+            workload="hackbench",
+            point="",
+            boot=boot,
+            run=number,
+            order=2 * (boot * len(values) + number) + is_new,
+            round=None,
+            measures={("calls", "time"): Measure(value, "1/s")},
+        )
+        for boot, values in enumerate(boots)
+        for number, value in enumerate(values)
+    )
+    return CountedSide(name=name, runs=runs)
+
+
+@pytest.mark.parametrize(
+    ("base", "new"),
+    [
+        # One event in each boot, of as many runs as it takes.
+        (((0.0, 0.0, 0.0), (0.0, 0.0, 0.0)), ((409.0, 0.0, 0.2), (0.0, 0.0, 410.0))),
+        # As many events in each boot, so that no boot differs from another.
+        (((0.03, 0.0, 0.0), (0.0, 0.01, 0.02)), ((0.01, 0.0, 0.0), (0.0, 0.01, 0.0))),
+        (((9.0, 4.0, 5.0), (3.0, 7.0, 8.0)), ((3.0, 7.0, 2.1), (5.0, 3.0, 4.1))),
+    ],
+)
+def test_boots_that_happen_to_agree_tell_no_change_where_runs_scatter(
+    base: tuple[tuple[float, ...], ...], new: tuple[tuple[float, ...], ...]
+) -> None:
+    rate = compare_rates(booted("base", *base), booted("new", *new))[ASKED]
+    assert rate.replication == "boots"
+    assert not rate.changed
+
+
+def test_boots_that_agree_tell_a_change_where_runs_agree_too() -> None:
+    base = booted("base", (10.0, 10.2, 9.9), (10.1, 10.0, 10.1))
+    new = booted("new", (20.0, 20.3, 19.8), (20.1, 19.9, 20.0))
+    assert compare_rates(base, new)[ASKED].changed is True
+
+
 def test_one_run_a_side_tells_no_change() -> None:
     rate = compare_rates(side("base", 100.0), side("new", 900.0))[ASKED]
     assert rate.changed is None
