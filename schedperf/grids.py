@@ -70,7 +70,7 @@ def compare_places(
     """Compare the places of two sides, or show those of one.
 
     Runs of one boot are not independent of it, so where both sides have several boots, the means
-    of boots are compared.
+    of boots are compared as well, and the less certain answer counts.
 
     :param new: empty: base is alone
     :param places: in this order; None: all that any run looked at, in the order in which they come
@@ -79,8 +79,14 @@ def compare_places(
     if places is None:
         places = list(dict.fromkeys(place for run in (*base, *new) for place in run.values))
     has_boots = all(len({run.boot for run in side}) >= FEWEST_RUNS for side in (base, new))
-    units = [_units(side, places, has_boots=has_boots) for side in (base, new)]
-    low, high, p = _welch(*units)
+    runs = [_rows(side, places) for side in (base, new)]
+    units = runs
+    low, high, p = _welch(*runs)
+    if has_boots:
+        units = [_boots(side, rows) for side, rows in zip((base, new), runs, strict=True)]
+        # Both have to show it: boots that happen to agree do not show how much runs scatter.
+        among = _welch(*units)
+        low, high, p = np.fmin(low, among[0]), np.fmax(high, among[1]), np.fmax(p, among[2])
     if not is_comparable:
         low, high, p = (np.full(len(places), np.nan) for _ in range(3))
     # Equal numbers that never vary are equal; different ones have no chance to be compared with.
@@ -102,13 +108,15 @@ def compare_places(
     )
 
 
-def _units(side: Sequence[PlacedRun[Place]], places: Sequence[Place], *, has_boots: bool) -> Floats:
-    # Shape (units, places); NaN where a run did not look.
-    rows = np.array(
+def _rows(side: Sequence[PlacedRun[Place]], places: Sequence[Place]) -> Floats:
+    # Shape (runs, places); NaN where a run did not look.
+    return np.array(
         [[run.values.get(place, np.nan) for place in places] for run in side], dtype=np.float64
     ).reshape(len(side), len(places))
-    if not has_boots:
-        return rows
+
+
+def _boots(side: Sequence[PlacedRun[Place]], rows: Floats) -> Floats:
+    # Shape (boots, places).
     boots = np.array([run.boot for run in side])
     return np.array([_means(rows[boots == boot]) for boot in dict.fromkeys(boots.tolist())])
 

@@ -56,6 +56,18 @@ def test_boots_are_what_is_independent_where_both_sides_have_several() -> None:
     assert compare_places(base, runs_of([3.0], [3.1])).replication == "runs"
 
 
+def test_boots_that_happen_to_agree_tell_no_change_where_runs_scatter() -> None:
+    boots = (0, 0, 0, 1, 1, 1)
+    base = runs_of(*[[0.0]] * 6, boots=boots)
+    new = runs_of([409.0], [0.0], [0.2], [0.0], [0.0], [410.0], boots=boots)
+    found = compare_places(base, new)
+    assert (found.replication, found.changed) == ("boots", (False,))
+    (low,), (high,) = found.ci_low, found.ci_high
+    assert low is not None
+    assert high is not None
+    assert low < 0.0 < 136.5 < high
+
+
 def test_what_cannot_be_said_is_not_said() -> None:
     one = compare_places(runs_of([1.0]), runs_of([9.0]))
     assert (one.changed, one.ci_low, one.new) == ((None,), (None,), (9.0,))
