@@ -1,7 +1,7 @@
 """One new side beside base, as the rules of ``next_steps`` look at it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedperf.model import Comparison, Row, SideSummary
 from schedperf.recordings import MOST_WORKLOADS, Pair, Recording, as_argument, join
@@ -40,10 +40,18 @@ class ComparedSide:
         return any(row.verdict in verdicts and row.family == "primary" for row in self.rows())
 
     def pair(self, rows: Sequence[Row] = ()) -> Pair | None:
-        """Return what records both sides again: the workloads of some rows, else of all."""
+        """Return what records both sides again: the workloads of some rows, else of all.
+
+        Where one side alone was recorded in turns, both are; None where no program records both.
+        """
         base, new = (self.recordings.get(name) for name in (BASE, self.name))
-        if base is None or new is None or base.program != new.program:
+        if base is None or new is None:
             return None
+        if base.program != new.program:
+            # Guests, and two kernels, cannot be recorded in turns on one machine.
+            if "vm" in (base.program, new.program) or self.has_other_kernel():
+                return None
+            base, new = replace(base, program="ab"), replace(new, program="ab")
         wanted = {row.workload for row in rows or self.rows()}
         both = {work.name for work in new.workloads}
         common = [work for work in base.workloads if work.name in both]

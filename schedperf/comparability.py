@@ -21,6 +21,8 @@ from schedperf.sides import Side
 
 TABLE = "comparability.toml"
 CMDLINE = "kernel.cmdline"
+# Of host.json: why fields are null, and no field itself.
+REASONS_GROUP = "missing"
 
 # A difference is for people to read; the whole value is in the bundle.
 LONGEST_VALUE = 200
@@ -88,12 +90,18 @@ def flatten_host(host: Mapping[str, object]) -> dict[str, object]:
     ``kernel.cmdline`` becomes one field a parameter and ``sched.features`` one
     a feature, so that a difference names what differs. Lists stay whole.
     """
-    fields = dict(_flatten("", {key: value for key, value in host.items() if key != "missing"}))
     return {
         new_path: new_value
-        for path, value in fields.items()
+        for path, value in fields_of(host)
+        # A group of nothing has no field to compare.
+        if value != {}
         for new_path, new_value in _take_apart(path, value)
     }
+
+
+def fields_of(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield dotted path and value of each field, groups opened, reasons of null values left out."""
+    yield from _flatten("", {key: value for key, value in host.items() if key != REASONS_GROUP})
 
 
 def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comparability:
@@ -194,7 +202,7 @@ def _why_missing(host: Mapping[str, object], path: str) -> object:
 def _flatten(prefix: str, group: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     for key, value in group.items():
         path = f"{prefix}{key}"
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:
             yield from _flatten(f"{path}.", value)
         else:
             yield path, value

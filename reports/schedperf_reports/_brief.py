@@ -4,6 +4,7 @@ Warnings stand before what is harmless. What is left out is counted where it wou
 option that shows it, and what all rows of a table have in common is said once above them.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,16 +25,27 @@ from schedperf_reports.blocks import (
 
 # Rows of one table that one screen has room for, beside those of the others.
 MOST_ROWS = 12
-# Of the commands of one list; a line has 78.
-COMMAND_CHARACTERS = 400
-# Of a remark on an item, save those on what is ranked first or forbids a comparison; a line and a
-# half.
-LONGEST_DETAIL = 100
+# What stands in full of a ranked list: one step with its commands, or two reasons.
+FULL_STEPS = 1
+FULL_REASONS = 2
+# What records and what compares, or what checks and what records.
+MOST_COMMANDS = 2
+# Of the remarks of one section, save those that forbid a comparison.
+MOST_REMARKS = 3
+# Characters that a line of 78 has beside an item's mark.
+LINE = 73
+# Of what is said behind the text of an item in full.
+LONGEST_DETAIL = 80
 # A line has to say how many are left out, so leaving out fewer gains nothing.
 FEWEST_HIDDEN = 3
 # With more rows or items than have room, those that a reader acts on stay.
 TONE_ORDER: Sequence[Tone] = ("bad", "good", "warning", "strong", "plain", "muted")
 WARNING_TONES: Sequence[Tone] = ("bad", "warning")
+
+# The first part of a sentence is the finding, the last what to do about it.
+_PARTS = re.compile(r": |; ")
+_INTERVAL = re.compile(r" \(95 % interval ([^()]{1,80})\)")
+_ASIDE = re.compile(r" \((?!95 % interval )(?:[^()]|\([^()]*\)){1,200}\)")
 
 
 def shorten(blocks: Iterable[Block], *, see: str) -> Iterator[Block]:
@@ -41,38 +53,136 @@ def shorten(blocks: Iterable[Block], *, see: str) -> Iterator[Block]:
 
     :param see: what shows the rest: "--all"; "" where nobody can ask for it
     """
+    yield from _join_headings(_shorten_all(list(blocks), see))
+
+
+def in_a_line(text: str) -> str:
+    """Return a sentence without what one line of a terminal has no room for.
+
+    >>> in_a_line("2 boots a side: how boots differ is seen, each is a value; so few say little")
+    '2 boots a side; so few say little'
+    """
+    if len(text) <= LINE:
+        return text
+    plain = _ASIDE.sub("", text)
+    if len(plain) <= LINE:
+        return plain
+    first, *others = _PARTS.split(_INTERVAL.sub(r" (\1)", plain))
+    last = others[-1:]
+    # A command is what mends it.
+    has_last = last and ("`" in last[0] or len(f"{first}; {last[0]}") <= LINE)
+    return f"{first}; {last[0]}" if has_last else first
+
+
+def _shorten_all(blocks: Sequence[Block], see: str) -> Iterator[Block]:
+    room = _room_for_remarks(blocks)
+    hidden: list[Item] = []
     for block in blocks:
         match block:
             case Headline() | Text(brief=True):
                 yield block
+            case Items(brief=number, ordered=True) if number:
+                yield replace(block, items=tuple(_shorten_ranked(block, see)), limit=number)
             case Items(brief=number) if number:
-                yield _shorten_items(block, number)
+                shown, left = _choose_remarks(block, room)
+                room -= len(shown)
+                hidden += left
+                if shown:
+                    yield Items(items=tuple(_shorten_remark(item, see) for item in shown))
             case Table(brief=True):
                 yield from _shorten_table(block, see)
+    if hidden:
+        yield Items(items=tuple(hidden), limit=0)
 
 
-def _shorten_items(block: Items, number: int) -> Items:
-    items = tuple(_merge(block))
-    if block.ordered:
-        return replace(block, items=items, limit=number)
-    ranked = sorted(items, key=lambda item: item.tone not in WARNING_TONES)
-    # What is harmless needs no line that says that it is there.
-    hidden = [item for item in ranked[number:] if item.tone in WARNING_TONES]
-    return replace(block, items=(*ranked[:number], *hidden), limit=number)
+def _join_headings(blocks: Iterable[Block]) -> Iterator[Block]:
+    # A heading over one remark is the beginning of its line.
+    heading: Text | None = None
+    for block in blocks:
+        if heading is not None:
+            match block:
+                case Items(items=(Item(commands=()) as item,), ordered=False, limit=None):
+                    yield replace(heading, text=f"{heading.text}: {item.text}", tone=item.tone)
+                    heading = None
+                    continue
+            yield heading
+        heading = block if isinstance(block, Text) and block.tone == "strong" else None
+        if heading is None:
+            yield block
+    if heading is not None:
+        yield heading
 
 
-def _merge(block: Items) -> Iterator[Item]:
-    # The first commands are the ones to type; those of the others are shown while there is room.
-    # What is ranked says where it is proved; other remarks have no line for that.
-    room = COMMAND_CHARACTERS
-    for number, item in enumerate(block.items):
-        is_first = block.ordered and number == 0
-        has_room = is_first or item.tone == "bad" or len(item.detail) <= LONGEST_DETAIL
-        text = f"{item.text} ({item.detail})" if item.detail and has_room else item.text
-        room -= sum(map(len, item.commands))
-        commands = item.commands if number == 0 or room >= 0 else ()
-        evidence = item.evidence if block.ordered else ()
-        yield replace(item, text=text, detail="", evidence=evidence, commands=commands)
+def _room_for_remarks(blocks: Iterable[Block]) -> int:
+    lists = [block for block in blocks if isinstance(block, Items) and not block.ordered]
+    wanted = sum(min(block.brief, len(block.items)) for block in lists)
+    # What stands with the headline decides; and to say that one is left out takes its line.
+    has_headline = any(isinstance(block, Headline) for block in blocks)
+    return wanted if has_headline or wanted == MOST_REMARKS + 1 else MOST_REMARKS
+
+
+def _choose_remarks(block: Items, room: int) -> tuple[list[Item], list[Item]]:
+    # Those that are shown, and those that are counted: what is harmless needs no line that says
+    # that it is there.
+    ranked = sorted(block.items, key=lambda item: item.tone not in WARNING_TONES)
+    wanted, others = ranked[: block.brief], ranked[block.brief :]
+    shown = [item for place, item in enumerate(wanted) if place < room or item.tone == "bad"]
+    left = [item for item in wanted if item not in shown]
+    return shown, left + [item for item in others if item.tone in WARNING_TONES]
+
+
+def _shorten_remark(item: Item, see: str) -> Item:
+    # What forbids a comparison says what to do about it, or where it is told.
+    if item.tone == "bad":
+        said = item.detail or (f"see {see}" if see and item.evidence else "")
+        return replace(item, text=_with_detail(item.text, said), detail="", evidence=())
+    text = in_a_line(item.text) if item.tone == "warning" else item.text
+    return replace(item, text=text, detail="", evidence=())
+
+
+def _shorten_ranked(block: Items, see: str) -> Iterator[Item]:
+    full = FULL_STEPS if block.items[0].commands else FULL_REASONS
+    above = Item(text="")
+    for item in block.items[:full]:
+        detail = _shorten_detail(item.detail)
+        # What is the same as in the item above is not said again.
+        text = _with_detail(
+            _without_asides(item.text, above.text), detail if detail != above.detail else ""
+        )
+        evidence = item.evidence if item.evidence != above.evidence else ()
+        commands = tuple(_shorten_commands(item.commands, see))
+        yield Item(text=text, tone=item.tone, evidence=evidence, commands=commands)
+        above = replace(item, detail=detail)
+    for item in block.items[full:]:
+        yield Item(text=in_a_line(item.text), tone=item.tone)
+
+
+def _without_asides(text: str, above: str) -> str:
+    told = {aside[0] for aside in _ASIDE.finditer(above)}
+    return _ASIDE.sub(lambda aside: "" if aside[0] in told else aside[0], text)
+
+
+def _shorten_commands(commands: Sequence[str], see: str) -> Iterator[str]:
+    more = len(commands) - MOST_COMMANDS
+    if more <= 1:
+        # To say that one is left out takes its line.
+        yield from commands
+        return
+    yield from commands[:MOST_COMMANDS]
+    # A shell that is given all of the lines takes this one for a comment.
+    yield f"# … {more} more commands{f', see {see}' if see else ''}"
+
+
+def _shorten_detail(detail: str) -> str:
+    # How many values there are stands last.
+    if len(detail) <= LONGEST_DETAIL:
+        return detail
+    last = detail.rpartition("; ")[2]
+    return last if len(last) <= LONGEST_DETAIL else ""
+
+
+def _with_detail(text: str, detail: str) -> str:
+    return f"{text} ({detail})" if detail else text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,8 +194,10 @@ class _Entry:
     is_quiet: bool
     is_result: bool
 
-    def rank(self) -> int:
-        return min(TONE_ORDER.index(cell.tone) for cell in self.rows[0])
+    def rank(self) -> tuple[bool, int]:
+        # The mean of all results stands for those that have no room; that of a sweep for less.
+        is_mean_of_all = not self.is_result and self.heading is None
+        return not is_mean_of_all, min(TONE_ORDER.index(cell.tone) for cell in self.rows[0])
 
 
 def _shorten_table(table: Table, see: str) -> Iterator[Block]:

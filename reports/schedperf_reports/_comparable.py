@@ -6,8 +6,8 @@ from schedperf.comparability import find_rule, flatten_host
 from schedperf.model import Comparability, Comparison, Difference, SideSummary
 from schedperf_reports._host import format_pair, format_value, text_at
 from schedperf_reports._machine_words import name_model
-from schedperf_reports._words import SEVERITY_TONES, count_of, name_side, side_letter
-from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table
+from schedperf_reports._words import SEVERITY_TONES, count_of, name_side, side_title
+from schedperf_reports.blocks import Cell, Column, Item, Items, Table
 from schedperf_reports.graphics.panels import Fold, Panel
 
 # What a reader acts on comes first.
@@ -29,31 +29,43 @@ def comparability_panel(comparison: Comparison) -> Panel:
     shown = [one for one in found.differences if one.severity in SEVERITY_ORDER]
     shown.sort(key=lambda one: SEVERITY_ORDER.index(one.severity))
     items = tuple(_items(comparison, shown))
-    folded: list[Block] = [sides_table(comparison.sides)]
-    folded += [_differences_table(shown, len(comparison.sides))] if shown else []
-    equal = _equal_table(comparison)
-    folded += [equal] if equal is not None else []
+    listed = (Items(items=items, brief=len(items)),) if items else ()
     return Panel(
         caption=f"comparable: {_answer(found)}",
-        aside=f"{count_of(found.compared, 'field')} compared; differences: {_count(shown)}",
+        aside=_aside(found, shown),
         tone="plain" if found.comparable else "bad",
         brief=True,
-        blocks=(
-            Items(items=items, brief=len(items)),
-            Fold(caption=_fold_caption(shown), blocks=tuple(folded)),
-        ),
+        blocks=(*listed, _fold(comparison, shown)),
     )
 
 
 def _answer(found: Comparability) -> str:
-    if not found.comparable:
-        return "NO"
+    if not _is_known(found):
+        return "not known"
+    return "yes" if found.comparable else "NO"
+
+
+def _is_known(found: Comparability) -> bool:
     # Tables of numbers say nothing of their machines, which makes nobody's machines equal.
-    return "yes" if found.compared else "not known"
+    return bool(found.compared) or not found.comparable
 
 
-def _fold_caption(shown: Sequence[Difference]) -> str:
-    return f"who was compared{', what differs' if shown else ''}, and what is equal"
+def _aside(found: Comparability, shown: Sequence[Difference]) -> str:
+    if _is_known(found) or not shown:
+        return f"{count_of(found.compared, 'field')} compared; differences: {_count(shown)}"
+    # What could not be compared is no difference.
+    return "; ".join(dict.fromkeys(one.reason for one in shown))
+
+
+def _fold(comparison: Comparison, shown: Sequence[Difference]) -> Fold:
+    tables: dict[str, Table | None] = {"who was compared": _sides_table(comparison.sides)}
+    if shown and _is_known(comparison.comparability):
+        tables["what differs"] = _differences_table(shown, len(comparison.sides))
+    tables["what is equal"] = _equal_table(comparison)
+    found = {what: table for what, table in tables.items() if table is not None}
+    *first, last = found
+    caption = f"{', '.join(first)}, and {last}" if first else last
+    return Fold(caption=caption, blocks=tuple(found.values()))
 
 
 def _count(shown: Sequence[Difference]) -> str:
@@ -91,16 +103,17 @@ def _items(comparison: Comparison, shown: Sequence[Difference]) -> Iterator[Item
     yield from (_blocking_item(comparison, one) for one in _of(shown, "blocking")[:MOST_NAMED])
     more = len(_of(shown, "blocking")) - MOST_NAMED
     if more > 0:
-        yield Item(text=f"{count_of(more, 'more field')} block, listed below", tone="bad")
+        text = f"{count_of(more, 'more field')} {'blocks' if more == 1 else 'block'}"
+        yield Item(text=text, tone="bad", evidence=("environment",))
     # What was meant to differ stands with the verdict.
     if not _of(shown, "treatment") and comparison.comparability.compared:
         yield Item(text="nothing was meant to differ, and no kernel does", tone="warning")
     noted = _of(shown, "noted")
-    if noted:
+    if noted and _is_known(comparison.comparability):
         text = f"differs as well, which does not forbid it: {_name(noted)}"
         yield Item(text=text, evidence=("environment",))
     yield from _options_items(comparison)
-    yield _who(comparison.sides)
+    yield from _who(comparison.sides)
 
 
 def _options_items(comparison: Comparison) -> Iterator[Item]:
@@ -151,37 +164,46 @@ def _values(one: Difference) -> str:
     return "" if max(len(base), len(new)) > LONGEST_VALUE else f" {base} → {new}"
 
 
-def _who(sides: Sequence[SideSummary]) -> Item:
-    machines, kernels = ([word(side) for side in sides] for word in (_machine, _kernel))
-    parts = []
-    for texts, what in ((machines, "machine"), (kernels, "kernel")):
-        if len(set(texts)) == 1:
-            parts.append(f"{'' if what == 'machine' else 'kernel '}{texts[0]} on all sides")
-        elif what == "machine":
-            parts.append("machines differ")
-    return Item(text="; ".join(parts) or "kernels differ", evidence=("environment",))
+def _who(sides: Sequence[SideSummary]) -> Iterator[Item]:
+    told = _who_was_compared(sides)
+    if told:
+        yield Item(text=told, evidence=("environment",))
 
 
-def sides_table(sides: Sequence[SideSummary]) -> Table:
-    """Return who was compared, one row a side."""
+def _who_was_compared(sides: Sequence[SideSummary]) -> str:
+    # That no side says anything, as a table of numbers, is told by the answer.
+    if not _have_machines(sides):
+        return ""
+    machines, kernels = ({word(side) for side in sides} for word in (_machine, _kernel))
+    machine = f"{machines.pop()} on all sides" if len(machines) == 1 else "machines differ"
+    # That the kernels differ is the first that is said of the sides.
+    return f"{machine}; kernel {kernels.pop()} on all sides" if len(kernels) == 1 else machine
+
+
+def _have_machines(sides: Sequence[SideSummary]) -> bool:
+    return any(side.host for side in sides)
+
+
+def _sides_table(sides: Sequence[SideSummary]) -> Table:
     labels = any(side.label != side.name for side in sides)
+    machines = _have_machines(sides)
+    told = _who_was_compared(sides)
     return Table(
-        caption="what was compared",
+        caption=f"{count_of(len(sides), 'side')} compared{f': {told}' if told else ''}",
         columns=(
             Column(title="side"),
             Column(title="bundle", code=True),
             *((Column(title="label", code=True),) if labels else ()),
-            Column(title="kernel", priority=1, code=True),
-            Column(title="machine", priority=1),
+            *((Column(title="kernel", priority=1, code=True),) if machines else ()),
+            *((Column(title="machine", priority=1),) if machines else ()),
             Column(title="runs", priority=1),
         ),
         rows=tuple(
             (
-                Cell(text=f"{side_letter(side.name)} {side.name}"),
+                Cell(text=side_title(side.name)),
                 Cell(text=side.path),
                 *((Cell(text=side.label),) if labels else ()),
-                Cell(text=_kernel(side)),
-                Cell(text=_machine(side)),
+                *((Cell(text=_kernel(side)), Cell(text=_machine(side))) if machines else ()),
                 Cell(text=_runs(side)),
             )
             for side in sides
@@ -219,7 +241,8 @@ def _differences_table(differences: Sequence[Difference], sides: int) -> Table:
     has_why = any(one.severity != "treatment" for one in differences)
     why = [Column(title="why", priority=4)] if has_why else []
     return Table(
-        caption="what differs between the sides",
+        caption=f"{count_of(len(differences), 'difference')} between the sides: "
+        f"{_count(differences)}",
         columns=(
             Column(title="counts as"),
             *new,

@@ -84,8 +84,8 @@ def cpu_maps(comparison: Comparison, entries: Sequence[Entry]) -> Iterator[Block
         points.setdefault((entry["side"], entry["workload"], entry["point"]), []).append(entry)
     ordered = sorted(points.items(), key=lambda one: -sum(map(_count_changes, one[1])))
     for (side, workload, point), found in ordered[:MOST_MAPS]:
-        what = (f"{workload} at {point}" if point else workload) if len(points) > 1 else ""
-        yield _map(found, side, what, hosts.get(side, {}))
+        what = f"{workload} at {point}: " if point else f"{workload}: "
+        yield _map(found, side, what if len(points) > 1 else "", hosts.get(side, {}))
     if len(ordered) > MOST_MAPS:
         left = count_of(len(ordered) - MOST_MAPS, "other point")
         yield Text(text=f"CPU by CPU, {left} changed no more and stand in the JSON", tone="muted")
@@ -99,7 +99,7 @@ def _map(entries: Sequence[Entry], side: str, what: str, host: Mapping[str, Any]
     cpus = sorted({cpu for entry in entries for cpu in entry["cpus"]})
     places = cpu_places(host, cpus)
     return Matrix(
-        caption=f"{what}{': ' if what else ''}CPU by CPU, {_describe(entries)}",
+        caption=f"{what}CPU by CPU, {_describe(entries)}",
         corner="counted",
         columns=tuple(_columns(places)),
         groups=tuple(_nodes(places)),
@@ -260,7 +260,7 @@ def _table(entries: Sequence[Entry], places: Sequence[CpuPlace], side: str, what
     scales = [scale_of(entry) for entry in entries]
     indices = [{cpu: at for at, cpu in enumerate(entry["cpus"])} for entry in entries]
     return Table(
-        caption=f"{what}{': ' if what else ''}each CPU, base -> {side}",
+        caption=f"{what}each CPU, base -> {side}",
         columns=(
             Column(title="CPU", align="right"),
             *(

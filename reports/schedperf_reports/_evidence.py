@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from schedperf.model import Comparison, Replication, Row
 from schedperf.verdicts import FALSE_DISCOVERY_RATE
+from schedperf_reports._host import text_at
+from schedperf_reports._instruments import list_costs, list_doubts
 from schedperf_reports._run_figures import sides_of, trend_of
 from schedperf_reports._units import format_change, format_share
 from schedperf_reports._words import count_of, merge_sides
@@ -39,7 +41,9 @@ def list_evidence(comparison: Comparison) -> Iterator[Item]:
     yield from _builds(comparison)
     if rows:
         yield from _tests(comparison, rows)
+    yield from list_doubts(comparison)
     yield from _weaknesses(comparison)
+    yield from list_costs(comparison)
 
 
 def count_values_of(rows: Sequence[Row]) -> Iterator[str]:
@@ -69,11 +73,16 @@ def _values(rows: Sequence[Row]) -> Iterator[Item]:
             continue
         [count] = count_values_of([row for row in rows if row.replication == unit])
         text = f"{count}: {MEANINGS.get(unit, unit)}"
-        if unit == "boots" and min(numbers) < FEW_BOOTS:
-            yield Item(text=f"{text}; so few say little of it", tone="warning",
-                       evidence=("benchmarks",))  # fmt: skip
+        if unit == "boots":
+            yield _boots_item(text, numbers, "benchmarks")
         else:
             yield Item(text=text, evidence=("benchmarks",))
+
+
+def _boots_item(text: str, numbers: Sequence[int], section: str) -> Item:
+    if min(numbers) >= FEW_BOOTS:
+        return Item(text=text, evidence=(section,))
+    return Item(text=f"{text}; so few say little of it", tone="warning", evidence=(section,))
 
 
 def _order(comparison: Comparison, rows: list[Row]) -> Item:
@@ -87,11 +96,20 @@ def _order(comparison: Comparison, rows: list[Row]) -> Item:
         text = "interleaved: drift of the machine does not look like a change"
         return Item(text=text, evidence=("caveats",))
     if "blocks" in codes:
-        text = "one side after the other: drift would look like a change"
+        text = (
+            f"one side after the other: drift would look like a change; {_how_in_turns(comparison)}"
+        )
         return Item(text=text, tone="warning", evidence=("caveats",))
     if not orders or None in orders:
         return Item(text="in which order the runs were made is not known", tone="warning")
     return Item(text="the sides took turns", evidence=("caveats",))
+
+
+def _how_in_turns(comparison: Comparison) -> str:
+    # Two kernels cannot run at once: they are booted in turns.
+    releases = {text_at(side.host, "kernel.release") for side in comparison.sides}
+    program = "ab" if len(releases) == 1 else "vm"
+    return f"`schedperf {program}` takes turns"
 
 
 def _drift(row: Row) -> str | None:
@@ -116,11 +134,7 @@ def _boots(comparison: Comparison) -> Iterator[Item]:
         yield Item(text=f"{text}: another boot may differ", tone="warning", evidence=("caveats",))
     else:
         text = f"{'+'.join(map(str, known))} boots: how boots differ is seen"
-        if min(known) < FEW_BOOTS:
-            yield Item(text=f"{text}; so few say little of it", tone="warning",
-                       evidence=("environment",))  # fmt: skip
-        else:
-            yield Item(text=text, evidence=("environment",))
+        yield _boots_item(text, known, "environment")
 
 
 def _builds(comparison: Comparison) -> Iterator[Item]:

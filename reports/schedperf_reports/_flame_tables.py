@@ -6,7 +6,7 @@ They read the data of :mod:`schedperf.profile.flame_data` and nothing else.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf_reports._units import MISSING
+from schedperf_reports._units import format_percent, format_points
 from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 
@@ -94,10 +94,10 @@ def _table_of_changes(event: Data) -> Table:
         rows=tuple(
             (
                 Cell(text=symbol_of(event, frame), tone="strong"),
-                Cell(text=_share(own["base"][frame])),
-                Cell(text=_share(own["new"][frame])),
+                Cell(text=format_percent(own["base"][frame])),
+                Cell(text=format_percent(own["new"][frame])),
                 Cell(text=f"{own['new'][frame] - own['base'][frame]:+.2f}", tone="strong"),
-                Cell(text=f"{own['low'][frame]:+.2f}..{own['high'][frame]:+.2f}"),
+                Cell(text=format_points(own["low"][frame], own["high"][frame])),
                 Cell(text=f"{own['q'][frame]:.2g}"),
                 *_where(event, frame),
             )
@@ -128,7 +128,7 @@ def _table_of_one_side(event: Data, name: str, side: str, words: str) -> Table:
         rows=tuple(
             (
                 Cell(text=symbol_of(event, frame)),
-                Cell(text=_share(inclusive[side][frame])),
+                Cell(text=format_percent(inclusive[side][frame])),
                 Cell(text=f"{sampled} of {has}"),
                 *_where(event, frame),
             )
@@ -152,8 +152,8 @@ def _table_of_hottest(event: Data) -> Table:
         rows=tuple(
             (
                 Cell(text=symbol_of(event, frame)),
-                Cell(text=_share(own[frame])),
-                Cell(text=_share(inclusive[frame])),
+                Cell(text=format_percent(own[frame])),
+                Cell(text=format_percent(inclusive[frame])),
                 *_where(event, frame),
             )
             for frame in event["lists"]["hottest"]
@@ -165,10 +165,6 @@ def _table_of_hottest(event: Data) -> Table:
 def _left_out(lists: Data, name: str) -> str:
     hidden = lists["counts"][name] - len(lists[name])
     return f"; {hidden} smaller ones are left out" if hidden else ""
-
-
-def _share(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.2f}"
 
 
 def symbol_of(event: Data, frame: int) -> str:

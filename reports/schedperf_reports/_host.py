@@ -1,9 +1,10 @@
 """Values of host.json in words: short enough for a table, and only what differs of long ones."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from difflib import SequenceMatcher
 
+from schedperf.comparability import REASONS_GROUP
 from schedperf_reports._units import MISSING
 
 # Longer texts of two sides (kernel command lines, CPU flags) are cut down to the words that differ.
@@ -11,9 +12,6 @@ LONG_TEXT_CHARACTERS = 48
 
 # Finding what differs takes the square of the words; the CPU flags of today are below 200.
 MOST_WORDS = 500
-
-# Reasons of null values, and not itself a field.
-REASONS_GROUP = "missing"
 
 
 def format_value(value: object) -> str:
@@ -44,17 +42,6 @@ def format_pair(base: object, new: object) -> tuple[str, str]:
 
 def _join(parts: list[str]) -> str:
     return f"… {' … '.join(part or '(nothing)' for part in parts)} …"
-
-
-def for_each_field(host: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield dotted path and value of each field, groups opened, reasons left out."""
-    for name, value in host.items():
-        if not prefix and name == REASONS_GROUP:
-            continue
-        if isinstance(value, Mapping) and value:
-            yield from for_each_field(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def missing_reason(host: Mapping[str, object], path: str) -> str | None:

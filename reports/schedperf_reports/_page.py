@@ -8,8 +8,6 @@ Beside the comparison that it shows, a page may carry the same one with another
 side as base, compressed; its scripts put that in place when a reader asks.
 """
 
-import base64
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,17 +21,18 @@ from schedperf_reports._views import (
     compress,
     draw_blocks,
     environment,
+    hash_of,
     kind_of,
     own_files,
     read_template,
 )
 from schedperf_reports._words import side_letter, side_place
 from schedperf_reports.blocks import Block, Figure
-from schedperf_reports.plotly_library import load_plotly
+from schedperf_reports.plotly_library import Plotly, load_plotly
 from schedperf_reports.sections import CHAPTERS
 
 # What every page can do, in this order: each needs what stands before it.
-FRAME_SCRIPTS = ("page.js", "page_keys.js", "page_copy.js", "page_head.js")
+FRAME_SCRIPTS = ("page.js", "page_elements.js", "page_keys.js", "page_copy.js", "page_head.js")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,7 +181,7 @@ def render_sections(
         .render(
             **_drawn(shown),
             swapped=_swapped(head, others),
-            policy=_policy([*map(_hash, scripts), *(plotly.policy if plotly else ())]),
+            policy=_policy(scripts, plotly),
             style=Markup(style),  # noqa: S704 # our own files
             scripts=[Markup(text) for text in scripts],  # noqa: S704 # our own files
             plotly=plotly,
@@ -235,14 +234,10 @@ def _swapped(head: Head, others: Sequence[Content]) -> list[Swapped]:
     ]
 
 
-def _hash(source: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
-
-
-def _policy(scripts: Iterable[str]) -> str:
+def _policy(scripts: Iterable[str], plotly: Plotly | None) -> str:
+    allowed = [*(f"'{hash_of(text)}'" for text in scripts), *(plotly.policy if plotly else ())]
     # Plotly writes style rules while it runs, and shows heat maps as images of data.
     return (
-        f"default-src 'none'; script-src {' '.join(scripts)}; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src {' '.join(allowed)}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )

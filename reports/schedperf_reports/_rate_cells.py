@@ -21,7 +21,6 @@ from schedperf_reports._units import (
 from schedperf_reports._words import count_changes, count_of
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
-    Block,
     Cell,
     Column,
     Table,
@@ -53,6 +52,10 @@ QUIET_WORD = "less telling, not beyond noise"
 MEANS = "means over runs are geometric (arithmetic where a run has 0)"
 _MEAN = "geometric mean (arithmetic where a run has 0, and then there is no change) over the runs"
 
+# In front of a change, so that numbers stay below each other; bold is seen by no ear and no copy.
+CHANGED = "*"
+DRIFTED = "?"
+
 # The change tells base from new, so base may go; an interval goes last.
 PER_COLUMN = Column(title="per", priority=2, explains="what the numbers of the row are divided by")
 COMPARED = (
@@ -61,8 +64,9 @@ COMPARED = (
     Column(
         title="change",
         align="right",
-        explains="new against base; more is neither better nor worse. A row in bold changed beyond "
-        "noise: its q is below 0.05, and the change is larger than the margin",
+        explains="new against base, more is neither better nor worse. "
+        f"{CHANGED}: changed beyond noise, its q is below 0.05 and the change is larger than the "
+        f"margin; {DRIFTED}: differs, but may have drifted",
     ),
     Column(
         title="95 % CI",
@@ -77,14 +81,10 @@ RUNS_COLUMN = Column(
     priority=REFERENCE_PRIORITY,
     explains="independent values of base and of new: runs, boots or rounds",
 )
-_ZERO = "a run or a boot has 0: there is nothing to divide by"
-_WIDE = (
+ZERO = "a run or a boot has 0: there is nothing to divide by"
+WIDE = (
     f"whose ends are more than a factor of {WIDEST_INTERVAL:g} apart: too few runs or boots for "
     "how much they scatter"
-)
-_TWINS = (
-    Column(title="per"),
-    *(replace(column, explains="", priority=0) for column in (*COMPARED, RUNS_COLUMN)),
 )
 
 
@@ -112,15 +112,15 @@ def _in_one_scale(rows: Iterable[Row]) -> list[Row]:
     rare = {
         str(row["unit"])
         for row in known
-        if _is_plain_rate(row) and 0.0 < _largest(row["base"], row["new"]) < SMALLEST_COUNT
+        if is_plain_rate(row) and 0.0 < _largest(row["base"], row["new"]) < SMALLEST_COUNT
     }
     return [
-        {**row, "is_rare": True} if _is_plain_rate(row) and row["unit"] in rare else row
+        {**row, "is_rare": True} if is_plain_rate(row) and row["unit"] in rare else row
         for row in known
     ]
 
 
-def _is_plain_rate(row: Row) -> bool:
+def is_plain_rate(row: Row) -> bool:
     counted = str(row["unit"]).partition("/")[0]
     return row["basis"] == "operation" and counted in ("1", *PLAIN_UNITS)
 
@@ -146,7 +146,7 @@ def describe_rate(row: Row) -> tuple[str, str, str]:
     base, new = row["base"], row["new"]
     if row["basis"] == "share" and not per:
         per = _kind(row)
-    elif _is_plain_rate(row) and (row.get("is_rare") or _largest(base, new) < SMALLEST_COUNT):
+    elif is_plain_rate(row) and (row.get("is_rare") or _largest(base, new) < SMALLEST_COUNT):
         per = f"{OPERATIONS} {per}s"
         base, new = (None if one is None else OPERATIONS * one for one in (base, new))
     write = partial(format_measure, digits=RATE_DIGITS)
@@ -172,9 +172,18 @@ def _largest(*values: float | None) -> float:
     return max((abs(value) for value in values if value is not None), default=0.0)
 
 
+def is_invalid(row: Row) -> bool:
+    return row.get("status") == "invalid"
+
+
+def is_compared(row: Row) -> bool:
+    # Both sides have a value, and they may be compared.
+    return not is_invalid(row) and None not in (row["base"], row["new"])
+
+
 def change_of(row: Row) -> str:
     """Write the change; of a row that is not to be compared, that it is invalid."""
-    return "invalid" if row.get("status") == "invalid" else format_change(row["ratio"])
+    return "invalid" if is_invalid(row) else format_change(row["ratio"])
 
 
 def interval_of(row: Row) -> str:
@@ -182,38 +191,23 @@ def interval_of(row: Row) -> str:
     return format_interval(row["ci_low"], row["ci_high"])
 
 
-def _is_wide(row: Row) -> bool:
+def is_wide_row(row: Row) -> bool:
     return is_wide(row["ci_low"], row["ci_high"])
 
 
 def explain_gaps(rows: Iterable[Row]) -> Iterator[Text]:
     """Say why a change or an interval of the rows that are shown is not there."""
-    compared = [
-        row
-        for row in rows
-        if row.get("status") != "invalid" and None not in (row["base"], row["new"])
-    ]
+    compared = list(filter(is_compared, rows))
     if any(row["ratio"] is None for row in compared):
-        yield Text(text=f"no change where {_ZERO}", tone="muted")
-    if any(map(_is_wide, compared)):
-        yield Text(text=f"too wide: an interval {_WIDE}", tone="muted")
-
-
-def _gaps_of(row: Row) -> Iterator[Text]:
-    if row.get("status") == "invalid" or None in (row["base"], row["new"]):
-        return
-    if row["ratio"] is None:
-        yield Text(text=f"no change and no interval, since {_ZERO}", tone="muted")
-    elif row["ci_low"] is None:
-        yield Text(
-            text="no interval: one run, boot or round of a side has no scatter", tone="muted"
-        )
-    elif _is_wide(row):
-        yield Text(text=f"no interval is shown: it is one {_WIDE}", tone="muted")
+        yield Text(text=f"no change where {ZERO}", tone="muted")
+    if any(map(is_wide_row, compared)):
+        yield Text(text=f"too wide: an interval {WIDE}", tone="muted")
 
 
 def compared_cells(row: Row, texts: tuple[str, str] | None = None) -> tuple[Cell, ...]:
     """Return the cells of :data:`COMPARED`, which sort by the numbers of the record.
+
+    What changed or drifted has its mark.
 
     :param texts: base and new, where they are written in a way of their own
     """
@@ -222,9 +216,16 @@ def compared_cells(row: Row, texts: tuple[str, str] | None = None) -> tuple[Cell
     return (
         Cell(text=base, tone=tone, sort=row["base"]),
         Cell(text=new, tone=tone, sort=row["new"]),
-        Cell(text=change_of(row), tone=tone, sort=row["ratio"]),
+        Cell(text=f"{_mark_of(row)}{change_of(row)}", tone=tone, sort=row["ratio"]),
         Cell(text=interval_of(row), tone=tone, sort=row["ci_low"]),
     )
+
+
+def _mark_of(row: Row) -> str:
+    if row["changed"]:
+        return f"{CHANGED} "
+    has_drifted = row["changed"] is None and row["p"] is not None
+    return f"{DRIFTED} " if has_drifted and not is_invalid(row) else ""
 
 
 def per_cell(row: Row) -> Cell:
@@ -250,58 +251,7 @@ def tone_of(row: Row) -> Tone:
     """Return what a changed row and an invalid one look like; the change says it in words."""
     if row["changed"]:
         return "strong"
-    return "muted" if row.get("status") == "invalid" else "plain"
-
-
-def opened(row: Row, twins: Sequence[Row], about: str = "") -> tuple[Block, ...]:
-    """Return what a row opens to: what it means, and the same per something else.
-
-    :param about: in plain words, with the kernel's function that counts it; "" where the row says
-    """
-    blocks: list[Block] = [Text(text=about)] if about else []
-    if row.get("status") == "invalid":
-        blocks.append(Text(text=f"not compared: {row['reason']}", tone="warning"))
-    blocks += [*_gaps_of(row), *_values_of(row)]
-    if twins:
-        blocks.append(
-            Table(
-                caption="the same in other units",
-                columns=_TWINS,
-                rows=tuple((per_cell(one), *compared_cells(one), runs_cell(one)) for one in twins),
-                anchors=tuple(one["row"] for one in twins),
-            )
-        )
-    return tuple(blocks)
-
-
-def _values_of(row: Row) -> Iterator[Table]:
-    # As they were recorded, so that a drift or one run that is far off is seen.
-    sides = {side: row.get(f"values_{side}") or () for side in ("base", "new")}
-    if not any(sides.values()):
-        return
-    shown = {**row, "is_rare": is_rare} if (is_rare := _is_scaled(row)) else row
-    yield Table(
-        caption="each run, in the order of the bundle",
-        columns=(
-            Column(title="side"),
-            PER_COLUMN,
-            Column(title="values of the runs"),
-        ),
-        rows=tuple(
-            (Cell(text=side), per_cell(row), Cell(text=_write_values(shown, values)))
-            for side, values in sides.items()
-            if values
-        ),
-    )
-
-
-def _is_scaled(row: Row) -> bool:
-    # A single run may be above the limit where their mean is not.
-    return _is_plain_rate(row) and describe_rate(row)[0].startswith(f"{OPERATIONS} ")
-
-
-def _write_values(row: Row, values: Sequence[float]) -> str:
-    return ", ".join(describe_rate({**row, "base": one, "new": None})[1] for one in values)
+    return "muted" if is_invalid(row) else "plain"
 
 
 def say_runs_once(table: Table) -> Table:
@@ -337,7 +287,7 @@ def lead(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Text]:
 
     :param rows: that may be compared; without any, nothing is said
     """
-    known = [row for row in split_twins(rows)[0] if row.get("status") != "invalid"]
+    known = [row for row in split_twins(rows)[0] if not is_invalid(row)]
     if not any(row["n_new"] for row in known):
         return
     changed = [row for row in known if row["changed"]]

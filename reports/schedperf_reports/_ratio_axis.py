@@ -6,6 +6,9 @@ Twice and half are equally far from no change.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+from schedperf.quantities import format_number
 
 # Room around the values, as a share of their range, and the smallest range shown (as a ratio):
 # a change of half a per cent must not fill the page.
@@ -92,6 +95,12 @@ def value_ticks(values: Iterable[float]) -> list[float]:
         if len(shown) <= MOST_TICKS:
             return shown
     return shown[:: 1 + len(shown) // MOST_TICKS]
+
+
+def value_axis(values: Iterable[float]) -> dict[str, Any]:
+    """Return what makes an axis of a Plotly figure a logarithmic one of some positive values."""
+    ticks = value_ticks(values)
+    return {"type": "log", "tickvals": ticks, "ticktext": [format_number(tick) for tick in ticks]}
 
 
 def tick_text(ratio: float) -> str:

@@ -19,7 +19,7 @@ from schedperf_reports._units import (
     format_p,
     format_share,
 )
-from schedperf_reports._words import count_units, side_letter
+from schedperf_reports._words import count_units, side_title
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 
 # With fewer on one side a picture of the runs shows no more than their numbers do.
@@ -139,12 +139,19 @@ def _places(runs: list[RunValue]) -> str:
 def _figures_table(name: str, row: Row) -> Table:
     told = {title: write(row) for title, write in FIGURES.items()}
     return Table(
-        caption=f"how sure {name} is",
+        caption=f"{name}: {row.verdict}, {_how_sure(row)}",
         columns=(Column(title="figure"), Column(title="value")),
         rows=tuple(
             (Cell(text=title), Cell(text=text)) for title, text in told.items() if text != MISSING
         ),
     )
+
+
+def _how_sure(row: Row) -> str:
+    # What a reader who checks a verdict asks first.
+    known = f"p = {format_p(row.p)}, " if row.p is not None else ""
+    is_counted = (row.n_base, row.n_new) != (None, None)
+    return f"{known}{f'n = {count_units(row)}' if is_counted else 'number of runs not given'}"
 
 
 def _origin(row: Row) -> Iterator[Item]:
@@ -160,7 +167,7 @@ def _origin(row: Row) -> Iterator[Item]:
         found = next((run.source for run in runs if run.source is not None), None)
         if found is not None:
             yield Item(
-                text=f"{side_letter(name)} {name} printed: {found.text.strip()}",
+                text=f"{side_title(name)} printed: {found.text.strip()}",
                 detail=f"{found.member}, line {found.line}",
             )
     for one in row.caveats:

@@ -8,7 +8,7 @@ from schedperf.model import Better, Row, Sweep, Verdict
 from schedperf_reports._geomean import Geomean, geomean_of
 from schedperf_reports._remarks import Line, Remarks, advise
 from schedperf_reports._result_details import describe_result
-from schedperf_reports._sweep_plot import is_point_of
+from schedperf_reports._sweep_plot import is_point_of, words_of_shape
 from schedperf_reports._units import format_change, format_interval, format_p, scale_for
 from schedperf_reports._words import (
     DIRECTIONS,
@@ -97,15 +97,16 @@ MEAN = "mean of the runs: geometric, or arithmetic where a value is not positive
 
 FIRST_COLUMNS = (
     Column(title="result"),
-    Column(title="unit", priority=1, explains="v: lower is better, ^: higher is better; then unit"),
-    Column(title="A base", align="right", priority=1, explains=MEAN),
+    Column(title="unit", priority=2, explains="v: lower is better, ^: higher is better; then unit"),
+    Column(title="A base", align="right", priority=2, explains=MEAN),
 )
 LAST_COLUMNS = (
-    Column(title="95 % CI", align="right", explains="of the change, in per cent"),
+    # Where the screen has no room for the word of the verdict and for this, the word stays.
+    Column(title="95 % CI", align="right", priority=1, explains="of the change, in per cent"),
     Column(
         title="n",
         align="right",
-        priority=2,
+        priority=3,
         explains="independent values of A + B; a round has one of both",
     ),
     Column(
@@ -127,7 +128,7 @@ def _columns(side: str) -> tuple[Column, ...]:
     letter = side_letter(side)
     return (
         *FIRST_COLUMNS,
-        Column(title=f"{letter} {side}", align="right", priority=1, explains=MEAN),
+        Column(title=f"{letter} {side}", align="right", priority=2, explains=MEAN),
         Column(title="change", align="right", explains=f"{letter} over A, in per cent of A"),
         *LAST_COLUMNS,
     )
@@ -231,8 +232,7 @@ def _sweep_entries(sweep: Sweep, heading: str, prefix: str, *, is_quiet: bool) -
             mean=(sweep.geomean_ratio, *ends),
         )
     told = [
-        *([sweep.shape] if sweep.shape else []),
-        *([f"first at {sweep.first_point}"] if sweep.first_point else []),
+        *words_of_shape(sweep),
         *([f"p = {format_p(sweep.p)}"] if sweep.p is not None else []),
     ]
     if told:

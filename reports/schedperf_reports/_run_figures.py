@@ -14,8 +14,9 @@ from typing import Any
 
 from schedperf.model import Row, RunValue
 from schedperf.quantities import Scale
+from schedperf_reports._side_traces import side_colour, side_dash, side_symbol
 from schedperf_reports._units import MISSING, format_number, scale_for
-from schedperf_reports._words import count_of, side_letter, side_place
+from schedperf_reports._words import count_of, side_title
 from schedperf_reports.blocks import Figure
 
 # A figure is some hundred pixels wide: more digits cannot be seen.
@@ -28,9 +29,6 @@ HEIGHT = 480  # Pixels.
 SPREAD_PANEL = (0.74, 1.0)
 SHARE_PANEL = (0.42, 0.7)
 TIME_PANEL = (0.0, 0.27)
-
-# A page has base and five more sides in shapes of their own; the first is a square everywhere.
-SYMBOLS = ("square", "circle", "diamond", "triangle-up", "pentagon", "star")
 
 # Halves of fewer runs say nothing about a trend.
 FEWEST_IN_TREND = 4
@@ -51,17 +49,7 @@ class SideRuns:
     @property
     def title(self) -> str:
         """Its letter and name."""
-        return f"{side_letter(self.name)} {self.name}"
-
-    @property
-    def colour(self) -> str:
-        """The page's colour of this side."""
-        return f"var(--side-{side_place(self.name)})"
-
-    @property
-    def symbol(self) -> str:
-        """The shape of its marks."""
-        return SYMBOLS[side_place(self.name) % len(SYMBOLS)]
+        return side_title(self.name)
 
     def in_time(self) -> list[RunValue]:
         """Return the runs in the order of time, where they have one."""
@@ -137,8 +125,8 @@ def _box(side: SideRuns, scale: Scale) -> dict[str, Any]:
         "boxpoints": "all",
         "pointpos": 0,
         "jitter": 0.7,
-        "marker": {"symbol": side.symbol, "color": side.colour, "size": 6},
-        "line": {"color": side.colour, "width": 1.5},
+        "marker": {"symbol": side_symbol(side.name), "color": side_colour(side.name), "size": 6},
+        "line": {"color": side_colour(side.name), "width": 1.5},
         "fillcolor": "rgba(0,0,0,0)",
         "hoverinfo": "x",
     }
@@ -157,8 +145,8 @@ def _shares(side: SideRuns, scale: Scale) -> dict[str, Any]:
         "yaxis": "y2",
         "line": {
             "shape": "hv",
-            "color": side.colour,
-            "dash": "solid" if side_place(side.name) == 0 else "dash",
+            "color": side_colour(side.name),
+            "dash": side_dash(side.name),
         },
     }
 
@@ -201,8 +189,7 @@ def _describe_spread(sides: Sequence[SideRuns], scale: Scale, *, is_cut: bool) -
     parts = [f"median {told}"]
     if len(sides) == 2:  # noqa: PLR2004 # base and new
         base, new = sides
-        share = _share_above(base.runs, new.runs)
-        parts.append(f"{new.title} is above {base.title} in {100 * share:.0f} % of pairs of runs")
+        parts.append(f"{new.title} is above {base.title} in {_say_above(base.runs, new.runs)}")
     if is_cut:
         parts.append("the dotted line parts the two modes")
     return "; ".join(parts)
@@ -210,6 +197,16 @@ def _describe_spread(sides: Sequence[SideRuns], scale: Scale, *, is_cut: bool) -
 
 def _median(side: SideRuns, scale: Scale) -> str:
     return format_number(median(run.value for run in side.runs) / scale.factor)
+
+
+def _say_above(base: Sequence[RunValue], new: Sequence[RunValue]) -> str:
+    # Where sides took turns, a run is compared with that of its own round.
+    rounds = [{run.round: run.value for run in runs} for runs in (base, new)]
+    are_paired = None not in rounds[0] and rounds[0].keys() == rounds[1].keys()
+    if are_paired and len(rounds[0]) == len(base) == len(new):
+        above = sum(rounds[1][number] > value for number, value in rounds[0].items())
+        return f"{above} of {count_of(len(base), 'round')}"
+    return f"{100 * _share_above(base, new):.0f} % of pairs of runs"
 
 
 def _share_above(base: Sequence[RunValue], new: Sequence[RunValue]) -> float:
@@ -238,8 +235,8 @@ def _in_time(side: SideRuns, scale: Scale) -> dict[str, Any]:
         "y": values,
         "xaxis": "x2",
         "yaxis": "y3",
-        "marker": {"symbol": side.symbol, "size": 7, "color": side.colour},
-        "line": {"color": side.colour, "width": 1},
+        "marker": {"symbol": side_symbol(side.name), "size": 7, "color": side_colour(side.name)},
+        "line": {"color": side_colour(side.name), "width": 1},
     }
     # Of one boot there is nothing to tell.
     return trace if len(set(boots)) == 1 else trace | {"text": boots}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf_reports._units import MISSING, format_number
+from schedperf_reports._units import MISSING, format_number, format_percent, format_points
 from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 
@@ -144,7 +144,7 @@ _ONE_SIDE = (
 
 def _cells(row: Data) -> tuple[Cell, ...]:
     return (
-        Cell(text=_share(row["share"])),
+        Cell(text=format_percent(row["share"])),
         Cell(text=str(row["samples"])),
         Cell(text=str(row["period"])),
     )
@@ -168,17 +168,13 @@ def _compared_cells(row: Data, *, has_costs: bool) -> tuple[Cell, ...]:
     change = MISSING if row["change"] is None else f"{mark}{row['change']:+.2f}"
     costs = (Cell(text=format_number(cost["change"]) if cost else MISSING),) if has_costs else ()
     return (
-        Cell(text=_share(row["base"]["share"])),
-        Cell(text=_share(row["new"]["share"])),
+        Cell(text=format_percent(row["base"]["share"])),
+        Cell(text=format_percent(row["new"]["share"])),
         Cell(text=change, tone="strong" if row["changed"] else "plain"),
-        Cell(text=f"{interval[0]:+.2f}..{interval[1]:+.2f}" if interval else MISSING),
+        Cell(text=format_points(*interval) if interval else MISSING),
         Cell(text=MISSING if q is None else f"{q:.2g}"),
         *costs,
     )
-
-
-def _share(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.2f}"
 
 
 def _key_column(key: str, keys: Sequence[str]) -> Column:

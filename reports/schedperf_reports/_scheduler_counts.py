@@ -1,28 +1,30 @@
 """What the scheduler counted, as blocks: readings first, then one table a level."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from schedperf.captures.schedstat_fields import FIELDS
 from schedperf_reports._domain_tree import domain_tree
 from schedperf_reports._rate_cells import (
-    COMPARED,
     PER_COLUMN,
-    QUIET_WORD,
-    RUNS_COLUMN,
-    compared_cells,
     describe_rate,
     distance,
     explain_gaps,
     gather_twins,
     lead,
-    opened,
-    per_cell,
-    quiet_rows,
-    runs_cell,
-    say_runs_once,
+    split_twins,
     tone_of,
     zeros_table,
+)
+from schedperf_reports._rate_details import opened
+from schedperf_reports._rate_tables import (
+    Pair,
+    Rates,
+    by_place,
+    name_place,
+    notes_below,
+    state_changes,
 )
 from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import (
@@ -37,30 +39,27 @@ from schedperf_reports.blocks import (
 )
 
 Row = Mapping[str, Any]
-# A row, and those that say the same per something else.
-Pair = tuple[Row, tuple[Row, ...]]
 
 MOST_READINGS = 8
 MOST_REFUSALS = 6
 # Of a table of one level; the page has all.
 MOST_CHANGED = 10
-# More notes than these repeat each other.
-MOST_NOTES = 5
 
 # Lines of the tree of domains: a level has four.
 MOST_OF_TREE = 4
+# Its column that a narrow screen keeps where nothing changed.
+_FIRST_OF_TREE = "pulled"
 # Rows of the CPUs that a page shows where nothing changed.
 LEAST_SHOWN = 5
 
-# With these a table compares two sides; of one side alone the values are left.
-_COUNT = (Column(title="count", code=True), PER_COLUMN)
-_COMPARED = (
-    *_COUNT,
-    *COMPARED,
-    RUNS_COLUMN,
-    Column(title="what", priority=REFERENCE_PRIORITY),
+_COUNT = Column(title="count", code=True)
+# Of one side alone the values are left.
+_ALONE = (
+    _COUNT,
+    PER_COLUMN,
+    Column(title="value", align="right"),
+    Column(title="what", priority=1),
 )
-_ALONE = (*_COUNT, Column(title="value", align="right"), Column(title="what", priority=1))
 
 
 def describe_counts(
@@ -80,15 +79,14 @@ def describe_counts(
     rows = cast("Sequence[Row]", data["rows"])
     yield from _readings(data, rows)
     yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
-    points: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        points.setdefault((row["side"], row["workload"], row["point"]), []).append(row)
+    points = by_place(rows)
     shown: list[Row] = []
     for (side, workload, point), found in points.items():
-        what = (f"{workload} at {point}" if point else workload) if len(points) > 1 else ""
+        what = name_place(workload, point) if len(points) > 1 else ""
         against = f", base against {side}" if what and any(row["n_new"] for row in found) else ""
         most_of_tree = None if overview is None else MOST_OF_TREE
-        yield from domain_tree(data["levels"], found, side, what, most_of_tree)
+        for tree in domain_tree(data["levels"], found, side, what, most_of_tree):
+            yield _state_tree(tree, found)
         for level in dict.fromkeys(row["level"] for row in found):
             of_level = [row for row in found if row["level"] == level]
             ordered = _order(of_level, by_name=by_name, has_details=overview is not None)
@@ -96,15 +94,11 @@ def describe_counts(
             shown += [row for row, _ in ordered[:most]]
             place = f"balancing and wakeups at {level}" if level else "CPUs"
             caption = f"{what}: {place}{against}" if what else place
-            yield say_runs_once(_table(caption, ordered, most))
+            yield _table(caption, ordered, most)
     yield from explain_gaps(shown)
     yield from _refusals(cast("Sequence[Mapping[str, str]]", data["not_compared"]))
     yield from zeros_table(data["zeros"])
-    notes = merge_sides(cast("Sequence[str]", data["notes"]))
-    for note in notes[:MOST_NOTES]:
-        yield Text(text=note, tone="warning")
-    if len(notes) > MOST_NOTES:
-        yield Text(text=count_of(len(notes) - MOST_NOTES, "more note"), tone="warning")
+    yield from notes_below(merge_sides(cast("Sequence[str]", data["notes"])))
 
 
 def _describe_side(side: Mapping[str, Any]) -> str:
@@ -162,16 +156,34 @@ def _most_rows(pairs: Sequence[Pair], others: int) -> int:
 
 def _table(caption: str, pairs: Sequence[Pair], limit: int | None) -> Table:
     rows = [row for row, _ in pairs]
-    is_compared = any(row["n_new"] for row in rows)
+    if any(row["n_new"] for row in rows):
+        return RATES.table(caption, pairs, limit=limit, least=LEAST_SHOWN)
     return Table(
         caption=caption,
-        columns=_COMPARED if is_compared else _ALONE,
-        rows=tuple(_compared(row) if is_compared else _alone(row) for row in rows),
+        columns=_ALONE,
+        rows=tuple(map(_alone, rows)),
         limit=limit,
         anchors=tuple(row["row"] for row in rows),
-        quiet=quiet_rows(rows, LEAST_SHOWN) if is_compared else (),
-        quiet_word=QUIET_WORD,
         details=tuple(opened(row, twins, _about(row)) for row, twins in pairs),
+    )
+
+
+def _state_tree(tree: Table, rows: Sequence[Row]) -> Table:
+    # Its lines are levels, so the numbers in them are counted. A narrow screen keeps what changed
+    # beside the name, or else what the balancer moved.
+    told = [row for row in split_twins(rows)[0] if row["level"] and row["basis"] != "share"]
+    changed = [
+        any(cell.tone == "strong" for cell in cells) for cells in zip(*tree.rows, strict=True)
+    ]
+    is_first = [column.title == _FIRST_OF_TREE for column in tree.columns]
+    shown = changed if any(changed[1:]) else is_first
+    return replace(
+        tree,
+        caption=state_changes(tree.caption, told, _full_name),
+        columns=tuple(
+            column if place == 0 or shown[place] else replace(column, priority=1)
+            for place, column in enumerate(tree.columns)
+        ),
     )
 
 
@@ -191,14 +203,13 @@ def _about(row: Row) -> str:
     return f"{_name(row)}: {row['meaning']}{counted}{split}"
 
 
-def _compared(row: Row) -> tuple[Cell, ...]:
-    return (
-        Cell(text=_name(row), tone=tone_of(row)),
-        per_cell(row),
-        *compared_cells(row),
-        runs_cell(row),
-        Cell(text=row["meaning"], tone=tone_of(row)),
-    )
+RATES = Rates(
+    first=_COUNT,
+    name=_name,
+    about=_about,
+    more=(Column(title="what", priority=REFERENCE_PRIORITY),),
+    more_cells=lambda row: (Cell(text=row["meaning"], tone=tone_of(row)),),
+)
 
 
 def _alone(row: Row) -> tuple[Cell, ...]:

@@ -21,6 +21,7 @@ from schedperf_reports._words import (
     has_same_data,
     name_rows,
     name_side,
+    size_of_change,
     strip_numbers,
 )
 
@@ -67,10 +68,7 @@ def describe_verdict(comparison: Comparison) -> str:
 
 def judge_sides(comparison: Comparison) -> tuple[SideVerdict, ...]:
     """Return the verdict of each new side, in their order."""
-    names = name_rows(comparison.rows)
-    rows = [
-        (row, names[place]) for place, row in enumerate(comparison.rows) if row.family == "primary"
-    ]
+    rows = [one for one in _named(comparison.rows) if one[0].family == "primary"]
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
     found = []
     for side in comparison.sides[1:]:
@@ -84,6 +82,10 @@ def judge_sides(comparison: Comparison) -> tuple[SideVerdict, ...]:
             SideVerdict(side=side.name, verdict=overall.verdict, text=text, is_mixed=is_mixed)
         )
     return tuple(found)
+
+
+def _named(rows: Sequence[Row]) -> list[tuple[Row, str]]:
+    return list(zip(rows, name_rows(rows).values(), strict=True))
 
 
 def _overall_of(comparison: Comparison, side: str) -> Overall:
@@ -157,11 +159,11 @@ class _Sentence:
         other: Verdict = "improvement" if self.overall.verdict == "regression" else "regression"
         if any(row.verdict == other for row, _ in self.rows):
             parts.append(self._largest(other))
-        return "; ".join((*parts, *self._others(*(self.overall.verdict, other))))
+        return "; ".join((*parts, *self._others(self.overall.verdict, other)))
 
     def _largest(self, verdict: Verdict) -> str:
         found = [one for one in self.rows if one[0].verdict == verdict]
-        row, name = max(found, key=lambda one: _distance(one[0]))
+        row, name = max(found, key=lambda one: size_of_change(one[0]))
         verb = "is" if len(found) == 1 else "are"
         most = "" if len(found) == 1 else ", the most"
         count = f"{len(found)} of {count_of(len(self.rows), 'result')} {verb}"
@@ -193,7 +195,7 @@ class _Sentence:
         return f"none of {len(self.rows)} results changed, all are {within}{smallest}{every}"
 
     def _open(self, rows: Sequence[tuple[Row, str]]) -> str:
-        row, name = max(rows, key=lambda one: _distance(one[0]))
+        row, name = max(rows, key=lambda one: size_of_change(one[0]))
         advice = advise(row)
         # What follows is advice, which the next steps give as commands.
         reason = strip_numbers(row.reason).partition("; ")[0]
@@ -213,22 +215,12 @@ def _looks(row: Row, name: str) -> str:
     return f"{name}{describe_change(row)}".replace(f"{name} is ", f"{name} looks ", 1)
 
 
-def _distance(row: Row) -> float:
-    # A ratio of 2 and of 1/2 are equally far from 1.
-    return max(row.ratio, 1.0 / row.ratio) if row.ratio else 0.0
-
-
 def describe_diagnostic(comparison: Comparison) -> str | None:
     """Say what was measured where nothing of it can decide; None where something can.
 
     Of several results the one with the narrowest interval is named.
     """
-    rows = [
-        (row, name)
-        for (place, name), row in zip(
-            name_rows(comparison.rows).items(), comparison.rows, strict=True
-        )
-    ]
+    rows = _named(comparison.rows)
     widths = [
         (row.ci_high / row.ci_low, row, name)
         for row, name in rows

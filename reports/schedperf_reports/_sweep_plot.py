@@ -6,17 +6,11 @@ from typing import Any
 
 from schedperf.model import Row, Sweep
 from schedperf.quantities import Scale, scale_for
-from schedperf_reports._ratio_axis import bounded, fit_axis, value_ticks
-from schedperf_reports._run_figures import SYMBOLS
+from schedperf_reports._ratio_axis import bounded, fit_axis, value_axis
 from schedperf_reports._side_means import SideMean, mean_of
-from schedperf_reports._units import (
-    MISSING,
-    format_change,
-    format_interval,
-    format_number,
-    format_p,
-)
-from schedperf_reports._words import VERDICT_TONES, side_letter, side_place
+from schedperf_reports._side_traces import MEANS_LAYOUT, draw_means
+from schedperf_reports._units import MISSING, format_change, format_interval, format_p
+from schedperf_reports._words import VERDICT_TONES, side_title
 from schedperf_reports.blocks import Block, Cell, Column, Figure, Table
 
 HEIGHT = 380  # Pixels.
@@ -115,45 +109,29 @@ def _caption(sweep: Sweep, swept: _Swept) -> str:
         f"(95 % interval {format_interval(sweep.ci_low, sweep.ci_high)})"
         if sweep.geomean_ratio is not None
         else "no mean of all points",
-        *([sweep.shape] if sweep.shape else []),
-        *([f"first at {sweep.first_point}"] if sweep.first_point else []),
+        *words_of_shape(sweep),
         *([f"p of no change at all points = {format_p(sweep.p)}"] if sweep.p is not None else []),
     ]
     better = swept.points[0].row.better
-    side = f"{side_letter(swept.side)} {swept.side}"
     return (
-        f"{sweep.metric} over {swept.parameter}, {better} is better, {side} against A base: "
-        f"{'; '.join(told)}; bars are 95 % intervals"
+        f"{sweep.metric} over {swept.parameter}, {better} is better, {side_title(swept.side)} "
+        f"against A base: {'; '.join(told)}; bars are 95 % intervals"
     )
 
 
+def words_of_shape(sweep: Sweep) -> list[str]:
+    """Return how the change goes with the parameter, and from which point on, as far as known."""
+    return [
+        *([sweep.shape] if sweep.shape else []),
+        *([f"first at {sweep.first_point}"] if sweep.first_point else []),
+    ]
+
+
 def _figure(swept: _Swept) -> dict[str, Any]:
-    base = _side_trace(swept, "base", [point.base for point in swept.points])
-    new = _side_trace(swept, swept.side, [point.new for point in swept.points])
-    return {"data": [base, new, _ratio_trace(swept)], "layout": _layout(swept)}
-
-
-def _side_trace(swept: _Swept, name: str, means: Sequence[SideMean | None]) -> dict[str, Any]:
     factor = swept.scale.factor
-    known = [(p.x, mean) for p, mean in zip(swept.points, means, strict=True) if mean is not None]
-    place = side_place(name)
-    colour = f"var(--side-{place})"
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": f"{side_letter(name)} {name}",
-        "x": [x for x, _ in known],
-        "y": [mean.mean / factor for _, mean in known],
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [0 if m.high is None else (m.high - m.mean) / factor for _, m in known],
-            "arrayminus": [0 if m.low is None else (m.mean - m.low) / factor for _, m in known],
-            "color": colour,
-        },
-        "marker": {"symbol": SYMBOLS[place % len(SYMBOLS)], "size": 8, "color": colour},
-        "line": {"color": colour, "dash": "solid" if place == 0 else "dash"},
-    }
+    base = draw_means("base", ((point.x, point.base) for point in swept.points), factor)
+    new = draw_means(swept.side, ((point.x, point.new) for point in swept.points), factor)
+    return {"data": [base, new, _ratio_trace(swept)], "layout": _layout(swept)}
 
 
 def _ratio_trace(swept: _Swept) -> dict[str, Any]:
@@ -208,9 +186,7 @@ def _layout(swept: _Swept) -> dict[str, Any]:
             "zeroline": False,
         },
         "shapes": [_band(margin)],
-        "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
-        "margin": {"l": 8, "r": 16, "t": 28, "b": 44},
-        "hovermode": "x",
+        **MEANS_LAYOUT,
     }
 
 
@@ -231,8 +207,7 @@ def _value_axis(swept: _Swept) -> dict[str, Any]:
     is_log = min(means) > 0.0 and max(means) / min(means) >= LEAST_LOG_VALUES
     if not is_log:
         return {"rangemode": "tozero"}
-    ticks = value_ticks(mean / swept.scale.factor for mean in means)
-    return {"type": "log", "tickvals": ticks, "ticktext": [format_number(one) for one in ticks]}
+    return value_axis(mean / swept.scale.factor for mean in means)
 
 
 def _band(margin: float) -> dict[str, Any]:
@@ -251,7 +226,6 @@ def _band(margin: float) -> dict[str, Any]:
 
 
 def _table(sweep: Sweep, swept: _Swept) -> Table:
-    new = f"{side_letter(swept.side)} {swept.side}"
     unit = f", {swept.scale.unit}" if swept.scale.unit else ""
     return Table(
         caption=f"{sweep.metric} over {swept.parameter} with the 95 % interval of each side",
@@ -259,7 +233,7 @@ def _table(sweep: Sweep, swept: _Swept) -> Table:
             Column(title=swept.parameter),
             Column(title=f"A base{unit}", align="right"),
             Column(title="its interval", align="right", priority=2),
-            Column(title=f"{new}{unit}", align="right"),
+            Column(title=f"{side_title(swept.side)}{unit}", align="right"),
             Column(title="its interval", align="right", priority=2),
             Column(title="change", align="right"),
             Column(title="95 % CI, %", align="right", priority=1),

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedperf.model import Row
-from schedperf.quantities import format_number, scale_for
-from schedperf_reports._ratio_axis import value_ticks
+from schedperf.quantities import scale_for
+from schedperf_reports._ratio_axis import value_axis
 from schedperf_reports._remarks import Line
-from schedperf_reports._run_figures import SYMBOLS
 from schedperf_reports._side_means import mean_of
-from schedperf_reports._words import side_letter, side_place
+from schedperf_reports._side_traces import MEANS_LAYOUT, draw_means
 from schedperf_reports.blocks import Figure
 
 # One rule for all benchmarks. The parsers name what one request waited or took by the word
@@ -125,8 +124,6 @@ def draw_tail(distribution: Distribution, caption: str) -> Figure | None:
     quantiles = [quantile for quantile, _ in points]
     values = [value for _, row in points for value in (row.base, row.new) if value]
     scale = scale_for("s", *values)
-    ticks = value_ticks(value / scale.factor for value in values)
-    side = points[0][1].side
     layout = {
         "xaxis": {
             "type": "log",
@@ -137,39 +134,17 @@ def draw_tail(distribution: Distribution, caption: str) -> Figure | None:
             "zeroline": False,
         },
         "yaxis": {
-            "type": "log",
             "title": {"text": scale.unit},
             "automargin": True,
             "zeroline": False,
-            "tickvals": ticks,
-            "ticktext": [format_number(tick) for tick in ticks],
+            **value_axis(value / scale.factor for value in values),
         },
-        "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
-        "margin": {"l": 8, "r": 16, "t": 28, "b": 44},
-        "hovermode": "x",
+        **MEANS_LAYOUT,
     }
-    traces = [_tail_trace(points, name, scale.factor) for name in ("base", side)]
+    traces = [_draw_side(points, name, scale.factor) for name in ("base", points[0][1].side)]
     return Figure(caption=caption, figure={"data": traces, "layout": layout}, height=HEIGHT)
 
 
-def _tail_trace(points: Sequence[tuple[float, Row]], name: str, factor: float) -> dict[str, Any]:
-    place = side_place(name)
-    colour = f"var(--side-{place})"
-    means = [mean_of(row, is_base=name == "base") for _, row in points]
-    known = [(1.0 - q, mean) for (q, _), mean in zip(points, means, strict=True) if mean]
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": f"{side_letter(name)} {name}",
-        "x": [share for share, _ in known],
-        "y": [mean.mean / factor for _, mean in known],
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [0 if m.high is None else (m.high - m.mean) / factor for _, m in known],
-            "arrayminus": [0 if m.low is None else (m.mean - m.low) / factor for _, m in known],
-            "color": colour,
-        },
-        "marker": {"symbol": SYMBOLS[place], "size": 8, "color": colour},
-        "line": {"color": colour, "dash": "solid" if place == 0 else "dash"},
-    }
+def _draw_side(points: Sequence[tuple[float, Row]], name: str, factor: float) -> dict[str, Any]:
+    means = ((1.0 - q, mean_of(row, is_base=name == "base")) for q, row in points)
+    return draw_means(name, means, factor)

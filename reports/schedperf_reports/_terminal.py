@@ -4,6 +4,7 @@ The text is the same with and without colour, so that a pipe loses nothing.
 """
 
 import io
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
@@ -15,6 +16,7 @@ from rich.table import Table as Grid
 from rich.text import Text as Styled
 
 from schedperf_reports._clean import clean
+from schedperf_reports._column_widths import GAP, choose_columns
 from schedperf_reports._commands import wrap_command
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -47,7 +49,6 @@ STYLES: dict[Tone, str] = {
 NARROWEST = 40
 
 INDENT = 2
-GAP = 2
 
 # A name longer than this says no more to a reader of a terminal; the other formats have it whole.
 LONGEST_TEXT = 600
@@ -57,10 +58,9 @@ LONGEST_COMMAND = 4000
 # A stranger's name may begin with more blanks than a line has room for.
 DEEPEST_INDENT = 8
 
-# A column of text may become as narrow as its longest word, but a word longer than this is cut,
-# and what is shorter than this in all is never wrapped.
-LONGEST_UNCUT_WORD = 24
-NARROWEST_TEXT = 12
+# Between a number and its sign no line is broken; rich breaks at each kind of blank.
+GLUE = "\ue000"
+_NUMBER_AND_SIGN = re.compile(r"(?<=\d) (?=%)")
 
 # What all rows say can be said once, so such a column goes before all others that are missed.
 COMMON_PRIORITY = REFERENCE_PRIORITY - 1
@@ -96,7 +96,11 @@ def draw_block(block: Block, width: int, *, see: str) -> RenderableType | None:
 
 
 def _styled(text: str, tone: Tone, limit: int = LONGEST_TEXT) -> Styled:
-    return Styled(clean(text, limit=limit), style=STYLES[tone])
+    return Styled(_clean(text, limit), style=STYLES[tone])
+
+
+def _clean(text: str, limit: int = LONGEST_CELL) -> str:
+    return _NUMBER_AND_SIGN.sub(GLUE, clean(text, limit=limit))
 
 
 def _indent(content: RenderableType, columns: int = INDENT) -> RenderableType:
@@ -144,7 +148,7 @@ def _draw_commands(item: Item, width: int) -> Iterator[Styled]:
 def _draw_table(block: Table, width: int, see: str) -> RenderableType:
     hidden = len(block.rows) - len(block.rows[: block.limit])
     clean_rows = [[_clean_cell(cell) for cell in row] for row in block.rows[: block.limit]]
-    columns = [replace(one, title=clean(one.title, limit=LONGEST_CELL)) for one in block.columns]
+    columns = [replace(one, title=_clean(one.title)) for one in block.columns]
     plain_rows = [row for row in clean_rows if not is_spanning(row)]
     common = _common_texts(columns, plain_rows)
     ranked = [
@@ -216,62 +220,7 @@ def _make_grid(columns: Sequence[Column], kept: Mapping[int, int], *, show_heade
 
 
 def _clean_cell(cell: Cell) -> Cell:
-    return replace(cell, text=clean(cell.text, limit=LONGEST_CELL))
-
-
-def choose_columns(
-    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int
-) -> dict[int, int]:
-    """Choose which columns are shown and how wide each is, by index.
-
-    Columns of the highest priority number go until the others fit; columns of text then share
-    what the numbers leave, be it less than their longest words take.
-    """
-    texts = [
-        [column.title, *(row[index].text for row in rows)] for index, column in enumerate(columns)
-    ]
-    natural = [max(map(cell_len, column)) for column in texts]
-    floors = [
-        wide if column.align == "right" else min(wide, max(_longest_word(text), NARROWEST_TEXT))
-        for column, text, wide in zip(columns, texts, natural, strict=True)
-    ]
-    kept = list(range(len(columns)))
-    while _total(floors, kept) > width:
-        droppable = [index for index in kept if columns[index].priority > 0]
-        if not droppable:
-            break
-        kept.remove(max(droppable, key=lambda index: (columns[index].priority, index)))
-    texts_kept = [index for index in kept if columns[index].align == "left"]
-    while _total(floors, kept) > width and any(floors[index] > 1 for index in texts_kept):
-        floors[max(texts_kept, key=lambda index: floors[index])] -= 1
-    return _share(kept, natural, floors, width)
-
-
-def _longest_word(texts: Sequence[str]) -> int:
-    # The blanks in front of a text stay where it is wrapped.
-    words = (
-        cell_len(word) + len(text) - len(text.lstrip()) for text in texts for word in text.split()
-    )
-    return min(max(words, default=0), LONGEST_UNCUT_WORD)
-
-
-def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
-    return sum(widths[index] for index in kept) + GAP * (len(kept) - 1)
-
-
-def _share(
-    kept: Sequence[int], natural: Sequence[int], floors: Sequence[int], width: int
-) -> dict[int, int]:
-    # Widen from the floors, always the narrowest column that still wants room.
-    widths = {index: floors[index] for index in kept}
-    spare = width - _total(floors, kept)
-    while spare > 0:
-        wanting = [index for index in kept if widths[index] < natural[index]]
-        if not wanting:
-            break
-        widths[min(wanting, key=lambda index: widths[index])] += 1
-        spare -= 1
-    return {index: max(columns, 1) for index, columns in widths.items()}
+    return replace(cell, text=_clean(cell.text))
 
 
 def _draw_drawing(block: Drawing, width: int) -> RenderableType:
@@ -387,4 +336,5 @@ def write_text(drawn: Iterable[RenderableType], width: int, *, colour: bool) -> 
     )
     for one in drawn:
         console.print(one, crop=False)
-    return "".join(f"{line.rstrip()}\n" for line in written.getvalue().split("\n")[:-1])
+    lines = written.getvalue().replace(GLUE, " ").split("\n")[:-1]
+    return "".join(f"{line.rstrip()}\n" for line in lines)

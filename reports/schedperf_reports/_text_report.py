@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from schedperf.model import Comparison
 from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS
 from schedperf_reports._brief import shorten
-from schedperf_reports.blocks import Block, Graphic, Item, Items, Table
+from schedperf_reports._sentences import describe_diagnostic
+from schedperf_reports.blocks import Block, Graphic, Item, Items, Table, Text
 from schedperf_reports.sections import ReportSection, all_report_sections, shown_sections
 
 # What shows all that the first screen leaves out.
@@ -46,11 +47,15 @@ def text_sections(
     """
     sections = shown_sections(comparison)
     titles = {section.name: section.title for section in (*all_report_sections(), *sections)}
+    # The table of results is next, with the number, interval and n of this sentence.
+    told_below = describe_diagnostic(comparison)
     for section in sections if everything else _in_brief_order(sections):
         blocks_of = section.describe(comparison) if described is None else described[section.name]
-        plain = _without_graphics(blocks_of)
-        shown = map(_without_limit, plain) if everything else shorten(plain, see=see)
-        blocks = tuple(_with_titles(block, titles) for block in shown)
+        plain = [_with_titles(block, titles) for block in _without_graphics(blocks_of)]
+        if everything:
+            blocks = tuple(map(_without_limit, plain))
+        else:
+            blocks = tuple(shorten(_without(plain, told_below), see=see))
         if blocks:
             title = None if section is sections[0] else section.title
             yield TextSection(title=title, blocks=blocks)
@@ -62,6 +67,10 @@ def _without_graphics(blocks: Iterable[Block]) -> Iterator[Block]:
             yield from _without_graphics(block.plain())
         else:
             yield block
+
+
+def _without(blocks: Iterable[Block], told: str | None) -> Iterator[Block]:
+    return (block for block in blocks if not (isinstance(block, Text) and block.text == told))
 
 
 def _without_limit(block: Block) -> Block:

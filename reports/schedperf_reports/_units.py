@@ -17,6 +17,8 @@ __all__ = [
     "format_interval",
     "format_number",
     "format_p",
+    "format_percent",
+    "format_points",
     "format_share",
     "format_size",
     "format_size_interval",
@@ -72,6 +74,16 @@ def format_share(fraction: float | None) -> str:
         if fraction is None
         else f"{_format_percent(100.0 * fraction, digits=1)} %".lstrip("+")
     )
+
+
+def format_percent(percent: float | None) -> str:
+    """Write a share of samples that is in per cent already, without the sign: ``7.21``."""
+    return MISSING if percent is None else f"{percent:.2f}"
+
+
+def format_points(low: float | None, high: float | None) -> str:
+    """Write an interval of a difference of such shares: ``-0.10..+1.25``."""
+    return MISSING if low is None or high is None else f"{low:+.2f}..{high:+.2f}"
 
 
 def format_p(p: float | None) -> str:

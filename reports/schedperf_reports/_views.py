@@ -39,6 +39,9 @@ LONGEST_ANCHOR = 120
 # Level 6 costs a tenth of a second and level 9 saves no further per cent.
 COMPRESSION_LEVEL = 6
 
+# A table in what a row opens to is only read, unless it has more rows than are seen at a glance.
+MOST_ROWS_ONLY_READ = 7
+
 # Smaller ones are as quick to read as they are.
 LEAST_COMPRESSED_BYTES = 20_000
 
@@ -59,6 +62,7 @@ class View:
     :param island: a graphic's data as an element that a script reads
     :param plain: what says the same as a graphic in words
     :param details: for each row of a table, what it opens to; empty where nothing does
+    :param is_live: a table that a script lets the reader sort, search and copy
     """
 
     block: Block
@@ -69,6 +73,7 @@ class View:
     island: Markup = NOTHING
     plain: tuple[Markup, ...] = ()
     details: tuple[tuple[Markup, ...], ...] = ()
+    is_live: bool = True
 
 
 @cache
@@ -129,16 +134,21 @@ def draw_blocks(blocks: Sequence[Block], section: str, anchors: "Anchors") -> tu
     return tuple(_draw(block, section, str(number), anchors) for number, block in enumerate(blocks))
 
 
-def _draw(block: Block, section: str, number: str, anchors: "Anchors") -> Markup:
-    view = _view(block, section, number, anchors)
+def _draw(
+    block: Block, section: str, number: str, anchors: "Anchors", *, is_in_row: bool = False
+) -> Markup:
+    view = _view(block, section, number, anchors, is_in_row=is_in_row)
     template = environment().get_template(f"blocks/{kind_of(block)}.html.j2")
     return Markup(template.render(view=view))  # noqa: S704 # the template escapes
 
 
-def _view(block: Block, section: str, number: str, anchors: "Anchors") -> View:
-    def draw_inner(inner: Sequence[Block], prefix: str) -> tuple[Markup, ...]:
+def _view(block: Block, section: str, number: str, anchors: "Anchors", *, is_in_row: bool) -> View:
+    def draw_inner(
+        inner: Sequence[Block], prefix: str, *, is_in_row: bool = is_in_row
+    ) -> tuple[Markup, ...]:
         return tuple(
-            _draw(one, section, f"{prefix}-{place}", anchors) for place, one in enumerate(inner)
+            _draw(one, section, f"{prefix}-{place}", anchors, is_in_row=is_in_row)
+            for place, one in enumerate(inner)
         )
 
     match block:
@@ -146,9 +156,17 @@ def _view(block: Block, section: str, number: str, anchors: "Anchors") -> View:
             ids = block.anchors or ("",) * len(block.rows)
             taken = tuple(anchors.take(section, anchor) for anchor in ids)
             details = tuple(
-                draw_inner(inner, f"{number}-{place}") for place, inner in enumerate(block.details)
+                draw_inner(inner, f"{number}-{place}", is_in_row=True)
+                for place, inner in enumerate(block.details)
             )
-            return View(block=block, section=section, number=number, ids=taken, details=details)
+            return View(
+                block=block,
+                section=section,
+                number=number,
+                ids=taken,
+                details=details,
+                is_live=not is_in_row or len(block.rows) > MOST_ROWS_ONLY_READ,
+            )
         case Items():
             links = tuple(tuple(map(anchors.link, item.evidence)) for item in block.items)
             return View(block=block, section=section, number=number, links=links)
@@ -177,13 +195,7 @@ class Anchors:
     ) -> None:
         self.is_packed = is_packed
         self._sections = dict(sections)
-        self._rows = {
-            anchor_id(section, anchor)
-            for section, some in blocks.items()
-            for block in all_blocks(some)
-            if isinstance(block, Table)
-            for anchor in block.anchors
-        }
+        self._rows = dict(_named_rows(blocks))
         self._unused = set(self._rows)
 
     def take(self, section: str, anchor: str) -> str:
@@ -202,7 +214,17 @@ class Anchors:
         wanted = anchor_id(section, row)
         target = wanted if row and wanted in self._rows else section
         title = self._sections[section]
-        return f"#{quote(target)}", f"{title}: {row}" if row else title
+        name = self._rows.get(wanted, "") if row else ""
+        return f"#{quote(target)}", f"{title}: {name}" if name else title
+
+
+def _named_rows(blocks: Mapping[str, Sequence[Block]]) -> Iterator[tuple[str, str]]:
+    # The id that a row may have, and what the row is of.
+    for section, some in blocks.items():
+        for block in all_blocks(some):
+            if isinstance(block, Table):
+                for anchor, row in zip(block.anchors, block.rows, strict=False):
+                    yield anchor_id(section, anchor), row[0].text
 
 
 def anchor_id(section: str, row: str) -> str:
@@ -239,6 +261,11 @@ def draw_island(graphic: Graphic, *, is_packed: bool = False) -> Markup:
             htmlsafe_json_dumps(safe, allow_nan=False, separators=(",", ":"))
         )
     return Markup('<script type="application/gzip">{}</script>').format(compress(text))
+
+
+def hash_of(text: str) -> str:
+    """Return the hash of a script as a browser checks it: ``sha256-…``."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def compress(text: str) -> Markup:

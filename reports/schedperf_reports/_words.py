@@ -77,6 +77,11 @@ def side_letter(name: str) -> str:
     return ascii_uppercase[int(number)] if number in SIDE_NUMBERS else "?"
 
 
+def side_title(name: str) -> str:
+    """Return letter and name of a side: ``A base``."""
+    return f"{side_letter(name)} {name}"
+
+
 def name_side(side: SideSummary) -> str:
     """Return letter and label of a side: ``B new``, ``B cluster``."""
     return f"{side_letter(side.name)} {side.label}"
@@ -166,6 +171,12 @@ def _comparative(row: Row) -> str:
     if row.unit == "s":
         return f"{'longer' if is_up else 'shorter'}, which is {quality}"
     return f"{'higher' if is_up else 'lower'}, which is {quality}"
+
+
+def size_of_change(row: Row) -> float:
+    """Return how far a row moved, by which the largest change comes last; 0 without a ratio."""
+    # A ratio of 2 and of 1/2 are equally far from 1.
+    return max(row.ratio, 1.0 / row.ratio) if row.ratio else 0.0
 
 
 def has_changed(comparison: Comparison) -> bool:

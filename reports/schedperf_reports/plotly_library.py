@@ -1,6 +1,5 @@
 """The chart library: in the page, compressed, or in one file that many pages share."""
 
-import base64
 import hashlib
 import os
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from schedperf.errors import InputError
-from schedperf_reports._views import NOTHING, compress
+from schedperf_reports._views import NOTHING, compress, hash_of
 
 # Of the hash in the file's name: a change of the library always makes another name.
 NAME_DIGITS = 16
@@ -40,7 +39,7 @@ def load_plotly(source: str | None = None) -> Plotly:
     :param source: where the shared file is, seen from the page; None: the page carries it
     """
     text = _read_source()
-    integrity = f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    integrity = hash_of(text)
     checked = f"'{integrity}'"
     if source is None:
         island = compress(text)

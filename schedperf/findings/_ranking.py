@@ -6,13 +6,15 @@ One rule, compared from the top; what is equal in one line is decided by the nex
 2. more kinds of evidence that moved together: contention, symbol, layout and benchmark
 3. what got worse where the side is worse (better where it is better), then what has no direction
 4. what was seen where the results changed, then what was seen at other points of a sweep
-5. an interval that is farther from no change, in units of its own width; a fact without a number
+5. an interval that is farther from no change, in units of its own width, and on logarithms where
+   it is of a ratio, so that the order stays where the sides change places; a fact without a number
    has none and comes last
 6. the order of the rules
 
 No rank makes a cause of what co-occurs: each finding keeps its attribution.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -84,8 +86,14 @@ def _clearance(found: Finding) -> float:
     # How far the interval stays from no change, in its own widths; 0 where it reaches it.
     if found.ci is None:
         return 0.0 if found.value is None else _NO_INTERVAL
-    low, high = found.ci
+    # -20 and +25 % are one change, seen from either side.
+    low, high = map(_log_of_percent, found.ci) if found.unit == "%" else found.ci
     if low <= 0.0 <= high:
         return 0.0
     width = high - low
     return min(abs(low), abs(high)) / width if width > 0.0 else float("inf")
+
+
+def _log_of_percent(percent: float) -> float:
+    ratio = 1.0 + percent / 100.0
+    return math.log(ratio) if ratio > 0.0 else -math.inf

@@ -1,4 +1,9 @@
-"""Throttled cgroups, watts, stalls, idle states and interrupts that changed beyond noise."""
+"""Throttled cgroups, CPU time, watts, stalls, idle states and interrupts that changed beyond noise.
+
+What is a mere consequence of a longer or a shorter run is left out: counts an operation of what
+comes with time (:mod:`schedperf.findings._pace`), and shares of the CPUs' time. All shares add up
+to 1, so one of them falls where another grows, and the time per operation tells which did.
+"""
 
 import math
 from collections import Counter
@@ -7,6 +12,8 @@ from typing import Any, NamedTuple
 
 from schedperf.captures._system_changes import TOTAL
 from schedperf.findings import finding
+from schedperf.findings._cpu_time import describe_part, is_cost, rates
+from schedperf.findings._pace import Paces
 from schedperf.model import Finding, Section
 from schedperf.quantities import format_measure
 
@@ -34,6 +41,9 @@ class _Rule(NamedTuple):
 # The most telling ones first. A rate an operation has precedence over a rate a second, which a
 # slower kernel lowers for everything; watts are what a second costs, whoever works in it.
 _WORK = ("operation", "time")
+# Where a row was measured, and what it counts there.
+_POINT = ("side", "workload", "point")
+_PLACE = (*_POINT, "group", "subject", "field", "node")
 _RULES = (
     _Rule(
         "cgroup",
@@ -47,6 +57,12 @@ _RULES = (
         _WORK,
         "cgroup {subject}: throttled for {new} per {per} instead of {base}, summed over CPUs",
     ),
+    _Rule(
+        "cpu",
+        "time",
+        ("operation",),
+        "{subject} time per {per} is {new} instead of {base}{change}",
+    ),
     _Rule("power", "energy", ("time",), "{subject} takes {new} instead of {base}"),
     _Rule("power", "energy", ("operation",), "{subject} takes {new} per {per} instead of {base}"),
     _Rule("frequency", "mean", ("share",), "CPUs run at {new} instead of {base}"),
@@ -57,6 +73,12 @@ _RULES = (
         "pressure {subject}: {new} of the time instead of {base}",
     ),
     _Rule("idle", "usage", _WORK, "{subject} is entered {often} per {per}"),
+    _Rule(
+        "idle",
+        "time",
+        ("operation",),
+        "CPUs are in {subject} for {new} per {per} instead of {base}",
+    ),
     _Rule(
         "idle",
         "share",
@@ -82,10 +104,12 @@ def system_changes(sections: Mapping[str, Section]) -> Iterator[Finding]:
     """
     # The section's own JSON Schema vouches for the shape.
     data: Any = sections["system_counters"].data
+    rows: Sequence[Entry] = data["rows"]
+    paces = Paces(rates(rows), _PLACE)
     told: set[tuple[str, str, str]] = set()
     of_side: Counter[str] = Counter()
     of_group: Counter[tuple[str, str]] = Counter()
-    for rule, row in _changed(data["rows"]):
+    for rule, row in _changed(rows, paces):
         side, group = row["side"], row["group"]
         subject = (side, group, row["subject"])
         is_full = of_side[side] >= MOST_FINDINGS or of_group[side, group] >= MOST_OF_GROUP
@@ -93,12 +117,13 @@ def system_changes(sections: Mapping[str, Section]) -> Iterator[Finding]:
             told.add(subject)
             of_side[side] += 1
             of_group[side, group] += 1
-            yield _describe(rule, row)
+            yield _describe(rule, row, (paces.describe(row), _part(row, rows)))
 
 
-def _changed(rows: Sequence[Entry]) -> Iterator[tuple[_Rule, Entry]]:
+def _changed(rows: Sequence[Entry], paces: Paces) -> Iterator[tuple[_Rule, Entry]]:
+    costly = {_place(row) for row in rows if (row["field"], row["basis"]) == ("time", "operation")}
     for rule in _RULES:
-        found: dict[tuple[str, ...], Entry] = {}
+        found: dict[tuple[object, ...], Entry] = {}
         mine = [
             row
             for row in rows
@@ -108,11 +133,29 @@ def _changed(rows: Sequence[Entry]) -> Iterator[tuple[_Rule, Entry]]:
             and row["basis"] in rule.bases
         ]
         for row in sorted(mine, key=lambda row: rule.bases.index(row["basis"])):
-            names = ("side", "workload", "point", "subject", "field")
-            found.setdefault(tuple(row[name] for name in names), row)
-        telling = [row for row in found.values() if row["changed"]]
+            found.setdefault(_place(row), row)
+        telling = [
+            row
+            for row in found.values()
+            if row["changed"]
+            and paces.is_reason(row)
+            and not (row["field"] == "share" and _place({**row, "field": "time"}) in costly)
+        ]
         for row in sorted(_without_sums(telling), key=_distance, reverse=True):
             yield rule, row
+
+
+def _place(row: Entry) -> tuple[object, ...]:
+    return tuple(row[name] for name in _PLACE)
+
+
+def _part(row: Entry, rows: Sequence[Entry]) -> str:
+    if not is_cost(row):
+        return ""
+    place = [row[name] for name in (*_POINT, "node")]
+    costs = [one for one in rows if is_cost(one)]
+    here = [one for one in costs if [one[name] for name in (*_POINT, "node")] == place]
+    return describe_part(row, here)
 
 
 def _without_sums(rows: Sequence[Entry]) -> list[Entry]:
@@ -125,24 +168,29 @@ def _distance(row: Entry) -> float:
     return abs(math.log(row["ratio"])) if row["ratio"] else math.inf
 
 
-def _describe(rule: _Rule, row: Entry) -> Finding:
+def _describe(rule: _Rule, row: Entry, remarks: Sequence[str]) -> Finding:
     change, low, high = (
         None if row[name] is None else 100.0 * (row[name] - 1.0)
         for name in ("ratio", "ci_low", "ci_high")
     )
     interval = None if low is None or high is None else (low, high)
-    known = "" if interval is None else f" (95 % interval {low:+.0f}..{high:+.0f} %)"
+    known = "" if interval is None else f"95 % interval {low:+.0f}..{high:+.0f} %"
+    told = ", ".join(filter(None, (known, *remarks)))
+    sizes = f" ({told})" if told else ""
     where = f"{row['point']}: " if row["point"] else ""
-    look_at = f"; look at {row['function']}" if row["function"] else ""
+    # What reads the CPUs' times is not what spends them.
+    function = "" if row["group"] == "cpu" else row["function"]
+    look_at = f"; look at {function}" if function else ""
     return Finding(
         id=f"system_changes#{row['row']}",
         side=row["side"],
-        claim=f"{where}{_sentence(rule, row)}{known}: {row['meaning']}{look_at}",
+        claim=f"{where}{_sentence(rule, row)}{sizes}: {row['meaning']}{look_at}",
         metric=f"{row['group']} {row['subject']} {row['field']}",
         value=change,
         ci=interval,
         unit="%",
-        better=None,
+        # A kind of time that CPUs work for the same operation is a cost; all else is neither.
+        better="lower" if is_cost(row) else None,
         n=(row["n_base"], row["n_new"]),
         evidence=(f"system_counters#{row['row']}",),
         replication=f"{row['n_base']}+{row['n_new']} {row['replication']}",
@@ -163,5 +211,6 @@ def _sentence(rule: _Rule, row: Entry) -> str:
         base=base,
         new=new,
         often=often,
+        change="" if row["ratio"] is None else f", {100.0 * (row['ratio'] - 1.0):+.1f} %",
         per="second" if per == "s" else per,
     )

@@ -1,7 +1,9 @@
 """Rows that compare what the system counted, and what has no counterpart.
 
 Interrupts and softirqs by name are a family of tests of their own: there are hundreds, and they
-must not hide one cgroup that is throttled. All other groups together are another.
+must not hide one cgroup that is throttled. So are the times of the CPUs: they are the few parts of
+one whole, where the time of an operation went, which dozens of idle states and cgroups must not
+hide either. All other groups together are the third.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,7 +23,12 @@ LEAST_SHARE = 0.01
 # Fewer events in a run say little, whatever the interval of their rate is.
 LEAST_EVENTS = 100.0
 BY_NAME = ("interrupts", "softirqs")
-FAMILIES = (tuple(group for group in GROUPS if group not in BY_NAME), BY_NAME)
+CPU_TIME = ("cpu",)
+FAMILIES = (
+    tuple(group for group in GROUPS if group not in (*BY_NAME, *CPU_TIME)),
+    CPU_TIME,
+    BY_NAME,
+)
 
 Subject = tuple[str, str]
 

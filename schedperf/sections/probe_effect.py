@@ -2,7 +2,8 @@
 
 Verdicts rest on clean runs. Profiles come from instrumented runs, and this
 section says how far these were disturbed by what they were measured with: on average with an
-interval, and each of them against the clean runs of its boot.
+interval, and each of them against the clean runs of its boot. It also compares the instrumented
+runs of the sides with each other: what they do not show, nothing that they recorded can explain.
 """
 
 import re
@@ -16,7 +17,7 @@ from schedperf.bundle import Bundle
 from schedperf.runs import df_run_values
 from schedperf.sections import Absent, Data, section
 from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, array, record
-from schedperf.sides import Side
+from schedperf.sides import BASE, Side
 from schedperf.stats import KEY, compare_runs, records
 
 CLEAN, INSTRUMENTED = "clean", "instrumented"
@@ -24,6 +25,7 @@ CLEAN, INSTRUMENTED = "clean", "instrumented"
 NO_COLLECTORS = ("record", "workload")
 
 _METRIC = {"metric": TEXT, "unit": TEXT, "better": {"enum": ["higher", "lower"]}}
+_REPLICATION = {"enum": ["runs", "boots", "rounds"], "description": "what the n count"}
 _EFFECT = record(
     **_METRIC,
     value=NUMBER_OR_NULL,
@@ -40,6 +42,7 @@ SCHEMA = record(
             **_METRIC,
             n_clean=COUNT,
             n_instrumented=COUNT,
+            replication=_REPLICATION,
             clean=NUMBER_OR_NULL,
             instrumented=NUMBER_OR_NULL,
             ratio=NUMBER_OR_NULL,
@@ -47,6 +50,26 @@ SCHEMA = record(
             ci_high=NUMBER_OR_NULL,
         )
     ),
+    between={
+        **array(
+            record(
+                side=TEXT,
+                workload=TEXT,
+                point=TEXT,
+                **_METRIC,
+                n_base=COUNT,
+                n_new=COUNT,
+                base=NUMBER_OR_NULL,
+                new=NUMBER_OR_NULL,
+                ratio=NUMBER_OR_NULL,
+                ci_low=NUMBER_OR_NULL,
+                ci_high=NUMBER_OR_NULL,
+                replication=_REPLICATION,
+            )
+        ),
+        "description": "the instrumented runs of each side against those of base, as rows of the "
+        "record compare clean runs",
+    },
     runs=array(
         record(
             side=TEXT,
@@ -62,15 +85,19 @@ SCHEMA = record(
 
 _OF_RUN = re.compile(r"(boots/[0-9]{1,6}/runs/[0-9]{3,6})/")
 
+BETWEEN = [
+    "side", *KEY, "n_base", "n_new", "base", "new", "ratio", "ci_low", "ci_high", "replication",
+]  # fmt: skip
+
 Place = tuple[object, ...]
 
 
-@section("probe_effect", version=2, schema=SCHEMA)
+@section("probe_effect", version=3, schema=SCHEMA)
 def probe_effect(sides: Sequence[Side]) -> Data:
     """Compare the two kinds of runs, side by side, for the primary metrics.
 
-    ``ratio`` is instrumented / clean with its 95 % interval; values are in ``unit``. A single
-    run has no interval: it is one value beside a mean.
+    ``ratio`` in ``rows`` is instrumented / clean with its 95 % interval, and in ``between`` new /
+    base; values are in ``unit``. A single run has no interval: it is one value beside a mean.
     """
     table = df_run_values(sides).table
     primary = table[(table["family"] == "primary") & (table["status"] == "ok")]
@@ -82,7 +109,14 @@ def probe_effect(sides: Sequence[Side]) -> Data:
     if not rows:
         raise Absent("no metric has both clean and instrumented runs")
     runs = [run for side in sides for run in _runs(side, primary[primary["side"] == side.name])]
-    return {"rows": rows, "runs": runs}
+    return {"rows": rows, "between": _between(sides, primary), "runs": runs}
+
+
+def _between(sides: Sequence[Side], values: pd.DataFrame) -> list[dict[str, object]]:
+    instrumented = values[values["kind"] == INSTRUMENTED]
+    found = compare_runs(instrumented, base=BASE, new=[side.name for side in sides[1:]]).rows
+    both = found[(found["n_base"] > 0) & (found["n_new"] > 0)]
+    return records(both[BETWEEN])
 
 
 def _df_kinds(runs: pd.DataFrame) -> pd.DataFrame:
@@ -95,7 +129,7 @@ def _df_kinds(runs: pd.DataFrame) -> pd.DataFrame:
 def _row(side: str, found: Mapping[str, object]) -> dict[str, object]:
     return {
         "side": side,
-        **{name: found[name] for name in (*KEY, "ratio", "ci_low", "ci_high")},
+        **{name: found[name] for name in (*KEY, "ratio", "ci_low", "ci_high", "replication")},
         "n_clean": found["n_base"],
         "n_instrumented": found["n_new"],
         "clean": found["base"],

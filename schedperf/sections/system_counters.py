@@ -58,7 +58,7 @@ _ROW = record(
         "q": {
             **NUMBER_OR_NULL,
             "description": "p, corrected for all rows of the same basis; those of interrupts and "
-            "softirqs apart from all others",
+            "softirqs, and those of group cpu, apart from all others",
         },
         "changed": {
             "type": ["boolean", "null"],

@@ -7,14 +7,15 @@ const page = (() => {
   const listeners = new Map();
   const awaited = [];
   const printing = [];
+  const settling = [];
 
   // The address is "#anchor", or "#anchor?name=value&name=value".
   const read = () => {
     const [anchor, query] = location.hash.slice(1).split(/\?(.*)/s);
-    return { anchor: unescapeAnchor(anchor), values: new URLSearchParams(query ?? "") };
+    return { anchor: unescape(anchor), values: new URLSearchParams(query ?? "") };
   };
   // Whoever wrote the address may have left a lone per cent sign in it.
-  const unescapeAnchor = (text) => {
+  const unescape = (text) => {
     try {
       return decodeURIComponent(text);
     } catch {
@@ -84,6 +85,8 @@ const page = (() => {
     shared.isAttaching = false;
   };
 
+  const settle = () => settling.forEach((act) => act());
+
   const openedOnPaper = "main details:is(.fold, .commands):not([open])";
 
   const shared = {
@@ -91,7 +94,7 @@ const page = (() => {
     // Whether an element is on paper: not where the reader left it folded away.
     isForPaper: (element) => !element.closest(`tr.opened[hidden], details:not([open]):not(${openedOnPaper})`),
     isPrinting: false, isOnPaper: false, isAttaching: false,
-    root, state, unpack, island, reveal, go,
+    root, state, unescape, unpack, island, reveal, go,
     // A script draws into the main part whenever there is one: at the start, and after a swap.
     attach: (draw) => attached.push(draw),
     // The page is ready when this is done as well.
@@ -103,17 +106,25 @@ const page = (() => {
     },
     // The address of what is seen now; a place within the section that it names already stays.
     addressHere() {
+      settle();
       const { anchor, values } = read();
       const section = shared.sectionInView();
       const isNamed = section?.contains(document.getElementById(anchor));
       write(isNamed ? anchor : scrollY === 0 ? "" : section?.id ?? "", values);
       return location.href;
     },
+    // What somebody put off for a moment, and does at once before the address or the main part goes.
+    settle: (act) => settling.push(act),
     // What must be drawn before the page is printed: a function that may return a promise.
     prepare: (draw) => printing.push(draw),
     async print() {
       shared.isPrinting = true;
-      await Promise.all(printing.map((draw) => draw()));
+      let main = null;
+      // Who swaps the sides meanwhile wants the other main part on paper.
+      while (main !== document.querySelector("main")) {
+        main = document.querySelector("main");
+        await Promise.all(printing.map((draw) => draw()));
+      }
       window.print();
     },
     async start() {
@@ -121,8 +132,10 @@ const page = (() => {
       attach(document.querySelector("main"));
       reveal();
       root.dataset.ready = "true";
+      performance.mark("ready");
     },
     swap(main) {
+      settle();
       document.querySelector("main").replaceWith(main);
       if (root.dataset.ready === "true") {
         attach(main);

@@ -31,14 +31,29 @@
   page.state.on("theme", choose);
   choose(page.state.get("theme"));
 
-  // Paper is white, and nothing unfolds on it. What a row opens to, and tables to look something up
-  // in, are on it where the reader has opened them: all of them would be some hundred pages.
+  // Paper is white, and nothing unfolds on it. What a row that changed opens to is on it; of other
+  // rows, and of tables to look something up in, only what the reader has opened: all of them would
+  // be some hundred pages.
   let onScreen = "";
   let folded = [];
+  let closed = [];
+  // Rows are opened before charts are drawn for paper, so that those in them are drawn too.
+  const openRows = () => {
+    closed.push(...document.querySelectorAll("main tr.telling[hidden]"));
+    closed.forEach((row) => { row.hidden = false; });
+  };
+  const print = () => {
+    page.say("Drawing the charts for paper …");
+    page.print();
+  };
+  page.prepare(openRows);
+  document.getElementById("print").addEventListener("click", print);
+  page.press("p", "print all of it", print);
   addEventListener("beforeprint", () => {
     onScreen = root.dataset.theme ?? "";
     page.isPrinting = true;
     page.isOnPaper = true;
+    openRows();
     folded = [...document.querySelectorAll(page.openedOnPaper)];
     folded.forEach((one) => { one.open = true; });
     choose("light");
@@ -47,6 +62,8 @@
     page.isPrinting = false;
     page.isOnPaper = false;
     folded.forEach((one) => { one.open = false; });
+    closed.forEach((row) => { row.hidden = true; });
+    closed = [];
     choose(onScreen);
   });
 })();
@@ -164,12 +181,5 @@
       menu.querySelector("summary").focus();
     }
   });
-
-  const print = () => {
-    page.say("Drawing the charts for paper …");
-    page.print();
-  };
-  document.getElementById("print").addEventListener("click", print);
-  page.press("p", "print all of it", print);
   document.querySelector(".tools").hidden = false;
 })();

@@ -1,3 +1,2 @@
 "use strict";
 page.start();
-performance.mark("ready");

@@ -173,10 +173,22 @@ def test_runs_are_drawn_as_boxes_shares_and_order_in_the_shapes_of_their_sides(
 
 def test_the_caption_of_runs_states_medians_pairs_and_trend(make_row: MakeRow) -> None:
     assert draw_runs(make_row()).caption == (
-        "median A base 612 ms (5 runs), B new 839.7 ms (5 runs); B new is above A base in 100 % of "
-        "pairs of runs; later half of the runs against the earlier half: A base +1.2 % (1 boot); "
+        "median A base 612 ms (5 runs), B new 839.7 ms (5 runs); B new is above A base in 5 of 5 "
+        "rounds; later half of the runs against the earlier half: A base +1.2 % (1 boot); "
         "B new +1.2 % (1 boot)"
     )
+
+
+def test_sides_that_took_no_turns_are_told_by_pairs_of_runs(make_row: MakeRow) -> None:
+    base, new = (
+        tuple(
+            RunValue(boot=0, run=run, order=run, round=None, value=value)
+            for run, value in enumerate(values)
+        )
+        for values in ((1.0, 2.0), (1.5, 3.0))
+    )
+    caption = draw_runs(make_row(values_base=base, values_new=new)).caption
+    assert "B new is above A base in 75 % of pairs of runs" in caption
 
 
 def test_runs_of_another_boot_are_another_line(make_row: MakeRow) -> None:

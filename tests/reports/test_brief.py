@@ -1,8 +1,11 @@
 """The first screen of a text: what is left out of it, and how that is said."""
 
+import shlex
 from typing import Any
 
-from schedperf_reports._brief import COMMAND_CHARACTERS, LONGEST_DETAIL, MOST_ROWS, shorten
+import pytest
+
+from schedperf_reports._brief import LINE, LONGEST_DETAIL, MOST_ROWS, in_a_line, shorten
 from schedperf_reports._terminal import draw_section, write_text
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -93,18 +96,121 @@ def test_warnings_stand_first_and_what_is_harmless_is_not_counted() -> None:
     ]
 
 
-def test_long_remarks_are_on_the_first_reason_and_on_what_forbids_only() -> None:
-    long = "d" * (LONGEST_DETAIL + 1)
-    items = (Item(text="one", detail=long), Item(text="two", detail=long), Item(text="three"))
+def test_of_what_is_not_ranked_only_what_forbids_a_comparison_has_its_remark() -> None:
+    items = (
+        Item(text="frequencies differ", detail="or allow it: --allow cpu.mhz", tone="bad"),
+        Item(text="one boot a side", detail="another may differ", tone="warning"),
+    )
+    assert draw_brief(Items(items=items, brief=2)) == [
+        "  - frequencies differ (or allow it: --allow cpu.mhz)",
+        "  - one boot a side",
+    ]
 
-    def has_remark(items: tuple[Item, ...], *, ordered: bool) -> list[bool]:
-        [block] = shorten([Items(items=items, ordered=ordered, brief=3)], see="--all")
-        assert isinstance(block, Items)
-        return [long in item.text for item in block.items]
 
-    assert has_remark(items, ordered=True) == [True, False, False]
-    assert has_remark(items, ordered=False) == [False, False, False]
-    assert has_remark((Item(text="one", detail=long, tone="bad"),), ordered=False) == [True]
+def test_of_a_long_remark_on_a_reason_the_number_of_values_stays() -> None:
+    long = "d" * LONGEST_DETAIL
+    items = (Item(text="one", detail=f"{long}; 5+5 runs"), Item(text="two", detail=f"{long}e"))
+    assert draw_brief(Items(items=items, ordered=True, brief=2)) == [
+        "  1. one (5+5 runs)",
+        "  2. two",
+    ]
+
+
+def test_reasons_from_the_third_on_are_one_line_each() -> None:
+    claim = (
+        "softirqs SCHED (raised by the tick) come 1.34 times as often per message (95 % interval "
+        "+16..+54 %): softirqs of this kind; look at sched_balance_softirq()"
+    )
+    items = (Item(text=claim, detail="8+8 rounds", evidence=("Counters",)),) * 4
+    drawn = draw_brief(Items(items=items, ordered=True, brief=3))
+    short = "softirqs SCHED come 1.34 times as often per message (+16..+54 %)"
+    assert drawn[-2:] == [f"  3. {short}", "  … 1 more, see --all"]
+    assert claim in " ".join(" ".join(drawn).split())
+
+
+def test_what_the_reason_above_says_is_not_said_again() -> None:
+    items = (
+        Item(
+            text="a left the line; cause: sd_cluster (inserted, 12 bytes in all)",
+            detail="1 build a side",
+            evidence=("Cache lines",),
+        ),
+        Item(
+            text="b is on 2 lines; cause: sd_cluster (inserted, 12 bytes in all)",
+            detail="1 build a side",
+            evidence=("Cache lines",),
+        ),
+    )
+    assert draw_brief(Items(items=items, ordered=True, brief=2))[2:] == [
+        "  2. b is on 2 lines; cause: sd_cluster",
+    ]
+    other = Item(text="c (8 bytes)", detail="5+5 runs", evidence=("Counters",))
+    assert draw_brief(Items(items=(items[0], other), ordered=True, brief=2))[2:] == [
+        "  2. c (8 bytes) (5+5 runs) [see Counters]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("one boot a side: another boot may differ", "one boot a side: another boot may differ"),
+        (
+            f"emulated (QEMU (psci: {'v' * LINE})): times say nothing",
+            "emulated: times say nothing",
+        ),
+        (f"2 boots a side: {'m' * LINE}; so few say little", "2 boots a side; so few say little"),
+        (f"a: {'m' * LINE}", "a"),
+        (f"a; {'m' * LINE}; `schedperf ab` interleaves", "a; `schedperf ab` interleaves"),
+        (f"{'m' * LINE}; `schedperf ab` mends it", f"{'m' * LINE}; `schedperf ab` mends it"),
+        (f"{'m' * LINE} (95 % interval -1..+2 %): x", f"{'m' * LINE} (-1..+2 %)"),
+        ("m" * 2 * LINE, "m" * 2 * LINE),
+    ],
+)
+def test_a_sentence_keeps_the_finding_and_what_mends_it(text: str, short: str) -> None:
+    assert in_a_line(text) == short
+
+
+def test_a_heading_over_one_remark_is_the_beginning_of_its_line() -> None:
+    heading = Text(text="could not be seen", tone="strong", brief=True)
+    one, two = (Item(text=text, tone="warning") for text in ("the profile is blind", "no PMU"))
+    assert draw_brief(heading, Items(items=(one,), brief=1)) == [
+        "  could not be seen: the profile is blind"
+    ]
+    assert draw_brief(heading, Items(items=(one, two), brief=2)) == [
+        "  could not be seen",
+        "  - the profile is blind",
+        "  - no PMU",
+    ]
+    assert draw_brief(heading, Text(text="next", brief=True)) == ["  could not be seen", "  next"]
+    assert draw_brief(heading) == ["  could not be seen"]
+
+
+def make_remarks(prefix: str, number: int, tone: Tone = "plain") -> Items:
+    items = tuple(Item(text=f"{prefix} {place}", tone=tone) for place in range(number))
+    return Items(items=items, brief=number)
+
+
+def test_a_section_has_room_for_three_remarks_and_counts_the_others_at_its_end() -> None:
+    comparable = Text(text="comparable: yes", brief=True)
+    blocks = (make_remarks("caveat", 2, "warning"), comparable, make_remarks("difference", 3))
+    assert draw_brief(*blocks) == [
+        "  - caveat 0",
+        "  - caveat 1",
+        "  comparable: yes",
+        "  - difference 0",
+        "  … 2 more, see --all",
+    ]
+
+
+def test_a_fourth_remark_takes_the_line_that_would_count_it() -> None:
+    assert draw_brief(make_remarks("caveat", 4))[-1] == "  - caveat 3"
+    assert draw_brief(make_remarks("caveat", 5))[-1] == "  … 2 more, see --all"
+
+
+def test_what_forbids_a_comparison_and_what_stands_with_the_verdict_has_always_room() -> None:
+    assert len(draw_brief(make_remarks("blocks", 9, "bad"))) == 9
+    headline = Headline(word="regression", text="of 9 sides")
+    assert len(draw_brief(headline, make_remarks("side", 9))) == 10
 
 
 def test_a_reader_who_cannot_ask_for_more_is_not_told_how() -> None:
@@ -118,17 +224,38 @@ def test_only_what_is_ranked_says_where_it_is_proved() -> None:
     assert draw_brief(Items(items=items, brief=1)) == ["  - one boot a side"]
 
 
-def test_the_commands_of_the_first_item_are_shown_and_others_while_there_is_room() -> None:
-    def draw(*lengths: int) -> list[str]:
-        items = tuple(Item(text="x", commands=("c" * length,)) for length in lengths)
-        return draw_brief(Items(items=items, ordered=True, brief=3))
+def test_the_first_step_has_its_commands_and_the_others_are_one_line() -> None:
+    steps = tuple(
+        Item(
+            text=f"step {number}: on bare metal, or in a guest {'x' * LINE}",
+            detail="why",
+            commands=("schedperf doctor", "schedperf ab"),
+        )
+        for number in (1, 2)
+    )
+    first, *others = draw_brief(Items(items=(steps[0], *steps[1:] * 2), ordered=True, brief=2))
+    assert first == "  1. step 1: on bare metal, or in a guest"
+    assert others[2:] == [
+        "  schedperf doctor",
+        "  schedperf ab",
+        "  2. step 2",
+        "  … 1 more, see --all",
+    ]
 
-    def commands(*lengths: int) -> list[int]:
-        return [len(line.strip()) for line in draw(*lengths) if "c" in line]
 
-    assert commands(50, 60, 70) == [50, 60, 70]
-    assert commands(COMMAND_CHARACTERS - 10, 20, 5) == [COMMAND_CHARACTERS - 10]
-    assert commands(2 * COMMAND_CHARACTERS, 20) == [2 * COMMAND_CHARACTERS]
+@pytest.mark.parametrize(("see", "hint"), [("--all", ", see --all"), ("", "")])
+def test_further_commands_of_a_step_are_counted_in_what_a_shell_takes_for_a_comment(
+    see: str, hint: str
+) -> None:
+    def shown(*commands: str) -> tuple[str, ...]:
+        step = Item(text="x", commands=commands)
+        [block] = shorten([Items(items=(step,), ordered=True, brief=1)], see=see)
+        assert isinstance(block, Items)
+        return block.items[0].commands
+
+    assert shown("a", "b", "c") == ("a", "b", "c")
+    assert shown("a", "b", "c", "d") == ("a", "b", f"# … 2 more commands{hint}")
+    assert shlex.split(shown("a", "b", "c", "d", "e")[-1], comments=True) == []
 
 
 def test_quiet_rows_are_counted_and_what_all_rows_share_is_said_once() -> None:
@@ -198,3 +325,12 @@ def test_of_more_rows_than_a_screen_has_room_for_the_bad_ones_stay_in_their_orde
     assert names[-1] == "late"
     assert len(names) == MOST_ROWS
     assert drawn[-1] == "  8 more (list: --all)"
+
+
+def test_the_mean_of_all_results_has_always_room() -> None:
+    results = [(f"test {number}", "regression") for number in range(MOST_ROWS + 3)]
+    details = (*(((Text(text="runs"),),) * len(results)), ())
+    drawn = draw_brief(make_table(*results, ("geomean of all", "-"), details=details))
+    assert drawn[-3].split() == ["test", str(MOST_ROWS - 2), "regression"]
+    assert drawn[-2].split() == ["geomean", "of", "all", "-"]
+    assert drawn[-1] == "  4 more (list: --all)"

@@ -1,6 +1,5 @@
 """The page in a real browser: charts, policy, folding, telephones, and hostile texts."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -28,9 +27,9 @@ def is_local(address: str) -> bool:
 
 def test_charts_are_drawn_without_network_or_complaint(visit: Visit, make_comparison: Make) -> None:
     opened = visit(make_comparison())
-    assert opened.draw_all() >= 1
+    assert opened.draw_all() == 1
     marks = "document.querySelectorAll('.plot .scatterlayer .point').length"
-    assert opened.ask(marks) >= 3
+    assert opened.ask(marks) == 9
     assert opened.console == []
     assert opened.errors == []
     assert all(map(is_local, opened.requests))
@@ -41,7 +40,9 @@ def test_nothing_is_drawn_before_it_comes_into_view(
 ) -> None:
     rows = tuple(make_row(point=f"groups={number}") for number in range(60))
     opened = visit(make_comparison(rows=rows))
-    time.sleep(0.5)
+    # What comes into view is told to all who watch at once: the list of sections is one of them.
+    opened.wait_for("document.querySelector('nav [aria-current=true]') !== null")
+    assert opened.ask("document.querySelector('.plot[data-drawn]')") is None
     assert not opened.ask("'Plotly' in window")
 
 

@@ -1,6 +1,7 @@
 """Cache lines in a real browser: to scale, walked by keys, on a telephone, without scripting."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,94 @@ def test_without_scripting_all_of_it_is_there(show: Open) -> None:
         "1 together",
     ]
     assert page.locator(".line-pairs").is_visible()
+
+
+def cut(page: Any, selector: str) -> list[str]:
+    """Return what stands beyond the block that it is in."""
+    beyond = """(parts, slack) => parts.filter((part) => {
+      const [inner, outer] = [part, part.closest(".occupant")].map(
+        (one) => one.getBoundingClientRect());
+      return inner.width && (inner.top < outer.top - slack || inner.bottom > outer.bottom + slack);
+    }).map((part) => part.textContent)"""
+    found: list[str] = page.locator(selector).evaluate_all(beyond, TOLERANCE)
+    return found
+
+
+@pytest.mark.parametrize("width", [360, 800, 1400])
+def test_words_of_small_blocks_stay_inside_and_the_key_has_their_marks(
+    show: Open, width: int
+) -> None:
+    page = show(make_drawing(), width=width)
+    assert cut(page, ".occupant :is(b, .word)") == []
+    assert page.locator(".occupant.moved .word").text_content() == "moved"
+    key = page.locator(".line-key li").all_text_contents()
+    assert [text for text in key if text[0] in "→+"] == ["→ moved", "+ added"]
+
+
+def test_labels_of_brackets_stand_clear_of_the_blocks(show: Open) -> None:
+    page = show(make_drawing())
+    (label,) = [
+        one.bounding_box()
+        for one in page.query_selector_all(".line-marks.wide .label")
+        if one.text_content() == "1 together"
+    ]
+    row = boxes(page, ".line-bytes")[0]
+    assert label["y"] >= row["y"] + row["height"]
+
+
+def make_counted() -> CacheLines:
+    """Return one line of which somebody sampled who reads and writes it."""
+    read = occupant("sampled_by_idle_cpus", 4, 4, reads=300, writes=0, heat=0.75)
+    hot = occupant("load_avg", 8, 8, reads=90, writes=40, heat=0.25)
+    row = LineRow(
+        place="0x100",
+        occupants=(read, hot),
+        note="false sharing",
+        who=("4-7 sampled_by_idle_cpus: r nohz_balancer_kick; swapper", "8-15 load_avg: kworker"),
+    )
+    return CacheLines(
+        caption="who reads and writes which bytes",
+        line_bytes=64,
+        sides=(LineSide(name="base", label="base"),),
+        groups=(LineGroup(title="load_avg", rows=(row,)),),
+        has_counts=True,
+    )
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_who_reads_and_writes_is_readable_without_pointing_and_without_scripting(
+    show: Open, width: int
+) -> None:
+    page = show(make_counted(), width=width, java_script_enabled=False)
+    who = page.locator(".line-who li")
+    assert who.all_text_contents() == list(make_counted().groups[0].rows[0].who)
+    assert all(one.is_visible() for one in who.all())
+    note, first = boxes(page, ".line-note")[0], boxes(page, ".line-who li")[0]
+    assert first["y"] >= note["y"] + note["height"] - TOLERANCE
+    assert cut(page, ".occupant :is(b, .counts)") == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_share_of_a_block_is_a_number_and_not_its_colour_alone(show: Open) -> None:
+    page = show(make_counted())
+    assert page.locator(".occupant .share").all_text_contents() == ["75.0 %", "25.0 %"]
+
+
+@pytest.mark.parametrize("line_bytes", [128, 256])
+def test_long_lines_are_scrolled_by_keys_on_a_screen_and_shrink_on_paper(
+    show: Open, line_bytes: int
+) -> None:
+    page = show(replace(make_drawing(), line_bytes=line_bytes))
+    scroll = page.locator(".cachelines .scroll")
+    assert scroll.evaluate("one => one.scrollWidth > one.clientWidth")
+    scroll.focus()
+    page.keyboard.press("ArrowRight")
+    scroll.evaluate("""(one) => new Promise((done) => {
+      const look = () => (one.scrollLeft > 0 ? done() : requestAnimationFrame(look));
+      look();
+    })""")
+    page.emulate_media(media="print")
+    assert scroll.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
 
 
 def test_a_hostile_name_stays_a_name(show: Open) -> None:

@@ -87,7 +87,7 @@ def test_a_row_shows_the_rates_the_change_and_its_interval_and_the_totals(
     describe: Describe,
 ) -> None:
     assert texts(describe(row())) == [
-        ["sched:sched_switch", "second", "61240", "91860", "+50.0 %", "+40.0..+60.0",
+        ["sched:sched_switch", "second", "61240", "91860", "* +50.0 %", "+40.0..+60.0",
          "5 + 5", "122480", "183720"],
     ]  # fmt: skip
 
@@ -122,7 +122,9 @@ def test_the_same_event_a_second_is_what_its_row_opens_to(describe: Describe) ->
     message = row(row="m", basis="operation", unit="1/message", base=0.5, new=0.75)
     table = table_of(describe(row(row="s"), message))
     assert table.anchors == ("m",)
-    [[twins]] = table.details
+    [[chance, twins]] = table.details
+    assert isinstance(chance, Text)
+    assert chance.text == "q = 0.002 (p = 0.001, corrected for all rows of its kind)"
     assert isinstance(twins, Table)
     assert twins.anchors == ("s",)
     assert twins.rows[0][0].text == "second"
@@ -154,17 +156,18 @@ def test_what_was_zero_and_sides_without_counts_are_named(describe: Describe) ->
 def test_each_workload_point_and_side_has_its_table(describe: Describe) -> None:
     rows = [row(), row(point="groups=16"), row(side="new2"), row(workload="sleep 1", point="")]
     captions = [block.caption for block in describe(*rows) if isinstance(block, Table)]
+    changed = ": 1 of 1 row changed beyond noise: sched:sched_switch +50.0 %"
     assert captions == [
-        "hackbench -g {groups} at groups=4: events, base against new",
-        "hackbench -g {groups} at groups=16: events, base against new",
-        "hackbench -g {groups} at groups=4: events, base against new2",
-        "sleep 1: events, base against new",
+        f"hackbench -g {{groups}} at groups=4, base against new: events{changed}",
+        f"hackbench -g {{groups}} at groups=16, base against new: events{changed}",
+        f"hackbench -g {{groups}} at groups=4, base against new2: events{changed}",
+        f"sleep 1, base against new: events{changed}",
     ]
 
 
 def test_what_has_no_ratio_has_dashes_and_zero_is_zero(describe: Describe) -> None:
     zero = row(base=0.0, total_base=0.0, ratio=None, ci_low=None, ci_high=None)
-    assert texts(describe(zero))[0][2:6] == ["0", "91860", "-", "-"]
+    assert texts(describe(zero))[0][2:6] == ["0", "91860", "* -", "-"]
 
 
 def test_nodes_and_estimates_are_named(describe: Describe) -> None:

@@ -4,22 +4,19 @@ import gzip
 import hashlib
 import itertools
 import json
-import os
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
-from schedperf.errors import InputError
 from schedperf.jsonout import to_json
 from schedperf.model import Comparison, Overall, Row
 from schedperf_reports._page import Described, describe_head, render_sections
-from schedperf_reports._views import anchor_id, make_safe
 from schedperf_reports.blocks import (
     Block,
     Cell,
@@ -34,14 +31,13 @@ from schedperf_reports.blocks import (
 )
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
-from schedperf_reports.plotly_library import share_plotly
 from schedperf_reports.sections import shown_sections
 
 Make = Callable[..., Comparison]
 
 LARGEST_REPORT_BYTES = 3_000_000
-# The requirement is a second on an idle machine; tests share theirs.
-SLOWEST_RENDER_SECONDS = 3.0
+# Of the processor: what others do on the machine meanwhile does not count.
+SLOWEST_RENDER_SECONDS = 1.0
 
 
 class Page(HTMLParser):
@@ -94,11 +90,11 @@ def test_everything_is_said_without_scripting(report: str) -> None:
 
 def test_a_note_spans_its_table_and_a_heading_is_none(report: str) -> None:
     note = re.search(
-        r'<tr [^>]*class="note[^"]*">\s*<td colspan="\d+" class="warning"><span>(.+)</span>', report
+        r'<tr [^>]*class="note[^"]*">\s*<td colspan="10" class="warning"><span>(.+)</span>', report
     )
     assert note is not None
     assert note[1].strip() == "new is noisier than base by a factor of 3.4 (p = 0.008)"
-    assert re.search(r'<tr [^>]*class="heading">\s*<th scope="rowgroup" colspan="\d+"', report)
+    assert re.search(r'<tr [^>]*class="heading">\s*<th scope="rowgroup" colspan="10"', report)
 
 
 def test_the_page_asks_nothing_of_the_network(page: Page) -> None:
@@ -145,9 +141,9 @@ def test_the_library_is_embedded_once_and_the_page_stays_small(
     rows = tuple(make_row(point=f"groups={number}") for number in range(60))
     comparison = make_comparison(rows=rows)
     draw(comparison)
-    start = time.perf_counter()
+    start = time.process_time()
     text = draw(comparison)
-    assert time.perf_counter() - start < SLOWEST_RENDER_SECONDS
+    assert time.process_time() - start < SLOWEST_RENDER_SECONDS
     assert text.count('id="plotly"') == 1
     assert len(text.encode()) < LARGEST_REPORT_BYTES
 
@@ -199,23 +195,18 @@ def make_table(*anchors: str) -> Table:
 
 def test_evidence_links_to_its_row_else_to_its_section(make_comparison: Make) -> None:
     items = Items(items=(Item(text="a", evidence=(f"layout#{PAIR}", "layout#other", "nowhere#x")),))
-    page = draw_blocks(make_comparison(), items, make_table(PAIR))
+    table = replace(make_table(PAIR), rows=((Cell(text="both of them"),),))
+    page = draw_blocks(make_comparison(), items, table)
     links = [link["href"] for link in page.attributes("a") if link.get("class") == "evidence"]
     assert links == ["#layout-root_cpuacct_cpuusage%2Bsd_llc_id", "#layout"]
+    words = [text for tag, text in page.texts if tag == "a" and text.startswith("Per-CPU layout")]
+    assert words == ["Per-CPU layout", "Per-CPU layout: both of them", "Per-CPU layout"]
     assert f"layout-{PAIR}" in page.ids()
 
 
 def test_a_row_that_stands_twice_has_its_id_once(make_comparison: Make) -> None:
     page = draw_blocks(make_comparison(), make_table(PAIR), make_table(PAIR))
     assert page.ids().count(f"layout-{PAIR}") == 1
-
-
-def test_anchors_of_odd_texts_differ_and_are_short() -> None:
-    odd = ["a b", "a-b", "a\tb", "a<b", "x" * 500, "x" * 501, "\ud800"]
-    ids = [anchor_id("layout", text) for text in odd]
-    assert len(set(ids)) == len(odd)
-    assert max(map(len, ids)) < 150
-    assert not any(re.search(r"[\s<>\"'&]", one) for one in ids)
 
 
 def test_rules_of_a_drawing_are_ruled_lines(make_comparison: Make) -> None:
@@ -259,18 +250,6 @@ def test_a_figure_says_that_its_numbers_stand_in_a_table(make_comparison: Make) 
     assert any("numbers are in the tables" in text for tag, text in page.texts if tag == "p")
     plot = next(one for one in page.attributes("div") if one.get("class") == "plot")
     assert plot["aria-labelledby"] in page.ids()
-
-
-def test_charts_are_json_without_markup_and_without_nan() -> None:
-    data = {"x": [1, float("nan"), float("inf")], "text": ("a<b>\u202ec\x1b",), "n": None}
-    assert make_safe(data, is_chart=True) == {"x": [1, None, None], "text": ["a&lt;b>c"], "n": None}
-    assert make_safe(data) == {"x": [1, None, None], "text": ["a<b>c"], "n": None}
-
-
-def test_numbers_of_charts_are_as_long_as_can_be_seen() -> None:
-    data = {"x": [0.30000000000000004, 1.23456789e-9, 123456789.0, 123456789]}
-    assert make_safe(data, is_chart=True) == {"x": [0.3, 1.23457e-09, 123457000.0, 123456789]}
-    assert make_safe(data) == data
 
 
 def test_an_island_cannot_end_its_script(make_comparison: Make) -> None:
@@ -378,25 +357,3 @@ def test_the_library_may_be_a_file_beside_the_page(make_comparison: Make) -> Non
     (found,) = [one for one in Page(text).attributes("script") if one.get("id") == "plotly"]
     assert found["data-source"] == "assets/plotly-1.js"
     assert f"'{found['data-integrity']}' 'self';" in unescape(text)
-
-
-def test_the_shared_library_is_written_once_and_named_by_what_it_is(tmp_path: Path) -> None:
-    page = tmp_path / "nights" / "1" / "report 1.html"
-    assets = tmp_path / "nights" / "as sets"
-    address = share_plotly(assets, page)
-    (file,) = assets.iterdir()
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    assert file.name == f"plotly-{digest[:16]}.js"
-    assert address == f"../as%20sets/{file.name}"
-    os.utime(file, (1, 1))
-    assert share_plotly(assets, page) == address
-    assert file.stat().st_mtime == 1
-    file.write_text("a part of it")
-    share_plotly(assets, page)
-    assert hashlib.sha256(file.read_bytes()).hexdigest() == digest
-
-
-def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("")
-    with pytest.raises(InputError, match=r"taken: .* cannot be written: .*; choose another"):
-        share_plotly(tmp_path / "taken", tmp_path / "report.html")

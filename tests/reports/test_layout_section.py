@@ -164,7 +164,8 @@ def test_advice_has_an_order_and_a_predicted_map_of_one_column(describe: Describ
     assert "root_cpuacct_cpuusage, " in advice
     assert ": 1 line instead of 2, fewest possible 1" in advice
     predicted = drawings(blocks)[-1]
-    assert predicted.caption == "per-CPU section as predicted"
+    assert predicted.caption.startswith("per-CPU section as predicted: root_cpuacct_cpuusage, ")
+    assert predicted.caption.endswith(" on 1 line instead of 2")
     # It is about new, and has its mark.
     assert predicted.places == (1,)
     (lines,) = predicted.columns

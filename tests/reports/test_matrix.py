@@ -173,12 +173,13 @@ def test_a_shade_is_none_only_where_there_is_nothing() -> None:
 def test_cells_are_read_out_by_pointer_and_by_arrow_keys(
     width: int, visit: Callable[..., Any], compared: Callable[..., Comparison]
 ) -> None:
-    page = visit(compared(entries(cpus=64)), width=width).page
+    opened = visit(compared(entries(cpus=64)), width=width)
+    page = opened.page
     said = page.locator(".matrix-said")
-    page.wait_for_timeout(300)
     page.locator("figure.matrix .scroll").first.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
+    opened.wait_for("document.querySelector('.matrix-said').textContent !== ''")
     assert said.inner_text().startswith("CPU 4 (core 0, socket 0, node 0), ttwu_count: base")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
@@ -187,6 +188,27 @@ def test_cells_are_read_out_by_pointer_and_by_arrow_keys(
     assert said.inner_text().startswith("CPU 0 (core 0, socket 0, node 0), cpu busy")
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0
+
+
+@pytest.mark.browser
+def test_a_cell_that_is_chosen_before_its_numbers_are_there_says_them_then(
+    visit: Callable[..., Any], compared: Callable[..., Comparison]
+) -> None:
+    opened = visit(compared(entries(cpus=64)))
+    opened.page.add_init_script(
+        "(() => { const { text } = Response.prototype;"
+        " const wait = new Promise((resolve) => { window.deliver = resolve; });"
+        " Response.prototype.text = async function () { await wait; return text.call(this); };"
+        " })()"
+    )
+    opened.page.reload()
+    opened.wait_for("document.documentElement.dataset.ready === 'true'")
+    opened.page.locator("figure.matrix .scroll").first.focus()
+    opened.press("ArrowRight")
+    said = "document.querySelector('.matrix-said').textContent"
+    assert opened.ask(said) == ""
+    opened.ask("deliver()")
+    opened.wait_for(f"{said}.startsWith('CPU 0 (core 0, socket 0, node 0), ttwu_count: base')")
 
 
 @pytest.mark.browser

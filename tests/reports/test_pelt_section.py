@@ -149,7 +149,7 @@ def test_both_sides_say_how_they_saw_and_what_the_probe_costs(describe: Describe
     assert describe(ROW).texts()[1] == (
         "base and new: 5 runs; fentry/fexit on update_cfs_group; breakpoint on update_load_avg; "
         "to a call an empty probe adds 30 ns (28..32), the one that takes the time 90 ns and "
-        "reads 40 ns (0..50) itself"
+        "reads 40 ns (0..50) itself (ranges: what the 95 % intervals of all runs span)"
     )
     sampled = {**SIDE, "sampling": [64], "probe": None, "missing": {"fork": "inlined"}}
     assert describe(ROW, sides=[sampled]).texts()[1].endswith(
@@ -162,15 +162,19 @@ def test_both_sides_say_how_they_saw_and_what_the_probe_costs(describe: Describe
 def test_calls_have_values_change_and_interval(describe: Describe, cells: Cells) -> None:
     second = {**ROW, "row": "new-9", "per": "second", "unit": "1/s", "base": 1.0, "new": None}
     (table,) = describe(ROW, second).tables()
-    assert table.caption == "hackbench at groups=4: calls, base against new"
+    assert table.caption == (
+        "calls: 1 of 1 row changed beyond noise: update_cfs_group, calls +190.0 %"
+    )
     assert cells(table) == [
-        ["update_cfs_group", "wakeup", "1.1", "3.19", "+190.0 %", "+170.0..+210.0", "5 + 5"],
+        ["update_cfs_group", "wakeup", "1.1", "3.19", "* +190.0 %", "+170.0..+210.0", "5 + 5"],
     ]
     assert table.anchors == ("new-0",)
     assert table.rows[0][0].tone == "strong"
-    [[twins]] = table.details
+    [[chance, twins]] = table.details
+    assert isinstance(chance, Text)
+    assert chance.text == "q = 1e-05 (p = 1e-06, corrected for all rows of its kind)"
     assert isinstance(twins, Table)
-    assert cells(twins) == [["second", "1", "-", "+190.0 %", "+170.0..+210.0", "5 + 5"]]
+    assert cells(twins) == [["second", "1", "-", "* +190.0 %", "+170.0..+210.0", "5 + 5"]]
     assert twins.anchors == ("new-9",)
 
 
@@ -190,9 +194,9 @@ def test_nodes_and_contexts_are_a_table_of_the_best_divisor(
 def test_what_a_call_takes_is_shown_as_read_too(describe: Describe, cells: Cells) -> None:
     table = describe(ROW, MEAN, MEDIAN, SHARE).tables()[1]
     assert cells(table) == [
-        ["update_cfs_group", "mean", "160 ns", "360 ns", "+125.0 %", "+170.0..+210.0",
+        ["update_cfs_group", "mean", "160 ns", "360 ns", "* +125.0 %", "+170.0..+210.0",
          "200 ns, 400 ns", "-"],
-        ["update_cfs_group", "median", "0.21 us", "1 us", "+190.0 %", "+170.0..+210.0", "-",
+        ["update_cfs_group", "median", "0.21 us", "1 us", "* +190.0 %", "+170.0..+210.0", "-",
          "1 us"],
     ]  # fmt: skip
 
@@ -341,4 +345,6 @@ def test_changes_are_counted_among_what_may_be_compared(describe: Describe) -> N
         "1 of 1 row changed beyond noise; most of all update_cfs_group, calls: +190.0 %, 1.1 -> "
         "3.19 per wakeup (5 + 5 runs, 95 % interval +170.0..+210.0 %)"
     )
-    assert not any("beyond noise" in text for text in describe(invalid).texts())
+    told = describe(invalid).texts()
+    assert not any("beyond noise" in text for text in told)
+    assert told[-1].startswith("calls of the whole machine; means over runs are geometric")

@@ -1,6 +1,7 @@
 """The probe effect as a report section."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from schedperf.bundle import open_bundle
 from schedperf.compare import compare
-from schedperf_reports.blocks import Block, Table, Text
+from schedperf_reports.blocks import Block, Items, Table, Text
 from schedperf_reports.sections.probe_effect import probe_effect
 
 TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
@@ -38,8 +39,72 @@ def test_the_change_stands_with_its_interval_and_runs(blocks: Blocks) -> None:
     [[side, metric, change, interval, runs]] = table.rows
     assert (side.text, metric.text, change.text) == ("base", "hackbench time", "+25.0 %")
     assert interval.text.startswith("+23")
-    assert runs.text == "5 + 5"
+    assert runs.text == "5 and 5 runs"
     assert len(table.columns) == len(table.rows[0])
+
+
+def test_the_sides_are_compared_in_both_kinds_of_runs(
+    make_bundle: Callable[..., Path], tmp_path: Path
+) -> None:
+    clean, probed = (0.600, 0.612, 0.605, 0.609, 0.598), (0.70, 0.85, 0.91, 0.77)
+    paths = [
+        make_bundle(
+            tmp_path / f"{name}.tar",
+            runs=[
+                *({"time_s": by * time} for time in clean),
+                *({"time_s": time, "kind": "instrumented"} for time in probed),
+            ],
+        )
+        for name, by in (("base", 1.0), ("new", 1.3))
+    ]
+    found = compare([open_bundle(path) for path in paths])
+    [row] = found.rows
+    doubts, table, *_ = probe_effect(replace(found, rows=(replace(row, verdict="regression"),)))
+    assert isinstance(doubts, Items)
+    [doubt] = doubts.items
+    assert doubt.text.startswith("instrumented runs, at +0.0 % (95 % interval -")
+    assert doubt.evidence == ()
+    assert isinstance(table, Table)
+    assert table.caption.startswith("new against base: clean +30.0 %, instrumented +0.0 % (95 % ")
+    [cells] = table.rows
+    side, metric, change, probed_change, interval, n = (cell.text for cell in cells)
+    assert (side, metric, change) == ("new", "hackbench time", "+30.0 %")
+    assert (probed_change, n) == ("+0.0 %", "5+5 and 4+4 runs")
+    assert f"(95 % interval {interval})" in doubt.text
+
+
+def test_each_kind_of_runs_has_its_own_unit(
+    make_bundle: Callable[..., Path], tmp_path: Path
+) -> None:
+    instrumented = [
+        {"time_s": 0.7, "kind": "instrumented"},
+        {"time_s": 0.8, "kind": "instrumented"},
+    ]
+    sides = [
+        [
+            *(
+                {"time_s": by * time, "round": number, "order": 2 * number + place}
+                for number, time in enumerate(TIMES)
+            ),
+            *instrumented,
+        ]
+        for place, by in enumerate((1.0, 1.01))
+    ]
+    paths = [make_bundle(tmp_path / f"{place}.tar", runs=runs) for place, runs in enumerate(sides)]
+    table, *_ = probe_effect(compare([open_bundle(path) for path in paths]))
+    assert isinstance(table, Table)
+    assert table.rows[0][-1].text == "5 rounds and 2+2 runs"
+
+
+def test_captions_say_what_the_largest_is(blocks: Blocks) -> None:
+    clean = [{"time_s": time} for time in TIMES]
+    probed = [{"time_s": 1.25 * time, "kind": "instrumented"} for time in TIMES]
+    average, each = blocks(clean + probed)
+    assert isinstance(average, Table)
+    assert isinstance(each, Table)
+    interval = average.rows[0][3].text
+    assert f": the largest measured is +25.0 % (95 % interval {interval}), " in average.caption
+    assert each.caption.endswith(": the largest is +26.5 %, hackbench time of base 0/006")
 
 
 def test_points_have_a_column_where_there_are_points(blocks: Blocks) -> None:

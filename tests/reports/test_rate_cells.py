@@ -8,11 +8,11 @@ from schedperf_reports._rate_cells import (
     describe_rate,
     explain_gaps,
     interval_of,
-    opened,
     say_runs_once,
     split_twins,
     zeros_table,
 )
+from schedperf_reports._rate_details import opened
 from schedperf_reports.blocks import Cell, Column, Table, Text
 
 RATE: dict[str, Any] = {
@@ -25,6 +25,8 @@ RATE: dict[str, Any] = {
     "ratio": 0.5229,
     "ci_low": 0.4,
     "ci_high": 0.7,
+    "p": None,
+    "q": None,
 }
 
 
@@ -101,7 +103,7 @@ def test_an_interval_that_spans_everything_is_no_number_and_says_why() -> None:
     wide = {**RATE, "ci_low": 0.0, "ci_high": 23900.0}
     assert interval_of(wide) == "too wide"
     [text] = explain_gaps([RATE, wide])
-    assert "too few runs or boots" in text.text
+    assert text.text.endswith(": too few runs or boots for how much they scatter")
     assert list(explain_gaps([RATE])) == []
 
 

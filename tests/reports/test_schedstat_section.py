@@ -100,9 +100,11 @@ def test_a_reading_names_its_rule_and_leads_to_its_row(describe: Describe) -> No
 
 def test_a_row_has_values_change_and_interval(describe: Describe) -> None:
     [table] = tables(describe(ROW))
-    assert table.caption == "balancing and wakeups at MC"
+    assert table.caption == (
+        "balancing and wakeups at MC: 1 of 1 row changed beyond noise: newidle lb_gained -91.0 %"
+    )
     assert [cell.text for cell in table.rows[0]] == [
-        "newidle lb_gained", "1000 messages", "90", "8.1", "-91.0 %", "-91.5..-90.5", "5 + 5",
+        "newidle lb_gained", "1000 messages", "90", "8.1", "* -91.0 %", "-91.5..-90.5", "5 + 5",
         "tasks pulled",
     ]  # fmt: skip
 
@@ -148,13 +150,19 @@ def test_a_terminal_shows_what_changed_at_a_level_and_some_counts_of_the_cpus(
         ROW,
         {**ROW, "field": "lb_failed", "level": "NUMA", "changed": None},
     ]
-    assert [(table.caption, table.limit, len(table.rows)) for table in tables(
-        describe(*cpus, *levels)
-    )] == [
-        ("CPUs; n = 5 + 5", 6, 9),
-        ("balancing and wakeups at MC; n = 5 + 5", 1, 2),
-        ("balancing and wakeups at NUMA", 0, 1),
-    ]  # fmt: skip
+    changed = "1 of 2 rows changed beyond noise: newidle lb_gained -91.0 %"
+    unchanged = "0 of 1 row changed beyond noise"
+    drifted = "1 more differ, but may have drifted: the sides did not take turns, and have less"
+    found = tables(describe(*cpus, *levels))
+    assert [(table.caption, table.limit, len(table.rows)) for table in found] == [
+        ("CPUs: 0 of 9 rows changed beyond noise; n = 5 + 5", 6, 9),
+        (f"balancing and wakeups at MC: {changed}; n = 5 + 5", 1, 2),
+        (
+            f"balancing and wakeups at NUMA: {unchanged}; {drifted} than 10 runs each",
+            0,
+            1,
+        ),
+    ]
 
 
 def test_the_same_count_a_second_is_what_its_row_opens_to(describe: Describe) -> None:
@@ -163,19 +171,21 @@ def test_the_same_count_a_second_is_what_its_row_opens_to(describe: Describe) ->
     [table] = tables(describe(twin, quiet, ROW))
     assert [row[0].text for row in table.rows] == ["newidle lb_gained", "newidle lb_count"]
     assert table.limit == 1
-    about, others = table.details[0]
+    about, chance, others = table.details[0]
     assert isinstance(about, Text)
+    assert isinstance(chance, Text)
+    assert chance.text == "q = 1e-05 (p = 1e-06, corrected for all rows of its kind)"
     assert about.text == "newidle lb_gained: tasks pulled, counted in detach_tasks()"
     assert isinstance(others, Table)
     assert [[cell.text for cell in row] for row in others.rows] == [
-        ["second", "5", "1", "-91.0 %", "-91.5..-90.5", "5 + 5"]
+        ["second", "5", "1", "* -91.0 %", "-91.5..-90.5", "5 + 5"]
     ]
     assert others.anchors == ("new-9",)
 
 
 def test_a_count_that_versions_split_says_so_where_its_row_opens(describe: Describe) -> None:
     [table] = tables(describe({**ROW, "field": "lb_imbalance"}))
-    [about] = table.details[0]
+    about, _ = table.details[0]
     assert isinstance(about, Text)
     assert "before version 17 one sum" in about.text
 
@@ -201,7 +211,7 @@ def test_the_domains_are_a_tree_with_what_the_balancer_did(describe: Describe) -
     tree = tables(blocks)[0]
     assert tree.caption == (
         "the domains, smallest first: per 1000 messages, base -> new; the change where it is "
-        "beyond noise"
+        "beyond noise: 1 of 3 rows changed beyond noise: newidle lb_gained at MC -91.0 %"
     )
     assert [column.title for column in tree.columns] == [
         "domain", "attempts", "pulled", "affine wakeups",
@@ -226,9 +236,10 @@ def test_the_domains_are_a_tree_with_what_the_balancer_did(describe: Describe) -
 
 def test_several_workloads_are_named_in_the_captions(describe: Describe) -> None:
     captions = [table.caption for table in tables(describe(ROW, {**ROW, "point": ""}))]
+    changed = "1 of 1 row changed beyond noise: newidle lb_gained -91.0 %"
     assert captions == [
-        "hackbench at groups=4: balancing and wakeups at MC, base against new",
-        "hackbench: balancing and wakeups at MC, base against new",
+        f"hackbench at groups=4: balancing and wakeups at MC, base against new: {changed}",
+        f"hackbench: balancing and wakeups at MC, base against new: {changed}",
     ]
 
 

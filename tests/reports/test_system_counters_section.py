@@ -39,6 +39,7 @@ ROW: dict[str, Any] = {
     "changed": True,
     "replication": "runs",
 }
+CHANGED = "1 of 1 row changed beyond noise: cgroup /2cg/a throttled_share +104.9 %"
 
 
 @pytest.fixture
@@ -95,13 +96,27 @@ def test_it_stands_behind_the_scheduler_statistics() -> None:
 def test_a_row_has_values_change_interval_and_its_function(describe: Describe) -> None:
     blocks = describe(ROW)
     table = table_of(blocks)
-    assert table.caption == "hackbench at groups=4, base against new"
+    assert table.caption == CHANGED
     assert [cell.text for cell in table.rows[0]] == [
-        "cgroup /2cg/a throttled_share", "share", "41.0 %", "84.0 %", "+104.9 %", "+90.0..+120.0",
+        "cgroup /2cg/a throttled_share", "share", "41.0 %", "84.0 %", "* +104.9 %", "+90.0..+120.0",
         "5 + 4", "share of periods: sched_cfs_period_timer()",
     ]  # fmt: skip
     assert table.anchors == ("new-0",)
     assert texts(blocks)[1] == "base: 5 clean runs; new: 1 clean run, tasks of 2 runs"
+
+
+def test_captions_name_what_was_run_where_there_is_something_to_tell_apart(
+    describe: Describe,
+) -> None:
+    others = [{"workload": "schbench", "point": ""}, {"point": "groups=8"}, {"side": "new2"}]
+    blocks = describe(ROW, *({**ROW, "row": f"new-{n}", **one} for n, one in enumerate(others, 1)))
+    captions = [block.caption for block in blocks if isinstance(block, Table)]
+    assert captions == [
+        f"hackbench at groups=4, base against new: {CHANGED}",
+        f"schbench, base against new: {CHANGED}",
+        f"hackbench at groups=8, base against new: {CHANGED}",
+        f"hackbench at groups=4, base against new2: {CHANGED}",
+    ]
 
 
 def test_watts_joules_and_hertz_are_scaled(describe: Describe) -> None:
@@ -200,7 +215,7 @@ def test_settings_that_differ_stand_before_the_counts(describe: Describe) -> Non
         ["domains/domain0/flags", "SD_SHARE_LLC A", "not there"],
         ["llc_balancing/enabled", "not there", "empty"],
     ]
-    assert second.caption.startswith("hackbench at groups=4")
+    assert second.caption == CHANGED
 
 
 def test_noise_single_runs_and_notes_are_said(describe: Describe) -> None:

@@ -1,3 +1,5 @@
+"""The text of a comparison: its first screen, all of it, and what strangers write into it."""
+
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,20 +9,6 @@ import pytest
 from rich.cells import cell_len
 
 from schedperf.model import Comparison, Overall, Row
-from schedperf_reports._terminal import choose_columns, draw_section, write_text
-from schedperf_reports.blocks import (
-    REFERENCE_PRIORITY,
-    Block,
-    Cell,
-    Column,
-    Drawing,
-    DrawingLine,
-    Figure,
-    Item,
-    Items,
-    Table,
-    Text,
-)
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.text import text
 from schedperf_reports.sections import all_report_sections
@@ -35,12 +23,6 @@ def draw(
     comparison: Comparison, width: int = 78, *, colour: bool = False, everything: bool = False
 ) -> str:
     return text(comparison, Options(width=width, colour=colour, everything=everything))
-
-
-def draw_blocks(*blocks: Block, width: int = 78) -> list[str]:
-    return write_text(
-        draw_section(blocks, None, width, see="--html or --json"), width, colour=False
-    ).splitlines()
 
 
 def test_piped_report_is_as_blessed(
@@ -63,16 +45,17 @@ def test_narrow_report_is_as_blessed(
 
 def test_the_verdict_is_the_first_line_and_the_exit_status_the_last(make_comparison: Make) -> None:
     lines = draw(make_comparison()).splitlines()
-    assert lines[0].startswith("regression (")
-    assert "hackbench time at groups=4 is 37.2 % longer" in " ".join(lines[:3])
+    assert lines[:2] == [
+        "regression (mixed, this boot only): B new is mixed against A base: 1 of 4",
+        "results is worse: hackbench time at groups=4 is 37.2 % longer (95 % interval",
+    ]
     assert lines[-1] == "overall: regression, exit status 1"
 
 
 def test_an_inconclusive_report_names_the_strict_exit_status(make_comparison: Make) -> None:
     overall = Overall(verdict="inconclusive", reason="no results", exit_status=0)
     lines = draw(make_comparison(overall=overall, rows=(), sweeps=())).splitlines()
-    assert lines[0].startswith("inconclusive: ")
-    assert lines[0].endswith("no results")
+    assert lines[0] == "inconclusive: B new is undecided against A base: no results"
     assert lines[-1] == "overall: inconclusive, exit status 0 (3 with --strict)"
 
 
@@ -87,6 +70,31 @@ def test_no_line_is_wider_than_the_terminal(
 
 def test_a_terminal_that_is_narrower_than_40_columns_gets_40(make_comparison: Make) -> None:
     assert draw(make_comparison(), 10) == draw(make_comparison(), 40)
+
+
+@pytest.mark.parametrize(
+    ("width", "missed"),
+    [
+        (78, ""),
+        (74, "n"),
+        (70, "B new, n"),
+        (60, "A base, B new, n"),
+        (55, "unit, A base, B new, n"),
+        (46, "unit, A base, B new, 95 % CI, n"),
+        (40, "unit, A base, B new, 95 % CI, n"),
+    ],
+)
+def test_the_word_of_a_verdict_stays_whole_where_columns_go(
+    make_comparison: Make, width: int, missed: str
+) -> None:
+    rows = make_comparison().rows
+    # What all rows say is said once, which would hide that the numbers of runs go first.
+    comparison = make_comparison(rows=(replace(rows[0], n_base=4), *rows[1:]))
+    told = draw(comparison, width).partition("\nBenchmarks\n")[2].partition("\n\n")[0]
+    last_words = [line.split()[-1] for line in told.splitlines()]
+    verdicts = ("no-change", "regression", "inconclusive", "improvement")
+    assert [word for word in last_words if word in verdicts] == list(verdicts)
+    assert " ".join(told.split()).partition("left out at this width: ")[2] == missed
 
 
 @pytest.mark.parametrize("width", [60, 78, 200])
@@ -118,236 +126,9 @@ def test_undecided_rows_say_why(make_comparison: Make) -> None:
     assert "hackbench time at groups=16: inconclusive: no significant change, and not" in lines
 
 
-def test_a_cut_table_says_how_many_rows_are_missing() -> None:
-    rows = tuple((Cell(text=f"symbol_{number}"),) for number in range(15))
-    table = Table(caption="symbols", columns=(Column(title="symbol"),), rows=rows, limit=3)
-    assert draw_blocks(table) == [
-        "  symbols",
-        "  symbol",
-        "  symbol_0",
-        "  symbol_1",
-        "  symbol_2",
-        "  … 12 more, see --html or --json",
-    ]
-
-
-def test_a_reference_table_is_one_line() -> None:
-    table = Table(
-        caption="109 fields", columns=(Column(title="a"),), rows=((Cell(text="b"),),), limit=0
-    )
-    assert draw_blocks(table) == ["  109 fields (see --html or --json)"]
-
-
-def test_columns_of_the_highest_priority_number_go_first() -> None:
-    columns = [
-        Column(title="symbol"),
-        Column(title="share", align="right", priority=1),
-        Column(title="note", priority=2),
-    ]
-    rows = [[Cell(text="update_cfs_group"), Cell(text="12.68"), Cell(text="x" * 20)]]
-    assert list(choose_columns(columns, rows, 60)) == [0, 1, 2]
-    assert list(choose_columns(columns, rows, 30)) == [0, 1]
-    assert list(choose_columns(columns, rows, 20)) == [0]
-
-
-def test_what_all_rows_say_is_said_once_where_there_is_no_room() -> None:
-    columns = (
-        Column(title="event"),
-        Column(title="per", priority=1),
-        Column(title="share", align="right", priority=2),
-    )
-    rows = tuple(
-        (Cell(text=name), Cell(text="1000 messages"), Cell(text=share))
-        for name, share in (("sched_switch", "12.68"), ("sched_waking", "9.13"))
-    )
-    table = Table(caption="events", columns=columns, rows=rows)
-    assert draw_blocks(table, width=60)[:2] == [
-        "  events",
-        "  event         per            share",
-    ]
-    assert draw_blocks(table, width=30) == [
-        "  events; in all rows: per",
-        "  1000 messages",
-        "  event         share",
-        "  sched_switch  12.68",
-        "  sched_waking   9.13",
-    ]
-    other = replace(table, rows=(rows[0], (*rows[1][:1], Cell(text="message"), *rows[1][2:])))
-    assert draw_blocks(other, width=30)[0] == "  events"
-    assert draw_blocks(other, width=32)[-1] == "  left out at this width: share"
-
-
-def test_columns_that_were_left_out_are_named() -> None:
-    table = Table(
-        caption="symbols",
-        columns=(
-            Column(title="symbol"),
-            Column(title="share", align="right", priority=1),
-            Column(title="q", align="right", priority=REFERENCE_PRIORITY),
-        ),
-        rows=((Cell(text="update_cfs_group"), Cell(text="1" * 20), Cell(text="2" * 20)),),
-    )
-    assert draw_blocks(table, width=38)[-1] == "  left out at this width: share"
-    assert not any("left out" in line for line in draw_blocks(table, width=64))
-
-
-def test_numbers_are_never_cut() -> None:
-    columns = [Column(title="command"), Column(title="value", align="right")]
-    rows = [[Cell(text="a long command " * 9), Cell(text="123456.789")]]
-    assert choose_columns(columns, rows, 40) == {0: 28, 1: 10}
-
-
-def test_a_heading_row_may_be_wider_than_its_column() -> None:
-    table = Table(
-        caption="results",
-        columns=(Column(title="point"), Column(title="change", align="right")),
-        rows=(
-            (Cell(text="perf bench sched messaging"), Cell(text="")),
-            (Cell(text="  groups=1"), Cell(text="+1.0 %")),
-        ),
-    )
-    assert draw_blocks(table)[2:] == ["  perf bench sched messaging", "    groups=1  +1.0 %"]
-
-
-def test_a_note_is_wrapped_below_its_own_first_word() -> None:
-    columns = (Column(title="point"), Column(title="change", align="right"))
-    row = (Cell(text="  groups=1"), Cell(text="+1.0 %"))
-    note = (Cell(text="    two modes: 3 of 8 runs were slow", tone="warning"), Cell(text=""))
-    table = Table(caption="results", columns=columns, rows=(row, note))
-    assert draw_blocks(table, width=30)[2:] == [
-        "    groups=1  +1.0 %",
-        "      two modes: 3 of 8 runs",
-        "      were slow",
-    ]
-
-
-def test_a_note_that_begins_with_very_many_blanks_stays_on_the_line() -> None:
-    note = (Cell(text=" " * 200 + "word", tone="muted"), Cell(text=""))
-    columns = (Column(title="a"), Column(title="b"))
-    drawn = draw_blocks(Table(caption="c", columns=columns, rows=(note,)), width=30)
-    assert drawn[-1] == " " * 10 + "word"
-
-
-DRAWING = Drawing(
-    caption="per-CPU section",
-    titles=("base: tip", "new: cluster"),
-    columns=(
-        (
-            DrawingLine(text="20230 D sd_llc_shared"),
-            DrawingLine(text=""),
-            DrawingLine(text="20238 D sd_llc_id"),
-        ),
-        (
-            DrawingLine(text="20230 D sd_llc_shared"),
-            DrawingLine(text="------------- 64 B cacheline boundary", tone="muted"),
-            DrawingLine(text="20244 D sd_llc_id  <- moved", tone="warning"),
-        ),
-    ),
-)
-
-
-def test_a_drawing_stands_side_by_side() -> None:
-    assert draw_blocks(DRAWING) == [
-        "  per-CPU section",
-        "  base: tip                              new: cluster",
-        "  20230 D sd_llc_shared                  20230 D sd_llc_shared",
-        "                                         ------------- 64 B cacheline boundary",
-        "  20238 D sd_llc_id                      20244 D sd_llc_id  <- moved",
-    ]
-
-
-def test_columns_that_have_no_room_beside_the_others_go_below_them() -> None:
-    third = (DrawingLine(text=""), DrawingLine(text=""), DrawingLine(text="20240 D sd_llc_id"))
-    drawing = Drawing(
-        caption="per-CPU section",
-        titles=(*DRAWING.titles, "new2: align_first"),
-        columns=(*DRAWING.columns, third),
-    )
-    assert draw_blocks(drawing)[:5] == draw_blocks(DRAWING)
-    assert draw_blocks(drawing)[5:] == ["", "  new2: align_first", "  20240 D sd_llc_id"]
-    beside = draw_blocks(drawing, width=120)
-    assert beside[1].split("  ")[-1] == "new2: align_first"
-    assert len(beside) == 5
-
-
-def test_a_drawing_of_one_column_has_the_whole_width() -> None:
-    drawing = Drawing(caption="c", titles=("tip",), columns=(DRAWING.columns[1],))
-    assert draw_blocks(drawing)[3] == "  " + "-" * 52 + " 64 B cacheline boundary"
-
-
-def test_a_drawing_is_stacked_where_columns_have_no_room() -> None:
-    assert draw_blocks(DRAWING, width=60) == [
-        "  per-CPU section",
-        "  base: tip",
-        "  20230 D sd_llc_shared",
-        "  20238 D sd_llc_id",
-        "",
-        "  new: cluster",
-        "  20230 D sd_llc_shared",
-        "  " + "-" * 34 + " 64 B cacheline boundary",
-        "  20244 D sd_llc_id  <- moved",
-    ]
-
-
-def test_a_name_too_long_for_its_column_keeps_its_end_and_its_mark() -> None:
-    drawing = Drawing(
-        caption="c",
-        titles=("base", "new"),
-        columns=(
-            (DrawingLine(text=f"20238 D {'x' * 90}.tail"),),
-            (DrawingLine(text=f"20238 D {'x' * 90}.tail  <- moved"),),
-        ),
-    )
-    assert draw_blocks(drawing)[2] == (
-        f"  20238 D {'x' * 10}…{'x' * 13}.tail  20238 D xxxxx…{'x' * 8}.tail  <- moved"
-    )
-
-
-def test_a_mark_that_leaves_no_room_for_a_name_is_cut() -> None:
-    drawing = Drawing(
-        caption="c",
-        titles=("base",),
-        columns=((DrawingLine(text=f"1 a  <- {'y' * 200}"),),),
-    )
-    assert draw_blocks(drawing)[2] == f"  1 a  <- {'y' * 67}…"
-
-
-def test_items_are_numbered_and_name_their_evidence() -> None:
-    items = Items(
-        items=(
-            Item(text="first", detail="5+5 runs", evidence=("Counters", "Counters")),
-            Item(text="second", evidence=("Benchmarks",)),
-            Item(text="third"),
-        ),
-        ordered=True,
-        limit=2,
-    )
-    assert draw_blocks(items) == [
-        "  1. first",
-        "     5+5 runs; see Counters",
-        "  2. second [see Benchmarks]",
-        "  … 1 more, see --html or --json",
-    ]
-
-
 def test_evidence_is_named_as_its_section_is_headed(make_comparison: Make) -> None:
     lines = " ".join(draw(make_comparison(), everything=True).split())
     assert "not shown to cause the change; see Cache lines 2. hackbench" in lines
-
-
-def test_a_section_of_one_paragraph_is_one_line() -> None:
-    one = write_text(
-        draw_section([Text(text="not analysed")], "Counters", 78, see="--json"), 78, colour=False
-    )
-    assert one == "Counters: not analysed\n"
-    blocks = [Text(text="one"), Text(text="two")]
-    two = write_text(draw_section(blocks, "Counters", 78, see="--json"), 78, colour=False)
-    assert two == "Counters\n  one\n  two\n"
-
-
-def test_a_figure_leaves_no_gap() -> None:
-    figure = Figure(caption="intervals", figure={"data": [], "layout": {}}, height=100)
-    assert draw_blocks(Text(text="one"), figure, Text(text="two")) == ["  one", "  two"]
 
 
 def test_the_environment_has_no_second_opinion_on_colour(
@@ -406,3 +187,18 @@ def test_why_and_what_next_stand_behind_the_results(make_comparison: Make) -> No
     titles = {section.name: section.title for section in all_report_sections()}
     lines = draw(make_comparison()).splitlines()
     assert lines.index(titles["benchmarks"]) < lines.index(titles["findings"])
+
+
+def test_what_the_table_below_says_is_not_told_above_it(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    rows = (make_row(family="diagnostic", verdict="inconclusive", ci_low=0.9, ci_high=1.2),)
+    comparison = make_comparison(
+        rows=rows,
+        sweeps=(),
+        overall=Overall(verdict="inconclusive", reason="no result can decide: x", exit_status=0),
+    )
+    brief, everything = (draw(comparison, everything=whole) for whole in (False, True))
+    assert "measured, but deciding nothing" in everything
+    assert "measured, but deciding nothing" not in brief
+    assert "-10.0..+20.0" in brief

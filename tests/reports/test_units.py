@@ -6,6 +6,8 @@ from schedperf_reports._units import (
     format_change,
     format_interval,
     format_p,
+    format_percent,
+    format_points,
     format_share,
     format_size_interval,
 )
@@ -39,6 +41,12 @@ def test_no_probability_is_zero(p: float | None, text: str) -> None:
 )
 def test_shares_have_no_sign(fraction: float | None, text: str) -> None:
     assert format_share(fraction) == text
+
+
+def test_shares_of_samples_have_two_digits_and_their_differences_a_sign() -> None:
+    assert (format_percent(7.214), format_percent(None)) == ("7.21", MISSING)
+    assert format_points(-0.1, 1.254) == "-0.10..+1.25"
+    assert format_points(None, None) == MISSING
 
 
 def test_narrow_intervals_have_a_second_digit() -> None:

@@ -17,6 +17,10 @@ STEPS = tuple(
     for number in range(3)
 )
 
+# What a page from disk may be told of the clipboard, and how a test sees what is copied anyway.
+REFUSED = "navigator.clipboard.writeText = () => Promise.reject(new DOMException('no'));"
+KEEP = "() => { window.copied = getSelection().toString(); }"
+
 
 @pytest.fixture
 def comparison(make_comparison: Make) -> Comparison:
@@ -78,13 +82,21 @@ def test_commands_are_copied_one_a_line(visit: Any, comparison: Comparison) -> N
     assert visited.errors == []
 
 
-def test_where_the_clipboard_is_refused_the_commands_are_selected(
+def test_without_the_clipboard_the_commands_are_copied_by_selection(
     visit: Any, comparison: Comparison
 ) -> None:
     page = visit(comparison).page
-    page.evaluate(
-        "() => { navigator.clipboard.writeText = () => Promise.reject(new DOMException('no')); }"
-    )
+    page.evaluate(f"() => {{ {REFUSED} document.addEventListener('copy', {KEEP}); }}")
+    page.locator(".commands button.copy").first.click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("window.copied") == "one x\ntwo 'y z'"
+
+
+def test_where_no_page_may_copy_the_commands_are_selected(
+    visit: Any, comparison: Comparison
+) -> None:
+    page = visit(comparison).page
+    page.evaluate(f"() => {{ {REFUSED} document.execCommand = () => false; }}")
     page.locator(".commands button.copy").first.click()
     page.get_by_role("button", name="Selected").wait_for()
     selected = page.evaluate("getSelection().toString()")

@@ -178,6 +178,31 @@ def test_too_few_runs_in_blocks_are_topped_up(compared: Compare) -> None:
     assert step(found, "more-runs").what == "make about 5 more runs a side"
 
 
+def test_runs_and_rounds_of_one_kernel_are_recorded_in_turns(
+    compared: Compare, tmp_path: Path
+) -> None:
+    sides = ({"runs": runs(NOISE[0])}, {"runs": in_rounds(NOISE[1]), "setup": SETUPS[1]})
+    for pair in (sides, sides[::-1]):
+        found = compared(*pair)
+        first, last = shown(step(found, "more-runs"), tmp_path)
+        number = 5 + (found.rows[0].more_runs or 5)
+        words = shlex.split(first)
+        assert words[:6] == ["schedperf", "ab", "--base", "base-more.tar", "--new", "new-more.tar"]
+        assert words[words.index("-n") + 1] == str(number)
+        assert ("--base-setup" in words, "--new-setup" in words) == (
+            "setup" in pair[0], "setup" in pair[1],
+        )  # fmt: skip
+        assert last == "schedperf compare base-more.tar new-more.tar"
+
+
+@pytest.mark.parametrize("host", [OTHER_KERNEL, GUEST])
+def test_kernels_and_guests_cannot_take_turns_on_one_machine(
+    compared: Compare, host: Facts
+) -> None:
+    found = compared({"runs": runs(NOISE[0])}, {"runs": in_rounds(NOISE[1]), "host": host})
+    assert step(found, "more-runs").commands == ()
+
+
 def test_a_setting_cannot_be_reverted_as_a_commit(compared: Compare, tmp_path: Path) -> None:
     slower = in_rounds([1.3 * time for time in TIMES])
     found = compared(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 TITLE, SKIPPED, ROW, NOTE, TRACK, BELOW = 1.35, 1.3, 2.7, 1.1, 1.1, 0.25
 # Of a line that runs down a narrow screen: its head, and one byte, four of which hold a name.
 HEAD, BYTE = 1.4, 0.36
-# How far a bracket reaches below its row, in rem.
-BRACKET = 0.3
+# How far a bracket reaches below its row, in rem: its label stays clear of the row.
+BRACKET = 0.6
 # Per cent of a narrow drawing's width: its margins, for brackets, and the gap between sides.
 MARGIN, GAP = 4.0, 9.0
 # Marks in the gap stand so far apart, in per cent.

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from schedperf_reports._units import format_share
 from schedperf_reports._words import side_letter, side_place
 from schedperf_reports.blocks import Block, Graphic, Tone
 from schedperf_reports.graphics._line_routes import Sheet, lay_out
@@ -27,8 +28,9 @@ OccupantKind = Literal["entry", "hole", "padding", "unnamed"]
 MOST_LANES = 4
 # What fits: letters beside each other on one byte of a line of 64, and lines of text in a row. Of
 # less than LEAST_LETTERS beside each other nobody reads a name; what has fewer bytes, or
-# shares them, has no room for a word. No name of a kernel is as long as LONGEST_LABEL.
-LEAST_WORD_BYTES = 3
+# shares them, has no room for a word, and below LEAST_TALL_BYTES none where a line runs down a
+# narrow screen. No name of a kernel is as long as LONGEST_LABEL.
+LEAST_WORD_BYTES, LEAST_TALL_BYTES = 3, 6
 LONGEST_LABEL = 120
 LETTERS_PER_BYTE, LABEL_ROWS, LEAST_LETTERS = 2.1, 2, 3
 
@@ -75,6 +77,16 @@ class Occupant:
         return self.size >= LEAST_WORD_BYTES and self.lanes == 1
 
     @property
+    def is_tall(self) -> bool:
+        """Whether a word fits beside its name on a narrow screen, where a line runs down."""
+        return self.size >= LEAST_TALL_BYTES
+
+    @property
+    def share(self) -> str:
+        """Its part of the line's contended samples: "97 %"; "" where it has none."""
+        return format_share(self.heat) if self.heat else ""
+
+    @property
     def label(self) -> str:
         """As much of its name as fits, the end of a long path; "" where nothing fits."""
         letters = int(self.size * LETTERS_PER_BYTE)
@@ -95,11 +107,13 @@ class LineRow:
 
     :param place: where it begins: "0x20240"; "" where the side has no such line
     :param note: what is said of it as a whole
+    :param who: who touches which bytes, one line each; a drawing with marks has none
     """
 
     place: str
     occupants: tuple[Occupant, ...] = ()
     note: str = ""
+    who: tuple[str, ...] = ()
 
     @property
     def is_noted(self) -> bool:
@@ -199,6 +213,7 @@ class CacheLines(Graphic):
         found = [one for group in self.groups for row in group.rows for one in row.occupants]
         said: set[str] = {one.kind for one in found if one.kind != "entry"}
         said |= {one.word for one in found if one.word}
+        said |= {"slid" for one in found if one.slid}
         said |= {"unsized" for one in found if not one.is_sized}
         return said | {"hot" for one in found if one.is_hot}
 

@@ -5,7 +5,7 @@ the numbers are read out on hover and by the arrow keys, and stand in a table be
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -108,10 +108,11 @@ class Matrix(Graphic):
         """Return what is read out of cells without numbers, line by line; None where all have."""
         if self.written:
             return None
-        return {"said": [[cell.title for cell in line.cells] for line in self._lines()]}
-
-    def _lines(self) -> Iterable[MatrixLine]:
-        return (line for band in self.bands for line in band.lines)
+        return {
+            "said": [
+                [cell.title for cell in line.cells] for band in self.bands for line in band.lines
+            ]
+        }
 
     @property
     def size(self) -> str:

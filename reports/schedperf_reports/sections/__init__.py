@@ -16,6 +16,7 @@ from functools import partial
 
 from schedperf.model import Comparison
 from schedperf_collectors._registry import Registry
+from schedperf_reports._instruments import warn_of_instruments
 from schedperf_reports.blocks import Block, Item, Items, Text
 
 Describe = Callable[[Comparison], Iterator[Block]]
@@ -107,11 +108,7 @@ def shown_sections(comparison: Comparison) -> tuple[ReportSection, ...]:
     """
     sections = all_report_sections()
     absent = [section for section in sections if _is_absent(section, comparison)]
-    shown = [
-        replace(section, title=section.retitle(comparison)) if section.retitle else section
-        for section in sections
-        if section not in absent
-    ]
+    shown = [_fit(section, comparison) for section in sections if section not in absent]
     for chapter in dict.fromkeys(section.chapter for section in absent):
         missing = [section for section in absent if section.chapter == chapter]
         shown.append(
@@ -127,9 +124,36 @@ def shown_sections(comparison: Comparison) -> tuple[ReportSection, ...]:
     return tuple(sorted(shown, key=_place))
 
 
+def _fit(section: ReportSection, comparison: Comparison) -> ReportSection:
+    # Its title in this report, and over its blocks what weakens all of them.
+    title = section.retitle(comparison) if section.retitle else section.title
+    warnings = tuple(warn_of_instruments(comparison, section.name))
+    if not warnings:
+        return replace(section, title=title)
+    return replace(
+        section, title=title, describe=partial(_describe_below, warnings, section.describe)
+    )
+
+
+def _describe_below(
+    above: Sequence[Block], describe: Describe, comparison: Comparison
+) -> Iterator[Block]:
+    yield from above
+    yield from describe(comparison)
+
+
 def _is_absent(section: ReportSection, comparison: Comparison) -> bool:
     found = comparison.sections.get(section.name)
     return section.is_analysis and (found is None or found.status == "absent")
+
+
+def data_of(comparison: Comparison, name: str) -> Mapping[str, object] | Text:
+    """Return what an analysis found; where it found nothing, the line that says why."""
+    section = comparison.sections.get(name)
+    if section is not None and section.data is not None:
+        return section.data
+    reason = None if section is None else section.reason
+    return Text(text=reason or "not analysed", tone="muted")
 
 
 def _list_absent(absent: Sequence[ReportSection], comparison: Comparison) -> Iterator[Block]:

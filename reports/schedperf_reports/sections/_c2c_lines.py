@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from schedperf_reports._units import format_share
 from schedperf_reports._words import count_of
 from schedperf_reports.graphics.cache_lines import (
     CacheLines,
@@ -10,7 +11,15 @@ from schedperf_reports.graphics.cache_lines import (
     LineSide,
     Occupant,
 )
-from schedperf_reports.sections._c2c_bytes import ATOMIC_FIELD, who_touches
+from schedperf_reports.sections._c2c_bytes import (
+    ATOMIC_FIELD,
+    contended_of,
+    rate_of,
+    say_bytes,
+    say_symbols,
+    share_of,
+    who_touches,
+)
 from schedperf_reports.sections._c2c_tables import (
     MEASURES,
     Entry,
@@ -26,8 +35,8 @@ SIDES = ("base", "new")
 MOST_LINES = 6
 # Bytes: what one load or store of the kernel's own code reaches. Samples have the first byte alone.
 LARGEST_ACCESS = 8
-# Functions that are named for each stretch of bytes.
-MOST_SYMBOLS = 4
+# Functions that are named for each stretch of bytes, and functions and commands below its line.
+MOST_SYMBOLS, MOST_BELOW = 4, 2
 
 _SHARING = {
     "true": "true sharing",
@@ -83,7 +92,24 @@ def _row(point: Entry, line: Entry, side: str) -> LineRow:
         place=seen["key"].rpartition("+")[2],
         note="; ".join([_sharing(seen), *_rates(point, line, side)]),
         occupants=tuple(_occupants(point, line, side)),
+        who=tuple(_who(point, access, contended_of(seen)) for access in seen["accesses"]),
     )
+
+
+def _who(point: Entry, access: Entry, contended: int) -> str:
+    word = word_of(point["observable"].values())
+    name = (access["name"] or "name not known").removesuffix(ATOMIC_FIELD)
+    commands = [one["command"] for one in access["commands"] or ()]
+    more = len(commands) - MOST_BELOW
+    tail = f" and {more} more" if more > 0 else ""
+    nodes = [str(one["node"]) for one in access["nodes"] or () if one["node"] >= 0]
+    parts = [
+        f"{_counts(access)}, {format_share(share_of(access, contended))} of the line's {word}",
+        ", ".join(say_symbols(access, MOST_BELOW)) or "functions not known",
+        f"{', '.join(commands[:MOST_BELOW])}{tail}" if commands else "commands not known",
+        f"node{'s' * (len(nodes) > 1)} {', '.join(nodes)}" if nodes else "nodes not known",
+    ]
+    return f"{say_bytes(access)} {name}: {'; '.join(parts)}"
 
 
 def _sharing(seen: Entry) -> str:
@@ -113,7 +139,7 @@ def _rates(point: Entry, line: Entry, side: str) -> Iterator[str]:
 def _occupants(point: Entry, line: Entry, side: str) -> Iterator[Occupant]:
     accesses = sorted(line[side]["accesses"], key=lambda one: one["offset"])
     ends = [one["offset"] for one in accesses[1:]] + [point["line_bytes"][side]]
-    total = sum(one["remote"] + one["local"] for one in accesses)
+    contended = contended_of(line[side])
     before = {one["name"]: one["offset"] for one in (line["base"] or {}).get("accesses", ())}
     for access, end in zip(accesses, ends, strict=True):
         name, start = access["name"], access["offset"]
@@ -121,12 +147,12 @@ def _occupants(point: Entry, line: Entry, side: str) -> Iterator[Occupant]:
         yield Occupant(
             name=(name or f"byte {start}").removesuffix(ATOMIC_FIELD),
             start=start,
-            size=max(min(end - start, LARGEST_ACCESS), 0),
-            is_sized=False,
+            size=max(min(end - start, access["size"] or LARGEST_ACCESS), 0),
+            is_sized=access["size"] is not None,
             word="moved" if has_moved else "",
             reads=access["reads"],
             writes=access["writes"],
-            heat=(access["remote"] + access["local"]) / total if total else 0.0,
+            heat=share_of(access, contended),
             facts=tuple(_facts(point, line, side, access)),
         )
 
@@ -134,27 +160,24 @@ def _occupants(point: Entry, line: Entry, side: str) -> Iterator[Occupant]:
 def _facts(point: Entry, line: Entry, side: str, access: Entry) -> Iterator[str]:
     word = word_of(point["observable"].values())
     grade = f"grade {access['grade']}, " if access["grade"] else "name not known, "
-    yield f"{grade}from byte {access['offset']} of the line"
-    reads = "reads not known" if access["reads"] is None else count_of(access["reads"], "read")
-    counts = f"{reads}, {count_of(access['writes'], 'write')}"
-    yield f"samples: {counts}, {access['remote']} remote + {access['local']} local {word}"
-    rate = _rate(line, side, access)
+    size = "" if access["size"] else ", size of the field not known"
+    yield f"{grade}bytes {say_bytes(access)} of the line{size}"
+    share = format_share(share_of(access, contended_of(line[side])))
+    yield (
+        f"samples: {_counts(access)}, {access['remote']} remote + {access['local']} local {word} "
+        f"({share} of the line's)"
+    )
+    rate = rate_of(line, side, access)
     if rate is not None and point["reason"] is None:
         yield f"{format_rate(rate)} {word} {per_operation(point)}"
-    names = [one["symbol"] for one in access["symbols"][:MOST_SYMBOLS]]
+    names = ", ".join(say_symbols(access, MOST_SYMBOLS))
     if names:
-        yield f"by {', '.join(names)}"
+        yield f"by {names}"
     who = who_touches(access, word)
     if who:
         yield who
 
 
-def _rate(line: Entry, side: str, access: Entry) -> float | None:
-    # A line's rate is of all its samples alike, so each of them stands for as much of it.
-    parts = []
-    for name in MEASURES:
-        rate, samples = line[name][side], line[name]["samples"][side]
-        if access[name] and (rate is None or not samples):
-            return None
-        parts.append(access[name] * rate / samples if access[name] else 0.0)
-    return sum(parts)
+def _counts(access: Entry) -> str:
+    reads = "reads not known" if access["reads"] is None else count_of(access["reads"], "read")
+    return f"{reads}, {count_of(access['writes'], 'write')}"

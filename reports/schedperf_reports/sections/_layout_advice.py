@@ -17,7 +17,10 @@ def describe_advice(advised: Sequence[tuple[Data, Data]]) -> Iterator[Block]:
         yield Text(text=_what_to_do(advice, kernel["label"]), tone="strong")
         yield from _conditions(advice)
         if advice["is_change"]:
-            caption = f"{call_unit(advice['unit'])} as predicted"
+            lines = f"{count_of(advice['lines_after'], 'line')} instead of {advice['lines_before']}"
+            caption = (
+                f"{call_unit(advice['unit'])} as predicted: {', '.join(advice['order'])} on {lines}"
+            )
             label = f"{kernel['label']}, with that order"
             of = {"side": kernel["side"], "label": label, "unit": advice["unit"], "bytes": None}
             yield draw_rows(advice["predicted"], caption, of, advice["line_bytes"])

@@ -62,7 +62,7 @@ def draw_lines(window: Data, line_bytes: int, alarms: Sequence[Data]) -> CacheLi
     pairs = list(_pairs(here, columns, line_bytes))
     moves = tuple(_moves(columns, shifts, line_bytes))
     return CacheLines(
-        caption=_caption(window, drawing.caption, moves),
+        caption=_caption(window, drawing.caption, moves, pairs),
         line_bytes=line_bytes,
         sides=tuple(LineSide(name=one["side"], label=one["label"]) for one in columns),
         groups=tuple(_groups(columns, shifts, line_bytes, uses)),
@@ -97,14 +97,19 @@ def draw_rows(
     )
 
 
-def _caption(window: Data, told: str, moves: Sequence[LineMove]) -> str:
+def _caption(window: Data, told: str, moves: Sequence[LineMove], pairs: Sequence[LinePair]) -> str:
+    # Which hot pairs changed, then who went where, then who came.
+    parted = [pair.text for pair in pairs if "bad" in pair.tones]
+    more = len(parted) - MOST_TOLD
+    found = parted[:MOST_TOLD] + ([count_of(more, "more pair")] if more > 0 else [])
     went = [move.text for move in moves[:MOST_TOLD]]
     more = len(moves) - MOST_TOLD
     went += [count_of(more, "more move")] if more > 0 else []
     names = window["inserted"]
     came = [f"inserted: {list_names(names, len(names))}"] if names else []
     # What the text says of where it is helps only where nothing moved.
-    return f"{call_unit(window['unit'])}: {'; '.join([*went, *came])}" if went else told
+    said = [*found, *went, *came] if found or went else []
+    return f"{call_unit(window['unit'])}: {'; '.join(said)}" if said else told
 
 
 def _line(row: Data, line_bytes: int) -> int:

@@ -17,9 +17,9 @@ COLUMNS = (
     Column(title="from", align="right"),
     Column(title="below", align="right"),
     Column(title="base calls", align="right"),
-    Column(title="base", align="right"),
+    Column(title="base", align="right", priority=1),
     Column(title="new calls", align="right"),
-    Column(title="new", align="right"),
+    Column(title="new", align="right", priority=1),
 )
 
 
@@ -38,7 +38,8 @@ def bins_table(histograms: Sequence[Histogram], function: str) -> Table:
                     cells += [str(count), format_share(count / total)]
                 rows.append(tuple(Cell(text=text) for text in cells))
     return Table(
-        caption=f"{function}: calls in each bin, linear bins first, then the same calls in log2",
+        caption=f"{function}: {' and '.join(map(str, totals))} calls in base and new, by bin; "
+        "linear bins first, then the same calls in log2",
         columns=COLUMNS,
         rows=tuple(rows),
         limit=0,

@@ -11,11 +11,12 @@ from schedperf_reports._rate_cells import (
     compared_cells,
     describe_rate,
     gather_twins,
-    opened,
     runs_cell,
     say_runs_once,
     tone_of,
 )
+from schedperf_reports._rate_details import opened
+from schedperf_reports._rate_tables import Pair, state_changes, titled
 from schedperf_reports._units import MISSING, scale_for
 from schedperf_reports.blocks import Block, Cell, Column, Table
 
@@ -61,15 +62,18 @@ def calls_table(rows: Sequence[Row], caption: str) -> Table:
     )
 
 
-def places_table(rows: Sequence[Row], caption: str) -> Table | None:
-    """Return the calls of each function by node and by context; None where neither is known."""
+def places_table(rows: Sequence[Row], subject: str) -> Table | None:
+    """Return the calls of each function by node and by context; None where neither is known.
+
+    :param subject: what the caption begins with; ""
+    """
     found = [row for row in rows if row["what"] == "calls" and _place(row)]
     best = next((per for per in PER if any(row["per"] == per for row in found)), None)
     chosen = [row for row in found if row["per"] == best]
     if not chosen:
         return None
     table = _table(
-        f"{caption}, calls per {best} by node and by context",
+        titled(subject, f"calls per {best} by node and by context"),
         (_FUNCTION, Column(title="where"), *COMPARED, RUNS_COLUMN),
         [(row, ()) for row in sorted(chosen, key=lambda row: not row["changed"])],
         lambda row: (row["function"], _place(row), *_changes(row), runs_cell(row)),
@@ -116,10 +120,10 @@ def shares_table(rows: Sequence[Row], caption: str) -> Table:
     """Return which part of the CPUs' time went into each function, with the nodes' extremes."""
     shares = [row for row in rows if row["what"] == "share"]
     has_nodes = any(row["node"] is not None for row in shares)
-    # Where there are nodes, what they have is the point, and a narrow page has room for that only.
+    # Where there are nodes, what they have is the point; a narrow page has room for that of new.
     base, new, change, interval = COMPARED
     nodes = (
-        Column(title="base by node", align="right"),
+        Column(title="base by node", align="right", priority=1),
         Column(title="new by node", align="right"),
     )
     compared = (replace(base, priority=2), replace(new, priority=2), change, interval)
@@ -144,7 +148,7 @@ def shares_table(rows: Sequence[Row], caption: str) -> Table:
 def _table(
     caption: str,
     columns: tuple[Column, ...],
-    pairs: Sequence[tuple[Row, tuple[Row, ...]]],
+    pairs: Sequence[Pair],
     describe: Callable[[Row], tuple[str | Cell, ...]],
 ) -> Table:
     # What is said of several rows is said below the first one only.
@@ -162,7 +166,7 @@ def _table(
                 rest = [Cell(text="")] * (len(columns) - 1)
                 lines.append(((Cell(text=note, tone="warning"), *rest), "", ()))
     table = Table(
-        caption=caption,
+        caption=state_changes(caption, [row for row, _ in pairs], name_of),
         columns=columns,
         rows=tuple(cells for cells, _, _ in lines),
         limit=MOST_ROWS,

@@ -14,12 +14,13 @@ from schedperf_reports._rate_cells import (
     divisor_of,
     explain_gaps,
     gather_twins,
-    opened,
     per_cell,
     runs_cell,
     say_runs_once,
     tone_of,
 )
+from schedperf_reports._rate_details import opened
+from schedperf_reports._rate_tables import state_changes, titled
 from schedperf_reports._units import MISSING
 from schedperf_reports._words import count_of
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table
@@ -85,7 +86,7 @@ def count_tables(rows: Sequence[Row], place: str, *, is_compared: bool) -> Itera
     twins = {row["row"]: found for row, found in gathered}
     changed = sorted((row for row in main if row["changed"]), key=distance)
     if changed:
-        caption = titled(place, "changed beyond noise")
+        caption = titled(place, "what changed")
         yield say_runs_once(_table(caption, changed, twins, MOST_CHANGED, is_compared=True))
     overview = [row for row in main if _is_overview(row) and not row["changed"]]
     if overview:
@@ -98,13 +99,10 @@ def count_tables(rows: Sequence[Row], place: str, *, is_compared: bool) -> Itera
     for title, parts in GROUPS.items():
         found = [row for row in rest if row["part"] in parts]
         if found:
-            caption = titled(place, f"{title}, {count_of(len(found), 'more row')}")
+            # How many rows there are is said with how many of them changed.
+            count = "" if is_compared else f", {count_of(len(found), 'row')}"
+            caption = titled(place, f"further {title}{count}")
             yield say_runs_once(_table(caption, found, twins, 0, is_compared=is_compared))
-
-
-def titled(place: str, title: str) -> str:
-    """Put the workload and point in front of a caption where there are several."""
-    return f"{place}: {title}" if place else title
 
 
 def told_once(rows: Iterable[Row]) -> list[Row]:
@@ -140,7 +138,7 @@ def _table(
     is_compared: bool,
 ) -> Table:
     return Table(
-        caption=caption,
+        caption=state_changes(caption, rows, lambda row: str(row["name"])),
         columns=_COMPARED if is_compared else _ALONE,
         rows=tuple(_compared(row) if is_compared else _alone(row) for row in rows),
         limit=limit,
@@ -191,7 +189,9 @@ def _overview(
     columns = (*COMPARED, *_REFERENCE) if is_compared else (_VALUE, _MEANING)
     between = (_BETWEEN,) if crossings else ()
     return Table(
-        caption=titled(place, f"the whole machine: {told}"),
+        caption=state_changes(
+            titled(place, f"the whole machine: {told}"), rows, lambda row: str(row["name"])
+        ),
         columns=(Column(title="what", code=True), *columns, *between),
         rows=tuple(
             (

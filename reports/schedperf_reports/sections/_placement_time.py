@@ -5,8 +5,8 @@ from statistics import fmean
 from typing import Any
 
 from schedperf.quantities import RATE_DIGITS, format_number
+from schedperf_reports._rate_tables import titled
 from schedperf_reports.blocks import Block, Cell, Column, Figure, Table
-from schedperf_reports.sections._placement_tables import titled
 
 Series = Mapping[str, Any]
 
@@ -35,8 +35,10 @@ def describe_series(series: Sequence[Series], place: str) -> Iterator[Block]:
     by_event: dict[str, list[Series]] = {}
     for one in series:
         by_event.setdefault(one["event"], []).append(one)
+    event, found = max(by_event.items(), key=lambda one: max(fmean(of["rates"]) for of in one[1]))
+    most = f"most of them {event}s: {_each(found, fmean)} a second"
     yield Table(
-        caption=titled(place, "moves between nodes over the time of the runs"),
+        caption=titled(place, f"moves between nodes over the time of the runs, {most}"),
         columns=COLUMNS,
         rows=tuple(_line(one, found) for found in by_event.values() for one in found),
         limit=0,

@@ -20,7 +20,7 @@ def basis_table(events: Sequence[Entry], *, has_anchor: bool) -> Table:
     """
     rows = [row for event in events for row in _rows_of(event)]
     return Table(
-        caption="what the samples rest on: what each event sees, and what to record instead",
+        caption=f"what the samples rest on: {'; '.join(_said_of(event) for event in events)}",
         columns=(Column(title="event"), Column(title="side"), Column(title="what is known")),
         rows=tuple(rows),
         anchors=(BASIS if has_anchor else "", *[""] * (len(rows) - 1)),
@@ -45,6 +45,13 @@ _SEES: Mapping[bool | None, str] = {
     False: "sees code that runs with interrupts off too",
     None: "not known whether it sees code that runs with interrupts off",
 }
+
+
+def _said_of(event: Entry) -> str:
+    # The worse of both sides: an event is only as good as where it saw least.
+    sights = event["blind"].values()
+    worst = True if True in sights else None if None in sights else False
+    return f"{event['event']}: {_SEES[worst]}"
 
 
 def _row(name: str, side: str, text: str) -> tuple[Cell, ...]:

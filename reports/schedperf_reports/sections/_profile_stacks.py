@@ -6,6 +6,7 @@ from typing import Any
 from schedperf.model import Comparison
 from schedperf.sides import BASE
 from schedperf_reports._flame_tables import describe_flames
+from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.graphics.flames import Flames, caption_of
 
@@ -33,10 +34,17 @@ def why_no_stacks(comparison: Comparison) -> str:
 def draw_stacks(trees: Entry, side: str) -> Iterator[Block]:
     """Yield the drawing."""
     yield Flames(
-        caption=f"Call stacks: {caption_of(trees['events'][0])}",
+        caption=f"Call stacks: {caption_of(trees['events'][0])}{_state_changes(trees)}",
         events=trees["events"],
         sides=(BASE, side),
     )
+
+
+def _state_changes(trees: Entry) -> str:
+    # Of one run a side nobody knows what is noise, which the caption says already.
+    known = (event for event in trees["events"] if min(event["counts"]) > 1)
+    told = [event["lists"]["counts"]["changed"] for event in known]
+    return f": {count_of(sum(told), 'frame')}" if told else ""
 
 
 def describe_stacks(trees: Entry) -> Iterator[Block]:

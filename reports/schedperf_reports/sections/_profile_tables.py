@@ -1,16 +1,21 @@
 """The tables of a profile comparison: shares, nodes, costs per operation and function classes."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedperf.quantities import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.verdicts import FALSE_DISCOVERY_RATE
-from schedperf_reports._units import format_p
+from schedperf_reports._units import format_p, format_points
 from schedperf_reports._words import count_of
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Item, Items, Table
 
 # Rows that a terminal shows of a table.
 MOST_ROWS = 10
+# What a caption names of what changed; the table has all of it.
+MOST_NAMED = 3
+# Of a value: what the last digits of a float differ by, and no count of samples does.
+FLOAT_NOISE = 1e-12
 
 _SIDES = ("base", "new")
 
@@ -31,7 +36,7 @@ _NODE_COLUMNS = (
 )
 _OF_ALL = "of all samples of all CPUs, idle included, mean of the runs"
 _SHARE_COLUMNS = (
-    Column(title="base %", align="right", explains=_OF_ALL),
+    Column(title="base %", align="right", priority=1, explains=_OF_ALL),
     Column(title="new %", align="right", explains=_OF_ALL),
     Column(
         title="change, pp",
@@ -43,7 +48,8 @@ _SHARE_COLUMNS = (
         title="q",
         align="right",
         priority=2,
-        explains="p corrected for all functions that were tested together",
+        explains="p corrected for all functions that were tested together; -: not tested, since "
+        "the event does not see all of the function's time",
     ),
 )
 
@@ -65,7 +71,7 @@ def shares_table(event: str, point: Entry) -> Table:
     # Where nothing changed, what is hot is all that there is to see.
     has_changed = any(row["changed"] for row in rows)
     return Table(
-        caption=f"{describe_point(event, point)}{more}",
+        caption=f"{describe_point(event, point)}; {_state_changes(rows, 'symbol')}{more}",
         columns=(
             Column(title="symbol", code=True),
             *_SHARE_COLUMNS,
@@ -169,7 +175,8 @@ def costs_table(point: Entry) -> Table | None:
         caption=(
             f"cost in {scale.unit}, without idle time: "
             f"{scale_for('count', operations['base']).format(operations['base'])}"
-            f"{scale_for('count', operations['base']).unit} {operations['unit']}s a run{about}"
+            f"{scale_for('count', operations['base']).unit} {operations['unit']}s a run{about}; "
+            f"{_state_costs(ranked, scale)}"
         ),
         columns=(
             Column(title="symbol", code=True),
@@ -193,7 +200,8 @@ def classes_table(point: Entry) -> Table | None:
     if not rows:
         return None
     return Table(
-        caption="by class of function; each function is in one class:",
+        caption="by class of function, each function in one class: "
+        f"{_state_changes(rows, 'class')}",
         columns=(
             Column(title="class"),
             *_SHARE_COLUMNS,
@@ -204,6 +212,43 @@ def classes_table(point: Entry) -> Table | None:
         limit=MOST_ROWS,
         anchors=tuple(row["row"] for row in rows),
     )
+
+
+def _state_changes(rows: Sequence[Entry], kind: str) -> str:
+    # What the caption says of the shares: how many changed, and the largest of them.
+    changed = [row for row in rows if row["changed"]]
+    changed.sort(key=lambda row: -abs(row["share"]["change"]))
+    names = [f"{row[kind]} {row['share']['change']:+.2f} pp" for row in changed]
+    return _count_changes(names, [row["share"]["q"] for row in rows])
+
+
+def _without_noise(change: float, cost: Entry) -> float:
+    # What two sums of floats that should be equal differ by is nothing.
+    are_equal = math.isclose(cost["base"], cost["new"], rel_tol=FLOAT_NOISE)
+    return 0.0 if are_equal else change
+
+
+def _state_costs(ranked: Sequence[Entry], scale: Scale) -> str:
+    changed = [row for row in ranked if _is_changed_cost(row["cost"])]
+    names = [
+        f"{row['symbol']} {scale.format_change(row['cost']['change'], RATE_DIGITS)}"
+        for row in changed
+    ]
+    return _count_changes(names, [row["cost"]["q"] for row in ranked])
+
+
+def _count_changes(names: Sequence[str], tested: Sequence[float | None]) -> str:
+    # The names of what changed, the largest change first; q of all rows, None where the event does
+    # not see enough of a function to test it.
+    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    listed = ", ".join([*names[:MOST_NAMED], *more])
+    unseen = tested.count(None)
+    if tested and unseen == len(tested):
+        return f"none of {count_of(unseen, 'row')} could be tested"
+    count = count_of(len(tested) - unseen, "tested row") if unseen else count_of(len(tested), "row")
+    text = f"{len(names)} of {count} changed beyond noise"
+    text = f"{text}: {listed}" if listed else text
+    return f"{text}; {unseen} could not be tested" if unseen else text
 
 
 def format_cost(value: float, unit: str) -> str:
@@ -248,16 +293,9 @@ def _share_cells(row: Entry) -> tuple[Cell, ...]:
         Cell(text=f"{share['base']:.2f}"),
         Cell(text=f"{share['new']:.2f}"),
         Cell(text=f"{share['change']:+.2f}", tone="strong" if row["changed"] else "plain"),
-        Cell(text=format_pp_interval(share)),
+        Cell(text=format_points(share["ci_low"], share["ci_high"])),
         Cell(text=format_p(share["q"])),
     )
-
-
-def format_pp_interval(share: Entry) -> str:
-    """Write the interval of a change in percentage points: ``+0.10..+0.20``."""
-    if share["ci_low"] is None:
-        return MISSING
-    return f"{share['ci_low']:+.2f}..{share['ci_high']:+.2f}"
 
 
 def _total_row(busy: Entry | None, scale: Scale) -> tuple[tuple[Cell, ...], ...]:
@@ -284,7 +322,7 @@ def _cost_cells(cost: Entry, scale: Scale) -> tuple[Cell, ...]:
     return (
         Cell(text=scale.format(cost["base"], RATE_DIGITS)),
         Cell(text=scale.format(cost["new"], RATE_DIGITS)),
-        Cell(text=scale.format_change(cost["change"], RATE_DIGITS)),
+        Cell(text=scale.format_change(_without_noise(cost["change"], cost), RATE_DIGITS)),
         Cell(text="..".join(known) or MISSING),
     )
 

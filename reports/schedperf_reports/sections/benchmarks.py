@@ -13,16 +13,17 @@ from schedperf_reports._words import (
     count_of,
     count_verdicts,
     name_rows,
-    side_letter,
+    side_title,
 )
 from schedperf_reports.blocks import Block, Cell, Column, Items, Table, Text
 from schedperf_reports.graphics.intervals import IntervalLine, Intervals
 from schedperf_reports.sections import report_section
 
+# What a caption says behind a family's verdicts.
 FAMILIES: dict[Family, str] = {
-    "primary": "primary results",
-    "secondary": "secondary results, which decide nothing",
-    "diagnostic": "diagnostic results, which decide nothing",
+    "primary": "",
+    "secondary": ", deciding nothing",
+    "diagnostic": ", deciding nothing",
 }
 
 # Reasons of undecided results that a terminal lists.
@@ -55,11 +56,12 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
     side, family = lines[0][1].side, lines[0][1].family
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
     is_first = side == comparison.rows[0].side
-    title = f"{side_letter(side)} {side}: {FAMILIES[family]}" if several else FAMILIES[family]
+    prefix = f"{side_title(side)}: " if several else ""
+    rows = [row for _, row in lines]
     headline = describe_verdict(comparison)
     remarks = find_remarks(lines, told={one.text for one in comparison.caveats})
     results = Results(
-        title=title,
+        title=f"{prefix}{count_verdicts(rows, family)}{FAMILIES[family]}",
         side=side,
         lines=lines,
         anchor_prefix="" if is_first else f"{side}: ",
@@ -69,7 +71,7 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
         brief=is_brief,
     )
     table, drawn = build_results(results)
-    yield from _plot(title if several else "", [row for _, row in lines], drawn)
+    yield from _plot(prefix, rows, drawn)
     yield table
     for one in comparison.families:
         if (one.side, one.family) == (side, family) and one.tested > 1:
@@ -80,7 +82,7 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
     yield from _sweeps(comparison, lines)
 
 
-def _plot(title: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> Iterator[Intervals]:
+def _plot(prefix: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> Iterator[Intervals]:
     if not any(row.ratio is not None for row in rows):
         return
     better = common_direction(rows)
@@ -90,7 +92,7 @@ def _plot(title: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> Ite
         direction = f"{'right' if better == 'lower' else 'left'} is worse"
     counts = count_verdicts(rows, rows[0].family)
     yield Intervals(
-        caption=f"{f'{title}: ' if title else ''}{counts}; bars are 95 % intervals, {direction}, "
+        caption=f"{prefix}{counts}; bars are 95 % intervals, {direction}, "
         "the shaded band is no change",
         lines=tuple(lines),
         better=better,
@@ -138,7 +140,7 @@ def _missing_row(comparison: Comparison, name: str, row: Row) -> tuple[Cell, ...
     ]
     return (
         Cell(text=name),
-        Cell(text=f"{side_letter(side)} {side}"),
+        Cell(text=side_title(side)),
         Cell(text=f"{scale.format(value)} {scale.unit}".rstrip(), sort=value),
         Cell(text="; ".join(known) or "no run of that side printed it", tone="warning"),
     )

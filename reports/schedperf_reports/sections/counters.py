@@ -5,62 +5,36 @@ from typing import Any, cast
 
 from schedperf.model import Comparison
 from schedperf.quantities import RATE_DIGITS, format_measure
-from schedperf_reports._rate_cells import (
-    COMPARED,
-    MEANS,
-    PER_COLUMN,
-    QUIET_WORD,
-    RUNS_COLUMN,
-    compared_cells,
-    explain_gaps,
-    gather_twins,
-    lead,
-    opened,
-    per_cell,
-    quiet_rows,
-    runs_cell,
-    say_runs_once,
-    tone_of,
-)
+from schedperf_reports._rate_cells import MEANS, explain_gaps, gather_twins, lead, tone_of
+from schedperf_reports._rate_tables import Rates, by_subject, notes_below, titled
 from schedperf_reports._words import count_of, merge_sides
-from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Text
-from schedperf_reports.sections import report_section
+from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Text
+from schedperf_reports.sections import data_of, report_section
 
 Row = Mapping[str, Any]
 
 # A terminal and a page show the events that changed, and some others to judge them by.
 MOST_ROWS = 6
-# More notes than these repeat each other.
-MOST_NOTES = 5
 
 _TOTAL = "counted in a run: the same mean over the runs as in the columns base and new"
-COLUMNS = (
-    Column(title="event", code=True),
-    PER_COLUMN,
-    *COMPARED,
-    RUNS_COLUMN,
-    Column(title="base, a run", align="right", priority=REFERENCE_PRIORITY, explains=_TOTAL),
-    Column(title="new, a run", align="right", priority=REFERENCE_PRIORITY, explains=_TOTAL),
+_TOTAL_COLUMNS = tuple(
+    Column(title=f"{side}, a run", align="right", priority=REFERENCE_PRIORITY, explains=_TOTAL)
+    for side in ("base", "new")
 )
 
 
 @report_section("counters", title="Counters", chapter="scheduler", order=50, is_analysis=True)
 def counters(comparison: Comparison) -> Iterator[Block]:
     """Show the counts of each workload and point, and what could not be counted."""
-    section = comparison.sections.get("counters")
-    if section is None or section.data is None:
-        reason = None if section is None else section.reason
-        yield Text(text=reason or "not analysed", tone="muted")
+    data: Any = data_of(comparison, "counters")
+    if isinstance(data, Text):
+        yield data
         return
-    data: Any = section.data
     rows = cast("Sequence[Row]", data["rows"])
     yield from lead(rows, _name)
     yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["side"], row["workload"], row["point"]), []).append(row)
-    for (side, workload, point), found in groups.items():
-        yield from _table(side, f"{workload} at {point}" if point else workload, found)
+    for _, subject, found in by_subject(rows):
+        yield from _table(subject, found)
     if rows:
         text = f"{MEANS}; more is neither better nor worse"
         yield Text(text=text, tone="muted")
@@ -69,7 +43,7 @@ def counters(comparison: Comparison) -> Iterator[Block]:
     yield from _not_counted(data["not_counted"])
     for one in data["missing"]:
         yield Text(text=f"nothing counted in {one['side']}: {one['reason']}", tone="muted")
-    yield from _notes(merge_sides(data["notes"]))
+    yield from notes_below(merge_sides(data["notes"]))
 
 
 def _describe_side(side: Mapping[str, Any]) -> str:
@@ -77,19 +51,9 @@ def _describe_side(side: Mapping[str, Any]) -> str:
     return f"{side['side']}: {count_of(side['runs'], kind)}"
 
 
-def _table(side: str, what: str, rows: Sequence[Row]) -> Iterator[Block]:
+def _table(subject: str, rows: Sequence[Row]) -> Iterator[Block]:
     ordered = sorted(gather_twins(rows), key=lambda pair: _interest(pair[0]))
-    table = Table(
-        caption=f"{what}: events, base against {side}",
-        columns=COLUMNS,
-        rows=tuple(_cells(row) for row, _ in ordered),
-        limit=MOST_ROWS,
-        anchors=tuple(row["row"] for row, _ in ordered),
-        quiet=quiet_rows([row for row, _ in ordered], MOST_ROWS),
-        quiet_word=QUIET_WORD,
-        details=tuple(opened(row, twins) for row, twins in ordered),
-    )
-    yield say_runs_once(table)
+    yield RATES.table(titled(subject, "events"), ordered, limit=MOST_ROWS, least=MOST_ROWS)
     yield from explain_gaps([row for row, _ in ordered[:MOST_ROWS]])
 
 
@@ -104,23 +68,26 @@ def _name(row: Row) -> str:
     return f"{row['event']}{node}{' (estimated)' if row['scaled'] else ''}"
 
 
-def _cells(row: Row) -> tuple[Cell, ...]:
+def _total_cells(row: Row) -> tuple[Cell, ...]:
     counted = str(row["unit"]).partition("/")[0]
     totals = row["total_base"], row["total_new"]
-    return (
-        Cell(text=_name(row), tone=tone_of(row)),
-        per_cell(row),
-        *compared_cells(row),
-        runs_cell(row),
-        *(
-            Cell(
-                text=format_measure(one, counted, *totals, digits=RATE_DIGITS),
-                tone=tone_of(row),
-                sort=one,
-            )
-            for one in totals
-        ),
+    return tuple(
+        Cell(
+            text=format_measure(one, counted, *totals, digits=RATE_DIGITS),
+            tone=tone_of(row),
+            sort=one,
+        )
+        for one in totals
     )
+
+
+RATES = Rates(
+    first=Column(title="event", code=True),
+    name=_name,
+    about=lambda _: "",
+    more=_TOTAL_COLUMNS,
+    more_cells=_total_cells,
+)
 
 
 def _not_counted(entries: Sequence[Mapping[str, str]]) -> Iterator[Block]:
@@ -133,10 +100,3 @@ def _not_counted(entries: Sequence[Mapping[str, str]]) -> Iterator[Block]:
         events.setdefault((" and ".join(dict.fromkeys(where)), reason), []).append(event)
     for (place, reason), names in events.items():
         yield Text(text=f"not counted in {place} ({reason}): {', '.join(names)}", tone="muted")
-
-
-def _notes(notes: Sequence[str]) -> Iterator[Block]:
-    for note in notes[:MOST_NOTES]:
-        yield Text(text=note, tone="warning")
-    if len(notes) > MOST_NOTES:
-        yield Text(text=count_of(len(notes) - MOST_NOTES, "more note"), tone="warning")

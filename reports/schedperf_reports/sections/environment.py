@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from schedperf.comparability import fields_of
 from schedperf.model import Comparison, OptionDifference, Severity, SideSummary
-from schedperf_reports._host import for_each_field, format_value, missing_reason
+from schedperf_reports._host import format_value, missing_reason
 from schedperf_reports._machine_words import explain_taint
-from schedperf_reports._words import SEVERITY_TONES, count_of, name_side, side_letter
+from schedperf_reports._words import SEVERITY_TONES, count_of, name_side, side_title
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import report_section
@@ -17,7 +18,7 @@ MOST_OPTIONS_NAMED = 10
 @report_section("environment", title="Environment", chapter="environment", order=10)
 def environment(comparison: Comparison) -> Iterator[Block]:
     """Yield one table of all fields, in the order of the bundle."""
-    values = [dict(for_each_field(side.host)) for side in comparison.sides]
+    values = [dict(fields_of(side.host)) for side in comparison.sides]
     paths = list(dict.fromkeys(path for fields in values for path in fields))
     if not paths:
         yield Text(text="no side says on what machine it was recorded", tone="warning")
@@ -29,10 +30,7 @@ def environment(comparison: Comparison) -> Iterator[Block]:
         f"{count_of(differing, 'difference')}",
         columns=(
             Column(title="field", code=True),
-            *(
-                Column(title=f"{side_letter(side.name)} {side.name}", code=True)
-                for side in comparison.sides
-            ),
+            *(Column(title=side_title(side.name), code=True) for side in comparison.sides),
             Column(title="difference"),
         ),
         rows=tuple(
@@ -82,7 +80,8 @@ def _options_table(
     comparison: Comparison, side: SideSummary, differences: Sequence[OptionDifference]
 ) -> Table:
     return Table(
-        caption="options of the kernel's configuration that differ; n: not set",
+        caption=f"{count_of(len(differences), 'option')} of the kernel's configuration, different "
+        "on the two sides; n: not set",
         columns=(
             Column(title="option", code=True),
             Column(title=name_side(comparison.sides[0]), code=True),

@@ -13,7 +13,8 @@ from schedperf_reports._words import (
     count_of,
     count_values,
     name_rows,
-    side_letter,
+    side_title,
+    size_of_change,
 )
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.sections import report_section
@@ -58,8 +59,8 @@ def _describe_side(side: str, distributions: Sequence[Distribution]) -> Iterator
 
 def _caption(side: str, distribution: Distribution) -> str:
     rows = [(tail.label, row) for tail, (_, row) in distribution.members if tail.quantile]
-    label, farthest = max(rows, key=lambda one: abs(_log_change(one[1])))
-    letter = f"{side_letter(side)} {side}"
+    label, farthest = max(rows, key=lambda one: size_of_change(one[1]))
+    letter = side_title(side)
     change = format_change(farthest.ratio)
     interval = format_interval(farthest.ci_low, farthest.ci_high)
     return (
@@ -68,13 +69,8 @@ def _caption(side: str, distribution: Distribution) -> str:
     )
 
 
-def _log_change(row: Row) -> float:
-    # A ratio of 2 and of 1/2 are equally far from 1.
-    return max(row.ratio, 1.0 / row.ratio) if row.ratio else 0.0
-
-
 def _tails_table(side: str, distributions: Sequence[Distribution]) -> Table:
-    letter = f"{side_letter(side)} {side}"
+    letter = side_title(side)
     rows: list[tuple[Cell, ...]] = []
     quiet: list[bool] = []
     anchors: list[str] = []
@@ -107,13 +103,14 @@ def _count(lines: Sequence[Line]) -> str:
 
 
 def _columns(letter: str) -> tuple[Column, ...]:
+    mean = "geometric mean over the runs"
     interval = "of this side's mean over the runs, in the unit of the mean"
     return (
         Column(title="percentile"),
         Column(title="unit", priority=1),
-        Column(title="A base", align="right", explains="geometric mean over the runs"),
+        Column(title="A base", align="right", priority=1, explains=mean),
         Column(title="its 95 % CI", align="right", priority=4, explains=interval),
-        Column(title=letter, align="right", explains="geometric mean over the runs"),
+        Column(title=letter, align="right", priority=1, explains=mean),
         Column(title="its 95 % CI", align="right", priority=4, explains=interval),
         Column(title="change", align="right"),
         Column(title="95 % CI, %", align="right", priority=2, explains="of the change"),

@@ -8,10 +8,11 @@ from schedperf.model import Comparison
 from schedperf_reports._bin_drawings import mirror_of
 from schedperf_reports._cpu_maps import cpu_maps
 from schedperf_reports._rate_cells import MEANS, lead
+from schedperf_reports._rate_tables import by_subject, notes_below, titled
 from schedperf_reports._units import format_number
 from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Item, Items, Text
-from schedperf_reports.sections import report_section
+from schedperf_reports.sections import data_of, report_section
 from schedperf_reports.sections._pelt_bars import bins_table, common_kinds
 from schedperf_reports.sections._pelt_tables import (
     calls_table,
@@ -25,8 +26,6 @@ from schedperf_reports.sections._pelt_tables import (
 Data = Mapping[str, Any]
 
 MOST_UNSEEN = 6
-# More notes than these repeat each other.
-MOST_NOTES = 5
 # Functions whose durations are drawn; each has two drawings' worth of lines.
 MOST_DRAWN = 2
 
@@ -34,19 +33,16 @@ MOST_DRAWN = 2
 @report_section("pelt", title="PELT updates", chapter="scheduler", order=30, is_analysis=True)
 def pelt(comparison: Comparison) -> Iterator[Block]:
     """Show calls and durations of each function, then what nothing could see."""
-    section = comparison.sections.get("pelt")
-    if section is None or section.data is None:
-        reason = None if section is None else section.reason
-        yield Text(text=reason or "not analysed", tone="muted")
+    data: Any = data_of(comparison, "pelt")
+    if isinstance(data, Text):
+        yield data
         return
-    data = section.data
     rows = [with_basis(row) for row in cast("Sequence[Data]", data["rows"])]
     yield from lead(rows, name_of)
     for text in merge_sides([_describe_side(one) for one in cast("Sequence[Data]", data["sides"])]):
         yield Text(text=text, tone="muted")
-    for place in dict.fromkeys((row["side"], row["workload"], row["point"]) for row in rows):
-        found = [row for row in rows if (row["side"], row["workload"], row["point"]) == place]
-        yield from _describe_point(place, found, data)
+    for place, subject, found in by_subject(rows):
+        yield from _describe_point(place, subject, found, data)
     yield from cpu_maps(comparison, cast("Sequence[Data]", data["cpus"]))
     yield from _unseen(cast("Sequence[Data]", data["unseen"]))
     yield from _cross_checks(cast("Sequence[Data]", data["cross_checks"]))
@@ -76,7 +72,9 @@ def _describe_side(side: Data) -> str:
 def _describe_probe(probe: Data) -> str:
     empty, pair = (_cost(probe, name) for name in ("empty", "pair"))
     own = "" if probe["reads_ns"] is None else f" and reads {_cost(probe, 'reads')} itself"
-    return f"to a call an empty probe adds {empty}, the one that takes the time {pair}{own}"
+    text = f"to a call an empty probe adds {empty}, the one that takes the time {pair}{own}"
+    has_intervals = any(probe[f"{name}_ci"] is not None for name in ("empty", "pair", "reads"))
+    return f"{text} (ranges: what the 95 % intervals of all runs span)" if has_intervals else text
 
 
 def _cost(probe: Data, name: str) -> str:
@@ -88,20 +86,17 @@ def _cost(probe: Data, name: str) -> str:
 
 
 def _describe_point(
-    place: tuple[str, str, str], rows: Sequence[Data], data: Data
+    place: tuple[str, str, str], subject: str, rows: Sequence[Data], data: Data
 ) -> Iterator[Block]:
-    side, workload, point = place
-    what = f"{workload} at {point}" if point else workload
-    against = f"base against {side}"
-    yield calls_table(rows, f"{what}: calls, {against}")
-    places = places_table(rows, f"{what}: {against}")
+    yield calls_table(rows, titled(subject, "calls"))
+    places = places_table(rows, subject)
     if places is not None:
         yield places
     common, timed = _split_remarks([row for row in rows if row["what"] != "calls"])
-    durations = durations_table(timed, f"{what}: what a call takes, {against}; quantiles as read")
+    durations = durations_table(timed, titled(subject, "what a call takes; quantiles as read"))
     if durations is not None:
         yield durations
-        yield shares_table(timed, f"{what}: share of CPU time, {against}")
+        yield shares_table(timed, titled(subject, "share of CPU time"))
         yield from (Text(text=text, tone="warning") for text in common)
         yield from _draw(place, data)
 
@@ -179,9 +174,6 @@ def _notes(data: Mapping[str, object]) -> Iterator[Block]:
     notes = merge_sides(
         [*(one["reason"] for one in missing), *cast("Sequence[str]", data["notes"])]
     )
-    for note in notes[:MOST_NOTES]:
-        yield Text(text=note, tone="warning")
-    if len(notes) > MOST_NOTES:
-        yield Text(text=count_of(len(notes) - MOST_NOTES, "more note"), tone="warning")
+    yield from notes_below(notes)
     text = f"calls of the whole machine; {MEANS}; more is neither better nor worse"
     yield Text(text=text, tone="muted")

@@ -6,15 +6,15 @@ from typing import Any
 from schedperf.model import Comparison
 from schedperf_reports._bin_drawings import mirror_of
 from schedperf_reports._rate_cells import MEANS, lead, zeros_table
+from schedperf_reports._rate_tables import name_place, notes_below, titled
 from schedperf_reports._units import format_number, format_share
 from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Item, Items, Text
-from schedperf_reports.sections import report_section
+from schedperf_reports.sections import data_of, report_section
 from schedperf_reports.sections._placement_moves import moves_matrix
 from schedperf_reports.sections._placement_tables import (
     count_tables,
     timers_table,
-    titled,
     told_once,
 )
 from schedperf_reports.sections._placement_time import describe_series
@@ -40,12 +40,10 @@ _Place = tuple[str, str, str]
 )
 def placement(comparison: Comparison) -> Iterator[Block]:
     """Show what changed, then the whole machine, and on the page all; and what was not seen."""
-    section = comparison.sections.get("placement")
-    if section is None or section.data is None:
-        reason = None if section is None else section.reason
-        yield Text(text=reason or "not analysed", tone="muted")
+    data: Any = data_of(comparison, "placement")
+    if isinstance(data, Text):
+        yield data
         return
-    data: Any = section.data
     yield from lead(told_once(data["rows"]), lambda row: str(row["name"]))
     yield Text(text="; ".join(map(_describe_side, data["sides"])), tone="muted")
     yield Text(text=WHAT_IS_COUNTED, tone="muted")
@@ -54,7 +52,7 @@ def placement(comparison: Comparison) -> Iterator[Block]:
         yield from _describe_place(data, place, has_others=len(places) > 1)
     yield from zeros_table(data["zeros"])
     yield from _refusals(data)
-    yield from _notes(merge_sides(data["notes"]))
+    yield from notes_below(merge_sides(data["notes"]))
 
 
 def _describe_side(side: Data) -> str:
@@ -69,7 +67,7 @@ def _describe_place(data: Data, place: _Place, *, has_others: bool) -> Iterator[
     side, workload, point = place
     is_compared = len(data["sides"]) > 1
     rows = [row for row in data["rows"] if (row["side"], row["workload"], row["point"]) == place]
-    what = f"{workload} at {point}" if point else workload
+    what = name_place(workload, point)
     caption = f"{what}, base against {side}" if is_compared else what
     caption = caption if has_others else ""
     yield from _drawings(data, place, caption)
@@ -145,10 +143,3 @@ def _refusals(data: Data) -> Iterator[Block]:
             ),
             limit=MOST_REFUSALS,
         )
-
-
-def _notes(notes: Sequence[str]) -> Iterator[Block]:
-    for note in notes[:MOST_NOTES]:
-        yield Text(text=note, tone="warning")
-    if len(notes) > MOST_NOTES:
-        yield Text(text=count_of(len(notes) - MOST_NOTES, "more note"), tone="warning")

@@ -6,7 +6,7 @@ from functools import partial
 
 from schedperf.jsonout import to_json
 from schedperf.model import Comparison
-from schedperf_reports._words import count_of, side_letter
+from schedperf_reports._words import count_of, side_title
 from schedperf_reports.blocks import Block, Cell, Column, Table
 from schedperf_reports.graphics.download import Download
 from schedperf_reports.sections import report_section
@@ -55,7 +55,7 @@ def _digests(comparison: Comparison) -> Table:
         ),
         rows=tuple(
             (
-                Cell(text=f"{side_letter(side.name)} {side.name}"),
+                Cell(text=side_title(side.name)),
                 Cell(text=side.path),
                 Cell(text=side.digest),
                 Cell(text=side.created or "not known"),

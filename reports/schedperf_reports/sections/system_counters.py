@@ -6,24 +6,15 @@ from typing import Any, cast
 from schedperf.model import Comparison
 from schedperf_reports._cpu_maps import cpu_maps
 from schedperf_reports._rate_cells import (
-    COMPARED,
     MEANS,
-    PER_COLUMN,
-    QUIET_WORD,
-    RUNS_COLUMN,
-    compared_cells,
     explain_gaps,
     gather_twins,
     lead,
-    opened,
-    per_cell,
-    quiet_rows,
-    runs_cell,
-    say_runs_once,
     split_twins,
     tone_of,
     zeros_table,
 )
+from schedperf_reports._rate_tables import Pair, Rates, by_subject, notes_below
 from schedperf_reports._units import format_share
 from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import (
@@ -36,11 +27,9 @@ from schedperf_reports.blocks import (
     Table,
     Text,
 )
-from schedperf_reports.sections import report_section
+from schedperf_reports.sections import data_of, report_section
 
 Row = Mapping[str, Any]
-# A row, and those that say the same per something else.
-Pair = tuple[Row, tuple[Row, ...]]
 
 # A terminal shows what changed, and some of the whole machine to judge it by.
 MOST_CHANGED = 10
@@ -52,16 +41,6 @@ MOST_MISSING = 2
 MOST_SETTINGS = 8
 # Looks at /proc/stat and at the clock are a tick and some ms apart, less than that of a run of 1 s.
 MOST_UNACCOUNTED = 0.1
-# More notes than these repeat each other.
-MOST_NOTES = 5
-
-COLUMNS = (
-    Column(title="counted", code=True),
-    PER_COLUMN,
-    *COMPARED,
-    RUNS_COLUMN,
-    Column(title="what", priority=REFERENCE_PRIORITY),
-)
 
 SETTING_COLUMNS = (
     Column(title="setting", code=True),
@@ -79,30 +58,25 @@ SETTING_COLUMNS = (
 )
 def system_counters(comparison: Comparison) -> Iterator[Block]:
     """Show the counts of each workload and point, what changed first, and what is missing."""
-    section = comparison.sections.get("system_counters")
-    if section is None or section.data is None:
-        reason = None if section is None else section.reason
-        yield Text(text=reason or "not analysed", tone="muted")
+    data: Any = data_of(comparison, "system_counters")
+    if isinstance(data, Text):
+        yield data
         return
-    data: Any = section.data
     rows = cast("Sequence[Row]", data["rows"])
     yield from lead(rows, _name)
     yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
     yield from _warn_of_lost_ticks(data["sides"])
     yield from _settings(data["settings"])
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["side"], row["workload"], row["point"]), []).append(row)
     text = f"sums over CPUs; {MEANS}; more is neither better nor worse"
     yield Text(text=text, tone="muted")
-    for (side, workload, point), found in groups.items():
+    for _, subject, found in by_subject(rows):
         ordered = _order(found)
-        table = _table(side, f"{workload} at {point}" if point else workload, ordered)
-        yield say_runs_once(table)
+        table = _table(subject, ordered)
+        yield table
         yield from explain_gaps([row for row, _ in ordered[: table.limit]])
     yield from cpu_maps(comparison, data["cpus"])
     yield from _missing(data)
-    yield from _notes(merge_sides(data["notes"]))
+    yield from notes_below(merge_sides(data["notes"]))
 
 
 def _describe_side(side: Mapping[str, Any]) -> str:
@@ -154,22 +128,13 @@ def _order(rows: Sequence[Row]) -> list[Pair]:
     )
 
 
-def _table(side: str, what: str, pairs: Sequence[Pair]) -> Table:
+def _table(subject: str, pairs: Sequence[Pair]) -> Table:
     rows = [row for row, _ in pairs]
     changed = sum(bool(row["changed"]) for row in rows)
     others = sum(not row["changed"] and row["node"] is None for row in rows)
     limit = min(changed, MOST_CHANGED)
     limit += min(others, MOST_OTHERS) if changed <= MOST_CHANGED else 0
-    return Table(
-        caption=f"{what}, base against {side}",
-        columns=COLUMNS,
-        rows=tuple(_cells(row) for row in rows),
-        limit=limit,
-        anchors=tuple(row["row"] for row in rows),
-        quiet=quiet_rows(rows, MOST_OTHERS),
-        quiet_word=QUIET_WORD,
-        details=tuple(opened(row, twins, _about(row)) for row, twins in pairs),
-    )
+    return RATES.table(subject, pairs, limit=limit, least=MOST_OTHERS)
 
 
 def _is_set(row: Row) -> bool:
@@ -183,16 +148,6 @@ def _interest(row: Row) -> tuple[bool, bool, bool]:
     return not row["changed"], not _is_set(row), row["node"] is not None
 
 
-def _cells(row: Row) -> tuple[Cell, ...]:
-    return (
-        Cell(text=_name(row), tone=tone_of(row)),
-        per_cell(row),
-        *compared_cells(row),
-        runs_cell(row),
-        Cell(text=_about(row), tone=tone_of(row)),
-    )
-
-
 def _about(row: Row) -> str:
     return f"{row['meaning']}: {row['function']}" if row["function"] else str(row["meaning"])
 
@@ -202,6 +157,15 @@ def _name(row: Row) -> str:
     field = "" if row["group"] in COUNTED_ONE_WAY else f" {row['field']}"
     node = "" if row["node"] is None else f" (node {row['node']})"
     return f"{row['group']} {row['subject']}{field}{node}"
+
+
+RATES = Rates(
+    first=Column(title="counted", code=True),
+    name=_name,
+    about=_about,
+    more=(Column(title="what", priority=REFERENCE_PRIORITY),),
+    more_cells=lambda row: (Cell(text=_about(row), tone=tone_of(row)),),
+)
 
 
 def _missing(data: Mapping[str, Any]) -> Iterator[Block]:
@@ -225,10 +189,3 @@ def _missing(data: Mapping[str, Any]) -> Iterator[Block]:
             items=tuple(Item(text=text, tone="muted") for text in items), limit=MOST_MISSING
         )
     yield from zeros_table(data["zeros"])
-
-
-def _notes(notes: Sequence[str]) -> Iterator[Block]:
-    for note in notes[:MOST_NOTES]:
-        yield Text(text=note, tone="warning")
-    if len(notes) > MOST_NOTES:
-        yield Text(text=count_of(len(notes) - MOST_NOTES, "more note"), tone="warning")

@@ -125,6 +125,10 @@
       figures.set(plot, figure);
       await draw(plot);
       plot.dataset.drawn = "done";
+      // A swap may have taken it from the page meanwhile.
+      if (!plot.isConnected) {
+        forget(plot);
+      }
     } catch (error) {
       plot.dataset.drawn = "failed";
       plot.querySelector(".waiting").textContent = `This chart cannot be drawn (${error.message}); its numbers are in the tables.`;

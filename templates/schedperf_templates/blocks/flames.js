@@ -13,6 +13,9 @@
   // Elements of all graphs of a figure together: what Chromium lays out in about 50 ms.
   const MOST_ELEMENTS = 2400;
 
+  // A click has whole pixels, other events of a pointer have parts of them.
+  const pixelOf = ({ clientX, clientY }) => `${Math.floor(clientX)} ${Math.floor(clientY)}`;
+
   class Graph {
     constructor(figure, data) {
       this.figure = figure;
@@ -96,7 +99,10 @@
       FlameAround.drawPath(this.path, this.tree, this.focus, zoom);
       FlameAround.drawTables(this.around, this.tree, this.focus, zoom);
       this.describe(this.current);
-      this.graphs.querySelector(`[data-view="${hadFocus}"]`)?.focus({ preventScroll: true });
+      if (hadFocus) {
+        const [first] = this.graphs.querySelectorAll(".flame-graph");
+        (this.graphs.querySelector(`[data-view="${hadFocus}"]`) ?? first).focus({ preventScroll: true });
+      }
       this.graphs.scrollTop = this.wish.up ? this.graphs.scrollHeight : 0;
     }
 
@@ -114,7 +120,7 @@
     drawView(view, most) {
       const frames = this.fewest(this.shallow(this.placeFrames(view)), most);
       const levels = frames.reduce((deepest, one) => Math.max(deepest, one.level), 0) + 1;
-      const graph = FlameControls.make("div", {
+      const graph = page.make("div", {
         class: "flame-graph", role: "tree", tabindex: 0, "data-view": view,
         "aria-label": `Call tree of ${this.tree.data.event}: ${this.widthsOf(view)}`,
       });
@@ -129,15 +135,15 @@
 
     // Each graph says whose widths it has by letter, shape and name.
     drawTitle(view) {
-      const { make, VIEWS } = FlameControls;
-      const title = make("p", { class: `flame-title ${view}` });
+      const { make } = page;
+      const title = make("p", { class: "flame-title" });
       const place = { base: 0, new: 1 }[view];
       if (place !== undefined) {
-        title.append(make("b", { class: `badge ${view} side-${this.sides[place].place}` }, this.sides[place].letter), " ");
+        title.append(make("b", { class: `badge side-${this.sides[place].place}` }, this.sides[place].letter), " ");
       }
       const whose = this.widthsOf(view);
       const of = this.part ? `, ${this.part}` : "";
-      title.append(this.tree.sides > 1 ? `${VIEWS[view]}: widths are ${view === "diff" ? whose : `those of ${whose}`}${of}` : `${whose}${of}`);
+      title.append(this.tree.sides > 1 ? `${FlameControls.VIEWS[view]}: widths are ${view === "diff" ? whose : `those of ${whose}`}${of}` : `${whose}${of}`);
       return title;
     }
 
@@ -185,7 +191,7 @@
       const change = tree.shownChange(frame, this.wish.all && !tree.hasIntervals);
       const tone = change ? (change > 0 ? "more" : "less") : "";
       const top = this.wish.up ? levels - 1 - level : level;
-      const element = FlameControls.make("div", {
+      const element = page.make("div", {
         role: "treeitem", id: `${this.figure.id}-${view}-${frame}`, "aria-level": level + 1, "data-frame": frame,
         "aria-label": `${tree.name(frame)}, ${tree.says(frame, "inclusive")}`,
       });
@@ -223,7 +229,7 @@
         parts.push(`self, on all paths: ${this.tree.says(data.name[frame], "functions")}`);
       }
       const kind = data.names[data.name[frame]]?.class;
-      const { make } = FlameControls;
+      const { make } = page;
       const where = [kind ? `(${kind})` : "", this.part, runs].filter(Boolean).join(", ");
       const title = make("span", { class: "flame-name" });
       title.append(make("b", {}, `${name} ${this.tree.dso(frame)}`.trim()), ` ${where}`);
@@ -246,11 +252,17 @@
       const found = event.target.closest(".frame");
       if (found) {
         found.parentElement.focus({ preventScroll: true });
+        this.resting = pixelOf(event);
         this.zoom(Number(found.dataset.frame));
       }
     }
 
     onPointer(event) {
+      // A frame that slides under a pointer at rest is not pointed at.
+      if (this.resting === pixelOf(event)) {
+        return;
+      }
+      this.resting = null;
       const found = event.target.closest(".frame");
       this.point(found ? Number(found.dataset.frame) : null);
     }
@@ -299,17 +311,18 @@
 
     save(format) {
       const name = format === "folded" ? "flames.folded" : "flames.speedscope.json";
-      FlameExport.save(FlameExport[format](this.tree), name);
+      page.save(FlameExport[format](this.tree), name, "text/plain");
     }
   }
 
   let graphs = [];
 
-  // Keys of the page act on the first graph that is in view.
-  const inView = () => graphs.find(({ figure }) => {
+  // Keys of the page act on the graph that has the focus, else on the first that is in view.
+  const isInView = ({ figure }) => {
     const { top, bottom } = figure.getBoundingClientRect();
     return bottom > 0 && top < innerHeight;
-  });
+  };
+  const inView = () => graphs.find(({ figure }) => figure.contains(document.activeElement)) ?? graphs.find(isInView);
   const showView = (view) => {
     const graph = inView();
     const hasView = graph && (view === "base" || graph.tree.sides > 1);
@@ -347,7 +360,10 @@
     main.querySelectorAll("figure.flames").forEach(async (figure) => {
       listenTo(figure.dataset.state);
       const data = await page.island(figure);
-      graphs.push(new Graph(figure, data));
+      // A swap may have taken it from the page meanwhile.
+      if (figure.isConnected) {
+        graphs.push(new Graph(figure, data));
+      }
     });
   });
 })();

@@ -3,20 +3,13 @@
 // that call it and those that it calls, on all paths together.
 const FlameAround = (() => {
   const MOST_ROWS = 12;
-  // It is defined in a script further down.
-  const make = (...some) => FlameControls.make(...some);
-
-  const link = (text, act) => {
-    const button = make("button", { type: "button" }, text);
-    button.addEventListener("click", act);
-    return button;
-  };
+  const { make, makeButton } = page;
 
   // One button a caller; the last is where the reader is.
   const drawPath = (element, tree, focus, zoom) => {
     const frames = [0, ...tree.callersOf(focus)];
     element.hidden = focus === 0;
-    element.replaceChildren(...frames.map((frame) => link(frame === 0 ? "all" : tree.name(frame), () => zoom(frame))));
+    element.replaceChildren(...frames.map((frame) => makeButton(frame === 0 ? "all" : tree.name(frame), () => zoom(frame))));
     element.lastElementChild.setAttribute("aria-current", "true");
   };
 
@@ -25,7 +18,7 @@ const FlameAround = (() => {
     const name = make("th", { scope: "row", class: "code" });
     // The root and small frames have no name of a function.
     const target = group.name < 0 ? 0 : tree.widest(group.name);
-    name.append(target > 0 ? link(group.label, () => zoom(target)) : group.label);
+    name.append(target > 0 ? makeButton(group.label, () => zoom(target)) : group.label);
     const values = tree.sides > 1 ? [group.base, group.new].map(FlameTree.number) : [FlameTree.number(group.base)];
     const change = tree.sides > 1 ? [FlameTree.signed(group.new - group.base)] : [];
     row.append(name, ...[...values, ...change].map((text) => make("td", { class: "number" }, text)));

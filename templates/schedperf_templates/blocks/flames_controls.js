@@ -9,15 +9,7 @@ const FlameControls = (() => {
     up: ["Callers below", "a flame that grows upwards, not an icicle"],
   };
   const KINDS = { node: "NUMA nodes", cpu: "CPUs", comm: "commands" };
-
-  const make = (tag, attributes = {}, text = "") => {
-    const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) {
-      element.setAttribute(name, value);
-    }
-    element.textContent = text;
-    return element;
-  };
+  const { make, makeButton } = page;
 
   class Controls {
     // choose({name: value, …}) is called with what somebody chose, save(format) for a download.
@@ -42,7 +34,7 @@ const FlameControls = (() => {
       this.addParts(event.parts ?? []);
       this.addFlags();
       this.addSearch();
-      this.out = this.addButton("Whole graph", () => this.choose({ path: [] }));
+      this.out = this.element.appendChild(makeButton("Whole graph", () => this.choose({ path: [] })));
       this.addNoInterval();
       this.addDownloads(event);
       this.found = this.element.appendChild(make("output"));
@@ -54,12 +46,6 @@ const FlameControls = (() => {
       label.append(input);
       this.element.append(label);
       return input;
-    }
-
-    addButton(title, act, attributes = {}) {
-      const button = make("button", { type: "button", ...attributes }, title);
-      button.addEventListener("click", act);
-      return this.element.appendChild(button);
     }
 
     // One possibility is no choice.
@@ -91,19 +77,15 @@ const FlameControls = (() => {
 
     addViews() {
       const group = this.element.appendChild(make("span", { role: "group", "aria-label": "Widths" }));
-      this.views = Object.entries(VIEWS).map(([view, title]) => {
-        const button = make("button", { type: "button", "data-view": view }, title);
-        button.addEventListener("click", () => this.choose({ view }));
-        return group.appendChild(button);
-      });
+      this.views = Object.entries(VIEWS).map(([view, title]) =>
+        group.appendChild(makeButton(title, () => this.choose({ view }), { "data-view": view })));
     }
 
     addFlags() {
       const group = this.element.appendChild(make("span", { role: "group", "aria-label": "Frames" }));
       for (const [name, [title, explains]] of Object.entries(FLAGS)) {
-        const button = group.appendChild(make("button", { type: "button", title: explains, "aria-pressed": "false" }, title));
-        button.addEventListener("click", () => this.choose({ [name]: button.getAttribute("aria-pressed") !== "true" }));
-        this.flags[name] = button;
+        const toggle = () => this.choose({ [name]: this.flags[name].getAttribute("aria-pressed") !== "true" });
+        this.flags[name] = group.appendChild(makeButton(title, toggle, { title: explains, "aria-pressed": "false" }));
       }
     }
 
@@ -122,8 +104,7 @@ const FlameControls = (() => {
       const least = +(100 * event.least_share).toPrecision(3);
       this.saves.replaceChildren("Download call stacks");
       for (const [format, title] of [["folded", "folded"], ["speedscope", "for speedscope"]]) {
-        const button = this.saves.appendChild(make("button", { type: "button" }, title));
-        button.addEventListener("click", () => this.save(format));
+        this.saves.append(makeButton(title, () => this.save(format)));
       }
       this.saves.append(make("span", {}, `frames below ${least} % of all time are one of their caller's; schedperf profile --export writes all`));
       this.saves.hidden = false;
@@ -144,6 +125,5 @@ const FlameControls = (() => {
   }
 
   Controls.VIEWS = VIEWS;
-  Controls.make = make;
   return Controls;
 })();

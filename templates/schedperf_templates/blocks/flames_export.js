@@ -63,13 +63,5 @@ const FlameExport = (() => {
     });
   };
 
-  const save = (text, name) => {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-    link.download = name;
-    link.click();
-    URL.revokeObjectURL(link.href);
-  };
-
-  return { folded, speedscope, save };
+  return { folded, speedscope };
 })();

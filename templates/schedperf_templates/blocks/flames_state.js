@@ -6,13 +6,6 @@ const FlameState = (() => {
   const FLAGS = { k: "kernel", b: "busy", u: "up", c: "all" };
 
   const pack = (text) => encodeURIComponent(text).replaceAll("*", "%2A");
-  const unpack = (text) => {
-    try {
-      return decodeURIComponent(text);
-    } catch {
-      return text;
-    }
-  };
 
   // null where all is as usual.
   const write = (wish, usual) => {
@@ -31,7 +24,7 @@ const FlameState = (() => {
     const wish = { ...usual, path: [] };
     for (const field of text ? text.split("*") : []) {
       const letter = field[0];
-      const value = unpack(field.slice(1));
+      const value = page.unescape(field.slice(1));
       if (letter === "p") {
         wish.path.push(value);
       } else if (letter in FLAGS) {

@@ -5,14 +5,13 @@ const items = (() => {
   /* For how long a button says what happened, in ms. */
   const SAID = 2000;
 
-  /* A page that was opened from a file may be refused the clipboard: then the commands are
-     selected, and the reader's own key copies them. */
+  /* Where the browser lets no page copy the commands are selected, and the reader's own key copies
+     them. */
   async function copy(button, block) {
     const commands = [...block.children].map((one) => one.textContent);
-    try {
-      await navigator.clipboard.writeText(commands.join("\n"));
+    if (await page.copy(commands.join("\n"), "The commands are copied.")) {
       say(button, "Copied");
-    } catch {
+    } else {
       getSelection().selectAllChildren(block);
       say(button, "Selected");
     }

@@ -6,10 +6,13 @@ const matrices = (() => {
   const within = (place, count) => Math.min(Math.max(place, 0), count - 1);
 
   // What a cell says: with a number in it, its title; else the page has it as data, line by line.
-  const reader = (figure, rows) => {
+  const reader = (figure, rows, onArrival) => {
     let said = null;
     if (!figure.classList.contains("written")) {
-      page.island(figure).then((data) => { said = data.said; });
+      page.island(figure).then((data) => {
+        said = data.said;
+        onArrival();
+      });
     }
     return (row, column) => said?.[row]?.[column] ?? rows[row][column].title;
   };
@@ -17,11 +20,11 @@ const matrices = (() => {
   const attach = (figure) => {
     const rows = [...figure.querySelectorAll(":scope > .scroll tbody tr")]
       .map((row) => [...row.querySelectorAll("td")]);
-    const read = reader(figure, rows);
     const status = figure.querySelector(".matrix-said");
     const region = figure.querySelector(".scroll");
     const hint = figure.classList.contains("written") ? "" : "A cell below the pointer, or where the arrow keys go, is read out here.";
     let here = null;
+    const read = reader(figure, rows, () => here && show(here.row, here.column));
 
     const show = (row, column) => {
       here?.cell.classList.remove("here");

@@ -47,7 +47,7 @@ const Tables = (() => {
         this.scroll.before(this.tools.element);
         if (this.table.caption) {
           // The title stays over the tools; whoever hears the page has it from the table itself.
-          this.tools.element.before(TableTools.make("div", { class: "table-title", "aria-hidden": "true" }, this.title));
+          this.tools.element.before(page.make("div", { class: "table-title", "aria-hidden": "true" }, this.title));
           this.table.caption.classList.add("unseen");
         }
         this.titles = new TableTools.Titles(this.table.tHead, (column) => this.sortBy(column));
@@ -57,7 +57,7 @@ const Tables = (() => {
     makeOpener(item) {
       const { id } = item.opened;
       item.opened.querySelector("details").open = true;
-      item.opener = TableTools.makeButton("", () => this.open(item, !item.isOpen), {
+      item.opener = page.makeButton("", () => this.open(item, !item.isOpen), {
         class: "opens", "aria-controls": id, "aria-label": `More on ${item.name}`,
       });
       item.row.cells[0].prepend(item.opener);
@@ -100,10 +100,15 @@ const Tables = (() => {
       act();
       this.draw();
       clearTimeout(this.writing);
-      this.writing = setTimeout(() => {
+      this.writing = setTimeout(() => this.writeAddress(), ADDRESS_DELAY_MS);
+    }
+
+    writeAddress() {
+      if (this.writing) {
+        clearTimeout(this.writing);
         this.writing = null;
         page.state.set(this.element.dataset.state, TableAddress.pack(this.rows));
-      }, ADDRESS_DELAY_MS);
+      }
     }
 
     draw() {
@@ -122,7 +127,7 @@ const Tables = (() => {
       this.nothing?.remove();
       this.nothing = null;
       if (this.rows.shown.length === 0 && this.rows.items.length) {
-        this.nothing = TableTools.make("tbody", { class: "nothing" }, TableTools.makeNothing(this.rows, this.quietWord, this.acts));
+        this.nothing = page.make("tbody", { class: "nothing" }, TableTools.makeNothing(this.rows, this.quietWord, this.acts));
         this.table.append(this.nothing);
       }
     }
@@ -214,6 +219,8 @@ const Tables = (() => {
       this.rows.named.delete(item.number);
       this.change(() => this.rows.hidden.add(item.number));
       this.focus(this.rows.shown[Math.min(place, this.rows.shown.length - 1)]);
+      // Where none is left, the next thing to do is to get them back.
+      this.nothing?.querySelector("button")?.focus();
     }
 
     write(format, items = this.rows.shown) {
@@ -223,13 +230,13 @@ const Tables = (() => {
     save(format) {
       const type = { csv: "text/csv;charset=utf-8", json: "application/json" }[format];
       const name = `schedperf-${this.element.dataset.state.slice(2)}.${format}`;
-      TableCopy.download(this.write(format), name, type);
+      page.save(this.write(format), name, type);
       page.say(`${name} is written`);
     }
   }
 
   page.attach((main) => {
-    main.querySelectorAll(".table").forEach((element) => {
+    main.querySelectorAll(".table[data-state]").forEach((element) => {
       const name = element.dataset.state;
       const table = new LiveTable(element);
       byElement.set(element, table);
@@ -239,6 +246,7 @@ const Tables = (() => {
       byState.set(name, table);
     });
   });
+  page.settle(() => byState.forEach((table) => table.writeAddress()));
 
   // The live table of a ".table" element, undefined where there is none.
   return { of: (element) => byElement.get(element) };

@@ -142,14 +142,5 @@ const TableCopy = (() => {
     return `${JSON.stringify({ caption, sides: labels, rows }, null, 2)}\n`;
   };
 
-  const download = (text, name, type) => {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([text], { type }));
-    link.download = name;
-    link.click();
-    // The browser reads it after the click, when it likes.
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-  };
-
-  return { read, download, formats: { markdown, plain, csv, json } };
+  return { read, formats: { markdown, plain, csv, json } };
 })();

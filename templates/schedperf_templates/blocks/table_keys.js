@@ -1,15 +1,12 @@
 "use strict";
 // The keys of tables: they act on one table, and on its current row.
 (() => {
-  // The table that has the focus, else the first in view.
+  // The table that has the focus, else the first in view, else the next below.
   const current = (isWanted = () => true) => {
     const focused = Tables.of(document.activeElement?.closest(".table"));
-    const isInView = (table) => {
-      const { top, bottom } = table.element.getBoundingClientRect();
-      return table.element.checkVisibility() && bottom > 0 && top < innerHeight;
-    };
-    const found = [...document.querySelectorAll("main .table")].map(Tables.of).filter(Boolean);
-    return [focused, ...found.filter(isInView)].find((table) => table && isWanted(table));
+    const found = [...document.querySelectorAll("main .table")].map(Tables.of);
+    const isAhead = (table) => table?.element.checkVisibility() && table.element.getBoundingClientRect().bottom > 0;
+    return [focused, ...found.filter(isAhead)].find((table) => table && isWanted(table));
   };
 
   // A key that no table can act on is left to whoever else wants it.
@@ -17,10 +14,11 @@
     const table = current(isWanted);
     return table ? act(table) : false;
   };
+  const hasRows = (table) => table.rows.shown.length > 0;
   const onRow = (act) => onTable((table) => act(table, table.current), (table) => table.rows.shown.includes(table.current));
 
-  page.press("j", "next row of a table", onTable((table) => table.step(1)));
-  page.press("k", "row above", onTable((table) => table.step(-1)));
+  page.press("j", "next row of a table", onTable((table) => table.step(1), hasRows));
+  page.press("k", "row above", onTable((table) => table.step(-1), hasRows));
   page.press("Enter", "open or close the row", onRow((table, item) => (
     item.opened && document.activeElement === item.row ? table.open(item, !item.isOpen) : false
   )));

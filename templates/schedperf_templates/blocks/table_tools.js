@@ -10,18 +10,7 @@ const TableTools = (() => {
   ];
   const FILES = [["csv", "Download as CSV"], ["json", "Download as JSON"]];
 
-  const make = (tag, attributes = {}, ...children) => {
-    const element = document.createElement(tag);
-    Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, value));
-    element.append(...children);
-    return element;
-  };
-
-  const makeButton = (words, act, attributes = {}) => {
-    const button = make("button", { type: "button", ...attributes }, words);
-    button.addEventListener("click", act);
-    return button;
-  };
+  const { make, makeButton } = page;
 
   const say = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
@@ -158,5 +147,5 @@ const TableTools = (() => {
     return make("tr", {}, make("td", { colspan: rows.columns.length }, make("div", {}, ...parts)));
   };
 
-  return { make, makeButton, makeNothing, Titles, Tools };
+  return { makeNothing, Titles, Tools };
 })();

@@ -147,6 +147,8 @@ def visit_flames(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]
         contexts.append(context)
         opened = Visit(context.new_page())
         opened.page.goto(path.as_uri())
+        if settings.get("java_script_enabled", True):
+            opened.page.wait_for_selector("figure.flames[data-drawn]")
         return opened
 
     yield open_page

@@ -1,7 +1,9 @@
 """Flame graphs on a page: what is coloured and said, by mouse and keyboard, and hostile names."""
 
 import re
+from base64 import b64encode
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -58,7 +60,10 @@ def test_the_page_asks_for_nothing_and_allows_its_own_scripts_alone(
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy
     assert "default-src 'none'" in policy[1].replace("&#39;", "'")
-    assert policy[1].count("sha256-") == page.count("<script>") > 1
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    hashes = [b64encode(sha256(script.encode()).digest()).decode() for script in scripts]
+    assert hashes
+    assert sorted(re.findall(r"sha256-([^']+)'", policy[1].replace("&#39;", "'"))) == sorted(hashes)
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)
 
 
@@ -97,6 +102,26 @@ def test_a_click_zooms_and_escape_shows_all(
     )
     opened.page.keyboard.press("Escape")
     assert any("read" in name for name in opened.frames())
+
+
+@pytest.mark.browser
+def test_what_slides_under_a_resting_pointer_is_not_pointed_at(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    opened = visit_flames(make_data())
+    opened.page.evaluate(
+        "document.querySelector('.flame-graph').addEventListener('click',"
+        " ({ clientX, clientY }) => { window.at = { clientX, clientY } })"
+    )
+    opened.page.get_by_role("treeitem", name="write,").click()
+    slide = (
+        "(frame, by) => frame.dispatchEvent(new PointerEvent('pointerover', {"
+        " bubbles: true, clientX: at.clientX + by, clientY: at.clientY }))"
+    )
+    for by, said in ((0, "write [kernel]"), (1, "main [kernel]")):
+        main = opened.page.get_by_role("treeitem", name="main,")
+        main.evaluate(f"(frame) => ({slide})(frame, {by})")
+        assert opened.detail().startswith(said)
 
 
 @pytest.mark.browser

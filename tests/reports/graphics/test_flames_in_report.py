@@ -41,7 +41,8 @@ def test_the_graph_comes_first_and_its_tables_say_what_changed(
     drawing, *rest = describe()
     assert isinstance(drawing, Flames)
     assert drawing.caption == (
-        "Call stacks: patched against tip, n = 4 + 4 runs; coloured is what changed beyond noise"
+        "Call stacks: patched against tip, n = 4 + 4 runs; coloured is what changed beyond noise: "
+        "5 frames"
     )
     captions = [block.caption for block in rest if isinstance(block, Table)]
     assert any("whose own time changed beyond noise" in caption for caption in captions)

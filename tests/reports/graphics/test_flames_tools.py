@@ -166,6 +166,42 @@ def test_keys_of_the_page_reach_the_graph(
     assert opened.page.locator(".flame-graph").get_attribute("data-view") == "base"
 
 
+@pytest.mark.parametrize("width", [1400, 360])
+def test_a_view_is_chosen_right_after_going_to_the_graph_and_the_focus_stays(
+    visit_flames: Callable[..., Visit], make_data: MakeData, width: int
+) -> None:
+    opened = visit_flames(make_data(), width=width)
+    # The page is still scrolling there when the next key comes.
+    opened.page.evaluate("document.querySelector('main').style.paddingTop = '4000px'")
+    opened.page.keyboard.press("f")
+    views = "[...document.querySelectorAll('.flame-graph')].map((one) => one.dataset.view)"
+    seen = []
+    for key in "2341":
+        opened.page.keyboard.press(key)
+        seen.append(opened.page.evaluate(views))
+        assert opened.page.evaluate("document.activeElement.className") == "flame-graph"
+    assert seen == [["base"], ["new"], ["base", "diff", "new"], ["diff"]]
+
+
+def test_a_graph_whose_page_part_went_while_its_data_came_has_no_keys(
+    visit_flames: Callable[..., Visit], make_data: MakeData, page_of: Callable[..., str]
+) -> None:
+    data = make_data()
+    opened = visit_flames(data)
+    opened.page.evaluate(
+        "(text) => { const parts = [0, 1].map(() =>"
+        " new DOMParser().parseFromString(text, 'text/html').querySelector('main'));"
+        " window.gone = parts[0].querySelector('figure.flames'); parts.forEach(page.swap);"
+        " document.querySelector('main').style.paddingTop = '4000px'; }",
+        page_of(data),
+    )
+    opened.page.wait_for_selector("figure.flames[data-drawn]")
+    opened.page.keyboard.press("f")
+    assert opened.page.evaluate("document.activeElement.className") == "flame-graph"
+    assert opened.page.evaluate("gone.dataset.drawn") is None
+    assert opened.complaints == []
+
+
 def test_five_thousand_frames_are_drawn_in_a_bounded_number_of_elements(
     visit_flames: Callable[..., Visit], make_data: MakeData
 ) -> None:

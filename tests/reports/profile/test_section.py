@@ -135,10 +135,16 @@ def test_a_side_that_is_or_may_be_blind_is_named_in_a_warning(
     assert [row[1].text for row in basis_of(blocks).rows] == sides
 
 
-def test_an_event_that_sees_everything_is_no_warning(example: Any, describe: Describe) -> None:
-    item = sight_of(describe(example.data))
+def test_an_event_that_sees_everything_is_no_warning(
+    example: Any, describe: Describe, cells: Callable[[Table], list[list[str]]]
+) -> None:
+    blocks = describe(example.data)
+    item = sight_of(blocks)
     assert item.tone == "plain"
     assert item.text == "recorded with cycles, which sees code that runs with interrupts off too"
+    assert cells(basis_of(blocks)) == [
+        ["cycles", "base and new", "sees code that runs with interrupts off too: NMI"]
+    ]
 
 
 def test_losses_are_a_warning_and_caveats_stand_with_the_event(

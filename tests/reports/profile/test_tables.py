@@ -8,6 +8,10 @@ from schedperf_reports.blocks import Table
 Describe = Callable[[dict[str, Any]], Any]
 Cells = Callable[[Table], list[list[str]]]
 
+CHANGED_OVER_NODES = (
+    "1 function whose share of all samples, on all call paths together, changed beyond noise; "
+)
+
 
 def titled(blocks: Any, start: str) -> Table:
     found: Table
@@ -46,7 +50,9 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes(
     assert table.anchors == ("update_cfs_group", "default_idle")
     assert table.caption == (
         "hackbench -g {groups} at groups=4: cycles, n = 5 + 6 runs, 1000 + 2000 samples, "
-        "idle 12.3 % in base and 0.5 % in new; 5 colder symbols are left out"
+        "idle 12.3 % in base and 0.5 % in new; 1 of 1 tested row changed "
+        "beyond noise: update_cfs_group +7.75 pp; 1 could not be tested; "
+        "5 colder symbols are left out"
     )
 
 
@@ -87,7 +93,7 @@ def test_boots_are_said_where_they_are_what_is_independent(
 def test_what_changed_is_shown_over_nodes_in_a_narrow_table_too(
     example: Any, describe: Describe, cells: Cells
 ) -> None:
-    nodes = titled(describe(example.data), "1 function whose share")
+    nodes = titled(describe(example.data), CHANGED_OVER_NODES)
     assert cells(nodes) == [
         ["update_cfs_group", "7.73 % - 13.15 %", "12.68 % - 20.22 %", "", "0.004"]
     ]
@@ -98,7 +104,7 @@ def test_a_change_on_one_node_only_is_stated(
 ) -> None:
     nodes = titled(
         describe(example.with_point(rows=[{**example.row, "one_node": 1}])),
-        "1 function whose share",
+        CHANGED_OVER_NODES,
     )
     assert cells(nodes)[0][3] == "node 1 only"
 
@@ -109,7 +115,7 @@ def test_without_a_change_or_with_one_node_there_is_no_second_table(
     one = {**example.row, "new_nodes": {"0": 12.0}, "new_range": [12.0, 12.0]}
     for row in (one, {**example.row, "changed": False}):
         captions = [table.caption for table in describe(example.with_point(rows=[row])).tables()]
-        assert not any("changed beyond chance" in caption for caption in captions)
+        assert not any("on all call paths together" in caption for caption in captions)
 
 
 def test_one_node_has_no_ranges(example: Any, describe: Describe) -> None:
@@ -147,12 +153,29 @@ def test_costs_are_scaled_and_begin_with_all_that_is_not_idle(
     assert cells(cycles)[1][1:3] == ["0.85", "1.7"]
 
 
+def test_what_sums_of_floats_differ_by_is_no_change(
+    example: Any, describe: Describe, cells: Cells
+) -> None:
+    def change_of(new: float) -> str:
+        costs = {**example.cost, "base": 3.14, "new": new, "change": new - 3.14}
+        rows = [{**example.row, "cost": costs}]
+        table = titled(describe(example.with_point(rows=rows, busy_cost=None)), "cost in ns per")
+        return cells(table)[0][3]
+
+    assert 3.14 - 4.44e-16 < 3.14  # else there would be no noise to see
+    assert change_of(3.14 - 4.44e-16) == "+0"
+    assert change_of(3.13) == "-0.01"
+
+
 def test_a_rate_times_the_time_is_no_count_and_that_is_said(
     example: Any, describe: Describe
 ) -> None:
     operations = {**example.point["operations"], "exact": False}
     table = titled(describe(example.with_point(operations=operations)), "cost in")
-    assert table.caption.endswith("; operations are the printed rate times the run's time")
+    assert table.caption.endswith(
+        "; operations are the printed rate times the run's time; "
+        "1 of 1 row changed beyond noise: update_cfs_group +0.85"
+    )
 
 
 def test_without_operations_there_are_no_costs_and_the_reason_is_given(

@@ -72,6 +72,44 @@ def test_the_search_has_a_key_and_letters_in_it_are_letters(
     assert opened.focused_row() == "pipe"
 
 
+@pytest.mark.parametrize("width", [1400, 360])
+def test_above_all_tables_keys_act_on_the_next_one_below(
+    visit_tables: Visit, width: int, results: Table
+) -> None:
+    opened = visit_tables(results, width=width)
+    opened.ask("document.querySelector('main').style.paddingTop = '4000px'")
+    opened.press("j")
+    assert opened.focused_row() == CHANGED[0]
+    opened.ask(
+        "() => { document.activeElement.blur(); scrollTo({ top: 0, behavior: 'instant' }); }"
+    )
+    opened.press("/")
+    assert opened.ask("document.activeElement.type") == "search"
+
+
+def test_where_the_last_row_is_hidden_the_way_back_has_the_focus(
+    visit_tables: Visit, results: Table, plain: Callable[..., Table]
+) -> None:
+    opened = visit_tables(results, plain(9))
+    opened.press("j", "x", "x", "x")
+    assert opened.names() == []
+    assert opened.ask("document.activeElement.closest('.nothing') !== null")
+    # Of a table without rows the keys know no next one.
+    opened.ask("document.activeElement.blur()")
+    opened.press("j")
+    assert opened.focused_row() == "r0"
+
+
+def test_a_title_sorts_by_keyboard_and_keeps_the_focus(visit_tables: Visit, results: Table) -> None:
+    opened = visit_tables(results)
+    opened.button("change").focus()
+    orders = []
+    for key in ("Enter", "Space", "Enter"):
+        opened.press(key)
+        orders.append(opened.ask("document.activeElement.parentElement.ariaSort"))
+    assert orders == ["descending", "ascending", "none"]
+
+
 def test_keys_are_listed_once(
     visit_tables: Visit, results: Table, plain: Callable[..., Table]
 ) -> None:
@@ -93,6 +131,17 @@ def test_the_address_restores_all(visit_tables: Visit, results: Table) -> None:
     opened.ask("location.hash = '#benchmarks'")
     opened.wait_for("document.querySelector('.table-tools output').textContent === '3 of 6 rows'")
     assert opened.names() == CHANGED
+
+
+def test_a_link_to_this_view_has_what_was_done_a_moment_ago(
+    visit_tables: Visit, results: Table
+) -> None:
+    opened = visit_tables(results)
+    script = (
+        "() => { Tables.of(document.querySelector('.table')).acts.find('pipe');"
+        " return page.addressHere(); }"
+    )
+    assert opened.ask(script).endswith("t.benchmarks-0=qpipe")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 
+import pytest
+
 from schedperf_reports.blocks import Cell, Column, Table, Text
 
 COLUMNS = (
@@ -80,8 +82,16 @@ def test_what_a_row_opens_to_is_folded_below_its_notes(draw: Callable[..., str])
     assert classes[:7] == ["heading", "noted", "note", "opened", "", "", "opened"]
     ids = [row["id"] for row in tags.find("tr", "opened")]
     assert ids == ["table-benchmarks-0-1", "table-benchmarks-0-4"]
-    states = [found["data-state"] for found in tags.find("div", "table")]
-    assert states == ["t.benchmarks-0", "t.benchmarks-0-4-0"]
+
+
+@pytest.mark.parametrize(("rows", "state"), [(7, None), (8, "t.benchmarks-0-0-0")])
+def test_a_short_table_in_a_row_is_only_read(
+    draw: Callable[..., str], rows: int, state: str | None
+) -> None:
+    inner = make_table(*(make_row(f"run {number}") for number in range(rows)))
+    tags = Tags(draw(make_table(make_row("a"), details=((inner,),))))
+    states = [found.get("data-state") for found in tags.find("div", "table")]
+    assert states == ["t.benchmarks-0", state]
 
 
 def test_each_folded_row_says_whose_it_is(draw: Callable[..., str]) -> None:

@@ -97,3 +97,26 @@ def test_the_interval_farthest_from_no_change_comes_first() -> None:
 
 def test_equal_ones_stay_in_the_order_of_the_rules() -> None:
     assert order([make_finding("b"), make_finding("a")]) == ["b", "a"]
+
+
+def test_the_order_is_the_same_whichever_side_is_base() -> None:
+    # In per cent "large" would be the farther one from one side alone.
+    large, small = ("large", (2.0, 4.0)), ("small", (1.2, 1.4))
+
+    def percent(*ends: float) -> tuple[float, ...]:
+        return tuple(100.0 * (end - 1.0) for end in ends)
+
+    there = [make_finding(name, unit="%", ci=percent(*ci)) for name, ci in (large, small)]
+    back = [
+        make_finding(name, unit="%", value=-1.0, ci=percent(1.0 / ci[1], 1.0 / ci[0]))
+        for name, ci in (large, small)
+    ]
+    assert order(there) == order(back) == ["small", "large"]
+
+
+def test_what_fell_to_nothing_has_the_least_sure_distance() -> None:
+    findings = [
+        make_finding("nothing", unit="%", value=-90.0, ci=(-100.0, -50.0)),
+        make_finding("half", unit="%", value=-50.0, ci=(-60.0, -40.0)),
+    ]
+    assert order(findings) == ["half", "nothing"]

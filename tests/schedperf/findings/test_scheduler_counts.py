@@ -1,6 +1,6 @@
 """Which readings of the scheduler's counts become findings, on bundles that are compared."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,9 @@ ROW: Mapping[str, Any] = {
     "field": "lb_gained",
     "basis": "operation",
     "unit": "1/message",
+    "changed": True,
+    "base": 0.1,
+    "new": 0.009,
     "n_base": 5,
     "n_new": 4,
     "ratio": 0.09,
@@ -47,14 +50,16 @@ ROW: Mapping[str, Any] = {
 def find() -> Find:
     """Return the findings of readings, each with a row of its own."""
 
-    def run(*readings: Mapping[str, Any], **row: Any) -> list[Finding]:
+    def run(
+        *readings: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = (), **row: Any
+    ) -> list[Finding]:
         named = [{**one, "row": f"new-{number}"} for number, one in enumerate(readings)]
         rows = [{**ROW, "row": one["row"], "side": one["side"], **row} for one in named]
         section = Section(
             schema="schedperf/section/schedstat/1",
             status="ok",
             reason=None,
-            data={"rows": rows, "readings": named},
+            data={"rows": [*rows, *others], "readings": named},
         )
         return list(scheduler_counts({"schedstat": section}))
 
@@ -96,6 +101,23 @@ def test_a_count_that_was_zero_has_neither_ratio_nor_interval(find: Find) -> Non
     [found] = find(READING, ratio=None, ci_low=None, ci_high=None)
     assert (found.value, found.ci) == (None, None)
     assert "interval" not in found.claim
+
+
+@pytest.mark.parametrize(("ratio", "changed"), [(1.0, False), (0.9, False), (1.2, True)])
+def test_what_comes_as_often_or_more_often_per_second_is_no_finding(
+    ratio: float, find: Find, *, changed: bool
+) -> None:
+    rate = {**ROW, "row": "s", "basis": "time", "unit": "1/s", "ratio": ratio, "changed": changed}
+    assert find(READING, others=[{**rate, "new": 0.1 * ratio}]) == []
+    # A rate of another level says nothing of it.
+    [found] = find(READING, others=[{**rate, "new": 0.1 * ratio, "level": "PKG"}])
+    assert "per second" not in found.claim
+
+
+def test_what_falls_per_second_too_says_both_rates(find: Find) -> None:
+    rate = {**ROW, "row": "s", "basis": "time", "unit": "1/tick", "ratio": 0.1, "ci_high": 0.12}
+    [found] = find(READING, others=[rate])
+    assert "(95 % interval -92..-90 %, per tick -90 % within -92..-88 %); CPUs" in found.claim
 
 
 def test_bundles_whose_balancing_changed_have_the_finding(

@@ -171,3 +171,192 @@ def test_a_subject_is_told_once_where_it_changed_most(find: Find) -> None:
     seconds = {**THROTTLED, "field": "throttled", "basis": "time", "unit": "s/s"}
     [found] = find(*points, seconds)
     assert found.claim.startswith("groups=4: cgroup /2cg/a: throttled in")
+
+
+PER_SECOND = {**INTERRUPT, "basis": "time", "unit": "1/s", "base": 50.0, "new": 130.0}
+# What a run counts that is 1.25 times as long, and nothing else.
+TICKS = {**INTERRUPT, "subject": "LOC", "ratio": 1.25, "new": 0.125, "ci_low": 1.2, "ci_high": 1.3}
+TICKS_PER_SECOND = {**TICKS, "basis": "time", "unit": "1/s", "base": 500.0, "new": 501.0}
+
+
+def swap(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the row as it is where the other side is base."""
+    back = {"base": row["new"], "new": row["base"]}
+    for name, other in (("ratio", "ratio"), ("ci_low", "ci_high"), ("ci_high", "ci_low")):
+        back[name] = None if row[other] is None else 1.0 / row[other]
+    return {**row, **back}
+
+
+@pytest.mark.parametrize("turn", [dict, swap])
+@pytest.mark.parametrize(
+    "rate",
+    [
+        {"ratio": 1.002, "changed": False},
+        {"ratio": 1.05, "new": 525.0, "changed": False},
+        {"ratio": 1.05, "new": 525.0, "changed": None},
+        {"ratio": 0.9, "new": 450.0, "changed": True},
+    ],
+)
+def test_what_comes_with_time_is_no_reason_for_a_longer_run(
+    rate: Mapping[str, Any], turn: Callable[..., Mapping[str, Any]], find: Find
+) -> None:
+    assert find(turn(TICKS), turn({**TICKS_PER_SECOND, **rate})) == []
+
+
+def test_what_comes_more_often_per_second_too_says_both_rates(find: Find) -> None:
+    rate = {**PER_SECOND, "ratio": 2.6, "ci_low": 2.5, "ci_high": 2.7}
+    [found] = find(INTERRUPT, rate)
+    assert found.claim.startswith(
+        "interrupts RES come 3.1 times as often per message "
+        "(95 % interval +90..+120 %, per second +160 % within +150..+170 %): "
+    )
+    [back] = find(swap(INTERRUPT), swap(rate))
+    assert back.claim.startswith("interrupts RES come 0.323 times as often per message")
+    assert "per second -62 % within -63..-60 %" in back.claim
+
+
+def test_where_an_operation_takes_as_long_as_before_the_rate_a_second_need_not_be_sure(
+    find: Find,
+) -> None:
+    rate = {**TICKS_PER_SECOND, "ratio": 1.245, "new": 620.0, "changed": False}
+    assert len(find(TICKS, rate)) == 1
+    assert find(TICKS, {**rate, "ratio": 1.23}) == []
+
+
+def test_of_a_count_that_was_zero_the_rate_a_second_has_both_values(find: Find) -> None:
+    none = {"base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
+    rate = {**PER_SECOND, **none}
+    [found] = find({**INTERRUPT, **none}, rate)
+    assert "times instead of 0 per message (per second 0 -> 130): " in found.claim
+    assert find({**INTERRUPT, **none}, {**rate, "changed": False}) == []
+
+
+def test_a_rate_of_one_node_says_nothing_of_the_machine(find: Find) -> None:
+    assert len(find(TICKS, {**TICKS_PER_SECOND, "node": 0, "ratio": 1.0, "changed": False})) == 1
+
+
+COST = {
+    **IDLE,
+    "group": "cpu",
+    "subject": "system",
+    "field": "time",
+    "unit": "s/message",
+    "meaning": "time of CPUs",
+    "function": "account_process_tick()",
+    "base": 1.0e-6,
+    "new": 1.25e-6,
+    "ratio": 1.25,
+    "ci_low": 1.2,
+    "ci_high": 1.3,
+    "values_base": [1.0e-6] * 5,
+    "values_new": [1.25e-6] * 5,
+}
+USER_COST = {
+    **COST,
+    "subject": "user",
+    "changed": False,
+    "base": 1.0e-7,
+    "new": 1.01e-7,
+    "ratio": 1.01,
+    "ci_low": 0.9,
+    "ci_high": 1.1,
+}
+SHARE = {**COST, "field": "share", "basis": "share", "unit": "", "base": 0.90, "new": 0.92}
+USER_SHARE = {**SHARE, "subject": "user", "base": 0.1, "new": 0.08, "ratio": 0.8}
+
+
+@pytest.mark.parametrize(("turn", "verb"), [(dict, "growth"), (swap, "fall")])
+def test_cpu_time_is_told_per_operation_and_no_share_of_it(
+    turn: Callable[..., Mapping[str, Any]], verb: str, find: Find
+) -> None:
+    # The user's share falls, and not its time: the same time in a longer run.
+    rows = (COST, USER_COST, {**SHARE, "ratio": 1.02}, USER_SHARE)
+    [found] = find(*map(turn, rows))
+    # 0.203 us at least, beside 0.010 us of the user's at most.
+    part = f"at least 95 % of the {verb} of busy time per message"
+    assert part in found.claim
+    assert (found.metric, found.better) == ("cpu system time", "lower")
+
+
+def test_the_sentence_of_cpu_time_has_both_values_the_change_and_no_function(find: Find) -> None:
+    [found] = find(COST)
+    assert found.claim == (
+        "system time per message is 1.25 us instead of 1 us, +25.0 % (95 % interval +20..+30 %, "
+        "at least 100 % of the growth of busy time per message): time of CPUs"
+    )
+
+
+@pytest.mark.parametrize("rate", [SHARE, {**COST, "basis": "time", "unit": "s/s"}])
+def test_cpus_that_work_all_the_time_before_and_after_still_work_longer(
+    rate: Mapping[str, Any], find: Find
+) -> None:
+    [found] = find(COST, {**rate, "new": rate["base"], "ratio": 1.0, "changed": False})
+    assert (found.metric, "per second" in found.claim) == ("cpu system time", False)
+
+
+def test_cpus_of_an_unknown_number_that_do_nothing_for_longer_have_their_rate(find: Find) -> None:
+    idle = {**COST, "subject": "idle"}
+    rate = {**idle, "basis": "time", "unit": "s/s", "ratio": 1.0, "changed": False}
+    assert find(idle, rate) == []
+    assert len(find(idle, {**rate, "ratio": 1.1, "changed": True})) == 1
+
+
+def test_cpu_time_that_there_was_none_of_has_no_change_in_per_cent(find: Find) -> None:
+    none = {"base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
+    [found] = find({**COST, **none, "subject": "steal"})
+    assert found.claim == "steal time per message is 1.25 us instead of 0 us: time of CPUs"
+
+
+def test_a_kind_that_may_be_less_than_half_of_the_growth_says_nothing_of_its_part(
+    find: Find,
+) -> None:
+    wide = {**USER_COST, "base": 1.0e-6, "new": 1.01e-6, "ci_high": 1.4}
+    [found] = find(COST, wide)
+    assert "busy time" not in found.claim
+    for other in ({"subject": "idle"}, {"subject": "guest"}, {"point": "elsewhere"}):
+        [found] = find(COST, {**wide, **other})
+        assert "at least 100 %" in found.claim
+
+
+def test_a_kind_that_some_runs_have_not_may_have_grown_by_all_that_there_was(find: Find) -> None:
+    zeros = {
+        **USER_COST, "ratio": None, "ci_low": None, "ci_high": None,
+        "values_base": [0.0, 1.0e-8], "values_new": [0.0, 2.0e-8],
+    }  # fmt: skip
+    [found] = find(COST, zeros)
+    # 0.203 us beside 0.02.
+    assert "at least 91 % of the growth" in found.claim
+
+
+def test_cpu_time_that_may_be_noise_is_not_told_by_its_share(find: Find) -> None:
+    assert find({**COST, "changed": False}, SHARE, USER_COST, USER_SHARE) == []
+
+
+def test_shares_of_cpu_time_are_told_where_no_operations_are_known(find: Find) -> None:
+    [found] = find(USER_SHARE)
+    assert found.claim.startswith("CPUs spend 8.0 % of the time in user instead of 10.0 %")
+    assert found.better is None
+
+
+@pytest.mark.parametrize("turn", [dict, swap])
+@pytest.mark.parametrize(("group", "subject"), [("cpu", "idle"), ("cpu", "iowait"), ("idle", "C6")])
+def test_cpus_that_do_nothing_for_longer_in_a_longer_run_are_no_reason(
+    group: str, subject: str, turn: Callable[..., Mapping[str, Any]], find: Find
+) -> None:
+    time, share = ({**one, "group": group, "subject": subject} for one in (COST, SHARE))
+    assert find(turn(time), turn({**share, "ratio": 1.0, "changed": False})) == []
+    assert find(turn(time), turn({**share, "base": 0.92, "new": 0.90, "ratio": 0.98})) == []
+    [found] = find(turn(time), turn({**share, "ratio": 1.02}))
+    assert found.metric == f"{group} {subject} time"
+    assert found.better is None
+    assert "per second" in found.claim
+
+
+def test_the_same_changes_are_chosen_whichever_side_is_base(find: Find) -> None:
+    rows = [
+        {**INTERRUPT, "subject": f"IRQ {number}", "ratio": ratio, "base": 1.0, "new": ratio}
+        for number, ratio in enumerate((1.5, 0.5, 1.8, 0.6))
+    ]
+    there, back = find(*rows), find(*map(swap, rows))
+    assert [one.metric for one in there] == [one.metric for one in back]
+    assert [one.metric for one in there] == ["interrupts IRQ 1 count", "interrupts IRQ 2 count"]

@@ -75,6 +75,56 @@ def test_values_that_are_not_positive_have_no_ratio(analyse: Analyse) -> None:
     assert (effect["value"], effect["clean"], effect["ratio"]) == (2.0, 1.0, None)
 
 
+@pytest.mark.parametrize("factor", [1.2, 1.0])
+def test_instrumented_runs_of_both_sides_are_compared_as_clean_runs_are(
+    analyse: Analyse, factor: float
+) -> None:
+    times = (0.60, 0.61, 0.605, 0.609, 0.598)
+    sides = [
+        [*({"time_s": time} for time in times), *(instrumented(2.0 * by * time) for time in times)]
+        for by in (1.0, factor)
+    ]
+    [found] = analyse(*sides)["between"]
+    assert (found["side"], found["metric"], found["unit"]) == ("new", "hackbench time", "s")
+    assert (found["n_base"], found["n_new"], found["replication"]) == (5, 5, "runs")
+    assert found["ratio"] == pytest.approx(factor, rel=1e-3)
+    assert found["ci_low"] < factor < found["ci_high"]
+    assert (found["ci_low"] > 1.0) is (factor > 1.0)
+
+
+def test_instrumented_rounds_are_pairs_whatever_drifted(analyse: Analyse) -> None:
+    # Each round is slower than the one before by more than the sides differ.
+    sides = [
+        [
+            *CLEAN,
+            *(
+                instrumented(
+                    by * 2.0**number,
+                    round=number,
+                    order=10 + 2 * number + place,
+                )
+                for number, by in enumerate(changes)
+            ),
+        ]
+        for place, changes in enumerate([(1.0, 1.0, 1.0, 1.0), (1.2, 1.21, 1.19, 1.2)])
+    ]
+    [found] = analyse(*sides)["between"]
+    assert (found["n_base"], found["n_new"], found["replication"]) == (4, 4, "rounds")
+    assert 1.15 < found["ci_low"] < found["ratio"] < found["ci_high"] < 1.25
+
+
+def test_one_instrumented_run_a_side_has_no_interval(analyse: Analyse) -> None:
+    data = analyse([*CLEAN, instrumented(0.5)], [*CLEAN, instrumented(0.75)])
+    [found] = data["between"]
+    assert found["ratio"] == pytest.approx(1.5)
+    assert (found["ci_low"], found["ci_high"]) == (None, None)
+
+
+def test_a_side_without_instrumented_runs_is_not_compared_with_them(analyse: Analyse) -> None:
+    assert analyse([*CLEAN, instrumented(0.9)], CLEAN)["between"] == []
+    assert analyse(CLEAN, [*CLEAN, instrumented(0.9)])["between"] == []
+
+
 def test_without_both_kinds_of_runs_there_is_nothing_to_say(analyse: Analyse) -> None:
     with pytest.raises(Absent, match="no metric has both clean and instrumented runs"):
         analyse(CLEAN, CLEAN)

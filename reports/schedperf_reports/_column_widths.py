@@ -1,0 +1,70 @@
+"""Which columns of a table have room on a terminal, and how wide each becomes."""
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+
+from schedperf_reports.blocks import Cell, Column
+
+# Blanks between two columns.
+GAP = 2
+
+# A column of text may become as narrow as its longest word, but a word longer than this is cut,
+# and what is shorter than this in all is never wrapped.
+LONGEST_UNCUT_WORD = 24
+NARROWEST_TEXT = 12
+
+
+def choose_columns(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int
+) -> dict[int, int]:
+    """Choose which columns are shown and how wide each is, by index.
+
+    Columns of the highest priority number go until the others fit; columns of text then share
+    what the numbers leave, be it less than their longest words take.
+    """
+    texts = [
+        [column.title, *(row[index].text for row in rows)] for index, column in enumerate(columns)
+    ]
+    natural = [max(map(cell_len, column)) for column in texts]
+    floors = [
+        wide if column.align == "right" else min(wide, max(_longest_word(text), NARROWEST_TEXT))
+        for column, text, wide in zip(columns, texts, natural, strict=True)
+    ]
+    kept = list(range(len(columns)))
+    while _total(floors, kept) > width:
+        droppable = [index for index in kept if columns[index].priority > 0]
+        if not droppable:
+            break
+        kept.remove(max(droppable, key=lambda index: (columns[index].priority, index)))
+    texts_kept = [index for index in kept if columns[index].align == "left"]
+    while _total(floors, kept) > width and any(floors[index] > 1 for index in texts_kept):
+        floors[max(texts_kept, key=lambda index: floors[index])] -= 1
+    return _share(kept, natural, floors, width)
+
+
+def _longest_word(texts: Sequence[str]) -> int:
+    # The blanks in front of a text stay where it is wrapped.
+    words = (
+        cell_len(word) + len(text) - len(text.lstrip()) for text in texts for word in text.split()
+    )
+    return min(max(words, default=0), LONGEST_UNCUT_WORD)
+
+
+def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(widths[index] for index in kept) + GAP * (len(kept) - 1)
+
+
+def _share(
+    kept: Sequence[int], natural: Sequence[int], floors: Sequence[int], width: int
+) -> dict[int, int]:
+    # Widen from the floors, always the narrowest column that still wants room.
+    widths = {index: floors[index] for index in kept}
+    spare = width - _total(floors, kept)
+    while spare > 0:
+        wanting = [index for index in kept if widths[index] < natural[index]]
+        if not wanting:
+            break
+        widths[min(wanting, key=lambda index: widths[index])] += 1
+        spare -= 1
+    return {index: max(columns, 1) for index, columns in widths.items()}

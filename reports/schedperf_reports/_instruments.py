@@ -1,0 +1,171 @@
+"""What instrumented runs leave open: do they show the change, and what did their collectors cost?
+
+Verdicts rest on clean runs, explanations on instrumented ones. What those do not show, what they
+recorded can hardly explain.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from schedperf.model import Comparison, Row
+from schedperf_reports._units import format_change, format_interval
+from schedperf_reports._words import count_of, name_rows
+from schedperf_reports.blocks import Item, Items
+
+Entry = Mapping[str, Any]
+
+# From this ratio of times on more than a third of a run is what its collectors added.
+SLOW = 1.5
+
+# What each of these sections shows was recorded by this collector. Where no clean run had that, the
+# section rests on instrumented runs.
+COLLECTORS: Mapping[str, str] = {
+    "schedstat": "schedstat",
+    "placement": "bpf_placement",
+    "pelt": "bpf_pelt",
+    "system_counters": "system_counters",
+    "counters": "perf_stat",
+    "profile": "perf_profile",
+}
+
+_KEY = ("side", "workload", "point", "metric", "unit")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """One result as the clean runs have it, beside what the instrumented runs have.
+
+    :param name: of the result, among all of the comparison
+    :param probed: of ``between`` in the section "probe_effect"
+    """
+
+    clean: Row
+    name: str
+    probed: Entry
+
+    @property
+    def clean_direction(self) -> int:
+        """Where the clean runs say that it went: 1 up, -1 down, 0 where nothing is decided."""
+        ratio = self.clean.ratio
+        if ratio is None or self.clean.verdict not in ("regression", "improvement"):
+            return 0
+        return (ratio > 1.0) - (ratio < 1.0)
+
+    @property
+    def probed_direction(self) -> int | None:
+        """Where the interval of the instrumented runs says that it went; None without one."""
+        low, high = self.probed["ci_low"], self.probed["ci_high"]
+        return None if low is None or high is None else (low > 1.0) - (high < 1.0)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether both kinds of runs went the same way, beyond noise."""
+        return self.clean_direction != 0 and self.clean_direction == self.probed_direction
+
+    @property
+    def distance(self) -> float:
+        """How far apart the two changes are, as a logarithm; 0 where one has no ratio."""
+        clean, probed = self.clean.ratio, self.probed["ratio"]
+        return abs(math.log(probed / clean)) if clean and probed else 0.0
+
+
+def pairs_of(comparison: Comparison) -> tuple[Pair, ...]:
+    """Return the results that clean and instrumented runs have, in the order of the results."""
+    names = name_rows(comparison.rows)
+    probed = {tuple(one[name] for name in _KEY): one for one in _entries(comparison, "between")}
+    return tuple(
+        Pair(clean=row, name=names[place], probed=probed[key])
+        for place, row in enumerate(comparison.rows)
+        if (key := tuple(getattr(row, name) for name in _KEY)) in probed
+    )
+
+
+def describe_ratio(entry: Entry) -> str:
+    """Write a ratio as a change with its interval: ``+6.6 % (95 % interval -3.5..+17.7)``."""
+    change, low, high = format_change(entry["ratio"]), entry["ci_low"], entry["ci_high"]
+    return change if low is None else f"{change} (95 % interval {format_interval(low, high)})"
+
+
+def say_agreement(pairs: Sequence[Pair]) -> str | None:
+    """Say which changes the instrumented runs show, too; None where they show none."""
+    changed = [one for one in pairs if one.clean_direction]
+    shown = [one for one in changed if one.is_shown]
+    if not shown:
+        return None
+    if len(pairs) == 1:
+        return f"the instrumented runs show the change too: {describe_ratio(shown[0].probed)}"
+    number = count_of(len(changed), "change")
+    return f"the instrumented runs show {len(shown)} of {number} of the clean ones too"
+
+
+def list_doubts(comparison: Comparison) -> Iterator[Item]:
+    """Yield what weakens all that rests on instrumented runs: they show something else."""
+    pairs = [one for one in pairs_of(comparison) if one.probed_direction is not None]
+    missing = [one for one in pairs if one.clean_direction and not one.is_shown]
+    alone = [one for one in pairs if not one.clean_direction and one.probed_direction]
+    has_others = len(pairs) > 1
+    if missing:
+        told, numbers = _tell(missing, has_others=has_others)
+        yield _warning(
+            f"instrumented runs, at {numbers}, do not show the change{told}: "
+            "what they recorded may not explain it"
+        )
+    if alone:
+        told, numbers = _tell(alone, has_others=has_others)
+        yield _warning(
+            f"instrumented runs show a change{told}, {numbers}, that clean runs do not: "
+            "what they recorded may explain their collectors instead"
+        )
+
+
+def list_costs(comparison: Comparison) -> Iterator[Item]:
+    """Yield how much longer runs took with collectors than without, where that is much."""
+    times = [(_slowdown(one), one["side"]) for one in _entries(comparison, "rows")]
+    slow = [(ratio, side) for ratio, side in times if ratio > SLOW]
+    if not slow:
+        return
+    sides = dict.fromkeys(side for _, side in slow)
+    where = f" of {' and '.join(sides)}" if len(sides) < len(comparison.sides) else ""
+    ends = dict.fromkeys(f"{end:.1f}" for end in (min(slow)[0], max(slow)[0]))
+    runs = [one for one in _entries(comparison, "runs") if one["side"] in sides]
+    names = ", ".join(sorted({name for run in runs for name in run["collectors"]}))
+    yield _warning(
+        f"with their collectors runs{where} took {' to '.join(ends)} times as long: "
+        f"part of what they recorded may be of the collectors{f' ({names})' if names else ''}"
+    )
+
+
+def warn_of_instruments(comparison: Comparison, section: str) -> Iterator[Items]:
+    """Yield what stands over a section that rests on instrumented runs, where something does."""
+    runs = _entries(comparison, "runs")
+    if any(COLLECTORS.get(section) in run["collectors"] for run in runs):
+        items = (*list_doubts(comparison), *list_costs(comparison))
+        if items:
+            yield Items(items=items)
+
+
+def _tell(pairs: Sequence[Pair], *, has_others: bool) -> tuple[str, str]:
+    # Which of several results it is of, and what instrumented runs have of the clearest one.
+    first, *others = sorted(pairs, key=lambda one: -one.distance)
+    more = f" and {len(others)} more" if others else ""
+    told = f" of {first.name}{more}" if has_others else ""
+    return told, describe_ratio(first.probed)
+
+
+def _warning(text: str) -> Item:
+    return Item(text=text, tone="warning", evidence=("probe_effect",))
+
+
+def _slowdown(row: Entry) -> float:
+    # Half as many operations in a second take twice as long.
+    ratio: float | None = row["ratio"]
+    if not ratio:
+        return 1.0
+    return ratio if row["better"] == "lower" else 1.0 / ratio
+
+
+def _entries(comparison: Comparison, name: str) -> Sequence[Entry]:
+    found = comparison.sections.get("probe_effect")
+    return () if found is None or found.data is None else cast("Sequence[Entry]", found.data[name])

@@ -1,0 +1,21 @@
+"""What the section of the results describes, by kind and as text."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.model import Comparison
+from schedperf_reports.sections.benchmarks import benchmarks
+
+OfKind = Callable[[Comparison, type[Any]], list[Any]]
+
+
+@pytest.fixture(scope="session")
+def of_kind() -> OfKind:
+    """Return the blocks of one kind: ``of_kind(comparison, Table)``."""
+
+    def choose(comparison: Comparison, kind: type[Any]) -> list[Any]:
+        return [block for block in benchmarks(comparison) if isinstance(block, kind)]
+
+    return choose

@@ -1,0 +1,108 @@
+"""What a result opens to: its reason, runs, test and origin."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schedperf.model import Comparison, Row, RunValue, Source
+from schedperf_reports.blocks import Block, Figure, Items, Table, Text
+
+Make = Callable[..., Comparison]
+MakeRow = Callable[..., Row]
+OfKind = Callable[[Comparison, type[Any]], list[Any]]
+Texts = Callable[[Table], list[list[str]]]
+DetailsOf = Callable[..., tuple[Block, ...]]
+
+
+@pytest.fixture
+def details_of(of_kind: OfKind) -> DetailsOf:
+    """Return what the first row that opens has inside, or the one of a number."""
+
+    def inside(comparison: Comparison, number: int = 0) -> tuple[Block, ...]:
+        table: Table = of_kind(comparison, Table)[0]
+        return [inner for inner in table.details if inner][number]
+
+    return inside
+
+
+def test_a_result_opens_to_its_reason_runs_test_and_origin(
+    make_comparison: Make, make_row: MakeRow, cells: Texts, details_of: DetailsOf
+) -> None:
+    source = Source(member="boots/0/runs/003/stdout", line=7, text="Time: 0.612")
+    row = make_row(values_base=tuple(replace(run, source=source) for run in make_row().values_base),
+                   definition="time of all groups together")  # fmt: skip
+    reason, drawn, runs, figures, origin = details_of(make_comparison(rows=(row,), sweeps=()))
+    assert isinstance(reason, Text)
+    assert reason.text == row.reason
+    assert isinstance(drawn, Figure)
+    assert isinstance(runs, Table)
+    assert cells(runs) == [
+        ["A base", "0", "612", "607.1 609.6 612 614.4 616.9", "0 to 4"],
+        ["B new", "0", "839.7", "832.9 836.3 839.7 843 846.4", "0 to 4"],
+    ]
+    assert isinstance(figures, Table)
+    told = dict(cells(figures))
+    assert told == {
+        "test": "Welch t on logs, 5+5 runs",
+        "p": "1.2e-07; q = 3.6e-07, for all results of the family",
+        "counts as equal within": "±3.0 %",
+        "as many runs find changes from": "2.4 %",
+        "test of ranks": "p = 0.0079, +37.1 %, interval +34.6..+39.7",
+    }
+    assert isinstance(origin, Items)
+    assert [item.text for item in origin.items] == [
+        "hackbench time: time of all groups together; lower is better",
+        "command: hackbench -l 1000 -g {groups} at groups=4",
+        "A base printed: Time: 0.612",
+    ]
+    assert origin.items[2].detail == "boots/0/runs/003/stdout, line 7"
+
+
+def test_nobody_orders_runs_whose_place_in_time_is_not_known(
+    make_comparison: Make, make_row: MakeRow, details_of: DetailsOf
+) -> None:
+    ordered = make_row()
+    unordered = make_row(values_base=tuple(replace(run, order=None) for run in ordered.values_base))
+    captions = [
+        table.caption
+        for row in (ordered, unordered)
+        for table in details_of(make_comparison(rows=(row,)))
+        if isinstance(table, Table) and table.caption.startswith("each run of")
+    ]
+    assert [caption.rpartition(", ")[2] for caption in captions] == [
+        "in the order of time",
+        "their order in time is not known",
+    ]
+
+
+def test_runs_are_told_boot_by_boot_in_the_order_of_time(
+    make_comparison: Make, make_row: MakeRow, cells: Texts, details_of: DetailsOf
+) -> None:
+    def run(boot: int, order: int, value: float) -> RunValue:
+        return RunValue(boot=boot, run=order, order=order, round=None, value=value)
+
+    row = make_row(values_base=(run(1, 6, 0.6), run(0, 2, 0.5), run(0, 0, 0.4)), values_new=())
+    tables = [one for one in details_of(make_comparison(rows=(row,))) if isinstance(one, Table)]
+    assert cells(tables[0]) == [
+        ["A base", "0", "450", "400 500", "0 2"],
+        ["A base", "1", "600", "600", "6"],
+    ]
+
+
+def test_boots_and_more_runs_are_told_where_they_are_known(
+    make_comparison: Make, make_row: MakeRow, cells: Texts, details_of: DetailsOf
+) -> None:
+    row = make_row(icc=0.534, design_effect=2.0, more_runs=3, p=None, p_rank=None, mde=None)
+    tables = [one for one in details_of(make_comparison(rows=(row,))) if isinstance(one, Table)]
+    told = dict(cells(tables[-1]))
+    assert list(told) == ["test", "counts as equal within", "more a side would settle it", "boots"]
+    assert told["more a side would settle it"] == "3 runs"
+    assert told["boots"] == "53.4 % of the variance is between boots (ICC), design effect 2.00"
+
+
+def test_a_metric_that_nobody_defines_says_so(make_comparison: Make, details_of: DetailsOf) -> None:
+    origin = details_of(make_comparison())[-1]
+    assert isinstance(origin, Items)
+    assert "nobody says how it is measured" in origin.items[0].text

@@ -1,0 +1,214 @@
+"""Tables of results: families, order and names of rows, their numbers, and their means."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.model import Comparison, Overall, Row, SideSummary
+from schedperf_reports._geomean import geomean_of
+from schedperf_reports.blocks import Block, Items, Table, Text
+from schedperf_reports.graphics.intervals import Intervals
+from schedperf_reports.sections.benchmarks import benchmarks
+
+Make = Callable[..., Comparison]
+MakeRow = Callable[..., Row]
+OfKind = Callable[[Comparison, type[Any]], list[Any]]
+Texts = Callable[[Table], list[list[str]]]
+
+
+def test_each_family_has_its_table(make_comparison: Make, of_kind: OfKind) -> None:
+    tables = of_kind(make_comparison(), Table)
+    assert [table.caption for table in tables] == [
+        (
+            "4 primary results: 1 regression, 1 improvement, 1 no-change, "
+            "1 inconclusive; v lower is better; n counts runs"
+        ),
+        "hackbench time over groups with the 95 % interval of each side",
+        "1 secondary result: 1 improvement, deciding nothing; ^ higher is better; n counts runs",
+    ]
+    assert [table.brief for table in tables] == [True, False, False]
+
+
+def test_where_nothing_is_primary_the_short_text_has_the_first_family(
+    make_comparison: Make, make_row: MakeRow, of_kind: OfKind
+) -> None:
+    rows = (make_row(family="diagnostic", point=""), make_row(family="secondary", point=""))
+    tables = of_kind(make_comparison(rows=rows, sweeps=()), Table)
+    assert [(table.caption[:9], table.brief) for table in tables] == [
+        ("1 seconda", True), ("1 diagnos", False),
+    ]  # fmt: skip
+
+
+def test_points_of_a_metric_stand_below_its_name_and_their_mean_below_them(
+    make_comparison: Make,
+    of_kind: OfKind,
+    cells: Texts,
+) -> None:
+    table = of_kind(make_comparison(), Table)[0]
+    assert [row[0] for row in cells(table)] == [
+        "hackbench time",
+        "  groups=1",
+        "  groups=4",
+        "  groups=16",
+        "    new is noisier than base by a factor of 3.4 (p = 0.008)",
+        "    needs about 6 more runs a side; these find changes from 7.2 %",
+        "  geomean",
+        "  all points: grows with groups; first at groups=4; p = 2.3e-06",
+        "sched/pipe time per operation",
+        "geomean of all 4",
+    ]
+    assert cells(table)[2] == [
+        "  groups=4", "v ms", "612", "839.7", "+37.2 %", "+35.0..+39.5", "5+5", "regression",
+        "3.6e-07", "Welch t on logs",
+    ]  # fmt: skip
+    assert cells(table)[6][4:6] == ["+12.9 %", "+9.0..+17.0"]
+
+
+def test_higher_is_better_is_marked(make_comparison: Make, of_kind: OfKind, cells: Texts) -> None:
+    assert cells(of_kind(make_comparison(), Table)[-1])[0][1] == "^ k/s"
+
+
+def test_only_undecided_rows_need_a_reason(
+    make_comparison: Make, make_row: MakeRow, of_kind: OfKind
+) -> None:
+    (items,) = of_kind(make_comparison(), Items)
+    assert len(items.items) == 1
+    assert items.items[0].text == (
+        "hackbench time at groups=16: inconclusive: no significant change, and not shown equal "
+        "within ±3 %"
+    )
+    invalid = make_row(verdict="invalid", reason="no value in new", ratio=None, base=None)
+    (items,) = of_kind(make_comparison(rows=(invalid,)), Items)
+    assert items.items[0].text == "hackbench time at groups=4: invalid: no value in new"
+
+
+def test_a_missing_value_is_a_dash_and_no_line(
+    make_comparison: Make, make_row: MakeRow, of_kind: OfKind, cells: Texts
+) -> None:
+    row = make_row(ratio=None, base=None, q=None)
+    (table,) = of_kind(make_comparison(rows=(row,), sweeps=()), Table)
+    assert cells(table)[0][2:6] == ["-"] * 4
+    assert {table.rows[0][place].sort for place in (2, 3, 4, 5)} == {None}
+    assert of_kind(make_comparison(rows=(row,), sweeps=()), Intervals) == []
+
+
+def test_without_results_the_section_says_so(make_comparison: Make) -> None:
+    blocks: list[Block] = list(benchmarks(make_comparison(rows=())))
+    assert blocks == [Text(text="no benchmark result to compare", tone="warning")]
+
+
+def test_each_new_side_has_its_table(
+    make_comparison: Make, make_row: MakeRow, make_side: Callable[..., SideSummary], of_kind: OfKind
+) -> None:
+    comparison = make_comparison(
+        sides=tuple(make_side(name) for name in ("base", "new", "new2")),
+        rows=(make_row(side="new"), make_row(side="new2")),
+    )
+    captions = [table.caption for table in of_kind(comparison, Table)][:2]
+    assert captions == [
+        "B new: 1 primary result: 1 regression; v lower is better; n counts runs",
+        "C new2: 1 primary result: 1 regression; v lower is better; n counts runs",
+    ]
+    tables = of_kind(comparison, Table)[:2]
+    assert [table.columns[3].title for table in tables] == ["B new", "C new2"]
+    name = "hackbench time at groups=4"
+    assert [table.anchors[0] for table in tables] == [name, f"new2: {name}"]
+
+
+def test_commands_tell_equal_metrics_apart(
+    make_comparison: Make, make_row: MakeRow, of_kind: OfKind, cells: Texts
+) -> None:
+    rows = tuple(
+        make_row(workload=workload, point=point)
+        for workload in ("hackbench -p", "hackbench -T")
+        for point in ("groups=1", "groups=2")
+    )
+    names = [row[0] for row in cells(of_kind(make_comparison(rows=rows, sweeps=()), Table)[0])]
+    assert names[::3] == [
+        "hackbench time (hackbench -p)", "hackbench time (hackbench -T)", "geomean of all 4",
+    ]  # fmt: skip
+
+
+def test_a_reason_that_is_the_headline_is_not_said_again(
+    make_comparison: Make, make_row: MakeRow, of_kind: OfKind
+) -> None:
+    row = make_row(verdict="inconclusive", reason="too noisy")
+    overall = Overall(verdict="inconclusive", reason=f"{row.metric}: too noisy", exit_status=0)
+    assert not of_kind(make_comparison(rows=(row,), overall=overall), Items)
+    other = make_row(verdict="inconclusive", reason="too few runs")
+    [items] = of_kind(make_comparison(rows=(row, other), overall=overall), Items)
+    assert len(items.items) == 2
+
+
+def test_units_that_differ_stand_in_the_cells(
+    make_comparison: Make, make_row: MakeRow, of_kind: OfKind, cells: Texts
+) -> None:
+    rows = (make_row(point="groups=1"), make_row(replication="rounds", n_base=6, n_new=6))
+    table = of_kind(make_comparison(rows=rows), Table)[0]
+    assert "n counts" not in table.caption
+    assert [row[6] for row in cells(table) if row[6]] == ["5+5 runs", "6 rounds"]
+
+
+def test_cells_sort_by_the_numbers_of_the_record(make_comparison: Make, of_kind: OfKind) -> None:
+    comparison = make_comparison()
+    table = of_kind(comparison, Table)[0]
+    row = comparison.rows[1]
+    [cells] = [cells for cells in table.rows if cells[0].text == "  groups=4"]
+    assert [cells[place].sort for place in (2, 3, 4, 5, 6, 8)] == [
+        row.base, row.new, row.ratio, row.ci_low, row.n_new, row.q,
+    ]  # fmt: skip
+    verdicts = {cells[7].text: cells[7].sort for cells in table.rows if cells[7].text}
+    assert min(verdicts, key=lambda word: verdicts[word] or 0.0) == "regression"
+    assert all(column.explains for column in table.columns[1:])
+
+
+def test_results_of_many_commands_have_a_mean_with_an_interval(
+    make_comparison: Make, make_row: MakeRow, of_kind: OfKind
+) -> None:
+    rows = tuple(
+        make_row(
+            workload=f"bench{n}", point="", ratio=ratio, ci_low=ratio / 1.1, ci_high=1.1 * ratio
+        )
+        for n, ratio in enumerate((1.2, 0.9, 1.05))
+    )
+    table = of_kind(make_comparison(rows=rows, sweeps=()), Table)[0]
+    mean = math.prod(row.ratio or 0.0 for row in rows) ** (1 / 3)
+    half = math.log(1.1) / math.sqrt(3)
+    cells = table.rows[-1]
+    assert cells[0].text == "geomean of all 3"
+    assert cells[4].sort == pytest.approx(mean)
+    assert cells[5].sort == pytest.approx(mean * math.exp(-half))
+
+
+def test_each_direction_has_a_mean_of_its_own(
+    make_comparison: Make, make_row: MakeRow, of_kind: OfKind, cells: Texts
+) -> None:
+    rows = tuple(
+        make_row(workload=f"bench{n}", point="", better="higher" if n % 2 else "lower")
+        for n in range(4)
+    )
+    names = [row[0] for row in cells(of_kind(make_comparison(rows=rows, sweeps=()), Table)[0])]
+    assert names[4:] == ["geomean of all 2, higher is better", "geomean of all 2, lower is better"]
+
+
+def test_results_of_one_run_do_not_narrow_their_mean(make_row: MakeRow) -> None:
+    rows = [make_row(metric=f"m{n}", ratio=1.2, ci_low=1.1, ci_high=1.32) for n in range(9)]
+    assert geomean_of(rows) is None
+    other = make_row(point="groups=9", ratio=1.2, ci_low=1.2, ci_high=1.2)
+    found = geomean_of([*rows, other])
+    assert found is not None
+    assert math.log(found.ci_high / found.ci_low) == pytest.approx(0.9 * math.log(1.32 / 1.1))
+
+
+def test_what_cannot_be_compared_is_not_in_a_mean(
+    make_comparison: Make, make_row: MakeRow, of_kind: OfKind
+) -> None:
+    rows = (
+        *(make_row(workload=f"bench{n}", point="") for n in range(2)),
+        make_row(workload="other", point="", verdict="invalid", reason="cpu.model differs"),
+    )
+    table = of_kind(make_comparison(rows=rows, sweeps=()), Table)[0]
+    assert table.rows[-1][0].text == "geomean of 2 of 3"
+    assert geomean_of(rows[1:]) is None

@@ -1,0 +1,266 @@
+"""Where tasks went as tables: rows by subject, what changed first, what was not seen."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.model import Comparison, Section
+from schedperf_reports.blocks import Items, Text
+from schedperf_reports.formats import Options
+from schedperf_reports.formats.html import html
+from schedperf_reports.formats.text import text as draw_text
+from schedperf_reports.sections import all_report_sections
+from schedperf_reports.sections.placement import placement
+
+Describe = Callable[..., Any]
+Numbered = Callable[..., list[dict[str, Any]]]
+
+
+CAPTION = "hackbench at groups=4, base against new"
+
+
+def items_of(blocks: Any) -> list[str]:
+    found = [block for block in blocks if isinstance(block, Items)]
+    return [item.text for block in found for item in block.items]
+
+
+def test_it_stands_behind_the_scheduler_statistics() -> None:
+    orders = {section.name: section.order for section in all_report_sections()}
+    assert orders["schedstat"] < orders["placement"] < orders["counters"]
+
+
+def test_a_row_has_values_change_and_interval(
+    describe: Describe, cells: Any, forks: dict[str, Any]
+) -> None:
+    blocks = describe(forks)
+    [table] = blocks.tables()
+    assert table.caption == (
+        "what changed: 1 of 1 row changed beyond noise: forks: between nodes +990.0 %"
+    )
+    assert cells(table) == [
+        ["forks: between nodes", "share", "1.1 %", "12.0 %", "* +990.0 %", "+800.0..+1200",
+         "1000 -> 1000", "5 + 5", "sched_balance_find_dst_group()"],
+    ]  # fmt: skip
+    assert table.anchors == ("new-0",)
+    assert table.rows[0][0].tone == "strong"
+    assert blocks.texts()[:2] == [
+        (
+            "1 of 1 row changed beyond noise; most of all forks: between nodes: +990.0 %, 1.1 % -> "
+            "12.0 % (5 + 5 runs, 95 % interval +800.0..+1200 %)"
+        ),
+        "base: 5 runs seen by bpf on 2 nodes; new: 5 runs seen by bpf on 2 nodes",
+    ]
+
+
+@pytest.fixture
+def count(forks: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of how many forks an operation has."""
+    return {
+    **forks, "name": "forks", "field": "count", "basis": "operation", "unit": "1/message",
+    "base": 0.004, "new": 0.005, "ratio": 1.25, "ci_low": 0.9, "ci_high": 1.7, "changed": False,
+    "events_base": 400.0, "events_new": 500.0,
+    }  # fmt: skip
+
+
+def test_what_changed_most_comes_first(
+    describe: Describe, cells: Any, forks: dict[str, Any], numbered: Numbered
+) -> None:
+    rows = numbered(
+        {**forks, "name": "invalid", "status": "invalid", "changed": None, "ratio": None},
+        {**forks, "name": "noise", "changed": False, "ratio": 99.0},
+        {**forks, "name": "small", "ratio": 1.1},
+        {**forks, "name": "large", "ratio": 0.1},
+        {**forks, "name": "new only", "ratio": None},
+    )
+    changed, rest = describe(*rows).tables()
+    assert [row[0] for row in cells(changed)] == ["new only", "large", "small"]
+    assert [row[0] for row in cells(rest)] == ["invalid", "noise"]
+    assert cells(rest)[0][4] == "invalid"
+
+
+def test_the_whole_machine_is_one_table_of_events_a_run(
+    describe: Describe, cells: Any, numbered: Numbered, count: dict[str, Any]
+) -> None:
+    crossing = {**count, "name": "forks: between nodes", "field": "crossing"}
+    rows = numbered(
+        count,
+        {**count, "basis": "time", "unit": "1/s"},
+        crossing,
+        {**crossing, "basis": "share", "unit": "", "base": 0.25, "new": 0.5},
+        {**count, "name": "forks at NUMA", "level": "NUMA"},
+        {**count, "name": "forks at MC", "level": "MC"},
+        {**count, "part": "migration", "name": "migrations", "ratio": None},
+        {**count, "part": "cause", "cause": "wakeup", "name": "migrations by wakeup",
+         "ci_low": 1e-9, "ci_high": 1e9},
+        {**count, "part": "latency", "field": "p99", "name": "wait: p99", "basis": "share",
+         "unit": "s", "base": 1e-4, "new": 2e-4},
+        {**count, "part": "attempts", "name": "balance attempts"},
+        {**count, "part": "pinned", "field": "some_pinned", "name": "balance attempts: some pinned",
+         "basis": "share", "unit": "", "base": 0.5, "new": 0.25},
+    )  # fmt: skip
+    blocks = describe(*rows)
+    overview, moves = blocks.tables()
+    assert overview.caption == (
+        "the whole machine: events a run, changes of their rate per message: 0 of 6 rows "
+        "changed beyond noise; n = 5 + 5"
+    )
+    assert overview.limit is None
+    none = ["sched_balance_find_dst_group()", ""]
+    assert cells(overview) == [
+        ["forks", "400", "500", "+25.0 %", "-10.0..+70.0", none[0], "25.0 -> 50.0 %"],
+        ["migrations", "400", "500", "-", "-10.0..+70.0", *none],
+        [" by wakeup", "400", "500", "+25.0 %", "too wide", *none],
+        ["wait: p99", "100 us", "200 us", "+25.0 %", "-10.0..+70.0", *none],
+        ["balance attempts", "400", "500", "+25.0 %", "-10.0..+70.0", *none],
+        [" some pinned", "50.0 %", "25.0 %", "+25.0 %", "-10.0..+70.0", *none],
+    ]
+    # NUMA is between nodes, and the whole machine stands before levels.
+    assert moves.limit == 0
+    assert (
+        moves.caption
+        == "further moves by level and node: 0 of 3 rows changed beyond noise; n = 5 + 5"
+    )
+    assert [row[:4] for row in cells(moves)] == [
+        ["forks: between nodes", "1000 messages", "4", "5"],
+        ["forks: between nodes", "share", "25.0 %", "50.0 %"],
+        ["forks at MC", "1000 messages", "4", "5"],
+    ]
+    texts = blocks.texts()
+    assert "no change where a run or a boot has 0: there is nothing to divide by" in texts
+    assert any(text.startswith("too wide: an interval whose ends") for text in texts)
+
+
+def test_a_terminal_is_short_and_the_page_has_all(
+    compared: Callable[..., Comparison], numbered: Numbered, count: dict[str, Any]
+) -> None:
+    levels = [{**count, "name": f"forks at L{one}", "level": f"L{one}"} for one in range(300)]
+    comparison = compared(*numbered(count, *levels))
+    text = draw_text(comparison, Options(width=78, colour=False, see="--html", everything=True))
+    assert "forks at L" not in text
+    assert (
+        "further moves by level and node: 0 of 300 rows changed beyond noise; "
+        "n = 5 + 5 (see --html)" in " ".join(text.split())
+    )
+    assert "forks at L299" in html(comparison, Options(width=78, colour=False, see="--html"))
+
+
+def test_waits_are_quantiles_means_and_the_longest(
+    describe: Describe, cells: Any, forks: dict[str, Any], numbered: Numbered
+) -> None:
+    wait = {**forks, "part": "latency", "unit": "s", "base": 1e-4, "new": 4e-4}
+    rows = numbered(
+        *({**wait, "name": one, "field": one} for one in ("p50", "p99.9", "mean", "max"))
+    )
+    [table] = describe(*rows).tables()
+    assert [row[:2] for row in cells(table)] == [
+        ["p50", "quantile"],
+        ["p99.9", "quantile"],
+        ["mean", "mean"],
+        ["max", "longest"],
+    ]
+
+
+def test_subjects_have_tables_of_their_own(
+    describe: Describe, forks: dict[str, Any], numbered: Numbered
+) -> None:
+    parts = ("latency", "attempts", "timers", "fork")
+    rows = numbered(*({**forks, "part": part, "changed": False} for part in parts))
+    none = "0 of 1 row changed beyond noise"
+    assert [(table.caption, table.limit) for table in describe(*rows).tables()] == [
+        (f"further moves by level and node: {none}", 0),
+        (
+            f"further waits for a CPU, and depth of task groups: {none}",
+            0,
+        ),
+        (f"further answers of the balancer, by level: {none}", 0),
+        (f"further bandwidth timers: {none}", 0),
+    ]
+
+
+def test_several_workloads_are_named_in_the_captions(
+    describe: Describe, forks: dict[str, Any]
+) -> None:
+    captions = [table.caption for table in describe(forks, {**forks, "point": ""}).tables()]
+    changed = "what changed: 1 of 1 row changed beyond noise: forks: between nodes +990.0 %"
+    assert captions == [
+        f"{CAPTION}: {changed}",
+        f"hackbench, base against new: {changed}",
+    ]
+
+
+def test_times_and_means_have_their_own_units(
+    describe: Describe, cells: Any, forks: dict[str, Any]
+) -> None:
+    wait = {**forks, "part": "latency", "name": "wait", "unit": "s", "base": 1e-4, "new": 4e-4}
+    depth = {**forks, "part": "depth", "name": "depth", "unit": "level", "base": 1.5, "new": 2.0}
+    [table] = describe(wait, depth).tables()
+    assert [row[1:4] for row in cells(table)] == [
+        ["mean", "100 us", "400 us"],
+        ["mean", "1.5", "2"],
+    ]
+
+
+def test_one_side_alone_is_a_table_of_its_values(
+    describe: Describe, cells: Any, forks: dict[str, Any]
+) -> None:
+    side = {"side": "base", "runs": 5, "mechanisms": ["bpf"], "nodes": 2, "seconds": 9.0}
+    alone = {**forks, "side": "base", "new": None, "n_new": 0, "changed": None}
+    blocks = describe(alone, sides=[side])
+    [table] = blocks.tables()
+    assert cells(table) == [["forks: between nodes", "share", "1.1 %", "share between nodes"]]
+    assert not any("noise" in text for text in blocks.texts())
+
+
+def test_too_few_runs_and_drift_are_said(describe: Describe, forks: dict[str, Any]) -> None:
+    single = describe({**forks, "changed": None, "p": None}).texts()[0]
+    assert single.startswith("one run a side cannot tell a change from noise")
+    drifted = describe({**forks, "changed": None}).texts()[0]
+    assert "1 more differ, but may have drifted" in drifted
+
+
+def test_what_must_not_be_compared_is_not_counted_as_unchanged(
+    describe: Describe, forks: dict[str, Any]
+) -> None:
+    invalid = {**forks, "status": "invalid", "changed": None, "p": None}
+    blocks = describe(forks, {**invalid, "name": "execs"})
+    assert blocks.texts()[0].startswith("1 of 1 row changed beyond noise; ")
+    told = describe(invalid).texts()
+    assert not any("beyond noise" in text for text in told)
+    assert told[1].startswith("counts of the whole machine")
+
+
+def test_what_was_not_seen_is_said_once_for_all_sides(
+    describe: Describe, forks: dict[str, Any]
+) -> None:
+    programs = [
+        {
+            "side": side,
+            "part": part,
+            "mechanism": None,
+            "function": function,
+            "reason": "fentry: EPERM",
+        }
+        for part, function in (("source", None), ("attempts", "load_balance"))
+        for side in ("base", "new")
+    ]
+    seen = {"mechanism": "tracepoint", "function": None, "reason": None}
+    programs.append({"side": "new", "part": "fork", **seen})
+    refused = [
+        {"side": "new", "what": "cause", "reason": "seen in different ways: base by a, new by b"},
+    ]
+    assert items_of(describe(forks, programs=programs, not_compared=refused)) == [
+        "not seen on base and new: source, attempts (load_balance): fentry: EPERM",
+        "not compared with new: cause: seen in different ways: base by a, new by b",
+    ]
+
+
+def test_an_absent_section_says_why(make_comparison: Callable[..., Comparison]) -> None:
+    section = Section(
+        schema="schedperf/section/placement/1", status="absent", reason="no BPF", data=None
+    )
+    comparison = make_comparison(sections={"placement": section})
+    assert list(placement(comparison)) == [Text(text="no BPF", tone="muted")]
+    without = dataclasses.replace(comparison, sections={})
+    assert list(placement(without)) == [Text(text="not analysed", tone="muted")]

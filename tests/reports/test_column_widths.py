@@ -1,0 +1,22 @@
+"""Which columns of a table have room, and how wide each becomes."""
+
+from schedperf_reports._column_widths import choose_columns
+from schedperf_reports.blocks import Cell, Column
+
+
+def test_columns_of_the_highest_priority_number_go_first() -> None:
+    columns = [
+        Column(title="symbol"),
+        Column(title="share", align="right", priority=1),
+        Column(title="note", priority=2),
+    ]
+    rows = [[Cell(text="update_cfs_group"), Cell(text="12.68"), Cell(text="x" * 20)]]
+    assert list(choose_columns(columns, rows, 60)) == [0, 1, 2]
+    assert list(choose_columns(columns, rows, 30)) == [0, 1]
+    assert list(choose_columns(columns, rows, 20)) == [0]
+
+
+def test_numbers_are_never_cut() -> None:
+    columns = [Column(title="command"), Column(title="value", align="right")]
+    rows = [[Cell(text="a long command " * 9), Cell(text="123456.789")]]
+    assert choose_columns(columns, rows, 40) == {0: 28, 1: 10}

@@ -1,0 +1,217 @@
+"""What instrumented runs leave open: sentences on records whose numbers are known."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.model import Comparison, Row, Section
+from schedperf_reports._evidence import list_evidence
+from schedperf_reports._instruments import (
+    list_costs,
+    list_doubts,
+    pairs_of,
+    say_agreement,
+    warn_of_instruments,
+)
+from schedperf_reports.blocks import Items
+from schedperf_reports.sections import shown_sections
+
+Make = Callable[..., Comparison]
+MakeRow = Callable[..., Row]
+Probed = Callable[..., Comparison]
+
+METRIC = {"metric": "hackbench time", "unit": "s", "better": "lower"}
+PLACE = {"workload": "hackbench -l 1000 -g {groups}", "point": "groups=4"}
+
+
+def between(ratio: float | None, low: float | None, high: float | None, **chosen: Any) -> Any:
+    numbers = {"ratio": ratio, "ci_low": low, "ci_high": high, "n_base": 5, "n_new": 5}
+    values = {"base": 1.0, "new": ratio, "replication": "runs"}
+    return {"side": "new", **PLACE, **METRIC, **numbers, **values, **chosen}
+
+
+def effect(ratio: float | None, side: str = "new", better: str = "lower") -> Any:
+    return {"side": side, **PLACE, **METRIC, "ratio": ratio, "better": better}
+
+
+def run(*collectors: str, side: str = "new") -> Any:
+    return {"side": side, "boot": 0, "run": 1, "collectors": collectors, "effects": []}
+
+
+@pytest.fixture
+def probed(make_comparison: Make) -> Probed:
+    """Return a comparison whose section on the probe effect says these things."""
+
+    def probed(results: Any = (), *, status: str = "ok", **data: Any) -> Comparison:
+        empty: Any = {"rows": [], "between": [], "runs": []}
+        section = Section(
+            schema="schedperf/section/probe_effect/3",
+            status=status,  # type: ignore[arg-type]
+            reason=None if status == "ok" else "no metric has both clean and instrumented runs",
+            data=empty | data if status == "ok" else None,
+        )
+        return make_comparison(rows=tuple(results), sections={"probe_effect": section})
+
+    return probed
+
+
+def texts(items: Any) -> list[str]:
+    return [item.text for item in items]
+
+
+def test_a_change_that_instrumented_runs_do_not_show_is_a_doubt_with_its_numbers(
+    probed: Probed, make_row: MakeRow
+) -> None:
+    comparison = probed([make_row()], between=[between(1.066, 0.965, 1.177)])
+    [doubt] = list_doubts(comparison)
+    assert doubt.text == (
+        "instrumented runs, at +6.6 % (95 % interval -3.5..+17.7), do not show the change: "
+        "what they recorded may not explain it"
+    )
+    assert (doubt.tone, doubt.evidence) == ("warning", ("probe_effect",))
+    assert say_agreement(pairs_of(comparison)) is None
+
+
+def test_the_same_direction_beyond_noise_shows_the_change(
+    probed: Probed, make_row: MakeRow
+) -> None:
+    comparison = probed([make_row()], between=[between(1.3, 1.2, 1.4)])
+    assert not list(list_doubts(comparison))
+    assert say_agreement(pairs_of(comparison)) == (
+        "the instrumented runs show the change too: +30.0 % (95 % interval +20.0..+40.0)"
+    )
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.7, 0.9), (0.9, 1.8), (1.0, 1.0)])
+def test_the_other_direction_or_noise_does_not_show_it(
+    probed: Probed, make_row: MakeRow, low: float, high: float
+) -> None:
+    comparison = probed([make_row()], between=[between(1.0, low, high)])
+    assert list(list_doubts(comparison))
+    assert say_agreement(pairs_of(comparison)) is None
+
+
+def test_an_improvement_is_a_change_as_well(probed: Probed, make_row: MakeRow) -> None:
+    row = make_row(ratio=0.8, verdict="improvement")
+    assert say_agreement(pairs_of(probed([row], between=[between(0.8, 0.7, 0.9)])))
+    assert list(list_doubts(probed([row], between=[between(1.2, 1.1, 1.3)])))
+
+
+def test_what_cannot_be_told_is_no_doubt(probed: Probed, make_row: MakeRow) -> None:
+    one_run = probed([make_row()], between=[between(1.066, None, None)])
+    assert not list(list_doubts(one_run))
+    no_ratio = make_row(ratio=None, verdict="regression")
+    assert not list(list_doubts(probed([no_ratio], between=[between(None, None, None)])))
+    nothing = probed([make_row(verdict="inconclusive")], between=[between(1.5, 0.9, 2.4)])
+    assert not list(list_doubts(nothing))
+    assert say_agreement(pairs_of(nothing)) is None
+
+
+@pytest.mark.parametrize("verdict", ["inconclusive", "no-change"])
+def test_a_change_of_instrumented_runs_alone_is_a_doubt(
+    probed: Probed, make_row: MakeRow, verdict: str
+) -> None:
+    comparison = probed([make_row(verdict=verdict)], between=[between(1.5, 1.2, 1.9)])
+    [doubt] = list_doubts(comparison)
+    assert doubt.text == (
+        "instrumented runs show a change, +50.0 % (95 % interval +20.0..+90.0), that clean runs "
+        "do not: what they recorded may explain their collectors instead"
+    )
+
+
+def test_of_several_results_the_clearest_is_named_and_the_others_are_counted(
+    probed: Probed, make_row: MakeRow
+) -> None:
+    points = ("groups=1", "groups=4", "groups=16")
+    rows = [make_row(point=point) for point in points]
+    ratios = {
+        "groups=1": (1.3, 1.2, 1.4),
+        "groups=4": (1.1, 0.9, 1.3),
+        "groups=16": (1.0, 0.9, 1.1),
+    }
+    pairs = [between(*ratios[point], point=point) for point in points]
+    comparison = probed(rows, between=pairs)
+    [doubt] = texts(list_doubts(comparison))
+    assert doubt.startswith(
+        "instrumented runs, at +0.0 % (95 % interval -10.0..+10.0), do not show the change of "
+        "hackbench time at groups=16 and 1 more: "
+    )
+    assert say_agreement(pairs_of(comparison)) == (
+        "the instrumented runs show 1 of 3 changes of the clean ones too"
+    )
+
+
+def test_results_are_matched_by_all_that_tells_them_apart(
+    probed: Probed, make_row: MakeRow
+) -> None:
+    others = [between(1.0, 0.9, 1.1, **one) for one in ({"point": "groups=16"}, {"side": "new2"})]
+    assert pairs_of(probed([make_row()], between=others)) == ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([effect(3.084, "base"), effect(5.798)], "runs took 3.1 to 5.8 times as long: "),
+        ([effect(1.03, "base"), effect(1.63)], "runs of new took 1.6 times as long: "),
+        ([effect(1.0, "base"), effect(0.25, better="higher")], "runs of new took 4.0 times"),
+    ],
+)
+def test_collectors_that_slow_runs_down_are_a_doubt(
+    probed: Probed, rows: list[Any], told: str
+) -> None:
+    [cost] = list_costs(probed(rows=rows, runs=[run("bpf_pelt", "perf_stat")]))
+    assert cost.text.startswith(f"with their collectors {told}")
+    assert cost.text.endswith("may be of the collectors (bpf_pelt, perf_stat)")
+    assert (cost.tone, cost.evidence) == ("warning", ("probe_effect",))
+
+
+@pytest.mark.parametrize("rows", [[effect(1.5)], [effect(None)], [effect(0.5)], []])
+def test_what_costs_little_is_not_said(probed: Probed, rows: list[Any]) -> None:
+    assert not list(list_costs(probed(rows=rows)))
+
+
+def test_the_evidence_has_doubts_before_other_weaknesses_and_costs_after_them(
+    probed: Probed, make_row: MakeRow
+) -> None:
+    comparison = probed([make_row()], between=[between(1.0, 0.9, 1.1)], rows=[effect(2.0)])
+    found = texts(list_evidence(comparison))
+    [doubt] = [place for place, text in enumerate(found) if "do not show" in text]
+    [weakness] = [place for place, text in enumerate(found) if "runs of new failed" in text]
+    [cost] = [place for place, text in enumerate(found) if "times as long" in text]
+    assert doubt < weakness < cost
+    assert not any("instrumented" in text for text in texts(list_evidence(probed([make_row()]))))
+
+
+def test_sections_are_warned_of_where_their_collector_ran_in_instrumented_runs_alone(
+    probed: Probed, make_row: MakeRow
+) -> None:
+    probes = {"between": [between(1.0, 0.9, 1.1)], "runs": [run("perf_profile")]}
+    comparison = probed([make_row()], **probes)
+    [items] = warn_of_instruments(comparison, "profile")
+    assert isinstance(items, Items)
+    assert texts(items.items) == texts(list_doubts(comparison))
+    assert not list(warn_of_instruments(comparison, "pelt"))
+    assert not list(warn_of_instruments(comparison, "benchmarks"))
+    harmless = probed([make_row()], **probes | {"between": [between(1.3, 1.2, 1.4)]})
+    assert not list(warn_of_instruments(harmless, "profile"))
+
+
+def test_what_is_said_stands_over_the_section(probed: Probed, make_row: MakeRow) -> None:
+    probes = {"between": [between(1.0, 0.9, 1.1)], "runs": [run("perf_stat")]}
+    comparison = probed([make_row()], **probes)
+    counted = Section(
+        schema="schedperf/section/counters/1", status="failed", reason="KeyError: 'x'", data=None
+    )
+    comparison.sections["counters"] = counted  # type: ignore[index]
+    [section] = [one for one in shown_sections(comparison) if one.name == "counters"]
+    first, _ = section.describe(comparison)
+    assert isinstance(first, Items)
+    assert texts(first.items) == texts(list_doubts(comparison))
+
+
+def test_without_instrumented_runs_nothing_is_said(probed: Probed, make_row: MakeRow) -> None:
+    comparison = probed([make_row()], status="absent")
+    assert pairs_of(comparison) == ()
+    assert not [*list_doubts(comparison), *list_costs(comparison)]
+    assert not list(warn_of_instruments(comparison, "profile"))

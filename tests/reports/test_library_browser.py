@@ -1,0 +1,124 @@
+"""The charts' library in a real browser: beside the page, on a server, and how many charts."""
+
+import functools
+import http.server
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.model import Comparison
+from schedperf_reports._page import Described, describe_head, render_sections
+from schedperf_reports.blocks import Figure
+from schedperf_reports.formats import Options
+from schedperf_reports.formats.html import html
+from schedperf_reports.plotly_library import share_plotly
+
+pytestmark = pytest.mark.browser
+
+Make = Callable[..., Comparison]
+
+
+@pytest.fixture
+def site(tmp_path: Path, make_comparison: Make) -> Path:
+    """Write a report that finds the library in a directory beside its own."""
+    page = tmp_path / "site" / "reports" / "report.html"
+    page.parent.mkdir(parents=True)
+    library = share_plotly(tmp_path / "site" / "assets", page)
+    page.write_text(
+        html(make_comparison(), Options(width=78, colour=False, library=library)), encoding="utf-8"
+    )
+    return page
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """Serve the directory over http; give its address."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 # as it is called
+            pass
+
+    handler = functools.partial(Quiet, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{serving.server_port}"
+        serving.shutdown()
+        thread.join()
+
+
+def draw_first(browser: Any, address: str) -> tuple[str, list[str]]:
+    """Return what became of the first chart of a page, and what the console said."""
+    tab = browser.new_page()
+    console: list[str] = []
+    tab.on("console", lambda message: console.append(message.text))
+    tab.goto(address)
+    plots = "[...document.querySelectorAll('figure.chart > .plot')]"
+    plot = f"{plots}.find((one) => one.checkVisibility())"
+    tab.evaluate(f"{plot}.scrollIntoView({{behavior: 'instant'}})")
+    for _ in range(600):
+        if tab.evaluate(f"{plot}.dataset.drawn") in ("done", "failed"):
+            break
+        tab.wait_for_timeout(100)
+    found: tuple[str, list[str]] = tab.evaluate(f"{plot}.dataset.drawn"), console
+    tab.close()
+    return found
+
+
+def test_a_shared_library_is_found_from_disk(browser: Any, site: Path) -> None:
+    assert draw_first(browser, site.as_uri()) == ("done", [])
+
+
+def test_a_shared_library_is_found_over_http(
+    browser: Any, site: Path, tmp_path: Path, server: str
+) -> None:
+    address = f"{server}/{site.relative_to(tmp_path)}"
+    assert draw_first(browser, address) == ("done", [])
+
+
+def test_a_library_that_was_changed_on_the_server_is_refused(
+    browser: Any, site: Path, server: str
+) -> None:
+    (file,) = (site.parents[1] / "assets").iterdir()
+    file.write_text("document.title = 'taken over'")
+    state, console = draw_first(browser, f"{server}/site/reports/report.html")
+    assert state == "failed"
+    assert any("integrity" in line for line in console)
+
+
+def test_a_library_that_is_gone_is_said(browser: Any, site: Path) -> None:
+    (file,) = (site.parents[1] / "assets").iterdir()
+    file.unlink()
+    assert draw_first(browser, site.as_uri())[0] == "failed"
+
+
+def test_charts_that_are_far_away_are_forgotten_and_drawn_again(
+    browser: Any, make_comparison: Make, tmp_path: Path
+) -> None:
+    figure = {"data": [{"type": "scatter", "x": [1, 2], "y": [3, 4]}], "layout": {}}
+    blocks = tuple(
+        Figure(caption=f"chart {place}", figure=figure, height=900) for place in range(15)
+    )
+    section = Described(name="charts", title="Charts", blocks=blocks)
+    page = tmp_path / "charts.html"
+    page.write_text(render_sections(describe_head(make_comparison()), [section]), encoding="utf-8")
+    tab = browser.new_page()
+    tab.goto(page.as_uri())
+    states = "[...document.querySelectorAll('.plot')].map((one) => one.dataset.drawn)"
+    for place in (*range(15), 0):
+        tab.evaluate(
+            f"document.querySelectorAll('.plot')[{place}].scrollIntoView({{behavior: 'instant'}})"
+        )
+        while tab.evaluate(states)[place] != "done":
+            tab.wait_for_timeout(50)
+    # Charts are forgotten when all that came into view with the last one are drawn.
+    for _ in range(600):
+        if tab.evaluate(states).count("done") <= 12:
+            break
+        tab.wait_for_timeout(100)
+    assert tab.evaluate(states).count("done") <= 12
+    assert tab.evaluate("document.querySelectorAll('.main-svg').length") > 0
+    tab.close()

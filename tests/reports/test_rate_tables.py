@@ -1,0 +1,31 @@
+"""Captions and marks of compared rates."""
+
+from typing import Any
+
+from schedperf_reports._rate_tables import notes_below, state_changes
+
+ROW: dict[str, Any] = {"name": "TIMER", "changed": True, "p": 0.001, "ratio": 1.17, "n_new": 5}
+
+
+def _state(*rows: dict[str, Any]) -> str:
+    return state_changes("sleep 1", rows, lambda row: str(row["name"]))
+
+
+def test_a_caption_names_what_changed_most_first() -> None:
+    halved = {**ROW, "name": "SCHED", "ratio": 0.5}
+    quiet = {**ROW, "changed": False}
+    assert _state(ROW, quiet, halved) == (
+        "sleep 1: 2 of 3 rows changed beyond noise: SCHED -50.0 %, TIMER +17.0 %"
+    )
+    assert _state(quiet) == "sleep 1: 0 of 1 row changed beyond noise"
+    assert _state(*[ROW] * 5).endswith("TIMER +17.0 %, TIMER +17.0 %, TIMER +17.0 %, 2 more")
+
+
+def test_a_caption_states_nothing_of_what_was_not_compared() -> None:
+    assert _state({**ROW, "n_new": 0}) == "sleep 1"
+    assert _state({**ROW, "status": "invalid"}) == "sleep 1"
+
+
+def test_many_notes_are_counted() -> None:
+    texts = [block.text for block in notes_below([str(one) for one in range(7)])]
+    assert texts == ["0", "1", "2", "3", "4", "2 more notes"]

@@ -1,0 +1,248 @@
+"""Sides, and what differs between them: meant, noted, or forbidding a comparison."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.model import (
+    Comparability,
+    Comparison,
+    Difference,
+    OptionDifference,
+    Overall,
+    SideSummary,
+)
+from schedperf_reports.blocks import Block, Headline, Item, Table, Text
+from schedperf_reports.formats import Options
+from schedperf_reports.formats.html import html
+from schedperf_reports.formats.text import text
+from schedperf_reports.graphics.panels import Fold, Panel, Panels
+from schedperf_reports.sections.evidence import evidence
+from schedperf_reports.sections.verdict import verdict
+
+Make = Callable[..., Comparison]
+MakeSide = Callable[..., SideSummary]
+HeadlineOf = Callable[[Comparison], Headline]
+BlocksOf = Callable[[Comparison], list[Block]]
+ItemOf = Callable[[Comparison, str], Item]
+TablesOf = Callable[[Comparison], list[list[list[str]]]]
+
+
+@pytest.fixture
+def tables(described: BlocksOf) -> TablesOf:
+    """Return the texts of the cells of each table."""
+    return lambda comparison: [
+        [[cell.text for cell in row] for row in block.rows]
+        for block in described(comparison)
+        if isinstance(block, Table)
+    ]
+
+
+def comparable(comparison: Comparison) -> Panel:
+    blocks = [*verdict(comparison), *evidence(comparison)]
+    boxes = [box for one in blocks if isinstance(one, Panels) for box in one.panels]
+    boxes += [one for one in blocks if isinstance(one, Panel)]
+    [found] = [box for box in boxes if box.caption.startswith("comparable")]
+    return found
+
+
+def make_difference(severity: Any, path: str, base: object = 1, new: object = 2) -> Difference:
+    return Difference(
+        path=path, side="new", base=base, new=new, severity=severity, reason=f"why {path}"
+    )
+
+
+def differing(*differences: Difference, comparable: bool = True) -> Comparability:
+    return Comparability(comparable=comparable, compared=60, differences=differences)
+
+
+def test_the_sides_are_listed_with_what_a_reader_must_know(
+    make_comparison: Make, make_side: MakeSide, tables: TablesOf
+) -> None:
+    new = make_side("new", complete=False, runs_failed=2, boots=2, host={}, label="6.13")
+    listed = tables(make_comparison(sides=(make_side(), new)))[0]
+    machine = "Example CPU 9000, 4 CPUs, 2 nodes"
+    runs = "5 clean + 5 instrumented, 1 boot"
+    assert listed[0] == ["A base", "base.tar", "base", "6.12.0-base", machine, runs]
+    runs = "5 clean + 5 instrumented + 2 failed, 2 boots; recording did not finish"
+    assert listed[1] == ["B new", "new.tar", "6.13", "not known", "CPU not known", runs]
+
+
+def test_differences_are_listed_worst_first_and_ignored_ones_are_not(
+    make_comparison: Make, tables: TablesOf
+) -> None:
+    found = differing(
+        make_difference("noted", "system.hostname", "a", "b"),
+        make_difference("ignored", "state.uptime_s"),
+        make_difference("treatment", "kernel.release", base=None, new=True),
+        make_difference("blocking", "cpufreq.governor", "performance", "powersave"),
+        comparable=False,
+    )
+    comparison = make_comparison(comparability=found)
+    assert tables(comparison)[1] == [
+        ["blocking", "cpufreq.governor", "performance", "powersave", "why cpufreq.governor"],
+        ["meant to differ", "kernel.release", "-", "yes", "why kernel.release"],
+        ["noted", "system.hostname", "a", "b", "why system.hostname"],
+    ]
+    panel = comparable(comparison)
+    assert (panel.caption, panel.tone) == ("comparable: NO", "bad")
+    assert panel.aside == "60 fields compared; differences: 1 blocking, 1 meant to differ, 1 noted"
+
+
+def test_where_no_field_is_known_nobody_is_called_comparable(
+    make_comparison: Make, make_side: MakeSide
+) -> None:
+    unknown = make_difference("noted", "machine", None, None)
+    found = Comparability(comparable=True, compared=0, differences=(unknown,))
+    sides = (make_side(host={}), make_side("new", host={}))
+    comparison = make_comparison(comparability=found, sides=sides)
+    panel = comparable(comparison)
+    assert (panel.caption, panel.aside) == ("comparable: not known", "why machine")
+    [fold] = panel.blocks
+    assert isinstance(fold, Fold)
+    assert fold.caption == "who was compared"
+    [table] = [block for block in fold.blocks if isinstance(block, Table)]
+    assert table.caption == "2 sides compared"
+    assert [column.title for column in table.columns] == ["side", "bundle", "runs"]
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+def test_what_one_side_alone_says_of_its_machine_is_shown(
+    make_comparison: Make, make_side: MakeSide, tables: TablesOf
+) -> None:
+    unknown = make_difference("noted", "host.json", None, None)
+    found = Comparability(comparable=True, compared=0, differences=(unknown,))
+    sides = (make_side(), make_side("new", host={}))
+    comparison = make_comparison(comparability=found, sides=sides)
+    assert comparable(comparison).aside == "why host.json"
+    assert tables(comparison)[0][1][2:4] == ["not known", "CPU not known"]
+
+
+def test_a_side_without_a_machine_beside_others_is_named(
+    make_comparison: Make, item: ItemOf
+) -> None:
+    comparison = make_comparison(
+        comparability=differing(make_difference("noted", "host.json", None, None))
+    )
+    noted = item(comparison, "differs as well, which does not forbid it: ")
+    assert noted.text.endswith(": host.json (not known)")
+
+
+def test_a_blocking_difference_says_what_to_do(make_comparison: Make, item: ItemOf) -> None:
+    found = differing(
+        make_difference("blocking", "cpufreq.governor", "performance", "powersave"),
+        make_difference("blocking", "workload", "hackbench", "schbench"),
+        comparable=False,
+    )
+    comparison = make_comparison(comparability=found)
+    governor = item(
+        comparison, "cpufreq.governor forbids it: performance in base, powersave in new"
+    )
+    assert governor.tone == "bad"
+    assert governor.detail.endswith("or allow it: --allow cpufreq.governor")
+    assert "--allow" not in item(comparison, "workload forbids it").detail
+
+
+def test_of_many_blocking_differences_some_are_named(make_comparison: Make, item: ItemOf) -> None:
+    found = differing(*(make_difference("blocking", f"cpu.x{n}") for n in range(9)))
+    more = item(make_comparison(comparability=found), "5 more")
+    assert (more.text, more.tone) == ("5 more fields block", "bad")
+    assert more.evidence == ("environment",)
+    found = differing(*(make_difference("blocking", f"cpu.x{n}") for n in range(5)))
+    assert item(make_comparison(comparability=found), "1 more").text == "1 more field blocks"
+
+
+def test_the_fields_that_are_not_named_are_found(make_comparison: Make) -> None:
+    differences = [make_difference("blocking", f"cpu.x{n}") for n in range(9)]
+    comparison = make_comparison(
+        comparability=differing(*differences, comparable=False),
+        overall=Overall(verdict="invalid", reason="cpu.x0 differs", exit_status=4),
+    )
+    options = Options(width=78, colour=False)
+    assert "  - 5 more fields block (see --all)\n" in text(comparison, options)
+    page = html(comparison, options)
+    assert re.search(r'>5 more fields block</span><a [^>]*href="#environment"', page)
+    assert 'id="environment"' in page
+    assert all(one.path in page for one in differences)
+
+
+def test_what_was_meant_to_differ_is_named_with_short_values(
+    make_comparison: Make, item: ItemOf
+) -> None:
+    found = differing(
+        make_difference("treatment", "kernel.version", "x" * 99, "y"),
+        make_difference("treatment", "cgroup.depth", 0, 8),
+        make_difference("noted", "tools.x", None, "1"),
+    )
+    comparison = make_comparison(comparability=found)
+    texts = [block.text for block in verdict(comparison) if isinstance(block, Text)]
+    assert texts[0].startswith(
+        "B new differs from A base by: cgroup.depth 0 → 8, kernel.version; workloads hackbench -l "
+    )
+    assert texts[0].endswith(", 5 runs a side")
+    assert item(comparison, "differs as well, which does not forbid it: tools.x - → 1").text
+
+
+def test_another_kernel_is_named_once_and_sides_by_their_labels(
+    make_comparison: Make, make_side: MakeSide, headline: HeadlineOf
+) -> None:
+    found = differing(
+        make_difference("treatment", "kernel.build_id", "a", "b"),
+        make_difference("treatment", "kernel.release", "6.1-tip", "6.1-cluster"),
+        make_difference("treatment", "kernel.version", "#1", "#2"),
+    )
+    sides = (make_side(label="tip"), make_side("new", label="cluster"))
+    comparison = make_comparison(comparability=found, sides=sides, rows=())
+    texts = [block.text for block in verdict(comparison) if isinstance(block, Text)]
+    assert texts[0] == "B cluster differs from A tip by: kernel.release 6.1-tip → 6.1-cluster"
+    assert headline(comparison).text.startswith("B cluster is ")
+    assert " A tip: " in headline(comparison).text
+
+
+def test_what_is_equal_is_listed_by_group(make_comparison: Make, tables: TablesOf) -> None:
+    equal = tables(make_comparison())[2]
+    groups = {row[0]: row for row in equal}
+    assert groups["cpu"][1:] == ["3", "model, count_online, microcode"]
+    assert "hostname" not in str(groups.get("system"))
+
+
+def test_nothing_that_was_meant_to_differ_is_a_warning(
+    make_comparison: Make, item: ItemOf, tables: TablesOf
+) -> None:
+    comparison = make_comparison(comparability=differing())
+    assert item(comparison, "nothing was meant to differ").tone == "warning"
+    panel = comparable(comparison)
+    assert (panel.caption, panel.tone) == ("comparable: yes", "plain")
+    assert panel.aside == "60 fields compared; differences: none"
+    # The first column of differences says how severe each is.
+    severities = {"blocking", "meant to differ", "noted"}
+    assert not [row for table in tables(comparison) for row in table if row[0] in severities]
+
+
+def test_of_long_values_only_the_words_that_differ_are_shown(
+    make_comparison: Make, tables: TablesOf
+) -> None:
+    same = " ".join(f"flag{number}" for number in range(40))
+    found = differing(make_difference("noted", "cpu.flags", f"{same} avx", f"hle {same} amx"))
+    row = tables(make_comparison(comparability=found))[1][0]
+    assert row[2:4] == ["… (nothing) … avx …", "… hle … amx …"]
+
+
+def test_enormous_values_are_not_compared_word_by_word(
+    make_comparison: Make, tables: TablesOf
+) -> None:
+    texts = ("a b " * 5000, "b a " * 5000)
+    found = differing(make_difference("noted", "x", *texts))
+    row = tables(make_comparison(comparability=found))[1][0]
+    assert tuple(row[2:4]) == texts
+
+
+def test_options_of_the_kernel_that_differ_are_named(make_comparison: Make, item: ItemOf) -> None:
+    options = tuple(
+        OptionDifference(side="new", name=f"CONFIG_{name}", base=None, new="y") for name in "ABCDE"
+    )
+    found = Comparability(comparable=True, compared=1, differences=(), options=options)
+    text = item(make_comparison(comparability=found), "5 options of the kernel's").text
+    assert text.endswith(": CONFIG_A n → y, CONFIG_B n → y, CONFIG_C n → y, CONFIG_D n → y, 1 more")

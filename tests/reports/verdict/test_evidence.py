@@ -1,0 +1,138 @@
+"""How sure it is: what is independent, in which order it ran, what was tested."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schedperf.caveats import caveat
+from schedperf.model import (
+    Comparison,
+    FamilySummary,
+    Row,
+    SideSummary,
+)
+from schedperf_reports.blocks import Item
+
+Make = Callable[..., Comparison]
+MakeRow = Callable[..., Row]
+MakeSide = Callable[..., SideSummary]
+ItemsOf = Callable[[Comparison], list[Item]]
+ItemOf = Callable[[Comparison, str], Item]
+
+
+def test_how_sure_it_is_counts_values_order_boots_builds_and_tests(
+    make_comparison: Make, items: ItemsOf, item: ItemOf
+) -> None:
+    comparison = make_comparison()
+    assert item(comparison, "5 runs a side").evidence == ("benchmarks",)
+    assert item(comparison, "one side after the other").tone == "warning"
+    assert item(comparison, "one boot a side").tone == "warning"
+    assert "another build" not in " ".join(one.text for one in items(comparison))
+    assert item(comparison, "4 results tested by Welch t on logs").text.endswith(
+        "; of those called changed at most 0.1 by chance (FDR 5 %)"
+    )
+
+
+def test_a_drift_is_met_by_turns_of_settings_or_of_booted_kernels(
+    make_comparison: Make, make_side: MakeSide, item: ItemOf
+) -> None:
+    begin = "one side after the other: drift would look like a change; "
+    assert item(make_comparison(), begin).text == f"{begin}`schedperf vm` takes turns"
+    settings = make_comparison(sides=(make_side(), make_side("new")))
+    assert item(settings, begin).text == f"{begin}`schedperf ab` takes turns"
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"replication": "rounds", "n_base": 6, "n_new": 6}, "6 rounds: in each"),
+        ({"replication": "boots", "n_base": 2, "n_new": 4}, "2 to 4 boots a side: how boots"),
+        ({"replication": "runs", "n_base": 1, "n_new": 1}, "1 run a side: one run"),
+        ({"replication": "runs", "n_base": None, "n_new": None}, "nobody says of how many runs"),
+    ],
+)
+def test_values_are_counted_in_their_unit(
+    make_comparison: Make, make_row: MakeRow, changes: dict[str, Any], text: str, item: ItemOf
+) -> None:
+    assert item(make_comparison(rows=(make_row(**changes),)), text).text
+
+
+def test_rounds_are_interleaved_and_an_unknown_order_is_not(
+    make_comparison: Make, make_row: MakeRow, item: ItemOf
+) -> None:
+    rounds = make_comparison(rows=(make_row(replication="rounds"),), caveats=())
+    assert item(rounds, "interleaved").text
+    assert item(make_comparison(caveats=()), "the sides took turns").text
+    unknown = make_comparison(rows=(make_row(values_base=(), values_new=()),), caveats=())
+    assert item(unknown, "in which order the runs were made is not known").tone == "warning"
+
+
+def test_other_builds_and_several_boots_are_said(
+    make_comparison: Make, make_side: MakeSide, item: ItemOf
+) -> None:
+    kernels = [{"kernel": {"build_id": name}} for name in ("a", "b")]
+    sides = (make_side(boots=3, host=kernels[0]), make_side("new", boots=4, host=kernels[1]))
+    comparison = make_comparison(sides=sides)
+    assert item(comparison, "one build of each kernel: another build may").text
+    assert item(comparison, "3+4 boots: how boots differ is seen").text
+    unknown = make_comparison(sides=(make_side(boots=None), make_side("new", boots=None)))
+    assert item(unknown, "how often each side was booted is not known").tone == "warning"
+
+
+def test_nothing_tested_promises_nothing(make_comparison: Make, items: ItemsOf) -> None:
+    family = FamilySummary(
+        family="primary", side="new", rows=4, tested=0, expected_false=0.0, verdicts={}
+    )
+    texts = [one.text for one in items(make_comparison(families=(family,)))]
+    assert not any("tested" in text or "chance" in text for text in texts)
+
+
+def test_weaknesses_beyond_the_first_are_counted(
+    make_comparison: Make, items: ItemsOf, item: ItemOf
+) -> None:
+    caveats = [caveat("failed-runs", failed=n, total=9, side="new") for n in range(1, 6)]
+    comparison = make_comparison(caveats=tuple(caveats))
+    texts = [one.text for one in items(comparison)]
+    assert "3 of 9 runs of new failed and are left out" in texts
+    assert "4 of 9 runs of new failed and are left out" not in texts
+    assert item(comparison, "2 more caveats").evidence == ("caveats",)
+
+
+def test_of_one_result_nothing_is_said_of_chance(
+    make_comparison: Make, make_row: MakeRow, item: ItemOf
+) -> None:
+    family = FamilySummary(
+        family="primary", side="new", rows=1, tested=1, expected_false=0.05, verdicts={}
+    )
+    comparison = make_comparison(rows=(make_row(),), families=(family,))
+    assert item(comparison, "1 result tested by").text == "1 result tested by Welch t on logs"
+
+
+def test_a_drift_that_both_sides_share_is_a_warning_in_spite_of_turns(
+    make_comparison: Make, make_row: MakeRow, item: ItemOf
+) -> None:
+    row = make_row(replication="rounds")
+    base, new = (
+        tuple(
+            replace(one, order=2 * place + side, value=1.0 + 0.2 * place)
+            for place, one in enumerate(values)
+        )
+        for side, values in enumerate((row.values_base, row.values_new))
+    )
+    both = replace(row, values_base=base, values_new=new)
+    found = item(make_comparison(rows=(both,), caveats=()), "interleaved")
+    assert found.tone == "warning"
+    assert "later half" in found.text
+    assert found.text.count(" +") == 2
+    one_side = replace(row, values_base=base)
+    assert item(make_comparison(rows=(one_side,), caveats=()), "interleaved").tone == "plain"
+
+
+@pytest.mark.parametrize(("number", "tone"), [(2, "warning"), (3, "plain")])
+def test_few_boots_are_a_warning(
+    make_comparison: Make, make_row: MakeRow, number: int, tone: str, item: ItemOf
+) -> None:
+    row = make_row(replication="boots", n_base=number, n_new=number)
+    assert item(make_comparison(rows=(row,)), f"{number} boots a side").tone == tone
