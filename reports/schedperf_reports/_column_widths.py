@@ -20,8 +20,9 @@ def choose_columns(
 ) -> dict[int, int]:
     """Choose which columns are shown and how wide each is, by index.
 
-    Columns of the highest priority number go until the others fit; columns of text then share
-    what the numbers leave, be it less than their longest words take.
+    Columns of the highest priority number go until the others fit. Where a word would be cut all
+    the same, as that of a verdict, numbers go from the right, save the first of them. Columns of
+    text then share what is left, be it less than their longest words take.
     """
     texts = [
         [column.title, *(row[index].text for row in rows)] for index, column in enumerate(columns)
@@ -33,7 +34,8 @@ def choose_columns(
     ]
     kept = list(range(len(columns)))
     while _total(floors, kept) > width:
-        droppable = [index for index in kept if columns[index].priority > 0]
+        numbers = [index for index in kept if columns[index].align == "right"]
+        droppable = [index for index in kept if columns[index].priority > 0] or numbers[1:]
         if not droppable:
             break
         kept.remove(max(droppable, key=lambda index: (columns[index].priority, index)))

@@ -97,16 +97,15 @@ MEAN = "mean of the runs: geometric, or arithmetic where a value is not positive
 
 FIRST_COLUMNS = (
     Column(title="result"),
-    Column(title="unit", priority=2, explains="v: lower is better, ^: higher is better; then unit"),
-    Column(title="A base", align="right", priority=2, explains=MEAN),
+    Column(title="unit", priority=1, explains="v: lower is better, ^: higher is better; then unit"),
+    Column(title="A base", align="right", priority=1, explains=MEAN),
 )
 LAST_COLUMNS = (
-    # Where the screen has no room for the word of the verdict and for this, the word stays.
-    Column(title="95 % CI", align="right", priority=1, explains="of the change, in per cent"),
+    Column(title="95 % CI", align="right", explains="of the change, in per cent"),
     Column(
         title="n",
         align="right",
-        priority=3,
+        priority=2,
         explains="independent values of A + B; a round has one of both",
     ),
     Column(
@@ -128,7 +127,7 @@ def _columns(side: str) -> tuple[Column, ...]:
     letter = side_letter(side)
     return (
         *FIRST_COLUMNS,
-        Column(title=f"{letter} {side}", align="right", priority=2, explains=MEAN),
+        Column(title=f"{letter} {side}", align="right", priority=1, explains=MEAN),
         Column(title="change", align="right", explains=f"{letter} over A, in per cent of A"),
         *LAST_COLUMNS,
     )
