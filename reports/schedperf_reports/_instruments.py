@@ -28,6 +28,7 @@ COLLECTORS: Mapping[str, str] = {
     "system_counters": "system_counters",
     "counters": "perf_stat",
     "profile": "perf_profile",
+    "c2c": "perf_c2c",
 }
 
 _KEY = ("side", "workload", "point", "metric", "unit")
