@@ -7,8 +7,11 @@ side, in the unit of the event, rounded to whole numbers.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from schedperf.profile._folded import folded_text
-from schedperf.profile._speedscope import speedscope_text
+from schedperf.profile._speedscope import SCHEMA, speedscope_text
 from schedperf.profile.stacks import Stacks
+
+# What a file for speedscope calls its format.
+SPEEDSCOPE_SCHEMA = SCHEMA
 
 # By the name of the format: the text of a file, piece by piece, from the stacks of each event.
 EXPORTS: Mapping[str, Callable[[Sequence[Stacks]], Iterable[str]]] = {

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedperf.profile.export import SPEEDSCOPE_SCHEMA
 from schedperf_reports._flame_still import ROW_PIXELS, StillFrame, place_frames
 from schedperf_reports._flame_tables import beyond_noise, runs_of_tree
 from schedperf_reports._words import side_letter, side_place
@@ -61,12 +62,12 @@ class Flames(Graphic):
         return Still(frames=frames, height=height)
 
     def data(self) -> object:
-        """Return the trees, and who the sides are."""
+        """Return the trees, who the sides are, and what a file for speedscope calls its format."""
         sides = [
             {"name": side, "letter": side_letter(side), "place": side_place(side)}
             for side in self.sides
         ]
-        return {"events": list(self.events), "sides": sides}
+        return {"events": list(self.events), "sides": sides, "speedscope": SPEEDSCOPE_SCHEMA}
 
 
 def caption_of(event: Data) -> str:

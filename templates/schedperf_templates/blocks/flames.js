@@ -21,6 +21,7 @@
       this.figure = figure;
       this.events = data.events;
       this.sides = data.sides;
+      this.speedscope = data.speedscope;
       const find = (name) => figure.querySelector(`.flame-${name}`);
       Object.assign(this, { path: find("path"), detail: find("detail"), graphs: find("graphs"), around: find("around") });
       this.controls = new FlameControls(find("controls"), find("saves"), (some) => this.choose(some), (format) => this.save(format));
@@ -311,7 +312,7 @@
 
     save(format) {
       const name = format === "folded" ? "flames.folded" : "flames.speedscope.json";
-      page.save(FlameExport[format](this.tree), name, "text/plain");
+      page.save(FlameExport[format](this.tree, this.speedscope), name, "text/plain");
     }
   }
 

@@ -3,7 +3,6 @@
 // schedperf profile --export: with what is drawn, so small frames are one frame of their caller.
 const FlameExport = (() => {
   const REST = "[smaller frames]";
-  const SCHEMA = "https://www.speedscope.app/file-format-schema.json";
 
   // Samples that end in each frame, in the unit of the event, mean of a side's runs.
   const weigh = (tree) => {
@@ -50,11 +49,12 @@ const FlameExport = (() => {
     };
   };
 
-  const speedscope = (tree) => {
+  // schema: the address by which the format calls itself.
+  const speedscope = (tree, schema) => {
     const names = new Set([...tree.data.parent.keys()].slice(1).map((frame) => label(tree, frame)));
     const numbers = new Map([...names].map((name, number) => [name, number]));
     return JSON.stringify({
-      $schema: SCHEMA,
+      $schema: schema,
       exporter: "schedperf",
       name: [...tree.data.labels].reverse().join(" against "),
       activeProfileIndex: 0,
