@@ -166,17 +166,29 @@ class Visit:
 
 
 @pytest.fixture
-def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
+def open_tab(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open an empty tab: ``open_tab(width=400, color_scheme="dark")``; the test's end closes it."""
+    contexts = []
+
+    def open_one(*, width: int = 1400, **settings: Any) -> Any:
+        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, **settings))
+        return contexts[-1].new_page()
+
+    yield open_one
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def visit(open_tab: Callable[..., Any], tmp_path: Path) -> Callable[..., Visit]:
     """Open a record's page: ``visit(comparison, width=400, color_scheme="dark") -> Visit``.
 
     ``anchor`` is what the address ends in, ``options`` are those of the format.
     """
-    contexts = []
 
     def open_page(
         comparison: Comparison,
         *,
-        width: int = 1400,
         anchor: str = "",
         options: Mapping[str, Any] | None = None,
         **settings: Any,
@@ -184,9 +196,7 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
         path = tmp_path / "report.html"
         chosen = Options(width=78, colour=False, **options or {})
         path.write_text(html(comparison, chosen), encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
-        contexts.append(context)
-        opened = Visit(page=context.new_page())
+        opened = Visit(page=open_tab(**settings))
         opened.page.on("console", lambda message: opened.console.append(message.text))
         opened.page.on("pageerror", lambda error: opened.errors.append(str(error)))
         opened.page.on("request", lambda request: opened.requests.append(request.url))
@@ -195,9 +205,7 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
             opened.wait_for("document.documentElement.dataset.ready === 'true'")
         return opened
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return open_page
 
 
 @pytest.fixture

@@ -82,25 +82,21 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
+def show(open_tab: Callable[..., Any], tmp_path: Path) -> Iterator[Open]:
     """Open a page with one drawing: ``show(drawing, width=360)``; complaints fail the test."""
-    contexts, complaints = [], []
+    complaints = []
 
-    def open_page(drawing: CacheLines, *, width: int = 1400, **settings: Any) -> Any:
+    def open_page(drawing: CacheLines, **settings: Any) -> Any:
         path = tmp_path / "lines.html"
         section = Described(name="layout", title="Cache lines", blocks=(drawing,))
         path.write_text(render_sections(HEAD, [section]), encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
-        contexts.append(context)
-        page = context.new_page()
+        page = open_tab(**settings)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(path.as_uri())
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
     assert complaints == []
 
 

@@ -4,7 +4,7 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,24 +62,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def visit(browser: Any, written: Callable[[str], Path]) -> Iterator[Callable[..., Visit]]:
-    contexts = []
-
-    def open_page(name: str, *, width: int = 1400, **settings: Any) -> Visit:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, offline=True, **settings
-        )
-        contexts.append(context)
-        opened = Visit(page=context.new_page())
+def visit(open_tab: Callable[..., Any], written: Callable[[str], Path]) -> Callable[..., Visit]:
+    def open_page(name: str, **settings: Any) -> Visit:
+        opened = Visit(page=open_tab(offline=True, **settings))
         opened.page.on("console", lambda message: opened.console.append(message.text))
         opened.page.on("pageerror", lambda error: opened.console.append(str(error)))
         opened.page.on("request", lambda request: opened.requests.append(request.url))
         opened.page.goto(written(name).as_uri())
         return opened
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return open_page
 
 
 def draw_everything(page: Any) -> None:

@@ -118,3 +118,18 @@ def with_point(**point: Any) -> dict[str, Any]:
     data = deepcopy(DATA)
     data["comparisons"][0]["points"][0].update(deepcopy(point))
     return data
+
+
+def unmatched(side: str, number: int) -> dict[str, Any]:
+    """Return a line that one side alone has and that cannot be found again on the other."""
+    other = "new" if side == "base" else "base"
+    change = {**NOTHING, "samples": {side: 7, other: None}}
+    return {
+        **LINE,
+        "row": f"0xffff88800000{number:02x}00",
+        "name": None,
+        "unmatched": "an address means nothing in another boot",
+        "remote": change,
+        "local": change,
+        other: None,
+    }

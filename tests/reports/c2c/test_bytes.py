@@ -5,25 +5,18 @@ from typing import Any
 
 from schedperf_reports.blocks import Table, is_note
 from schedperf_reports.graphics.cache_lines import CacheLines
-from tests.reports.c2c.records import ACCESS, DATA, LINE, NOTHING, SEEN, UNNAMED, with_point
+from tests.reports.c2c.records import (
+    ACCESS,
+    DATA,
+    LINE,
+    SEEN,
+    UNNAMED,
+    unmatched,
+    with_point,
+)
 
 Describe = Callable[[dict[str, Any]], Any]
 Cells = Callable[[Table], list[list[str]]]
-
-
-def unmatched(side: str, number: int) -> dict[str, Any]:
-    """Return a line that one side alone has and that cannot be found again on the other."""
-    other = "new" if side == "base" else "base"
-    change = {**NOTHING, "samples": {side: 7, other: None}}
-    return {
-        **LINE,
-        "row": f"0xffff88800000{number:02x}00",
-        "name": None,
-        "unmatched": "an address means nothing in another boot",
-        "remote": change,
-        "local": change,
-        other: None,
-    }
 
 
 def test_who_touches_which_bytes_is_shown_for_both_sides(describe: Describe, cells: Cells) -> None:

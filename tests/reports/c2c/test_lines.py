@@ -11,26 +11,11 @@ from schedperf_reports.formats import Options
 from schedperf_reports.formats.text import text as draw_text
 from schedperf_reports.sections import all_report_sections
 from schedperf_reports.sections.c2c import c2c
-from tests.reports.c2c.records import CHANGE, DATA, LINE, NOTHING, POINT, with_point
+from tests.reports.c2c.records import CHANGE, DATA, LINE, NOTHING, POINT, unmatched, with_point
 
 Describe = Callable[[dict[str, Any]], Any]
 ToBlocks = Callable[[Iterable[Block]], Any]
 Cells = Callable[[Table], list[list[str]]]
-
-
-def unmatched(side: str, number: int) -> dict[str, Any]:
-    """Return a line that one side alone has and that cannot be found again on the other."""
-    other = "new" if side == "base" else "base"
-    change = {**NOTHING, "samples": {side: 7, other: None}}
-    return {
-        **LINE,
-        "row": f"0xffff88800000{number:02x}00",
-        "name": None,
-        "unmatched": "an address means nothing in another boot",
-        "remote": change,
-        "local": change,
-        other: None,
-    }
 
 
 def test_it_follows_the_layout() -> None:

@@ -1,6 +1,6 @@
 """Flame graphs of a few frames whose numbers are known, and their page in a browser."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -136,21 +136,16 @@ class Visit:
 
 
 @pytest.fixture
-def visit_flames(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
+def visit_flames(open_tab: Callable[..., Any], tmp_path: Path) -> Callable[..., Visit]:
     """Open the page of some data: ``visit_flames(data, width=400, color_scheme="dark")``."""
-    contexts = []
 
-    def open_page(data: dict[str, Any], *, width: int = 1400, **settings: Any) -> Visit:
+    def open_page(data: dict[str, Any], **settings: Any) -> Visit:
         path = tmp_path / "flames.html"
         path.write_text(_page_of(data), encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
-        contexts.append(context)
-        opened = Visit(context.new_page())
+        opened = Visit(open_tab(**settings))
         opened.page.goto(path.as_uri())
         if settings.get("java_script_enabled", True):
             opened.page.wait_for_selector("figure.flames[data-drawn]")
         return opened
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return open_page

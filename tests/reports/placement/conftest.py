@@ -7,6 +7,7 @@ import pytest
 
 from schedperf.model import Comparison, Section
 from schedperf_reports.sections.placement import placement
+from tests.placement_rates import ROSE
 
 Describe = Callable[..., Any]
 Numbered = Callable[..., list[dict[str, Any]]]
@@ -27,22 +28,8 @@ FORKS: dict[str, Any] = {
     "basis": "share",
     "meaning": "share between nodes",
     "function": "sched_balance_find_dst_group()",
-    "status": "ok",
     "reason": None,
-    "events_base": 1000.0,
-    "events_new": 1000.0,
-    "unit": "",
-    "n_base": 5,
-    "n_new": 5,
-    "base": 0.011,
-    "new": 0.12,
-    "ratio": 10.9,
-    "ci_low": 9.0,
-    "ci_high": 13.0,
-    "p": 1e-6,
-    "q": 1e-5,
-    "changed": True,
-    "replication": "runs",
+    **ROSE,
 }
 
 

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -182,24 +182,19 @@ class Tables:
 
 
 @pytest.fixture
-def visit_tables(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Tables]]:
+def visit_tables(open_tab: Callable[..., Any], tmp_path: Path) -> Callable[..., Tables]:
     """Open a page of tables: ``visit_tables(results, address="#?t.benchmarks-0=a", width=360)``."""
-    contexts = []
 
-    def open_page(*tables: Table, address: str = "", width: int = 1400, **settings: Any) -> Tables:
+    def open_page(*tables: Table, address: str = "", **settings: Any) -> Tables:
         path = tmp_path / "tables.html"
         path.write_text(_draw(*tables), encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
-        contexts.append(context)
-        opened = Tables(context.new_page())
+        opened = Tables(open_tab(**settings))
         opened.page.goto(f"{path.as_uri()}{address}")
         if settings.get("java_script_enabled", True):
             opened.wait_for("document.documentElement.dataset.ready === 'true'")
         return opened
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return open_page
 
 
 @pytest.fixture

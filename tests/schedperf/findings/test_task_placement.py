@@ -7,6 +7,7 @@ import pytest
 
 from schedperf.findings.task_placement import MOST_FINDINGS, task_placement
 from schedperf.model import Finding, Section
+from tests.placement_rates import ROSE
 
 Find = Callable[..., list[Finding]]
 
@@ -25,21 +26,7 @@ ROW: Mapping[str, Any] = {
     "groups": [],
     "basis": "share",
     "function": "sched_balance_find_dst_group() (find_idlest_group())",
-    "status": "ok",
-    "events_base": 1000.0,
-    "events_new": 1000.0,
-    "unit": "",
-    "n_base": 5,
-    "n_new": 5,
-    "base": 0.011,
-    "new": 0.12,
-    "ratio": 10.9,
-    "ci_low": 9.0,
-    "ci_high": 13.0,
-    "p": 1e-6,
-    "q": 1e-5,
-    "changed": True,
-    "replication": "runs",
+    **ROSE,
 }
 TIMERS: Mapping[str, Any] = {
     "workload": "hackbench",
