@@ -152,6 +152,17 @@ class Visit:
             assert time.monotonic() < end, f"never became true: {script}"
             time.sleep(0.05)
 
+    def watch_printing(self) -> None:
+        """Let ``window.printed`` say whether all charts for paper were drawn, instead of printing.
+
+        The script is a function in a function: the browser driver calls what a script results in.
+        """
+        charts = "[...document.querySelectorAll('figure.chart > .plot')].filter(page.isForPaper)"
+        self.ask(
+            f"() => {{ window.print = () => {{ const some = {charts}; window.printed ="
+            " some.length > 0 && some.every((one) => one.dataset.drawn === 'done'); }; }"
+        )
+
     def draw_all(self) -> int:
         """Scroll to each chart that is not folded away until it is drawn; return how many."""
         charts = "[...document.querySelectorAll('figure.chart > .plot')]"

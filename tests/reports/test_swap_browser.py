@@ -118,11 +118,7 @@ def test_a_chart_that_was_being_drawn_is_forgotten(swappable: Any) -> None:
 def test_paper_has_the_charts_of_the_sides_that_were_swapped_meanwhile(swappable: Any) -> None:
     opened = swappable()
     opened.ask(HOLD)
-    opened.ask(
-        f"() => {{ window.print = () => {{ const some = {PLOTS}.filter(page.isForPaper);"
-        " window.printed = some.length > 0 && some.every((one) => one.dataset.drawn === 'done');"
-        " }; }"
-    )
+    opened.watch_printing()
     opened.press("p")
     opened.wait_for("held.length > 0")
     opened.press("s")
