@@ -12,6 +12,8 @@ TEXTS: Mapping[str, str] = {
     "one-boot": "this boot only: one boot in {side}, so boot-to-boot variance cannot be seen",
     "few-runs": "{side} has {n} of the {needed} {units} that an interval needs",
     "failed-runs": "{failed} of {total} runs of {side} failed and are left out",
+    "unpaired": "{count} of the runs of {side} are left out: the other side has no run of their "
+    "rounds",
     "incomplete": "recording of {side} did not finish: {reason}",
     "emulated": "measured under emulation ({how}): times say nothing about real hardware",
     "blocks": "the sides were recorded one after the other, so drift looks like a change; "

@@ -11,7 +11,7 @@ has no ratio and its values are compared as they are: 0 before and 27 to 64 afte
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
+from math import inf, log
 from statistics import fmean, geometric_mean
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -20,12 +20,14 @@ import pandas as pd
 
 from schedperf.stats import compare_runs, records, welch_difference
 from schedperf.stats._correction import false_discovery
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
-
-# A change of these verdicts is beyond chance and beyond the margin; the direction is in the ratio.
-CHANGED = ("regression", "improvement")
+from schedperf.verdicts import CHANGED, FALSE_DISCOVERY_RATE
 
 Basis = Literal["time", "operation", "share"]
+# Work is a better measure than time: a slower kernel does less of everything in a second.
+BASES: tuple[Basis, ...] = ("share", "operation", "time")
+# A rate of fewer events in a run says little, whatever its interval is.
+LEAST_EVENTS = 10.0
+
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -81,13 +83,13 @@ class Rate:
     """An answer.
 
     :param n_base: independent units: runs, boots or rounds
-    :param base: in unit; mean over runs, as :func:`mean_of` takes it
+    :param base: in unit; mean over these units, as :func:`mean_of` takes it
     :param ratio: new / base; None where a run has 0 (p and ``changed`` are known all the same),
         and of one side alone
     :param ci_low: 95 % interval of the ratio
     :param q: p, corrected for all questions of the same basis
     :param changed: beyond chance and beyond the margin? None: it cannot be said, because there is
-        one run a side, no two runs differ, or a difference may be drift
+        one run a side, the few runs never vary, or a difference may be drift
     :param replication: what n_base and n_new count: "runs", "boots", "rounds"
     :param values_base: one a run, in unit, in the order of the bundle
     """
@@ -106,6 +108,15 @@ class Rate:
     replication: str
     values_base: Sequence[float]
     values_new: Sequence[float]
+
+
+def distance_of(ratio: float | None) -> float:
+    """Return how far new is from base, the same for 2 and 1/2; infinitely where there is no ratio.
+
+    >>> distance_of(2.0) == distance_of(0.5) < distance_of(None)
+    True
+    """
+    return abs(log(ratio)) if ratio else inf
 
 
 def mean_of(values: Sequence[float], *others: Sequence[float]) -> float:
@@ -228,7 +239,9 @@ def _correct(
 
 def _confirm(found: Mapping[str, Any], values: Sequence[_Values[Key]]) -> float | None:
     if found["p"] is None:
-        return None
+        # Runs that never vary leave a t test nothing; that all of new differ is for ranks to show.
+        # Where they do not, there is nothing to test, and the other rows shall not pay for it.
+        return None if found["base"] == found["new"] else found["p_rank"]
     confirming: list[float | None] = [found["p"]]
     if found["replication"] == "boots":
         # Two boots whose means happen to agree do not show how much runs scatter.

@@ -5,6 +5,7 @@ them can be tested with numbers on paper.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,15 @@ LARGEST_LOG = 700.0
 # Percentages from here on are printed with an exponent, and those below get a second decimal.
 LARGEST_PLAIN_PERCENT = 1e6
 SMALLEST_SHORT_PERCENT = 0.1
+
+# What says that something changed, whichever way.
+CHANGED: tuple[Verdict, ...] = ("regression", "improvement")
+
+# How many more units would settle a row, as its reason ends.
+ADVICE = re.compile(
+    r"; (?:about \d{1,9} more [a-z]{1,9}(?: a side)?|with the spread that is, \d{1,9} runs a side)"
+    r" would settle it$"
+)
 
 EXIT_STATUS: dict[Verdict, int] = {
     "regression": 1,
@@ -204,6 +214,16 @@ def _advice(evidence: Evidence) -> str:
     return f"{found}; about {evidence.more_runs} more {unit}{where} would settle it"
 
 
+def without_advice(reason: str) -> str:
+    """Return a row's reason without how many more units would settle it.
+
+    >>> without_advice("+1 %: too noisy; these runs find changes from 9 %; about 1 more run a side "
+    ... "would settle it")
+    '+1 %: too noisy; these runs find changes from 9 %'
+    """
+    return ADVICE.sub("", reason)
+
+
 def _is_significant(evidence: Evidence) -> bool:
     if evidence.q is None:
         # Values that never vary and are not rounded are exact: any difference is real.
@@ -240,12 +260,16 @@ def _numbers(evidence: Evidence) -> str:
     effect = signed(_fraction(evidence.effect, evidence))
     certainty = "exact" if evidence.q is None else f"q = {evidence.q:.2g}"
     interval = f"95 % interval {signed(low)} to {signed(high)}"
-    numbers = f"{evidence.n_base}+{evidence.n_new} {evidence.replication}"
-    if evidence.replication == "rounds":
-        numbers = f"{evidence.n_base} rounds"
+    numbers = count_units(evidence.n_base, evidence.n_new, evidence.replication)
     # Without a logarithm there is no ratio, and base may be 0.
     share = "" if evidence.is_log else " of the larger mean"
     return f"{effect}{share} ({interval}, {certainty}, {numbers})"
+
+
+def count_units(n_base: int | None, n_new: int | None, replication: str) -> str:
+    """Say what was compared: ``3+3 boots``, ``8+8 runs``, and ``8 rounds``, which both are in."""
+    own = f"{n_base}" if replication == "rounds" else f"{n_base}+{n_new}"
+    return f"{own} {replication}"
 
 
 def decide_overall(

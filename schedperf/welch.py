@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+# Of every interval that is shown, unless its words say otherwise.
 CONFIDENCE = 0.95
 
 # Runs a side without which there is no variance.

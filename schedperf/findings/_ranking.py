@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from schedperf.model import Bearing, Finding, Row
+from schedperf.verdicts import CHANGED
 
 _BEARINGS: tuple[Bearing, ...] = ("reason", "against", "unseen")
 
@@ -43,7 +44,7 @@ class _Side:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         primary = [row for row in rows if row.family == "primary"]
-        changed = [row for row in primary if row.verdict in ("regression", "improvement")]
+        changed = [row for row in primary if row.verdict in CHANGED]
         verdicts = {row.verdict for row in changed}
         # Where some results got worse and others better, neither direction is the verdict's.
         self.is_worse = verdicts == {"regression"}

@@ -1,13 +1,14 @@
 """Load averages updated more or less often, or for longer; and what one side could not see."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.findings import finding
 from schedperf.model import Finding, Section
 from schedperf.quantities import format_number, scale_for
+from schedperf.rates import distance_of
 from schedperf.sides import FIRST_NEW
+from schedperf.verdicts import count_units
 
 # Of one point; the section's tables have all of them.
 MOST_FINDINGS = 4
@@ -48,14 +49,9 @@ def _of_point(rows: Sequence[Row]) -> Iterator[Finding]:
         if row is not None
     ]
     # Changes of about the same size stay in the order of the functions.
-    chosen.sort(key=lambda one: -round(_distance(one[0]), 1))
+    chosen.sort(key=lambda one: -round(distance_of(one[0]["ratio"]), 1))
     for row, others in chosen[:MOST_FINDINGS]:
         yield _describe(row, others)
-
-
-def _distance(row: Row) -> float:
-    # A ratio of 2 and of 1/2 are equally far from 1; without one there is no measure of distance.
-    return abs(math.log(row["ratio"])) if row["ratio"] else math.inf
 
 
 def _whole(rows: Sequence[Row], what: str) -> list[Row]:
@@ -96,7 +92,7 @@ def _describe(row: Row, others: Sequence[Row]) -> Finding:
         better=None if is_calls else "lower",
         n=(row["n_base"], row["n_new"]),
         evidence=(f"pelt#{row['row']}",),
-        replication=f"{row['n_base']}+{row['n_new']} {row['replication']}",
+        replication=count_units(row["n_base"], row["n_new"], row["replication"]),
         attribution="; ".join((CO_OCCURS, *row["remarks"])),
     )
 

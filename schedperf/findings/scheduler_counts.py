@@ -6,6 +6,7 @@ from typing import Any
 from schedperf.findings import finding
 from schedperf.findings._pace import Paces
 from schedperf.model import Finding, Section
+from schedperf.verdicts import count_units
 
 # Of one side; the section has every reading.
 MOST_FINDINGS = 4
@@ -58,6 +59,6 @@ def _describe(reading: Entry, row: Entry, *, pace: str) -> Finding:
         better=None,
         n=(row["n_base"], row["n_new"]),
         evidence=(f"schedstat#{row['row']}",),
-        replication=f"{row['n_base']}+{row['n_new']} {row['replication']}",
+        replication=count_units(row["n_base"], row["n_new"], row["replication"]),
         attribution="co-occurs; not shown to cause the change",
     )

@@ -5,7 +5,6 @@ comes with time (:mod:`schedperf.findings._pace`), and shares of the CPUs' time.
 to 1, so one of them falls where another grows, and the time per operation tells which did.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +15,8 @@ from schedperf.findings._cpu_time import describe_part, is_cost, rates
 from schedperf.findings._pace import Paces
 from schedperf.model import Finding, Section
 from schedperf.quantities import format_measure
+from schedperf.rates import distance_of
+from schedperf.verdicts import count_units
 
 # Of one side; the section's tables have every row.
 MOST_FINDINGS = 4
@@ -141,7 +142,7 @@ def _changed(rows: Sequence[Entry], paces: Paces) -> Iterator[tuple[_Rule, Entry
             and paces.is_reason(row)
             and not (row["field"] == "share" and _place({**row, "field": "time"}) in costly)
         ]
-        for row in sorted(_without_sums(telling), key=_distance, reverse=True):
+        for row in sorted(_without_sums(telling), key=lambda row: -distance_of(row["ratio"])):
             yield rule, row
 
 
@@ -162,10 +163,6 @@ def _without_sums(rows: Sequence[Entry]) -> list[Entry]:
     # The sum over cgroups is told where the sides have cgroups of other names.
     named = {row["side"] for row in rows if row["subject"] != TOTAL}
     return [row for row in rows if row["subject"] != TOTAL or row["side"] not in named]
-
-
-def _distance(row: Entry) -> float:
-    return abs(math.log(row["ratio"])) if row["ratio"] else math.inf
 
 
 def _describe(rule: _Rule, row: Entry, remarks: Sequence[str]) -> Finding:
@@ -193,7 +190,7 @@ def _describe(rule: _Rule, row: Entry, remarks: Sequence[str]) -> Finding:
         better="lower" if is_cost(row) else None,
         n=(row["n_base"], row["n_new"]),
         evidence=(f"system_counters#{row['row']}",),
-        replication=f"{row['n_base']}+{row['n_new']} {row['replication']}",
+        replication=count_units(row["n_base"], row["n_new"], row["replication"]),
         attribution="co-occurs; not shown to cause the change",
     )
 

@@ -4,7 +4,6 @@ What it says is beyond noise. It names the function of the kernel that decides, 
 that the benchmark changed because of it.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +11,11 @@ from typing import Any
 from schedperf.findings import finding
 from schedperf.model import Finding, Section
 from schedperf.quantities import format_number, scale_for
+from schedperf.rates import BASES, LEAST_EVENTS, distance_of
+from schedperf.verdicts import count_units
 
 # Of one point of a side; the section's tables have all of them.
 MOST_FINDINGS = 8
-# A rate of fewer events in a run says little, whatever its interval is.
-LEAST_EVENTS = 10.0
-# Work is a better measure than time: a slower kernel does less of everything in a second.
-BASES = ("share", "operation", "time")
 
 Data = Mapping[str, Any]
 
@@ -120,7 +117,7 @@ def _changed(rule: _Rule, rows: Sequence[Data]) -> list[Data]:
     for row in sorted(mine, key=lambda row: BASES.index(row["basis"])):
         found.setdefault(row["name"], row)
     changed = [row for row in found.values() if row["changed"] and _events(row) >= LEAST_EVENTS]
-    return sorted(changed, key=lambda row: -_distance(row))
+    return sorted(changed, key=lambda row: -distance_of(row["ratio"]))
 
 
 def _is_of(rule: _Rule, row: Data) -> bool:
@@ -140,10 +137,6 @@ def _is_of(rule: _Rule, row: Data) -> bool:
 
 def _events(row: Data) -> float:
     return max(row["events_base"] or 0.0, row["events_new"] or 0.0)
-
-
-def _distance(row: Data) -> float:
-    return abs(math.log(row["ratio"])) if row["ratio"] else math.inf
 
 
 def _describe(rule: _Rule, row: Data, timers: Sequence[Data]) -> Finding:
@@ -171,7 +164,7 @@ def _describe(rule: _Rule, row: Data, timers: Sequence[Data]) -> Finding:
 
 
 def _replication(row: Data) -> str:
-    return f"{row['n_base']}+{row['n_new']} {row['replication']}"
+    return count_units(row["n_base"], row["n_new"], row["replication"])
 
 
 def _percent(ratio: float) -> float:

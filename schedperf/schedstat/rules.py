@@ -8,10 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-# A rate of fewer events in a run says little, whatever its interval is.
-LEAST_EVENTS = 10.0
-# Work is a better measure than time: a slower kernel does less of everything in a second.
-BASES = ("share", "operation", "time")
+from schedperf.rates import BASES, LEAST_EVENTS, distance_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +51,7 @@ def read_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 tuple(row[name] for name in ("side", "workload", "point", "level")), row
             )
         read += [
-            (_distance(row), _read(rule, row))
+            (distance_of(row["ratio"]), _read(rule, row))
             for row in found.values()
             if row["changed"] and _events(row) >= LEAST_EVENTS
         ]
@@ -65,10 +62,6 @@ def _events(row: Mapping[str, Any]) -> float:
     if row["basis"] == "share":
         return math.inf
     return max(row["total_base"] or 0.0, row["total_new"] or 0.0)
-
-
-def _distance(row: Mapping[str, Any]) -> float:
-    return abs(math.log(row["ratio"])) if row["ratio"] else math.inf
 
 
 def _read(rule: Rule, row: Mapping[str, Any]) -> dict[str, Any]:

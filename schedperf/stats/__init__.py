@@ -23,9 +23,9 @@ from schedperf.stats._engine import Findings, analyse
 from schedperf.stats._failures import failure_rows
 from schedperf.stats._judge import judge
 from schedperf.stats._rows import Rows, form_rows
-from schedperf.stats._sweeps import CHANGED, SweepPoint, describe_sweep
+from schedperf.stats._sweeps import SweepPoint, describe_sweep
 from schedperf.stats._table import KEY, complete
-from schedperf.verdicts import EXIT_STATUS, FALSE_DISCOVERY_RATE, MARGIN
+from schedperf.verdicts import CHANGED, EXIT_STATUS, FALSE_DISCOVERY_RATE, MARGIN
 from schedperf.welch import Difference, welch_difference
 
 __all__ = [

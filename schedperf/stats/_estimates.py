@@ -13,8 +13,6 @@ from scipy import special
 from schedperf.stats._rows import REPLICATIONS, Block, Flags, Floats, Integers, Rows, count_units
 from schedperf.welch import FEWEST_RUNS
 
-CONFIDENCE = 0.95
-
 
 @dataclass(kw_only=True, slots=True)
 class Estimates:

@@ -9,7 +9,7 @@ import numpy as np
 
 from schedperf.caveats import Caveat, caveat
 from schedperf.stats._engine import Findings
-from schedperf.stats._estimates import CONFIDENCE, Estimates
+from schedperf.stats._estimates import Estimates
 from schedperf.stats._power import least_detectable, runs_to_settle
 from schedperf.stats._rows import REPLICATIONS, Flags, Floats, Rows
 from schedperf.verdicts import (
@@ -24,7 +24,7 @@ from schedperf.verdicts import (
     ratio_of,
     signed,
 )
-from schedperf.welch import FEWEST_RUNS
+from schedperf.welch import CONFIDENCE, FEWEST_RUNS
 
 RECIPE = (
     "record the sides in turns: settings with `schedperf ab`, kernels with `schedperf record "
@@ -232,6 +232,11 @@ def _warnings(case: _Case, place: int, record: Record) -> list[Caveat]:
         caveat("one-boot", side=name)
         for name, boots in zip(("base", side), rows.boots[place], strict=True)
         if boots == 1
+    ]
+    warnings += [
+        caveat("unpaired", side=name, count=int(count))
+        for name, count in zip(("base", side), rows.left_out[place], strict=True)
+        if count
     ]
     means = (_known(rows.base[place]), _known(rows.new[place]))
     least = min((abs(mean) for mean in means if mean), default=math.inf)

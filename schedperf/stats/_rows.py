@@ -3,6 +3,7 @@
 One row is one metric of one point, base against one new side. Its values are
 those of the runs, or the means of what is not independent: of the runs of a boot
 where there are several boots, of the runs of a round where both sides took turns.
+The means of its sides are those of the same values, so that they differ by what the row says.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,8 @@ class Rows:
     """All rows of a call, as columns of equal length; row r of each is the same row.
 
     :param table: ``comparison, side``, the key, ``family`` and ``resolution`` (NaN unknown)
+    :param left_out: runs a side that belong to no round of both, where rounds are compared;
+        shape (rows, 2), base first
     :param units: one row an independent unit: ``row`` (number of the row), ``is_new``,
         ``value`` (natural logarithm where ``is_log``, else divided by ``scale``), ``floor`` (least
         variance of it, from rounding), ``order`` (NaN unknown), ``unit`` (what pairs it); sorted
@@ -48,6 +51,7 @@ class Rows:
     """
 
     table: pd.DataFrame
+    left_out: Integers
     units: pd.DataFrame
     inner: pd.DataFrame
     is_log: Flags
@@ -119,6 +123,8 @@ def form_rows(runs: pd.DataFrame, *, base: str, new: Sequence[str]) -> Rows:
 
 def _form(observed: pd.DataFrame, table: pd.DataFrame) -> Rows:
     count = len(table)
+    replication, boots = _replication(observed[~observed["is_summary"]], count)
+    observed, left_out = _compared(_with_units(observed, replication), replication, count)
     row = observed["row"].to_numpy()
     value = observed["value"].to_numpy(dtype=np.float64)
     is_log = _all_of(value > 0.0, row, count)
@@ -132,16 +138,16 @@ def _form(observed: pd.DataFrame, table: pd.DataFrame) -> Rows:
     scale, divisor = _scales(means, value, row, is_log)
     scaled = np.where(is_log[row], _log(value), value / divisor[row])
     step = table["resolution"].fillna(0.0).to_numpy()[row]
-    every = observed[["row", "is_new", "boot", "round", "order", "cv", "n", "is_summary"]].assign(
+    names = ["row", "is_new", "boot", "round", "order", "cv", "n", "is_summary", "unit"]
+    every = observed[names].assign(
         value=scaled, floor=_floors(value, step, is_log[row], divisor[row])
     )
     inner = every[~every["is_summary"]]
-    replication, boots = _replication(inner, count)
-    units = _reduce(inner, replication)
     shown = np.where(is_log[:, None], np.exp(np.where(is_log[:, None], means, 0.0)), means)
     return Rows(
         table=table,
-        units=units,
+        left_out=left_out,
+        units=_reduce(inner),
         inner=inner,
         is_log=is_log,
         scale=scale,
@@ -185,11 +191,11 @@ def _worst_family(observed: pd.DataFrame, row: Integers, count: int) -> Integers
 
 
 def _side_means(value: Floats, observed: pd.DataFrame, count: int) -> Floats:
-    cell = 2 * observed["row"].to_numpy() + observed["is_new"].to_numpy()
-    sums = np.bincount(cell, weights=value, minlength=2 * count)
-    numbers = np.bincount(cell, minlength=2 * count)
-    with np.errstate(invalid="ignore"):
-        return (sums / numbers).reshape(count, 2)
+    # Each unit counts once, however many runs it has.
+    cell = 2 * observed["row"] + observed["is_new"]
+    units = observed.assign(value=value, cell=cell).groupby(["cell", "unit"])["value"].mean()
+    means = units.groupby("cell").mean().reindex(range(2 * count))
+    return means.to_numpy(dtype=np.float64).reshape(count, 2)
 
 
 def _scales(means: Floats, value: Floats, row: Integers, is_log: Flags) -> tuple[Floats, Floats]:
@@ -228,27 +234,38 @@ def _replication(inner: pd.DataFrame, count: int) -> tuple[Integers, Integers]:
     return np.where(is_round, REPLICATIONS.index("rounds"), replication), boots
 
 
-def _reduce(inner: pd.DataFrame, replication: Integers) -> pd.DataFrame:
-    # The mean over the runs of each unit; its order in time is the mean of theirs.
-    row = inner["row"].to_numpy()
-    kind = replication[row]
+def _with_units(observed: pd.DataFrame, replication: Integers) -> pd.DataFrame:
+    # The independent unit that each run belongs to; NaN for one without a round among rounds.
+    kind = replication[observed["row"].to_numpy()]
     unit = np.select(
         [kind == REPLICATIONS.index("boots"), kind == REPLICATIONS.index("rounds")],
-        [inner["boot"].fillna(0.0), inner["round"]],
-        np.arange(len(inner), dtype=np.float64),
+        [observed["boot"].fillna(0.0), observed["round"]],
+        np.arange(len(observed), dtype=np.float64),
     )
-    taken = inner.assign(unit=unit)[~np.isnan(unit)]
+    return observed.assign(unit=unit)
+
+
+def _compared(
+    observed: pd.DataFrame, replication: Integers, count: int
+) -> tuple[pd.DataFrame, Integers]:
+    # The runs that are compared, and how many are not: those whose round the other side lacks.
+    row, is_new = observed["row"].to_numpy(), observed["is_new"].to_numpy()
+    is_round = replication[row] == REPLICATIONS.index("rounds")
+    sides = observed.groupby(["row", "unit"])["is_new"].transform("nunique")
+    is_left_out = is_round & ~(sides == 2).to_numpy()  # noqa: PLR2004 # both
+    places = (2 * row + is_new)[is_left_out]
+    left_out = np.bincount(places, minlength=2 * count).reshape(count, 2)
+    return observed[~is_left_out].reset_index(drop=True), left_out
+
+
+def _reduce(inner: pd.DataFrame) -> pd.DataFrame:
+    # The mean over the runs of each unit; its order in time is the mean of theirs.
     units: pd.DataFrame = (
-        taken.groupby(["row", "is_new", "unit"], sort=True)[["value", "floor", "order"]]
+        inner.groupby(["row", "is_new", "unit"], sort=True)[["value", "floor", "order"]]
         .mean()
         .reset_index()
     )
-    is_round = replication[units["row"].to_numpy()] == REPLICATIONS.index("rounds")
-    if not is_round.any():
-        return units
-    both = units.groupby(["row", "unit"])["is_new"].transform("size") == 2  # noqa: PLR2004 # both
-    kept: pd.DataFrame = units[both.to_numpy() | ~is_round].reset_index(drop=True)
-    return kept
+    return units
 
 
 def blocks_of(rows: Rows) -> Iterator[Block]:

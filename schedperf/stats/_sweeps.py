@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from schedperf.stats._estimates import CONFIDENCE
+from schedperf.stats._power import LEVEL
 from schedperf.stats._rows import Floats
-from schedperf.verdicts import ratio_of
+from schedperf.verdicts import CHANGED, ratio_of
+from schedperf.welch import CONFIDENCE
 
-CHANGED = ("regression", "improvement")
-LEVEL = 0.05
 FEWEST_POINTS = 2
 FEWEST_POINTS_OF_TREND = 3
 # Standard errors of Stouffer's weights and of the line are those of the rows.

@@ -193,6 +193,15 @@ def test_boots_that_agree_tell_a_change_where_runs_agree_too() -> None:
     assert compare_rates(base, new)[ASKED].changed is True
 
 
+def test_runs_that_never_vary_changed_where_their_ranks_show_it() -> None:
+    few, many = (
+        compare_rates(side("base", *[82.0] * runs), side("new", *[90.0] * runs))[ASKED]
+        for runs in (5, 10)
+    )
+    assert (few.changed, many.changed) == (None, True)
+    assert few.ratio == many.ratio == pytest.approx(90 / 82)
+
+
 def test_one_run_a_side_tells_no_change() -> None:
     rate = compare_rates(side("base", 100.0), side("new", 900.0))[ASKED]
     assert rate.changed is None

@@ -283,6 +283,14 @@ class TestSweepsAndClaims:
         [row] = rows_of(compare_runs(table, base="base"))
         assert [warning.code for warning in row["warnings"]] == ["claim"]
 
+    def test_runs_without_a_counterpart_are_said_to_be_left_out(self, make_runs: MakeRuns) -> None:
+        rounds = {"base": [0, 1, 2, 3, 4, 9], "new": [0, 1, 2, 3, 4]}
+        table = make_runs({"base": [*BASE, 99.0], "new": SLOWER}, round=rounds)
+        [row] = rows_of(compare_runs(table, base="base"))
+        [warning] = [one for one in row["warnings"] if one.code == "unpaired"]
+        assert warning.numbers == {"side": "base", "count": 1}
+        assert row["new"] / row["base"] == pytest.approx(row["ratio"])
+
     def test_a_claim_that_cannot_be_read_is_an_error(self, make_runs: MakeRuns) -> None:
         table = make_runs({"base": [1.0], "new": [1.1]}, claimed="more")
         with pytest.raises(InputError, match="'more' is no change in percent"):

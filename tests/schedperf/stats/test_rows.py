@@ -99,6 +99,20 @@ class TestUnits:
         assert np.exp(block.new).tolist() == [pytest.approx([4.0, 5.0, 6.0])]
         assert units_of(rows) == [("rounds", 3.0, 3.0)]
 
+    def test_means_are_those_of_the_rounds_that_are_compared(self, completed: MakeRuns) -> None:
+        rounds = {"base": [0, 1, 2, 3, math.nan], "new": [2, 1, 0]}
+        rows = rows_of(
+            completed({"base": [1.0, 2.0, 4.0, 512.0, 0.5], "new": [8.0, 4.0, 2.0]}, round=rounds)
+        )
+        assert (rows.base[0], rows.new[0]) == pytest.approx((2.0, 4.0))
+        assert rows.left_out.tolist() == [[2, 0]]
+
+    def test_a_boot_with_more_runs_weighs_no_more(self, completed: MakeRuns) -> None:
+        boots = {"base": [0, 0, 0, 1], "new": [2, 3]}
+        rows = rows_of(completed({"base": [1.0] * 3 + [4.0], "new": [2.0, 8.0]}, boot=boots))
+        assert (rows.base[0], rows.new[0]) == pytest.approx((2.0, 4.0))
+        assert rows.left_out.tolist() == [[0, 0]]
+
     def test_several_runs_of_a_round_are_one_value(self, completed: MakeRuns) -> None:
         # ABBA: each side twice a round.
         rows = rows_of(
