@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from schedperf.errors import InputError
-from schedperf.layout._plain import MOST_LISTED, Plain, pairs_plain
+from schedperf.layout._plain import MOST_LISTED, Plain, pairs_plain, uses_plain
 from schedperf.layout._unit_pairs import UnitPair
 from schedperf.layout.advice import Advice, advise, hot_set_of
 from schedperf.layout.model import Unit
@@ -114,6 +114,7 @@ def advice_plain(about: str, advice: Advice, unit: Unit, names: Sequence[str]) -
     :param about: row of the alarm that it is for, or OWN_SET
     :param names: of the set
     """
+    predicted = _predicted(advice, unit, names)
     return {
         "about": about,
         "unit": advice.unit,
@@ -132,7 +133,8 @@ def advice_plain(about: str, advice: Advice, unit: Unit, names: Sequence[str]) -
             for name, reason in list(advice.left_out.items())[:MOST_LISTED]
         ],
         "notes": list(advice.notes),
-        "predicted": _predicted(advice, unit, names),
+        "predicted": predicted,
+        "uses": uses_plain(unit.name, sorted(str(row["name"]) for row in predicted if row["name"])),
     }
 
 

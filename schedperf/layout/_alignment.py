@@ -12,10 +12,10 @@ LARGEST_ALIGNMENT = 4096
 # What the kernel asks for is mostly ____cacheline_aligned, and the shortest line of the machines
 # that it is made for today: a hole that 32 explains as well is taken for one of 64.
 USUAL_ASKED = 64
-# Structs in structs and arrays, as for their fields.
+# Structs in structs: task_struct goes nine deep.
 MOST_NESTED = 32
 
-_COMPOSITE = frozenset({int(Kind.STRUCT), int(Kind.UNION)})
+COMPOSITE = frozenset({int(Kind.STRUCT), int(Kind.UNION)})
 
 
 def inferred_alignment(btf: Btf, type_id: int) -> int:
@@ -45,7 +45,7 @@ class _Alignments:
         kind = self._btf.kind(type_id)
         if kind == Kind.ARRAY:
             return self.of(self._btf.array(type_id)[0], depth + 1)
-        if kind in _COMPOSITE:
+        if kind in COMPOSITE:
             return self._of_struct(type_id, depth, has_holes=kind == Kind.STRUCT)
         # long double of i386 has 12 bytes and is aligned to 4, the largest power in it.
         return _largest_power(self._btf.size(type_id))

@@ -4,12 +4,9 @@ import re
 from collections.abc import Callable
 
 from schedperf._json import JsonObject, parse_object
-from schedperf.layout.model import LineBytes
+from schedperf.layout.model import LARGEST_LINE_BYTES, SMALLEST_LINE_BYTES, LineBytes
 from schedperf_collectors.layout import CONSTANT_LINE_BYTES, SHIFT_OPTION
 
-# Line sizes that exist: 16 bytes (early Arm) to 4096 (X86_INTERNODE_CACHE_SHIFT=12 of vSMP).
-SMALLEST_LINE_BYTES = 16
-LARGEST_LINE_BYTES = 4096
 # X86_L1_CACHE_SHIFT of arch/x86/Kconfig.cpu is 6 but for Pentium 4, where it was 7 up to 6.14.
 X86_LINE_BYTES = 64
 

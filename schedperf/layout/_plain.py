@@ -6,7 +6,7 @@ from schedperf.layout.changes import Cause, Edit, EntryChange, Pair, UnitChange
 from schedperf.layout.cotenancy import Span, Spans
 from schedperf.layout.heat import Use, heat_table
 from schedperf.layout.matching import sees_all
-from schedperf.layout.model import Entry, Unit
+from schedperf.layout.model import Entry, Unit, say_unsized
 from schedperf.layout.ranking import GRADES, RULES, Alarm, Ranking
 
 Plain = dict[str, object]
@@ -239,7 +239,7 @@ def _counts(change: UnitChange, ranking: Ranking) -> Plain:
         "entries_base": change.entries_base,
         "entries_new": change.entries_new,
         "common": change.common,
-        "unsized": change.unsized,
+        "unsized": len(change.unsized),
         "added": len(change.added),
         "removed": len(change.removed),
         "renamed": len(change.renamed),
@@ -351,10 +351,8 @@ def _coverage_notes(change: UnitChange, base: Unit, new: Unit) -> Iterable[str]:
             f"what {seen} lacks is unknown there"
         )
     if change.unsized:
-        entries, they = "entries have", "they straddle"
-        if change.unsized == 1:
-            entries, they = "entry has", "it straddles"
+        they = "they straddle" if change.unsized[1:] else "it straddles"
         yield (
-            f"{change.unsized} {entries} no known size on a side, so whether {they} a line or "
-            "changed in size is unknown"
+            f"{say_unsized(change.unsized)} on a side, and so is whether {they} a line or changed "
+            "in size"
         )

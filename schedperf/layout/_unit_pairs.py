@@ -93,7 +93,7 @@ def _unchanged(base: Unit, new: Unit, line_bytes: int) -> UnitChange:
         entries_base=len(base.entries),
         entries_new=len(new.entries),
         common=len(base.entries),
-        unsized=sum(entry.size is None for entry in base.entries),
+        unsized=tuple(sorted(entry.name for entry in base.entries if entry.size is None)),
         added=(),
         removed=(),
         renamed=(),

@@ -21,7 +21,7 @@ from schedperf.layout._packing import fewest_lines, span_lines
 from schedperf.layout._placement import Atom, Layout, as_it_is, atoms_of, entries_of, laid_out
 from schedperf.layout.cotenancy import check_line_bytes
 from schedperf.layout.heat import HeatTable, Use, heat_table
-from schedperf.layout.model import Entry, Unit
+from schedperf.layout.model import Entry, Unit, say_unsized
 
 # How many entries beside a member of the set are tried as its new place. Farther ones would move
 # more variables and have no more room.
@@ -306,8 +306,11 @@ def _notes(unit: Unit, line_bytes: int) -> tuple[str, ...]:
             "the linker keeps what one object file defines together, so the members have to be "
             "defined in one file for this order"
         )
-    if any(entry.size is None for entry in unit.entries):
-        notes.append("sizes are unknown, so each entry is taken to reach up to the next one")
+    unsized = [entry.name for entry in unit.entries if entry.size is None]
+    if unsized:
+        notes.append(
+            f"{say_unsized(unsized)}, so what follows such an entry is taken to be its end"
+        )
     if unit.alignment is None or unit.alignment % line_bytes:
         notes.append(f"the unit may not begin at a multiple of {line_bytes} bytes")
     return tuple(notes)

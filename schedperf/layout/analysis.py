@@ -218,16 +218,7 @@ def _comparison_plain(
             alarm_plain(alarm, row, pair.spans, pair.change)
             for alarm, row, pair in alarms[:MOST_LISTED]
         ],
-        "regained": [
-            {
-                "unit": pair.name,
-                "names": list(one.names),
-                "effect": one.effect,
-                "reference": one.reference,
-            }
-            for pair in compared.pairs
-            for one in pair.ranking.regained
-        ],
+        "regained": _regained_plain(compared.pairs),
         "hot": [hot_plain(pair, names, line_bytes) for pair, names in mine],
         "advice": [*advice, *own_advice],
         "units": units,
@@ -240,6 +231,19 @@ def _comparison_plain(
         },
         "notes": [*notes, *own_notes],
     }
+
+
+def _regained_plain(pairs: Iterable[UnitPair]) -> list[Plain]:
+    return [
+        {
+            "unit": pair.name,
+            "names": list(one.names),
+            "effect": one.effect,
+            "reference": one.reference,
+        }
+        for pair in pairs
+        for one in pair.ranking.regained
+    ]
 
 
 def _ranked(pairs: Iterable[UnitPair]) -> list[tuple[Alarm, str, UnitPair]]:

@@ -196,8 +196,8 @@ class UnitChange:
 
     :param entries_base: how many entries base has
     :param common: how many of them new has too, under the same name or renamed
-    :param unsized: how many of these have no known size on a side, so that straddling and
-        resizing are unknown
+    :param unsized: those of these, by name, that have no known size on a side, so that straddling
+        and resizing are unknown
     :param added: entries that only new has, by offset; empty where the sources do not compare
     :param is_coverage_equal: both sides' sources see the same kinds of entries; BTF alone lacks
         variables that a symbol table has, so what only one side has would mean nothing
@@ -214,7 +214,7 @@ class UnitChange:
     entries_base: int
     entries_new: int
     common: int
-    unsized: int
+    unsized: tuple[str, ...]
     added: tuple[Entry, ...]
     removed: tuple[Entry, ...]
     renamed: tuple[Rename, ...]

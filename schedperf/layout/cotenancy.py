@@ -12,15 +12,17 @@ from typing import NamedTuple
 from schedperf.errors import InputError
 from schedperf.layout.changes import CoTenancy, EntryChange, Lines, Pair, Place
 from schedperf.layout.matching import Matching
-from schedperf.layout.model import Entry, Unit, UnitKind
+from schedperf.layout.model import (
+    LARGEST_LINE_BYTES,
+    SMALLEST_LINE_BYTES,
+    Entry,
+    Unit,
+    UnitKind,
+)
 
 # Pairs on common lines in one unit: the per-CPU section of a real kernel has less than 1,000, its
 # globals 40,000, and task_struct 2,000.
 MOST_PAIRS = 500_000
-# What caches and their prefetchers fetch at once, in bytes: 16 is the smallest line that Linux ever
-# ran on, 4096 the internode line of vSMP.
-SMALLEST_LINE_BYTES = 16
-LARGEST_LINE_BYTES = 4096
 
 PairSet = AbstractSet[frozenset[str]]
 

@@ -28,7 +28,7 @@ def compare_units(base: Unit, new: Unit, line_bytes: int) -> UnitChange:
         entries_base=len(base.entries),
         entries_new=len(new.entries),
         common=len(matching.common),
-        unsized=len(matching.common - sized_on_both(matching)),
+        unsized=tuple(sorted(matching.common - sized_on_both(matching))),
         added=matching.added,
         removed=matching.removed,
         renamed=matching.renamed,

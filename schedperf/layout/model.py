@@ -4,11 +4,18 @@ A per-CPU section, a struct and the kernel's global variables are the same thing
 here: a :class:`Unit`, bytes with named entries. So one comparison serves them all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 UnitKind = Literal["percpu", "struct", "globals"]
+
+# Line sizes that exist: 16 bytes (early Arm) to 4096 (X86_INTERNODE_CACHE_SHIFT=12 of vSMP).
+SMALLEST_LINE_BYTES = 16
+LARGEST_LINE_BYTES = 4096
+
+# Entries without a size that a sentence spells out.
+MOST_UNSIZED = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,3 +101,10 @@ class Kernel:
     units: Mapping[str, Unit]
     unknown: Mapping[str, str]
     notes: tuple[str, ...]
+
+
+def say_unsized(names: Sequence[str]) -> str:
+    """Say of which entries the size is unknown: ``the size of wake_up_klogd_work is unknown``."""
+    more = len(names) - MOST_UNSIZED
+    listed = ", ".join(names[:MOST_UNSIZED]) + (f" and {more} more" if more > 0 else "")
+    return f"the sizes of {listed} are unknown" if names[1:] else f"the size of {listed} is unknown"

@@ -18,7 +18,7 @@ from schedperf.layout._alarms import Found, find_all
 from schedperf.layout._facts import Facts
 from schedperf.layout.changes import Cause, Pair, UnitChange
 from schedperf.layout.heat import HeatTable, heat_table
-from schedperf.layout.model import Unit
+from schedperf.layout.model import Unit, say_unsized
 
 Rule = Literal["contended", "separated", "joined", "spread", "group broken"]
 Grade = Literal["sampled", "measured", "stated", "inferred"]
@@ -188,8 +188,9 @@ def _limits(facts: Facts, found: Found, samples: int | None, *, has_cause: bool)
         yield "memory samples of new show no contention of these entries"
     if not has_cause:
         yield "no single edit is known to explain it"
-    if facts.change.unsized:
-        yield "sizes are unknown on a side, so lines are counted from each entry's first byte"
+    unsized = [name for name in facts.change.unsized if name in found.entries]
+    if unsized:
+        yield f"{say_unsized(unsized)} on a side, so only the line of the first byte is counted"
     if facts.change.are_lines_certain is False:
         yield f"the unit may not begin at a multiple of {facts.line_bytes} bytes"
     if facts.change.are_lines_certain is None:

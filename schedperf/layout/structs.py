@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 
 from schedperf.captures.btf import Btf, BtfMember, Kind
 from schedperf.errors import InputError
-from schedperf.layout._alignment import inferred_alignment
+from schedperf.layout._alignment import COMPOSITE, MOST_NESTED, inferred_alignment
 from schedperf.layout.model import Entry, Unit
 
-# Structs in structs: task_struct goes nine deep.
-MOST_NESTED = 32
 # Fields of one struct: task_struct with everything that is in it has 1,000.
 MOST_FIELDS = 50_000
 # What `--struct` of the kernel's own marks looks like: __cacheline_group_begin__NAME.
@@ -27,7 +25,6 @@ GROUP_END = "__cacheline_group_end__"
 EMPTY_FIELDS = "fields without bytes"
 
 _KINDS = {"struct": Kind.STRUCT, "union": Kind.UNION}
-_COMPOSITE = frozenset({int(Kind.STRUCT), int(Kind.UNION)})
 _BYTE_BITS = 8
 
 # First byte and number of bytes.
@@ -82,7 +79,7 @@ def _find(btf: Btf, name: str) -> tuple[int, str, tuple[str, ...]]:
             return found[0], f"{word} {rest}", _choice(btf, found, f"{word} {rest}")
     for type_id in [] if tag else btf.find(rest, Kind.TYPEDEF):
         resolved = btf.resolve(type_id)
-        if btf.kind(resolved) in _COMPOSITE:
+        if btf.kind(resolved) in COMPOSITE:
             return resolved, rest, ()
     raise InputError(f"{btf.label}: has no {tag or 'struct'} {rest[:60]}")
 
@@ -103,7 +100,7 @@ def _take_apart(
     for member in leaves.btf.members(type_id):
         resolved = leaves.btf.resolve(member.type_id)
         bit = start_bit + member.bit_offset
-        if leaves.btf.kind(resolved) in _COMPOSITE and leaves.btf.count(resolved):
+        if leaves.btf.kind(resolved) in COMPOSITE and leaves.btf.count(resolved):
             if resolved in path:
                 raise InputError(
                     f"{leaves.btf.label}: {leaves.name} contains itself at "

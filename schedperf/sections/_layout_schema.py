@@ -9,11 +9,19 @@ from typing import get_args
 
 from schedperf.layout.heat import Reader, Writer
 from schedperf.layout.ranking import GRADES, RULES
-from schedperf.sections._schema import COUNT, FLAG, TEXT, TEXTS, Schema, array, both, record
-
-
-def _or_null(schema: Schema) -> Schema:
-    return {"anyOf": [schema, {"type": "null"}]}
+from schedperf.sections._schema import (
+    COUNT,
+    FLAG,
+    FLAG_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    TEXTS,
+    Schema,
+    array,
+    both,
+    or_null,
+    record,
+)
 
 
 def _described(schema: Schema, description: str) -> Schema:
@@ -21,10 +29,8 @@ def _described(schema: Schema, description: str) -> Schema:
 
 
 OFFSET = _described(COUNT, "bytes from the start of the unit")
-OFFSET_OR_NULL = _described(_or_null(COUNT), "bytes from the start of the unit; null: not there")
-BYTES = _described(_or_null(COUNT), "null where unknown")
-FLAG_OR_NULL: Schema = {"type": ["boolean", "null"]}
-TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+OFFSET_OR_NULL = _described(or_null(COUNT), "bytes from the start of the unit; null: not there")
+BYTES = _described(or_null(COUNT), "null where unknown")
 NUMBER: Schema = {"type": "integer"}
 KIND: Schema = {"enum": ["percpu", "struct", "globals"]}
 NAMES_OF_TWO: Schema = array({"type": "array", "items": TEXT, "minItems": 2, "maxItems": 2})
@@ -37,8 +43,8 @@ EDIT = record(
     kind=EDIT_KIND,
     entry=TEXT,
     entries=TEXTS,
-    base_bytes=_or_null(NUMBER),
-    new_bytes=_or_null(NUMBER),
+    base_bytes=or_null(NUMBER),
+    new_bytes=or_null(NUMBER),
     is_at_most=FLAG,
 )
 SHIFT = record(entries=COUNT, first=TEXT, last=TEXT, smallest=NUMBER, largest=NUMBER, slide=NUMBER)
@@ -47,7 +53,7 @@ CAUSE = record(
     kind=EDIT_KIND,
     entry=TEXT_OR_NULL,
     edits=array(EDIT),
-    shift=_or_null(SHIFT),
+    shift=or_null(SHIFT),
     is_sufficient=_described(FLAG, "undoing it and nothing else brings all its pairs back"),
     together_with=TEXTS,
     alternatives=TEXTS,
@@ -71,11 +77,11 @@ ALARM = record(
     functions=TEXTS,
     paths=TEXTS,
     claim=TEXT,
-    cause=_or_null(CAUSE),
+    cause=or_null(CAUSE),
     causes=COUNT,
     effect=_described(TEXT_OR_NULL, "what somebody measured of exactly this"),
     reference=TEXT,
-    hitm=_described(_or_null(COUNT), "samples that hit a modified line; null: not sampled"),
+    hitm=_described(or_null(COUNT), "samples that hit a modified line; null: not sampled"),
     limits=TEXTS,
 )
 PAIR = record(
@@ -129,7 +135,7 @@ UNIT = record(
     causes=array(CAUSE),
     unknown_heat=TEXTS,
     quiet=TEXTS,
-    adjacent=_or_null(
+    adjacent=or_null(
         record(
             line_bytes=COUNT,
             separated=COUNT,
@@ -152,7 +158,7 @@ ROW = record(
     type=TEXT_OR_NULL,
     name=TEXT,
     size=BYTES,
-    bits=_or_null({"type": "array", "items": COUNT, "minItems": 2, "maxItems": 2}),
+    bits=or_null({"type": "array", "items": COUNT, "minItems": 2, "maxItems": 2}),
     mark={"enum": ["", "moved", "added", "removed", "renamed", "mates changed"]},
     is_hot=_described(FLAG, "an alarm of this drawing is about it"),
 )
@@ -163,6 +169,7 @@ USE = record(
     read={"enum": list(get_args(Reader))},
     functions=TEXTS,
 )
+USES = _described(array(USE), "who touches what is drawn, as far as the table of heat knows")
 WINDOW = record(
     unit=TEXT,
     kind=KIND,
@@ -178,7 +185,7 @@ WINDOW = record(
             reason=TEXT_OR_NULL,
         )
     ),
-    uses=_described(array(USE), "who touches what is drawn, as far as the table of heat knows"),
+    uses=USES,
 )
 ADVICE = record(
     about=_described(TEXT, 'row of an alarm, or "hot": the set that was asked for'),
@@ -196,6 +203,7 @@ ADVICE = record(
     left_out=array(record(name=TEXT, reason=TEXT)),
     notes=TEXTS,
     predicted=array(ROW),
+    uses=USES,
 )
 MISSING_UNITS = array(record(unit=TEXT, reason=TEXT))
 COMPARISON = record(
@@ -224,7 +232,7 @@ KERNEL = record(
     side=TEXT,
     label=TEXT,
     machine=TEXT_OR_NULL,
-    pointer_bytes=_or_null(COUNT),
+    pointer_bytes=or_null(COUNT),
     line_bytes=record(compile_time=BYTES, hardware=BYTES),
     unknown=MISSING_UNITS,
     notes=TEXTS,

@@ -116,7 +116,18 @@ def test_a_set_on_the_fewest_lines_is_left_alone(make_unit: MakeUnit) -> None:
 def test_unknown_sizes_are_said_to_be_unknown(make_unit: MakeUnit) -> None:
     layout = make_unit("percpu", ("root_cpuacct_cpuusage", 0, None), ("sd_llc_id", 64, None))
 
-    assert any("sizes are unknown" in note for note in advise(layout, PAIR, LINE).notes)
+    said = (
+        "the sizes of root_cpuacct_cpuusage, sd_llc_id are unknown, so what follows such an entry"
+    )
+    assert any(note.startswith(said) for note in advise(layout, PAIR, LINE).notes)
+    places = (
+        ("root_cpuacct_cpuusage", 0, 8),
+        ("sd_llc_id", 64, 4),
+        ("wake_up_klogd_work", 80, None),
+    )
+    one = make_unit("percpu", *places)
+    notes = advise(one, PAIR, LINE).notes
+    assert any(note.startswith("the size of wake_up_klogd_work is unknown, so") for note in notes)
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_straddling_is_unknown_where_a_size_is() -> None:
     base = made(("a", 0, 48), ("b", 50, 8))
     difference = compare_units(base, made(("a", 0, None), ("b", 128, None)), LINE)
     assert changed(difference, "a").base.straddles is None
-    assert (difference.unsized, difference.resized) == (2, ())
+    assert (difference.unsized, difference.resized) == (("a", "b"), ())
 
 
 def test_a_size_that_one_side_lacks_is_not_used_on_the_other() -> None:

@@ -91,6 +91,24 @@ def test_an_alarm_never_claims_what_a_layout_does_not_tell(make_unit: MakeUnit) 
     assert any("not on this one" in limit for limit in alarm.limits)
 
 
+def test_an_unknown_size_limits_the_alarms_of_its_own_entry_alone(make_unit: MakeUnit) -> None:
+    def ranked(size: int | None, other: int | None) -> tuple[str, ...]:
+        base, new = (
+            make_unit(
+                "percpu",
+                ("root_cpuacct_cpuusage", 0, size),
+                ("sd_llc_id", place, 4),
+                ("end", 96, other),
+            )
+            for place in (8, 64)
+        )
+        return only(rank(base, new)).limits
+
+    said = "the size of root_cpuacct_cpuusage is unknown on a side, so only the line of the first"
+    assert any(limit.startswith(said) for limit in ranked(None, 8))
+    assert not any("unknown" in limit for limit in ranked(8, None))
+
+
 def test_moves_of_unknown_heat_are_named_and_raise_nothing(make_unit: MakeUnit) -> None:
     base = make_unit("percpu", ("first", 0, 8), ("second", 8, 8), ("third", 16, 8))
     new = make_unit("percpu", ("first", 0, 8), ("third", 8, 8), ("second", 64, 8))

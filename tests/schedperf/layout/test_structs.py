@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from schedperf.captures.btf import Btf, parse_btf
 from schedperf.errors import InputError
+from schedperf.layout._alignment import MOST_NESTED
 from schedperf.layout.model import Unit
-from schedperf.layout.structs import MOST_NESTED, holes, padding, struct_unit
+from schedperf.layout.structs import holes, padding, struct_unit
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 RUNNING = Path("/sys/kernel/btf/vmlinux")
