@@ -16,7 +16,7 @@ from schedperf.profile.blindness import EventSight, loss_caveat
 from schedperf.profile.export import EXPORTS
 from schedperf.profile.flame_data import describe_stacks
 from schedperf.profile.loaded import LoadedRun, operation_of
-from schedperf.profile.sampled import Flags, RunSamples, Side, sampled_events
+from schedperf.profile.sampled import Flags, Runs, RunSamples, Side, sampled_events
 from schedperf.profile.stacks import StackedSamples, collect_stacks
 from schedperf.profile.table import SORT_KEYS, tabulate
 from schedperf.profile.table_data import SIDES, describe_rows, describe_table
@@ -48,13 +48,16 @@ class Request:
     def describe(self) -> dict[str, Any]:
         """Return what the samples rest on and the rows, as JSON."""
         tables = [tabulate(self.sides, event, self.keys) for event in self.events]
+        unpaired = [
+            table.runs for table in tables if len(self.sides) > 1 and 0 in table.runs.counts
+        ]
         return {
             "schema": SCHEMA,
             "tool_version": __version__,
             "sort": list(self.keys),
             "operation": self.operation,
             "took_turns": self.loaded.took_turns,
-            "cautions": [*self.loaded.cautions, *self._family()],
+            "cautions": [*self.loaded.cautions, *self._family(), *map(_say_unpaired, unpaired)],
             "sides": [self._describe_side(number) for number in range(len(self.sides))],
             "events": [
                 {**describe_table(table), "sight": list(self._describe_sights(event))}
@@ -140,6 +143,11 @@ class Request:
         for number, sight in enumerate(found):
             if sight is not None:
                 yield _describe_sight(sight, self._name(number))
+
+
+def _say_unpaired(runs: Runs) -> str:
+    without = SIDES[runs.counts.index(0)]
+    return f"{without} has no samples of {runs.event}, so that none of its rows can be compared"
 
 
 def _sight_of(runs: Sequence[LoadedRun], event: str) -> EventSight | None:

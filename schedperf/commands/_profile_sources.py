@@ -71,6 +71,8 @@ def load_sides(paths: Sequence[Path], wanted: Wanted) -> Loaded:
     :raises InputError: one cannot be read, has no profile, or they have no point in common
     """
     bundles = {path: open_source(path) for path in paths if not is_perf_data(path)}
+    if wanted.symbols is not None and all(path in bundles for path in paths):
+        raise InputError("--symbols: is for perf.data, and bundles have their own; leave it out")
     point, others = choose_point(list(bundles.values()), wanted.point) if bundles else (None, None)
     sides = []
     for path in paths:

@@ -1,10 +1,11 @@
 """Which samples are of commands that are not the workload: what else ran while it was sampled.
 
 The workload's processes are those that executed the workload's program while it was recorded, and
-whatever they started, whichever names these have (``perf record`` writes who started whom). A
-process that had that name before is somebody else's. Threads of the kernel are neither: they may
-work for the workload. Where perf did not see the program start, names have to do: any process of
-that name is the workload's.
+whatever they started from then on, whichever names these have (``perf record`` writes who started
+whom and when). A process that had that name before is somebody else's, and what the same process
+did before it became the workload, a set-up's shell and the commands of that, is no part of it.
+Threads of the kernel are neither: they may work for the workload. Where perf did not see the
+program start, names have to do: any process of that name is the workload's.
 """
 
 from collections import Counter
@@ -14,7 +15,7 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from schedperf.captures.perf_data.recording import NO_TASK, Recording
+from schedperf.captures.perf_data.recording import NO_TASK, Recording, Task
 from schedperf.profile.family import is_idle_time
 from schedperf.profile.places import Placed
 from schedperf.profile.sampled import rows_of_event
@@ -72,7 +73,7 @@ def find_bystanders(
     weights = np.bincount(samples.task[rows], period, len(recording.tasks))
     commands: Counter[str] = Counter()
     for task, weight in enumerate(weights.tolist()):
-        if weight > 0.0 and family.is_stranger(recording.tasks[task].pid):
+        if weight > 0.0 and family.is_stranger(recording.tasks[task]):
             commands[command_of(recording, task)] += weight
     return Bystanders(busy=busy, commands=dict(commands))
 
@@ -83,17 +84,35 @@ class _Family:
     def __init__(self, recording: Recording, command: Sequence[str]) -> None:
         name = PurePosixPath(command[0]).name if command else ""
         comm = name.encode()[:COMM_BYTES].decode(errors="replace")
-        self.parents = recording.processes.parents
-        by_name = frozenset(task.pid for task in recording.tasks if task.comm == comm)
-        self.roots = recording.processes.executed.get(comm, frozenset()) or by_name
+        self.processes = recording.processes
+        by_name = {task.pid: 0 for task in recording.tasks if task.comm == comm}
+        # When each became the workload, in ns.
+        self.roots = self.processes.executed.get(comm) or by_name
 
-    def is_stranger(self, pid: int) -> bool:
-        ancestors = set(self.line_of(pid))
-        return 0 < pid <= LARGEST_PID and not ancestors & self.roots and KTHREADD not in ancestors
+    def is_stranger(self, task: Task) -> bool:
+        line = tuple(self.line_of(task.pid))
+        is_process = 0 < task.pid <= LARGEST_PID and KTHREADD not in line
+        return is_process and (self.is_too_early(task) or not self.is_of_workload(line))
+
+    def is_too_early(self, task: Task) -> bool:
+        # Whether a process that became the workload still ran the program that it had before.
+        executed = self.processes.executed.get(task.comm, {}).get(task.pid)
+        began = self.roots.get(task.pid)
+        return executed is not None and began is not None and executed < began
+
+    def is_of_workload(self, line: Sequence[int]) -> bool:
+        children = (None, *line)
+        return any(
+            pid in self.roots and (child is None or self.is_born_after(child, self.roots[pid]))
+            for child, pid in zip(children, line, strict=False)
+        )
+
+    def is_born_after(self, pid: int, time: int) -> bool:
+        return self.processes.born.get(pid, 0) >= time
 
     def line_of(self, pid: int) -> Iterator[int]:
         for _ in range(DEEPEST_TREE):
             yield pid
-            if pid not in self.parents:
+            if pid not in self.processes.parents:
                 return
-            pid = self.parents[pid]
+            pid = self.processes.parents[pid]

@@ -71,7 +71,7 @@ def describe_flame(
         "independent": flame.runs.independent,
         "counts": list(flame.runs.counts),
         "took_turns": took_turns,
-        "totals": [_number(float(total)) for total in _mean_totals(flame)],
+        "totals": [_number(total) for total in _mean_totals(flame)],
         "least_share": flame.least_share,
         "names": [_name(flame.places[place]) for place in used],
         "parent": flame.parent.tolist(),
@@ -114,9 +114,11 @@ def describe_stacks(
 
 
 def _mean_totals(flame: Flame) -> list[float]:
-    # Of each side, all that was sampled in a run.
-    sides = flame.runs.sides
-    return [float(flame.runs.totals[sides == side].mean()) for side in flame.runs.numbers]
+    # Of each side, all that was sampled in a run with samples.
+    runs = flame.runs
+    sums = np.bincount(runs.sides, runs.totals, len(runs.labels))
+    means: list[float] = (sums / np.maximum(runs.sampled_runs, 1)).tolist()
+    return means
 
 
 def _number_names(flame: Flame) -> tuple[Integers, list[int]]:

@@ -25,9 +25,9 @@ def independent_of(boots: Sequence[Sequence[int]]) -> Independent:
     return "boots" if max(len(set(side)) for side in boots) >= FEWEST_BOOTS else "runs"
 
 
-def counts_of(boots: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def counts_of(boots: Sequence[Sequence[int]], independent: Independent) -> tuple[int, ...]:
     """Return how many independent ones each side has; ``boots`` as of :func:`independent_of`."""
-    is_runs = independent_of(boots) == "runs"
+    is_runs = independent == "runs"
     return tuple(len(side if is_runs else set(side)) for side in boots)
 
 

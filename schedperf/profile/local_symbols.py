@@ -8,6 +8,8 @@ text are; other files are then found by their paths, and a note says so.
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from schedperf._files import read_regular
 from schedperf.captures.kernel_symbols import (
     KernelSymbols,
@@ -15,7 +17,13 @@ from schedperf.captures.kernel_symbols import (
     parse_kernel_symbols,
     without_modules,
 )
-from schedperf.captures.perf_data.recording import KernelText, MappedFile, Recording
+from schedperf.captures.perf_data.recording import (
+    CONTEXT_KERNEL,
+    MODE_KERNEL,
+    KernelText,
+    MappedFile,
+    Recording,
+)
 from schedperf.captures.user_symbols import FileSymbols, file_symbols
 from schedperf.profile.places import Symbols
 from schedperf_collectors._elf_symbols import BadElf
@@ -68,21 +76,34 @@ def _is_running(recording: Recording, system: System) -> bool:
 def _running(
     recording: Recording, note: Callable[[str], None], system: System, *, is_here: bool
 ) -> KernelSymbols | None:
-    recorded = recording.features.kernel_build_id
-    running, reason = attempt(build_id, system)
-    if not is_here and (recorded is None or running != recorded):
-        own = f"has build id {running}" if running else f"does not say its own ({reason})"
-        note(
-            f"kernel addresses stay unresolved: the recorded kernel has build id "
-            f"{recorded or 'unknown'}, the running one {own}; name its symbol table"
-        )
-        return None
-    content, reason = attempt(read_kallsyms, system)
+    content, reason = _read_running(recording, system, is_here=is_here)
     if content is None:
-        note(f"kernel addresses stay unresolved: {reason}")
+        if _has_kernel_code(recording):
+            note(f"kernel addresses stay unresolved: {reason}")
         return None
     text = content.decode("utf-8", "replace")
     return _at_recorded_address(text, "/proc/kallsyms", recording.kernel)
+
+
+def _read_running(
+    recording: Recording, system: System, *, is_here: bool
+) -> tuple[bytes | None, str]:
+    # The kallsyms of the recorded kernel, or None and why there are none.
+    recorded = recording.features.kernel_build_id
+    running, reason = attempt(build_id, system)
+    if is_here or (recorded is not None and running == recorded):
+        return attempt(read_kallsyms, system)
+    of_it = f"has build id {recorded}" if recorded else "has no build id in the recording"
+    own = f"has build id {running}" if running else f"does not say its own ({reason})"
+    return None, f"the recorded kernel {of_it}, the running one {own}; name its symbol table"
+
+
+def _has_kernel_code(recording: Recording) -> bool:
+    # Of a program alone, as perf records it for users, there are no such addresses.
+    memory = recording.memory
+    modes = [recording.samples.mode, *([] if memory is None else [memory.mode])]
+    has_samples = any(np.any(mode == MODE_KERNEL) for mode in modes)
+    return has_samples or bool(np.any(recording.chains.words == CONTEXT_KERNEL))
 
 
 def _at_recorded_address(text: str, label: str, kernel: KernelText | None) -> KernelSymbols:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schedperf.profile.independent import counts_of
+from schedperf.profile.independent import counts_of, independent_of
 from schedperf.verdicts import FEWEST_IN_BLOCKS
 
 ONE_AFTER_THE_OTHER = (
@@ -21,4 +21,4 @@ def may_be_drift(orders: Sequence[Sequence[int]], boots: Sequence[Sequence[int]]
     """
     base, new = orders
     is_blocked = max(base) < min(new) or max(new) < min(base)
-    return is_blocked and min(counts_of(boots)) < FEWEST_IN_BLOCKS
+    return is_blocked and min(counts_of(boots, independent_of(boots))) < FEWEST_IN_BLOCKS

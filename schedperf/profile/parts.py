@@ -1,7 +1,7 @@
 """Parts of what was sampled that a reader may ask for alone: a NUMA node, a CPU, a command.
 
 A part has the same stacks as the whole, with the weights of its own samples. Shares stay those
-of all samples, so that the nodes of a machine add up to it.
+of the periods of all samples, so that the nodes of a machine add up to it.
 """
 
 from collections.abc import Iterator
@@ -61,18 +61,18 @@ def find_parts(found: StackedSamples) -> tuple[Part, ...]:
 
 def _busy_commands(found: StackedSamples) -> list[str]:
     # The largest share of a side's mean, by name; largest first.
-    totals = found.stacks.runs.totals
-    sides = found.stacks.runs.sides
+    runs = found.stacks.runs
+    wholes = runs.totals * runs.sampled_runs[runs.sides]
     shares: dict[str, list[float]] = {}
-    for number, (run, rows) in enumerate(zip(found.samples, found.rows, strict=True)):
+    for number in np.flatnonzero(runs.is_sampled).tolist():
+        run, rows = found.samples[number], found.rows[number]
         samples = run.recording.samples
         names = dict(_commands(run))
         tasks, where = np.unique(samples.task[rows], return_inverse=True)
         weights = np.bincount(where, samples.period[rows], len(tasks))
         for task, weight in zip(tasks.tolist(), weights.tolist(), strict=True):
-            of_side = shares.setdefault(names[task], [0.0] * (int(sides.max()) + 1))
-            runs = np.count_nonzero(sides == sides[number])
-            of_side[sides[number]] += weight / totals[number] / runs
+            of_side = shares.setdefault(names[task], [0.0] * len(runs.labels))
+            of_side[runs.sides[number]] += weight / wholes[number]
     busy = [name for name, of_side in shares.items() if max(of_side) >= LEAST_COMMAND_SHARE]
     return sorted(busy, key=lambda name: -max(shares[name]))[:MOST_COMMANDS]
 

@@ -1,7 +1,7 @@
 """The runs that a table or a flame graph rests on, and how their samples become comparable.
 
-Shares are of all samples of the event in a run, whatever was left out. What is independent is
-a run, or a boot where a side has several: runs of one boot are then averaged.
+Shares are of the periods of all samples of the event in a run, whatever was left out. What is
+independent is a run, or a boot where a side has several: runs of one boot are then averaged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,10 +73,12 @@ class Side:
 class Runs:
     """The runs of one or two sides, base first; arrays of shape (runs,).
 
+    A run without a sample of the event says nothing: neither shares nor a cost of 0.
+
     :param labels: of the sides
     :param sides: 0 (base) or 1 (new)
     :param boots: of which boot of its side a run is
-    :param totals: all that was sampled, in the unit of the event
+    :param totals: all that was sampled, in the unit of the event; 0 where nothing was
     :param operations: of the benchmark, NaN where they are not known
     :param sees_kernel: can the event sample code that runs with interrupts off, in all runs?
     """
@@ -104,23 +106,36 @@ class Runs:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many independent ones each side has."""
-        return counts_of([self._boots_of(side) for side in self.numbers])
+        """How many independent ones with samples each side has."""
+        boots = [self.boots[self.is_sampled & (self.sides == side)] for side in self.numbers]
+        return counts_of([of_side.tolist() for of_side in boots], self.independent)
+
+    @property
+    def is_sampled(self) -> Flags:
+        """Which runs have samples of the event, shape (runs,)."""
+        return np.asarray(self.totals > 0.0)
 
     @property
     def has_operations(self) -> bool:
-        """Whether every side has a run whose operations are known."""
-        return all(np.any(self.operations[self.sides == side] > 0.0) for side in self.numbers)
+        """Whether every side has a run with samples whose operations are known."""
+        is_known = self.is_sampled & (self.operations > 0.0)
+        return all(np.any(is_known[self.sides == side]) for side in self.numbers)
+
+    @property
+    def sampled_runs(self) -> Integers:
+        """How many runs with samples each side has, shape (sides,)."""
+        return np.bincount(self.sides[self.is_sampled], minlength=len(self.labels))
 
     def scale(self, weights: Floats, measure: Measure) -> list[Floats]:
         """Return what can be compared, for each side an array of shape (independent, columns).
 
-        Per cent of all samples, or units of the event per operation; NaN where it is not known.
+        Per cent of all periods, or units of the event per operation; NaN where it is not known.
 
         :param weights: sums of periods, shape (runs, columns)
         """
         divisors = self.totals if measure == "share" else self.operations
-        scaled = weights / np.where(divisors > 0.0, divisors, np.nan)[:, None]
+        is_known = self.is_sampled & (divisors > 0.0)
+        scaled = weights / np.where(is_known, divisors, np.nan)[:, None]
         # Multiplied last: the whole is then 100 % in every run, and no rounding error varies.
         scaled *= PER_CENT if measure == "share" else 1.0
         return [

@@ -53,10 +53,9 @@ class Stacks:
         return len(self.starts) - 1
 
     def mean_weights(self) -> Floats:
-        """Return the mean over the runs of a side, shape (sides, stacks)."""
-        sides = self.runs.sides
-        counts = np.bincount(sides)
-        flat = sides[self.run] * len(self) + self.stack
+        """Return the mean over a side's runs with samples, 0 without any; (sides, stacks)."""
+        counts = np.maximum(self.runs.sampled_runs, 1)
+        flat = self.runs.sides[self.run] * len(self) + self.stack
         sums = np.bincount(flat, self.weight, len(counts) * len(self))
         return np.asarray(sums.reshape(len(counts), len(self)) / counts[:, None])
 

@@ -34,7 +34,7 @@ def describe_rows(
     """Yield the rows: of one side the hottest first, of two those that changed most.
 
     ``samples`` and ``period`` are sums over the runs of a side, ``share`` is the mean of the runs'
-    shares in per cent of all samples of the event, ``change`` and its ``interval`` are in
+    shares in per cent of the event's count (its periods), ``change`` and its ``interval`` are in
     percentage points, ``cost`` is the same in units of the event per operation.
 
     :param has_costs: do all runs count the same operations?

@@ -5,6 +5,7 @@ from schedperf.sections._schema import (
     FLAG,
     NUMBER_OR_NULL,
     TEXT,
+    TEXT_OR_NULL,
     TEXTS,
     Schema,
     array,
@@ -12,7 +13,6 @@ from schedperf.sections._schema import (
     record,
 )
 
-_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 _COUNT_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
 _RATE: Schema = {**NUMBER_OR_NULL, "minimum": 0}
 _OBSERVABLE: Schema = {
@@ -52,7 +52,7 @@ _ACCESS = record(
         "description": "bytes from there to the end of the named field; null: no field of at most "
         "8 bytes is known. How far an access reached no sample says",
     },
-    name=_TEXT_OR_NULL,
+    name=TEXT_OR_NULL,
     grade={
         "enum": ["A", "B", None],
         "description": "A: the code that touches it is known to; B: the address alone says so",
@@ -61,8 +61,8 @@ _ACCESS = record(
     writes=COUNT,
     local={**COUNT, "description": "contended samples of the same node"},
     remote={**COUNT, "description": "contended samples of another node"},
-    readers={**_TEXT_OR_NULL, "description": "CPUs that read: 0-3,8; null: not said"},
-    writers={**_TEXT_OR_NULL, "description": "CPUs that wrote"},
+    readers={**TEXT_OR_NULL, "description": "CPUs that read: 0-3,8; null: not said"},
+    writers={**TEXT_OR_NULL, "description": "CPUs that wrote"},
     nodes={
         "anyOf": [
             array(
@@ -114,9 +114,9 @@ _SEEN = {
 }
 _LINE = record(
     row={**TEXT, "description": "id of the row, for evidence: c2c#ROW"},
-    name={**_TEXT_OR_NULL, "description": "the most sampled that lies on it"},
+    name={**TEXT_OR_NULL, "description": "the most sampled that lies on it"},
     names={**TEXTS, "description": "all that was touched, most contended samples first"},
-    unmatched={**_TEXT_OR_NULL, "description": "why it is compared with nothing"},
+    unmatched={**TEXT_OR_NULL, "description": "why it is compared with nothing"},
     remote=CHANGE,
     local=CHANGE,
     base=_SEEN,
@@ -133,8 +133,8 @@ _POINT = record(
     ldlat=both({**_COUNT_OR_NULL, "description": "least latency of a sampled load, cycles"}),
     line_bytes=both(COUNT),
     samples=both({**_COUNT_OR_NULL, "description": "of all runs together; null: not said"}),
-    reason={**_TEXT_OR_NULL, "description": "why no rates are compared"},
-    unit={**_TEXT_OR_NULL, "description": "what an operation is; null: not known"},
+    reason={**TEXT_OR_NULL, "description": "why no rates are compared"},
+    unit={**TEXT_OR_NULL, "description": "what an operation is; null: not known"},
     per={**COUNT, "description": "rates are for so many operations"},
     model={"enum": ["Poisson", "negative binomial", None]},
     phi={**NUMBER_OR_NULL, "description": "squared variation of a rate from run to run"},

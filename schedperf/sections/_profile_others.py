@@ -16,7 +16,7 @@ WEAKENS_PERCENT = 10.0
 # Commands that have a name of their own, and the least of them.
 MOST_COMMANDS = 5
 NAMED_PERCENT = 0.5
-NAMED_COMMANDS = 3
+NAMED_COMMANDS = 4
 
 
 def describe_others(runs: Sequence[Bystanders | None]) -> Data | None:
@@ -37,19 +37,23 @@ def describe_others(runs: Sequence[Bystanders | None]) -> Data | None:
     }
 
 
+# What the first share is of, which is said once.
+_WHOLE = " of the event's count without idle"
+
+
 def caution_of(others: Mapping[str, Data | None]) -> str | None:
     """Say it in one sentence; None where it is little, or not known.
 
     ::
 
-        other commands than the workload have 13 % of the samples without idle in base (schedperf
-        12 %, perf 1 %) and 21 % in new (schedperf 20 %)
+        other commands than the workload have 13 % of the event's count without idle in base
+        (schedperf 12 %, perf 1 %) and 21 % in new (schedperf 20 %)
     """
     said = {side: found for side, found in others.items() if found is not None}
     if not any(_share(found) >= SAID_PERCENT for found in said.values()):
         return None
     parts = [
-        f"{_share(found):.0f} %{' of the samples without idle' if not number else ''} in {side}"
+        f"{_share(found):.0f} %{'' if number else _WHOLE} in {side}"
         + (f" ({names})" if (names := _names(found)) else "")
         for number, (side, found) in enumerate(said.items())
     ]

@@ -3,23 +3,20 @@
 from schedperf.sections._schema import (
     COUNT,
     FLAG,
+    FLAG_OR_NULL,
     NUMBER_OR_NULL,
     TEXT,
+    TEXT_OR_NULL,
     TEXTS,
     Schema,
     array,
     both,
+    or_null,
     record,
 )
 
 _NUMBER: Schema = {"type": "number"}
-_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
-_FLAG_OR_NULL: Schema = {"type": ["boolean", "null"]}
 _SHARE: Schema = {"type": "number", "minimum": 0, "description": "per cent"}
-
-
-def _or_null(schema: Schema) -> Schema:
-    return {"anyOf": [schema, {"type": "null"}]}
 
 
 CHANGE = record(
@@ -40,7 +37,7 @@ TESTED = record(
 )
 _SHARE_CHANGE = {**TESTED, "description": "per cent of all CPUs, idle time included"}
 _COST_CHANGE = {
-    **_or_null(TESTED),
+    **or_null(TESTED),
     "description": "in cost_unit; null where the operations of a run are not known",
 }
 _NODES: Schema = {
@@ -56,7 +53,7 @@ _RANGE: Schema = {
     "description": "least and largest share of a node; null where the nodes are not known",
 }
 _CPUS: Schema = {
-    **_or_null(record(least=_SHARE, largest=_SHARE, cpus={**COUNT, "minimum": 1})),
+    **or_null(record(least=_SHARE, largest=_SHARE, cpus={**COUNT, "minimum": 1})),
     "description": "least and largest share of a CPU, each of what it did while not idle",
 }
 
@@ -64,7 +61,7 @@ _ROW = record(
     row={**TEXT, "description": "id of the row, for evidence: profile#ROW"},
     symbol={**TEXT, "description": "parts and copies folded, under the newest name"},
     dso={**TEXT, "description": "[kernel], a module in brackets, or a file"},
-    **{"class": {**_TEXT_OR_NULL, "description": "function class; null is idle time"}},
+    **{"class": {**TEXT_OR_NULL, "description": "function class; null is idle time"}},
     scheduler={**FLAG, "description": "a function of kernel/sched"},
     idle={**FLAG, "description": "the idle task waits for work in it"},
     share=_SHARE_CHANGE,
@@ -100,16 +97,16 @@ _EXPLAINED = record(
     part={**NUMBER_OR_NULL, "description": "of the change of all busy time per operation; 1: all"},
     ci_low={**NUMBER_OR_NULL, "description": "lower end of the 95 % interval, by Fieller"},
     ci_high=NUMBER_OR_NULL,
-    reason={**_TEXT_OR_NULL, "description": "why there is no part"},
+    reason={**TEXT_OR_NULL, "description": "why there is no part"},
     busy_equal={
-        **_FLAG_OR_NULL,
+        **FLAG_OR_NULL,
         "description": "did the busy part of the time stay, so that the part is of the wall time "
         "too? null: not known",
     },
     busy_reason=TEXT,
 )
 _OTHERS = record(
-    share={**_SHARE, "description": "per cent of the samples without idle, mean of the runs"},
+    share={**_SHARE, "description": "per cent of the event's count without idle, mean of the runs"},
     commands=array(record(command=TEXT, share=_SHARE)),
 )
 _POINT = record(
@@ -122,26 +119,26 @@ _POINT = record(
     samples=both({**COUNT, "description": "of all runs together"}),
     lost=both({**COUNT, "description": "records that the kernel could not deliver"}),
     throttled=both({**COUNT, "description": "pauses of an event that fired too often"}),
-    losses=both({**_TEXT_OR_NULL, "description": "the two in words; null where nothing is lost"}),
+    losses=both({**TEXT_OR_NULL, "description": "the two in words; null where nothing is lost"}),
     others=both(
         {
-            **_or_null(_OTHERS),
+            **or_null(_OTHERS),
             "description": "what is of commands that are not the workload, nor started by it, nor "
             "threads of the kernel; the largest by name; null: the workload cannot be told",
         }
     ),
     busy={**CHANGE, "description": "per cent of all CPUs that was not idle"},
     operations={
-        **_or_null(record(unit=TEXT, exact=FLAG, base=_NUMBER, new=_NUMBER)),
+        **or_null(record(unit=TEXT, exact=FLAG, base=_NUMBER, new=_NUMBER)),
         "description": "of the benchmark, mean of the runs",
     },
-    cost_unit={**_TEXT_OR_NULL, "description": "ns per message; null without operations"},
-    cost_reason={**_TEXT_OR_NULL, "description": "why there is no cost per operation"},
-    busy_cost=_or_null(CHANGE),
+    cost_unit={**TEXT_OR_NULL, "description": "ns per message; null without operations"},
+    cost_reason={**TEXT_OR_NULL, "description": "why there is no cost per operation"},
+    busy_cost=or_null(CHANGE),
     rows=array(_ROW),
     classes=array(_CLASS),
     explained={
-        **_or_null(_EXPLAINED),
+        **or_null(_EXPLAINED),
         "description": "null where no cost changed beyond chance in the direction of the whole",
     },
     symbols={**COUNT, "description": "how many symbols were sampled on either side"},
@@ -149,18 +146,18 @@ _POINT = record(
 _EVENT = record(
     event=TEXT,
     unit={**TEXT, "description": "what the periods of its samples count"},
-    clock=both({**_TEXT_OR_NULL, "description": "what makes a sample due"}),
-    nmi=both({**_FLAG_OR_NULL, "description": "interrupts where interrupts are off"}),
+    clock=both({**TEXT_OR_NULL, "description": "what makes a sample due"}),
+    nmi=both({**FLAG_OR_NULL, "description": "interrupts where interrupts are off"}),
     precise=both({**COUNT, "maximum": 3, "description": "precise level of the event"}),
-    emulated=both({**_FLAG_OR_NULL, "description": "the counters of an emulator; null: unknown"}),
+    emulated=both({**FLAG_OR_NULL, "description": "the counters of an emulator; null: unknown"}),
     blind=both(
         {
-            **_FLAG_OR_NULL,
+            **FLAG_OR_NULL,
             "description": "code that runs with interrupts off cannot be sampled; null: not known",
         }
     ),
     blind_reason=both(TEXT),
-    remedy={**_TEXT_OR_NULL, "description": "what to record instead; null where the event sees"},
+    remedy={**TEXT_OR_NULL, "description": "what to record instead; null where the event sees"},
     caveats=TEXTS,
     points=array(_POINT),
 )

@@ -23,6 +23,8 @@ from schedperf_collectors._perf_data import Event
 
 # In a row's task: the thread has no name that is known, and the lower bits are its id.
 NAMELESS = 1 << 31
+# Far above PID_MAX_LIMIT of a 64-bit kernel (include/linux/threads.h): what is beyond is negative.
+LARGEST_TID = 1 << 30
 _HALF = 32
 
 Column = Words | Integers
@@ -48,9 +50,13 @@ class TaskTable:
 
 def _task(code: int, comms: Sequence[str]) -> Task:
     pid, name = code >> _HALF, code & 0xFFFFFFFF
-    # perf's own way to show a thread that it does not know.
-    comm = f":{name & ~NAMELESS}" if name & NAMELESS else comms[name]
-    return Task(pid, comm)
+    return Task(pid, _name_unknown(name) if name & NAMELESS else comms[name])
+
+
+def _name_unknown(name: int) -> str:
+    # perf's own way to show a thread that it does not know; one that is just exiting has tid -1.
+    tid = name & ~NAMELESS
+    return f":{tid - NAMELESS if tid > LARGEST_TID else tid}"
 
 
 def make_samples(

@@ -181,7 +181,8 @@ class _Reader:
         self.comm_of: dict[int, int] = {0: 0}
         self.named: list[tuple[int, int, int]] = [(0, 0, 0)]
         self.parents: dict[int, int] = {}
-        self.executed: defaultdict[str, set[int]] = defaultdict(set)
+        self.born: dict[int, int] = {}
+        self.executed: defaultdict[str, dict[int, int]] = defaultdict(dict)
         self.damaged = 0
 
     def read(self, record: _Record) -> None:
@@ -240,7 +241,7 @@ class _Reader:
         self.comm_of[tid] = comm
         self.named.append((tid, record.time, comm))
         if record.misc & _MISC_EXEC:
-            self.executed[name].add(pid)
+            self.executed[name].setdefault(pid, record.time)
             self.attach(pid, self.new_line(-1), record.time)
 
     def read_fork(self, record: _Record) -> None:
@@ -253,6 +254,7 @@ class _Reader:
         if child == parent:
             return
         self.parents[child] = parent
+        self.born[child] = record.time
         if record.misc & _MISC_EXEC:
             self.attach(child, self.new_line(-1), record.time)
         elif parent in self.line_of:
@@ -298,10 +300,7 @@ class _Reader:
             spaces_of=self.timelines_of_spaces(spaces),
             comms=tuple(self.comms),
             comms_of=Timelines(self.named, UNKNOWN_COMM),
-            processes=Processes(
-                parents=self.parents,
-                executed={name: frozenset(pids) for name, pids in self.executed.items()},
-            ),
+            processes=Processes(parents=self.parents, born=self.born, executed=self.executed),
             notes=tuple(notes),
         )
 

@@ -176,11 +176,14 @@ class Processes:
     """Who started whom while it was recorded, or before, as far as perf was told.
 
     :param parents: process by process, the one that made it
-    :param executed: processes that executed a program of that name meanwhile
+    :param born: process by process, when it was made, in ns of the recording's clock
+    :param executed: by a program's name the processes that executed it meanwhile, and when each did
+        so first
     """
 
     parents: Mapping[int, int]
-    executed: Mapping[str, frozenset[int]]
+    born: Mapping[int, int]
+    executed: Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -43,6 +43,35 @@ def test_what_the_workload_starts_is_the_workload_under_any_name() -> None:
     assert found.shares == {"python3": 10.0, "bash": 30.0}
 
 
+def test_what_ran_before_the_workload_began_is_of_its_set_up() -> None:
+    # The set-up's shell, 7, runs mkdir as its child, and then becomes make itself.
+    records = (
+        Comm(pid=5, comm="python3"),
+        Fork(pid=7, parent_pid=5, time=10),
+        Comm(pid=7, comm="sh", execed=True, time=11),
+        Fork(pid=9, parent_pid=7, time=12),
+        Comm(pid=9, comm="mkdir", execed=True, time=13),
+        Fork(pid=10, parent_pid=9, time=14),
+        Comm(pid=7, comm="make", execed=True, time=20),
+        Fork(pid=8, parent_pid=7, time=30),
+        Comm(pid=8, comm="cc1", execed=True, time=40),
+    )
+    early = Sample(ip=0x1007, pid=7, time=15, mode=MODE_USER, period=20)
+    found = find(*records, early, sample(9, 9), sample(10, 1), sample(7, 30), sample(8, 40))
+    assert found == Bystanders(busy=100.0, commands={"sh": 20.0, "mkdir": 10.0})
+
+
+def test_what_a_tool_starts_before_it_starts_the_program_again_is_the_workload() -> None:
+    # A shell of make's, 8, starts sed, 9, and becomes make itself.
+    again = (
+        Fork(pid=9, parent_pid=8, time=50),
+        Comm(pid=9, comm="sed", execed=True, time=51),
+        Comm(pid=8, comm="make", execed=True, time=60),
+    )
+    found = find(*STARTED, *again, sample(9, 10), sample(3, 10))
+    assert found == Bystanders(busy=20.0, commands={"bash": 10.0})
+
+
 def test_kernel_threads_are_nobody_and_idle_time_is_no_time() -> None:
     idle = sample(0, 1000, mode=MODE_KERNEL)
     found = find(*STARTED, idle, sample(8, 60), sample(14, 30), sample(3, 10))

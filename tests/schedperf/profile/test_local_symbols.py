@@ -166,3 +166,15 @@ def test_a_local_file_is_believed_by_its_build_id_alone(recording: Recording) ->
     assert len(heard) == 1
     assert heard[0].startswith("[vdso]: not the file that was recorded; ")
     assert np.uint64(0) not in found.starts
+
+
+def test_a_recording_of_a_program_alone_says_nothing_of_the_kernel(
+    kernel: KernelImage, make_machine: Callable[[bytes, str], System]
+) -> None:
+    other = make_machine(NOTES.replace(BUILD_ID, bytes(20)), kernel.kallsyms())
+    heard: dict[str, list[str]] = {"user": [], "schedule": []}
+    for function, notes in heard.items():
+        data = write_perf_data(profile(kernel, {(function, 0): 4}, chains=False))
+        symbols_for_file(read_perf_data(data, "perf.data"), None, notes.append, other)
+    assert heard["user"] == []
+    assert heard["schedule"][0].startswith("kernel addresses stay unresolved")
