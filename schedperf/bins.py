@@ -18,10 +18,11 @@ FEWEST_LAST = 0.005
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunBins:
-    """What one run counted in each bin, shape (bins,)."""
+    """What one run counted in each bin, shape (bins,); ``round`` is where sides took turns."""
 
     boot: int
     counts: Sequence[int]
+    round: int | None = None
 
 
 # Numbers of the first and of the last bin that are joined to one.
@@ -50,7 +51,8 @@ def compare_bins(
     sums = [_sum(side) for side in sides]
     joined = _join(_range(sums) if is_trimmed else (0, len(edges) - 1))
     before, after = (
-        [PlacedRun(run.boot, _shares(run.counts, joined)) for run in side] for side in sides
+        [PlacedRun(run.boot, _shares(run.counts, joined), run.round) for run in side]
+        for side in sides
     )
     grid = compare_places(before, after, range(len(joined)), is_comparable=is_comparable)
     return {

@@ -1,7 +1,8 @@
 """What runs counted at many places: CPUs, pairs of nodes, bins of a histogram; place by place.
 
-Places of one kind are a family: each is tested by Welch on the plain values, so that a place that
-counted nothing is a number like any other, and p is corrected for all places of the family.
+Places of one kind are a family: each is tested on the plain values, so that a place that counted
+nothing is a number like any other, and p is corrected for all places of the family. The test is
+Welch's, and where sides took turns t of the differences of the rounds, as it is of the sums.
 
 >>> base, new = [{0: 1.0, 1: 5.0}, {0: 1.1, 1: 5.1}], [{0: 9.0, 1: 5.0}, {0: 9.1, 1: 5.2}]
 >>> found = compare_places([PlacedRun(0, one) for one in base], [PlacedRun(0, one) for one in new])
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import scipy
 
 from schedperf.stats._correction import false_discovery
+from schedperf.stats._rows import FEWEST_BOOTS, FEWEST_ROUNDS
 from schedperf.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.welch import CONFIDENCE, FEWEST_RUNS
 
@@ -26,10 +28,14 @@ Place = TypeVar("Place", bound=Hashable)
 
 
 class PlacedRun(NamedTuple, Generic[Place]):
-    """What one run counted, by place; a place that was not looked at is not there."""
+    """What one run counted, by place; a place that was not looked at is not there.
+
+    ``round`` is where sides took turns.
+    """
 
     boot: int
     values: Mapping[Place, float]
+    round: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +43,7 @@ class Grid(Generic[Place]):
     """The answer for each place.
 
     :param places: shape (places,), as all that follow
-    :param replication: what n_base and n_new count: "runs" or "boots"
+    :param replication: what n_base and n_new count: "runs", "boots" or "rounds"
     :param base: means over runs; None where no run looked
     :param ci_low: lower end of the 95 % interval of new - base, in the unit of the values
     :param changed: beyond chance; None where it cannot be said: one run, or no two runs differ
@@ -69,8 +75,10 @@ def compare_places(
 ) -> Grid[Place]:
     """Compare the places of two sides, or show those of one.
 
-    Runs of one boot are not independent of it, so where both sides have several boots, the means
-    of boots are compared as well, and the less certain answer counts.
+    Where sides took turns rounds are compared, by the rule of :func:`schedperf.stats.compare_runs`,
+    and runs without a counterpart are left out. Runs of one boot are not independent of it, so
+    where both sides have several boots and no rounds, the means of boots are compared as well, and
+    the less certain answer counts.
 
     :param new: empty: base is alone
     :param places: in this order; None: all that any run looked at, in the order in which they come
@@ -78,15 +86,7 @@ def compare_places(
     """
     if places is None:
         places = list(dict.fromkeys(place for run in (*base, *new) for place in run.values))
-    has_boots = all(len({run.boot for run in side}) >= FEWEST_RUNS for side in (base, new))
-    runs = [_rows(side, places) for side in (base, new)]
-    units = runs
-    low, high, p = _welch(*runs)
-    if has_boots:
-        units = [_boots(side, rows) for side, rows in zip((base, new), runs, strict=True)]
-        # Both have to show it: boots that happen to agree do not show how much runs scatter.
-        among = _welch(*units)
-        low, high, p = np.fmin(low, among[0]), np.fmax(high, among[1]), np.fmax(p, among[2])
+    replication, units, (low, high, p) = _test(base, new, places)
     if not is_comparable:
         low, high, p = (np.full(len(places), np.nan) for _ in range(3))
     # Equal numbers that never vary are equal; different ones have no chance to be compared with.
@@ -94,7 +94,7 @@ def compare_places(
     q = false_discovery(p, np.zeros(len(places), dtype=np.int64))
     return Grid(
         places=tuple(places),
-        replication="boots" if has_boots else "runs",
+        replication=replication,
         n_base=len(units[0]),
         n_new=len(units[1]),
         base=_known(_means(units[0])),
@@ -108,6 +108,42 @@ def compare_places(
     )
 
 
+def _test(
+    base: Sequence[PlacedRun[Place]], new: Sequence[PlacedRun[Place]], places: Sequence[Place]
+) -> tuple[str, list[Floats], tuple[Floats, Floats, Floats]]:
+    # What is independent, its values of both sides, and lower end, upper end and p.
+    sides = (base, new)
+    runs = [_rows(side, places) for side in sides]
+    rounds = _rounds(base, new)
+    if rounds:
+        units = [
+            _units(rows, [run.round for run in side], rounds)
+            for side, rows in zip(sides, runs, strict=True)
+        ]
+        return "rounds", units, _paired(*units)
+    boots = [[run.boot for run in side] for side in sides]
+    among_runs = _welch(*runs)
+    if any(len(set(one)) < FEWEST_RUNS for one in boots):
+        return "runs", runs, among_runs
+    units = [
+        _units(rows, one, list(dict.fromkeys(one))) for rows, one in zip(runs, boots, strict=True)
+    ]
+    # Both have to show it: boots that happen to agree do not show how much runs scatter.
+    low, high, p = _welch(*units)
+    found = np.fmin(among_runs[0], low), np.fmax(among_runs[1], high), np.fmax(among_runs[2], p)
+    return "boots", units, found
+
+
+def _rounds(base: Sequence[PlacedRun[Place]], new: Sequence[PlacedRun[Place]]) -> list[int]:
+    # Those in which both sides ran; none where they are too few, or share the boots of each other.
+    theirs = {run.round for run in new}
+    shared = [run.round for run in base if run.round is not None and run.round in theirs]
+    rounds = list(dict.fromkeys(shared))
+    boots = min(len({run.boot for run in side}) for side in (base, new))
+    is_paired = len(rounds) >= FEWEST_ROUNDS and (boots < FEWEST_BOOTS or len(rounds) <= boots)
+    return rounds if is_paired else []
+
+
 def _rows(side: Sequence[PlacedRun[Place]], places: Sequence[Place]) -> Floats:
     # Shape (runs, places); NaN where a run did not look.
     return np.array(
@@ -115,10 +151,9 @@ def _rows(side: Sequence[PlacedRun[Place]], places: Sequence[Place]) -> Floats:
     ).reshape(len(side), len(places))
 
 
-def _boots(side: Sequence[PlacedRun[Place]], rows: Floats) -> Floats:
-    # Shape (boots, places).
-    boots = np.array([run.boot for run in side])
-    return np.array([_means(rows[boots == boot]) for boot in dict.fromkeys(boots.tolist())])
+def _units(rows: Floats, unit_of_run: Sequence[int | None], units: Sequence[int]) -> Floats:
+    # The means over the runs of each boot or round, shape (units, places).
+    return np.array([_means(rows[[one == unit for one in unit_of_run]]) for unit in units])
 
 
 def _means(rows: Floats) -> Floats:
@@ -140,10 +175,22 @@ def _welch(base: Floats, new: Floats) -> tuple[Floats, Floats, Floats]:
     exact = np.where(total == 0.0, new[0] - base[0], difference)
     share = np.divide(errors[0], total, out=np.full_like(total, 0.5), where=total > 0.0)
     df = 1.0 / (share**2 / (len(base) - 1) + (1.0 - share) ** 2 / (len(new) - 1))
-    error = np.sqrt(total)
+    return _student(exact, np.sqrt(total), df)
+
+
+def _paired(base: Floats, new: Floats) -> tuple[Floats, Floats, Floats]:
+    # As _welch, of the differences of the rounds; shape (rounds, places) each.
+    apart = new - base
+    total = _squared_error(apart)
+    exact = np.where(total == 0.0, apart[0], apart.mean(axis=0))
+    return _student(exact, np.sqrt(total), np.full(len(total), len(apart) - 1.0))
+
+
+def _student(difference: Floats, error: Floats, df: Floats) -> tuple[Floats, Floats, Floats]:
     half = scipy.special.stdtrit(df, 0.5 + CONFIDENCE / 2.0) * error
-    z = np.divide(np.abs(difference), error, out=nothing.copy(), where=total > 0.0)
-    return exact - half, exact + half, 2.0 * scipy.special.stdtr(df, -z)
+    nothing = np.full(len(error), np.nan)
+    z = np.divide(np.abs(difference), error, out=nothing, where=error > 0.0)
+    return difference - half, difference + half, 2.0 * scipy.special.stdtr(df, -z)
 
 
 def _squared_error(side: Floats) -> Floats:

@@ -20,11 +20,15 @@ class CpuMeasure(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CpuRun:
-    """One run: the values of each CPU, by measure."""
+    """One run: the values of each CPU, by measure.
+
+    :param round: where sides took turns
+    """
 
     workload: str
     point: str
     boot: int
+    round: int | None = None
     values: Mapping[CpuMeasure, Mapping[int, float]]
 
 
@@ -48,10 +52,7 @@ def compare_cpus(
         if new is not None and not sides[1]:
             continue
         for measure in dict.fromkeys(one for side in sides for run in side for one in run.values):
-            before, after = (
-                [PlacedRun(run.boot, run.values[measure]) for run in side if measure in run.values]
-                for side in sides
-            )
+            before, after = (_placed(side, measure) for side in sides)
             cpus = sorted({cpu for run in (*before, *after) for cpu in run.values})
             if any(value for run in (*before, *after) for value in run.values.values()):
                 is_comparable = measure.name not in invalid
@@ -66,6 +67,12 @@ def compare_cpus(
                     "cpus": cpus,
                     **grid.record(),
                 }
+
+
+def _placed(runs: Sequence[CpuRun], measure: CpuMeasure) -> list[PlacedRun[int]]:
+    return [
+        PlacedRun(run.boot, run.values[measure], run.round) for run in runs if measure in run.values
+    ]
 
 
 def _at(runs: Sequence[CpuRun], place: tuple[str, str]) -> list[CpuRun]:

@@ -13,7 +13,7 @@ from schedperf.per_cpu import CpuMeasure, CpuRun, compare_cpus
 # Of the calls of a side, beyond the linear bins: then log2 bins show more.
 MOST_BEYOND = 0.01
 
-_Runs = list[tuple[int, Histogram]]
+_Runs = list[tuple[PeltRun, Histogram]]
 
 
 def bins_of(base: PeltSide, new: PeltSide) -> Iterator[dict[str, Any]]:
@@ -29,7 +29,14 @@ def bins_of(base: PeltSide, new: PeltSide) -> Iterator[dict[str, Any]]:
             if edges:
                 kind, lows = edges
                 before, after = (
-                    [RunBins(boot=boot, counts=getattr(one, kind)) for boot, one in side]
+                    [
+                        RunBins(
+                            boot=run.counted.boot,
+                            round=run.counted.round,
+                            counts=getattr(one, kind),
+                        )
+                        for run, one in side
+                    ]
                     for side in runs
                 )
                 yield {
@@ -50,7 +57,7 @@ def _histograms(side: PeltSide, place: tuple[str, str], function: str) -> _Runs:
         durations = None if seen is None or _place(run) != place else seen.durations
         histogram = None if durations is None else merge([durations])
         if histogram is not None:
-            found.append((run.counted.boot, histogram))
+            found.append((run, histogram))
     return found
 
 
@@ -108,7 +115,13 @@ def _cpu_run(run: PeltRun) -> CpuRun:
             if seen.durations is not None:
                 values[_time(function)] = _spent(seen.calls, seen.durations, seconds)
     workload, point = _place(run)
-    return CpuRun(workload=workload, point=point, boot=run.counted.boot, values=values)
+    return CpuRun(
+        workload=workload,
+        point=point,
+        boot=run.counted.boot,
+        round=run.counted.round,
+        values=values,
+    )
 
 
 def _spent(calls: Counts, durations: Durations, seconds: float) -> dict[int, float]:

@@ -87,12 +87,13 @@ def _count_pairs(
         if move.event == event and cause in ("", move.cause):
             pair = (move.from_node, move.to_node)
             found[pair] = found.get(pair, 0.0) + move.count / amount
-    return Counted(run.boot, found)
+    return Counted(run.boot, found, run.round)
 
 
 def _with_zeros(counted: Counted[_Pair], places: Sequence[_Pair]) -> Counted[_Pair]:
     # What was not seen of nodes that were watched did not happen.
-    return Counted(counted.boot, {pair: counted.values.get(pair, 0.0) for pair in places})
+    known = {pair: counted.values.get(pair, 0.0) for pair in places}
+    return Counted(counted.boot, known, counted.round)
 
 
 def waits_of(
@@ -111,7 +112,8 @@ def waits_of(
 
 def _waits(run: PlacedRun) -> RunBins:
     nodes = [one.log2_ns for one in run.placement.latency] or [(0,) * LATENCY_BINS]
-    return RunBins(boot=run.boot, counts=[sum(column) for column in zip(*nodes, strict=True)])
+    counts = [sum(column) for column in zip(*nodes, strict=True)]
+    return RunBins(boot=run.boot, counts=counts, round=run.round)
 
 
 def phases_of_all(
@@ -127,12 +129,12 @@ def phases_of_all(
     """
     for place, before, after in _by_place(base, new):
         sides = [[_turned(run) for run in runs] for runs in (before, after)]
-        groups = {group: period for side in sides for run in side for group, period in run[1]}
+        groups = {group: period for side in sides for run in side for group, period in run}
         for group, period_s in sorted(groups.items()):
             one, other = (
-                [RunBins(boot=boot, counts=found[group, period_s]) for boot, found in side
-                 if (group, period_s) in found]
-                for side in sides
+                [RunBins(boot=run.boot, counts=found[group, period_s], round=run.round)
+                 for run, found in zip(runs, side, strict=True) if (group, period_s) in found]
+                for runs, side in zip((before, after), sides, strict=True)
             )  # fmt: skip
             if one and (other or new is None):
                 bins = compare_bins(
@@ -145,13 +147,13 @@ def phases_of_all(
                 yield {**place, "group": group, "period_s": period_s, **bins}
 
 
-def _turned(run: PlacedRun) -> tuple[int, Mapping[tuple[str, float], Sequence[int]]]:
+def _turned(run: PlacedRun) -> Mapping[tuple[str, float], Sequence[int]]:
     phases = phases_of(run.placement.timers)
     first = next((one for one in phases if one.concentration >= CONCENTRATED), None)
     if first is None:
-        return run.boot, {}
+        return {}
     shift = int(first.part * PHASE_BINS) - PHASE_BINS // 2
-    return run.boot, {
+    return {
         (timer.group, first.period_s): _turn(timer.phases, shift)
         for timer in run.placement.timers
         if timer.period_ns / NS_PER_S == first.period_s and any(timer.phases)

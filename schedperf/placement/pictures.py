@@ -1,6 +1,6 @@
 """What is shown and not tested: moves over time, histograms of depth, phases of timers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from schedperf.captures.placement_records import EVENTS, PHASE_BINS, Event
 from schedperf.placement.counts import Phase, concurrent_pairs, has_nodes, phases_of
 from schedperf.placement.model import PlacedRun, PlacedSide
+from schedperf.placement.over_runs import Floats, means_over_runs
 from schedperf.placement.over_time import TIME_BINS, rates_over_time
 from schedperf.placement.phases import distance
 from schedperf.placement.sight import mechanism_of
@@ -33,14 +34,26 @@ def _of(side: PlacedSide, place: _Place) -> dict[str, Any]:
 def series_of(side: PlacedSide) -> Iterator[dict[str, Any]]:
     """Yield how often tasks left their node over the relative time of the runs, by event.
 
-    :return: ``side, workload, point, event, rates``; rates: ``TIME_BINS`` means over runs, 1/s
+    :return: ``side, workload, point, event, replication, n, mean, ci_low, ci_high`` of the whole
+        runs and ``rates, rates_low, rates_high`` of ``TIME_BINS`` parts of them, all in 1/s
     """
     for place, runs in _by_place(side).items():
         for event in EVENTS:
             seeing = [run for run in runs if _sees_crossings(run, event)]
             rates = np.array([_rates(run, event) for run in seeing])
             if rates.any():
-                yield {**_of(side, place), "event": event, "rates": rates.mean(axis=0).tolist()}
+                boots = [run.boot for run in seeing]
+                yield {**_of(side, place), "event": event, **_describe_rates(rates, boots)}
+
+
+def _describe_rates(rates: Floats, boots: Sequence[int]) -> dict[str, Any]:
+    # The parts are equally long, so their mean is the rate of the run.
+    found = means_over_runs(np.column_stack([rates.mean(axis=1), rates]), boots)
+    (mean, *bins), (low, *lows), (high, *highs) = found.mean, found.ci_low, found.ci_high
+    return {
+        "replication": found.replication, "n": found.n, "mean": mean, "ci_low": low,
+        "ci_high": high, "rates": bins, "rates_low": lows, "rates_high": highs,
+    }  # fmt: skip
 
 
 def _sees_crossings(run: PlacedRun, event: Event) -> bool:
@@ -60,14 +73,25 @@ def _rates(run: PlacedRun, event: Event) -> list[float]:
 def depths_of(side: PlacedSide) -> Iterator[dict[str, Any]]:
     """Yield how deep the task groups were in which the workload's tasks ran.
 
-    :return: ``side, workload, point, depth, share``; share: of the switches to its tasks
+    :return: ``side, workload, point, depth, share, replication, n, ci_low, ci_high``; share: of
+        the switches to its tasks
     """
     for place, runs in _by_place(side).items():
-        seen = [run.placement.depth for run in runs if sum(run.placement.depth.values())]
-        for depth in sorted({depth for one in seen for depth in one}):
-            share = fmean(one.get(depth, 0) / sum(one.values()) for one in seen)
-            if share:
-                yield {**_of(side, place), "depth": depth, "share": share}
+        seen = [run for run in runs if sum(run.placement.depth.values())]
+        depths = sorted({depth for run in seen for depth, n in run.placement.depth.items() if n})
+        if not depths:
+            continue
+        shares = np.array([_shares(run.placement.depth, depths) for run in seen])
+        found = means_over_runs(shares, [run.boot for run in seen])
+        told = {"replication": found.replication, "n": found.n}
+        for depth, *numbers in zip(depths, found.mean, found.ci_low, found.ci_high, strict=True):
+            named = dict(zip(("share", "ci_low", "ci_high"), numbers, strict=True))
+            yield {**_of(side, place), "depth": depth, **told, **named}
+
+
+def _shares(switches: Mapping[int, int], depths: Sequence[int]) -> list[float]:
+    total = sum(switches.values())
+    return [switches.get(depth, 0) / total for depth in depths]
 
 
 def timers_of(side: PlacedSide) -> Iterator[dict[str, Any]]:

@@ -20,6 +20,7 @@ def cpu_runs(side: SideRuns, cpus: Collection[int] | None, *, has_seconds: bool)
             workload=run.workload,
             point=run.point,
             boot=run.boot,
+            round=run.round,
             values=dict(_values(run, cpus, has_seconds=has_seconds)),
         )
         for run in side.runs

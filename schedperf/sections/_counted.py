@@ -1,6 +1,7 @@
 """What a collector captured around each run, read from all sides alike; rates of it as rows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -84,7 +85,8 @@ def load_captured(
 
     Clean runs are preferred, since instruments disturb what is counted, and the two kinds are
     never mixed, neither in a side nor between sides. A run whose capture cannot be read is left
-    out, and its side has a note; so has a side that has runs of the other kind alone.
+    out, and its side has a note; so has a side that has runs of the other kind alone, and one
+    whose instrumented runs were not recorded with what those of the first side were.
 
     :param collector: whose folder is below each run's
     :param read: parses one capture; may raise InputError
@@ -99,6 +101,8 @@ def load_captured(
         if runs and not chosen:
             note = f"{side.name}: {collector} was recorded in {runs[0].kind} runs alone, and "
             one = replace(one, notes=(f"{note}{kind} runs are compared",))
+        elif kind == "instrumented" and loaded:
+            one = replace(one, notes=(*one.notes, *_other_instruments(loaded[0], one)))
         loaded.append(one)
     return loaded
 
@@ -110,6 +114,30 @@ def _common_kind(sides: Sequence[Sequence[Run]]) -> str:
         if all(kind in one for one in kinds):
             return kind
     return "clean" if "clean" in kinds[0] else "instrumented"
+
+
+def _other_instruments(base: CapturedSide[Content], new: CapturedSide[Content]) -> Iterator[str]:
+    """Say which collectors a different part of the runs had: what they cost is a difference."""
+    if not base.runs or not new.runs:
+        return
+    of_base, of_new = _instruments(base), _instruments(new)
+    for collector in sorted({*of_base, *of_new}):
+        n_base, n_new = of_base[collector], of_new[collector]
+        if n_base * len(new.runs) != n_new * len(base.runs):
+            yield (
+                f"{new.side.name}: {collector} recorded in {n_new} of {len(new.runs)} runs, and in "
+                f"{n_base} of {len(base.runs)} of {base.side.name}: what it costs differs, too"
+            )
+
+
+def _instruments(side: CapturedSide[Content]) -> Counter[str]:
+    # By the folders of the runs, each of which is a collector's.
+    found = Counter[str]()
+    for captured in side.runs:
+        folder = f"{captured.run.folder}/"
+        inside = (name.removeprefix(folder) for name in side.side.bundle.names(folder))
+        found.update({name.partition("/")[0] for name in inside if "/" in name})
+    return found
 
 
 def _load_side(

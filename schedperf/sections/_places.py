@@ -7,7 +7,7 @@ _WHERE = {"side": TEXT, "workload": TEXT, "point": TEXT}
 
 # What a :class:`schedperf.grids.Grid` fills, as its ``record`` gives it.
 _GRID = {
-    "replication": {"enum": ["runs", "boots"], "description": "what n counts"},
+    "replication": {"enum": ["runs", "boots", "rounds"], "description": "what n counts"},
     "n_base": COUNT,
     "n_new": COUNT,
     "base": {**_NUMBERS, "description": "of each place; mean over runs"},

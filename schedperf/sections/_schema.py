@@ -9,6 +9,8 @@ TEXTS: Schema = {"type": "array", "items": TEXT}
 FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
+TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+FLAG_OR_NULL: Schema = {"type": ["boolean", "null"]}
 NUMBERS: Schema = {"type": "array", "items": {"type": "number"}}
 
 
@@ -20,6 +22,11 @@ def record(**properties: Schema) -> Schema:
 def array(items: Schema) -> Schema:
     """Describe a list of equal things."""
     return {"type": "array", "items": items}
+
+
+def or_null(schema: Schema) -> Schema:
+    """Describe what may be missing."""
+    return {"anyOf": [schema, {"type": "null"}]}
 
 
 def both(schema: Schema) -> Schema:

@@ -12,6 +12,7 @@ from schedperf.sections._system_words import about
 NOT_BUSY = ("idle", "iowait")
 # The guests' time is part of the user's.
 COUNTED_TWICE = ("guest", "guest_nice")
+OWN_SHARE = "share of the CPU's own time"
 _BUSY = CpuMeasure("cpu busy", "", "share of its time in which the CPU was not idle")
 
 
@@ -29,6 +30,7 @@ def _cpu_run(run: CapturedRun[SystemCounts]) -> CpuRun:
         workload=run.run.workload,
         point=run.run.point_key,
         boot=run.run.boot,
+        round=run.moment.round,
         values=_values(run.content.cpus, seconds) if seconds else {},
     )
 
@@ -48,7 +50,9 @@ def _values(
 
 def _measure(key: CpuKey) -> CpuMeasure:
     if key.unit == "s":
-        meaning = about(key.group, key.subject, "share").meaning
+        # What is said of the sum is of all CPUs.
+        is_time = key.group == "cpu"
+        meaning = OWN_SHARE if is_time else about(key.group, key.subject, "share").meaning
         return CpuMeasure(f"{key.group} {key.subject}", "", meaning)
     if key.group == "interrupts":
         return CpuMeasure("interrupts", "1/s", "interrupts of all kinds")

@@ -13,6 +13,7 @@ from typing import Any
 from schedperf.captures.system_counters import SystemKey
 from schedperf.rates import CountedSide, Question, Rate, compare_rates
 from schedperf.sections._system_words import GROUPS, about, rank
+from schedperf.verdicts import percent
 
 # Subjects of a group whose nodes have rows of their own; of the others the sums say enough.
 LARGEST_BY_NODE = 5
@@ -22,6 +23,8 @@ MOST_NAMED = 8
 LEAST_SHARE = 0.01
 # Fewer events in a run say little, whatever the interval of their rate is.
 LEAST_EVENTS = 100.0
+# The same in words.
+LEAST = f"{LEAST_EVENTS:g} events in a run, or a share of {percent(LEAST_SHARE)}"
 BY_NAME = ("interrupts", "softirqs")
 CPU_TIME = ("cpu",)
 FAMILIES = (
@@ -113,7 +116,7 @@ def _row(
     said = about(key.group, key.subject, key.field)
     place = (question.workload, question.point, key)
     totals = base.totals.get(place), new.totals.get(place)
-    return {
+    row = {
         "workload": question.workload,
         "point": question.point,
         **key._asdict(),
@@ -123,17 +126,24 @@ def _row(
         "total_base": totals[0],
         "total_new": totals[1],
         **asdict(rate),
-        "changed": rate.changed if rate.p is None or _is_large(rate, totals) else False,
     }
+    if rate.p is not None and why_small(row):
+        row["changed"] = False
+    return row
 
 
-def _is_large(rate: Rate, totals: Collection[float | None]) -> bool:
-    values = [value for value in (rate.base, rate.new) if value is not None]
-    if rate.unit == "":
-        return max(values) >= LEAST_SHARE
+def why_small(row: Mapping[str, Any]) -> str:
+    """Say why a row is no change however sure it is: it is too little; "" where it is not."""
+    values = [value for value in (row["base"], row["new"]) if value is not None]
+    if row["unit"] == "":
+        is_little = max(values, default=0.0) < LEAST_SHARE
+        return f"the share is below {percent(LEAST_SHARE)} on both sides" if is_little else ""
     # Of quotients and levels nobody counted events.
-    events = [total for total in totals if total is not None]
-    return not rate.unit.startswith("1/") or not events or max(events) >= LEAST_EVENTS
+    events = [total for total in (row["total_base"], row["total_new"]) if total is not None]
+    is_counted = row["unit"].startswith("1/") and events
+    if not is_counted or max(events) >= LEAST_EVENTS:
+        return ""
+    return f"fewer than {LEAST_EVENTS:g} events in a run, on both sides"
 
 
 def describe_zeros(rows: Sequence[Mapping[str, Any]]) -> list[str]:

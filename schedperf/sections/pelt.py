@@ -33,6 +33,7 @@ from schedperf.sections._schema import (
     FLAG,
     NUMBER_OR_NULL,
     TEXT,
+    TEXT_OR_NULL,
     TEXTS,
     Schema,
     array,
@@ -48,7 +49,6 @@ LARGEST_CSV_BYTES = 4 << 20
 MOST_NODES = 128
 WAKEUP_EVENT = "sched:sched_wakeup"
 
-_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 _INTERVAL: Schema = {"type": ["array", "null"], "items": {"type": "number"}}
 _COUNTS = array(COUNT)
 _ROW = record(
@@ -62,7 +62,7 @@ _ROW = record(
     node={"type": ["integer", "null"], "description": "null: all CPUs"},
     context={**TEXT, "description": "what the CPU was doing; empty: all calls"},
     status={"enum": ["ok", "invalid"], "description": "invalid: values that must not be compared"},
-    reason={**_TEXT_OR_NULL, "description": "why it is invalid"},
+    reason={**TEXT_OR_NULL, "description": "why it is invalid"},
     **RATE_FIELDS,
     remarks={**TEXTS, "description": "what weakens it"},
     total_base={**NUMBER_OR_NULL, "description": "calls in a run, mean over runs"},

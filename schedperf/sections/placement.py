@@ -21,14 +21,21 @@ from schedperf.sections._counted import (
     why_nothing,
 )
 from schedperf.sections._places import bins, pairs
-from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
+from schedperf.sections._schema import (
+    COUNT,
+    NUMBER_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    TEXTS,
+    array,
+    record,
+)
 from schedperf.sides import Side
 
 FOLDER = "bpf_placement"
 # A machine with 64 nodes has 4096 pairs of them, each of 100 bytes and for each event and cause.
 LARGEST_BYTES = 16 << 20
 
-_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 _WHERE = {"side": TEXT, "workload": TEXT, "point": TEXT}
 _ROW = record(
     row={**TEXT, "description": "names the row for evidence"},
@@ -45,7 +52,7 @@ _ROW = record(
     meaning=TEXT,
     function={**TEXT, "description": "of the kernel, whose doing it is"},
     status={"enum": ["ok", "invalid"], "description": "invalid: shown, and not compared"},
-    reason={**_TEXT_OR_NULL, "description": "why it is not compared"},
+    reason={**TEXT_OR_NULL, "description": "why it is not compared"},
     events_base={**NUMBER_OR_NULL, "description": "behind the number, in a run; mean over runs"},
     events_new=NUMBER_OR_NULL,
     **RATE_FIELDS,
@@ -60,22 +67,33 @@ _SIDE = record(
 _PROGRAM = record(
     side=TEXT,
     part={"enum": list(PARTS)},
-    mechanism={**_TEXT_OR_NULL, "description": "null: not seen"},
-    function={**_TEXT_OR_NULL, "description": "that could not be watched"},
-    reason={**_TEXT_OR_NULL, "description": "why it was not seen"},
+    mechanism={**TEXT_OR_NULL, "description": "null: not seen"},
+    function={**TEXT_OR_NULL, "description": "that could not be watched"},
+    reason={**TEXT_OR_NULL, "description": "why it was not seen"},
 )
+_MEAN = {
+    "replication": {"enum": ["runs", "boots"], "description": "what n counts"},
+    "n": COUNT,
+    "ci_low": {**NUMBER_OR_NULL, "description": "95 % interval of the mean; null with one run"},
+    "ci_high": NUMBER_OR_NULL,
+}
 _SERIES = record(
     **_WHERE,
     event={"enum": list(EVENTS)},
+    **_MEAN,
+    mean={"type": "number", "description": "moves from one node to another, 1/s"},
     rates={
         **array({"type": "number"}),
         "description": "moves from one node to another, 1/s, in equal parts of the runs",
     },
+    rates_low={**array(NUMBER_OR_NULL), "description": "95 % interval of each part's mean"},
+    rates_high=array(NUMBER_OR_NULL),
 )
 _DEPTH = record(
     **_WHERE,
     depth={**COUNT, "description": "of the task group; 0 is the root group"},
     share={"type": "number", "description": "of the times a task of the workload got a CPU"},
+    **_MEAN,
 )
 _TIMERS = record(
     **_WHERE,

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from schedperf.captures.system_counters import (
+    FOLDER,
     SystemCounts,
     SystemKey,
     read_system_counters,
@@ -33,7 +34,6 @@ from schedperf.sections._system_settings import compare_settings
 from schedperf.sections._system_words import GROUPS
 from schedperf.sides import Side
 
-FOLDER = "system_counters"
 # Looks at the tasks disturb them, so they are in instrumented runs alone.
 TASKS_FOLDER = "task_sched"
 

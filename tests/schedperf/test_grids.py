@@ -1,5 +1,7 @@
 """Numbers of many places: means, intervals, what changed, and what cannot be said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,38 @@ def test_boots_that_happen_to_agree_tell_no_change_where_runs_scatter() -> None:
     assert high is not None
     assert low < 0.0
     assert high > 136.5
+
+
+def in_rounds(*values: float, first: int = 0, boot: int = 0) -> list[PlacedRun[int]]:
+    """Return a run for each value, of place 0, in rounds of their own."""
+    return [PlacedRun(boot, {0: value}, number) for number, value in enumerate(values, start=first)]
+
+
+def test_sides_that_took_turns_are_compared_round_by_round() -> None:
+    # What rounds have in common is far larger than the difference.
+    values = (1.0, 5.0, 9.0, 2.0, 7.0)
+    apart = (0.5, 0.6, 0.5, 0.4, 0.5)
+    moved = [value + more for value, more in zip(values, apart, strict=True)]
+    found = compare_places(in_rounds(*values), in_rounds(*moved))
+    assert (found.replication, found.n_base, found.n_new) == ("rounds", 5, 5)
+    assert found.changed == (True,)
+    # t of 4 degrees of freedom at 97.5 % is 2.7764; the differences deviate by 0.070711.
+    assert found.ci_low[0] == pytest.approx(0.5 - 2.7764451 * 0.0707107 / 5**0.5)
+    apart_runs = compare_places(runs_of(*([v] for v in values)), runs_of(*([v] for v in moved)))
+    assert (apart_runs.replication, apart_runs.changed) == ("runs", (False,))
+
+
+def test_rounds_without_a_counterpart_are_left_out_and_few_are_no_pairs() -> None:
+    found = compare_places(in_rounds(1.0, 2.0, 3.0, 4.0), in_rounds(2.1, 3.0, 4.2, first=1))
+    assert (found.replication, found.n_base, found.base) == ("rounds", 3, (3.0,))
+    few = compare_places(in_rounds(1.0, 2.0), in_rounds(1.1, 2.1))
+    assert (few.replication, few.n_base) == ("runs", 2)
+    # Rounds of one boot share it, so of several boots these are compared.
+    base, new = (
+        [*in_rounds(*values), *in_rounds(*values, first=2, boot=1)]
+        for values in ((1.0, 2.0), (1.1, 2.1))
+    )
+    assert compare_places(base, new).replication == "boots"
 
 
 def test_what_cannot_be_said_is_not_said() -> None:
@@ -158,6 +192,15 @@ def test_a_measure_of_the_cpus_is_one_entry_and_one_that_is_zero_none() -> None:
     assert invalid["changed"] == [None, None]
     [alone] = compare_cpus(base, None)
     assert (alone["side"], alone["n_new"]) == ("base", 0)
+
+
+def test_cpus_and_bins_of_sides_that_took_turns_are_compared_by_rounds() -> None:
+    rounds = enumerate(((1.0, 5.0), (3.0, 2.0), (9.0, 7.0)))
+    base = [replace(cpu_run(*counts), round=number) for number, counts in rounds]
+    [found] = compare_cpus(("base", base), ("new", base))
+    assert (found["replication"], found["n_base"]) == ("rounds", 3)
+    bins = [replace(one, round=number) for number, one in enumerate(bins_of(*[[0, 9, 4, 0]] * 3))]
+    assert compare_bins(bins, bins, EDGES)["replication"] == "rounds"
 
 
 def test_points_of_one_side_only_are_left_out() -> None:

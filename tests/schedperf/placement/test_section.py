@@ -56,6 +56,16 @@ def test_a_run_that_cannot_be_read_is_left_out_and_said(analyse: Make, placed_ru
     )
 
 
+def test_other_instruments_of_the_other_side_are_said(analyse: Make, placed_runs: Make) -> None:
+    more = [dict(run) for run in placed_runs(2)]
+    more[0]["files"] = {**more[0]["files"], "bpf_pelt/pelt.json": "{}"}
+    said = (
+        "new: bpf_pelt recorded in 0 of 3 runs, and in 1 of 2 of base: what it costs differs, too"
+    )
+    assert said in analyse(more, placed_runs(3))["notes"]
+    assert not any("what it costs" in note for note in analyse(more, more * 2)["notes"])
+
+
 def test_a_folder_without_its_file_is_said(analyse: Make, placed_runs: Make) -> None:
     empty = {"kind": "instrumented", "files": {"bpf_placement/traceback.txt": "x"}}
     data = analyse([*placed_runs(), empty], placed_runs())

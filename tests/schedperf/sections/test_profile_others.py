@@ -51,8 +51,20 @@ def test_the_sentence_names_both_sides_and_who_it_was() -> None:
         "new": describe_others([run(perf=1.0)]),
     }
     assert caution_of(sides) == (
-        "other commands than the workload have 13 % of the samples without idle in base "
+        "other commands than the workload have 13 % of the event's count without idle in base "
         "(schedperf 12 %, perf 1 %) and 1 % in new (perf 1 %)"
+    )
+
+
+def test_commands_of_a_set_up_are_named_beside_the_recorder() -> None:
+    sides = {
+        "base": describe_others([run(perf=4.6, python3=1.6)]),
+        "new": describe_others([run(perf=4.2, python3=1.4, mkdir=1.3, **{"enter-cgroup": 0.8})]),
+    }
+    assert caution_of(sides) == (
+        "other commands than the workload have 6 % of the event's count without idle in base "
+        "(perf 5 %, python3 2 %) and 8 % in new (perf 4 %, python3 1 %, mkdir 1 %, "
+        "enter-cgroup 1 %)"
     )
 
 
