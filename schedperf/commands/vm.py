@@ -45,7 +45,8 @@ EPILOG = """\b
 Examples:
   schedperf vm --check
   cd ~/linux && schedperf vm --kernel tip=../tip/arch/x86/boot/bzImage \\
-     --kernel new=arch/x86/boot/bzImage --boots 4 -n 2 -- hackbench -l 100 -g 2
+     --kernel new=arch/x86/boot/bzImage --boots 4 -n 2 \\
+     -- hackbench -l 100 -g 2
 \b
 The guests see this machine's file system; what they write there is lost.
 """
@@ -174,7 +175,8 @@ def _request(ctx: click.Context, options: Mapping[str, Any]) -> "Request":
     kernels = _kernels(options)
     output: Path = options["output"]
     if not output.is_dir():
-        raise InputError(f"{output}: no such folder; make it first")
+        found = "is no folder" if output.exists() else "no such folder"
+        raise InputError(f"--output {output}: {found}; make it, or give one that exists")
     paths = [bundle_path(output, kernel) for kernel in kernels]
     check_bundles(paths, may_exist=options["add_boots"])
     return Request(
@@ -238,8 +240,8 @@ def _record_parser() -> Any:
 def _kernels(options: Mapping[str, Any]) -> "list[Kernel]":
     from schedperf.vm.images import read_kernel  # noqa: PLC0415
 
-    images = _named("--kernel", options["kernels"])
-    folders = _named("--kernel-files", options["kernel_files"])
+    images = _named("--kernel", options["kernels"], "bzImage")
+    folders = _named("--kernel-files", options["kernel_files"], "FOLDER")
     if len(images) < _FEWEST_KERNELS:
         raise InputError(
             f"--kernel: {len(images)} given, and a comparison needs two; "
@@ -251,12 +253,20 @@ def _kernels(options: Mapping[str, Any]) -> "list[Kernel]":
     return [read_kernel(name, image, folders.get(name), _MODULES) for name, image in images.items()]
 
 
-def _named(option: str, given: Sequence[str]) -> dict[str, Path]:
+def _named(option: str, given: Sequence[str], what: str) -> dict[str, Path]:
+    # what: that the path leads to, as an example names it.
     named: dict[str, Path] = {}
     for text in given:
         name, equals, path = text.partition("=")
-        if not equals or not path or not _NAME.match(name):
-            raise InputError(f"{option} {text}: is not NAME=PATH; write tip=PATH/bzImage")
+        if not equals:
+            raise InputError(f"{option} {text}: has no name; write tip={text}")
+        if not _NAME.match(name):
+            raise InputError(
+                f"{option} {text}: a name becomes that of a file: at most 64 letters, digits and "
+                f"_ . + -, a letter or digit first; write tip={path or what}"
+            )
+        if not path:
+            raise InputError(f"{option} {text}: names no path; write {name}={what}")
         if name in named:
             raise InputError(f"{option} {name}: is given twice; use a name once")
         named[name] = Path(path)

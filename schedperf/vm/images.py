@@ -75,6 +75,8 @@ def read_kernel(name: str, image: Path, folder: Path | None, modules: Path) -> K
     :raises InputError: it is no kernel that can be booted here
     """
     release = _read_release(image)
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; name the one with System.map and config")
     found = dict(_find_files(image, release, folder))
     if folder is not None and not found:
         raise InputError(

@@ -71,11 +71,16 @@ def make_machine(cpus: int, nodes: int, threads: int, memory: str, available: in
     if not 1 <= cpus <= MOST_CPUS:
         raise InputError(f"--cpus {cpus}: a guest has 1 to {MOST_CPUS}; write --cpus 4")
     if not 1 <= nodes <= min(cpus, MOST_NODES):
-        raise InputError(f"--nodes {nodes}: {cpus} CPUs make 1 to {min(cpus, MOST_NODES)} nodes")
-    if threads < 1 or cpus % (nodes * threads):
-        step = nodes * max(threads, 1)
+        most = min(cpus, MOST_NODES)
         raise InputError(
-            f"--cpus {cpus}: {nodes} nodes with {threads} threads a core do not share them evenly; "
+            f"--nodes {nodes}: --cpus {cpus} make 1 to {most}; write --nodes {min(2, most)}"
+        )
+    if threads < 1:
+        raise InputError(f"--threads {threads}: a core has 1 or more; write --threads 1")
+    step = nodes * threads
+    if cpus % step:
+        raise InputError(
+            f"--cpus {cpus}: --nodes {nodes} with --threads {threads} do not share them evenly; "
             f"write --cpus {step * max(cpus // step, 1)}"
         )
     size = parse_size(memory)
@@ -84,8 +89,11 @@ def make_machine(cpus: int, nodes: int, threads: int, memory: str, available: in
             f"--memory {memory}: this machine has {available >> 20}M; write less, such as "
             f"--memory {available >> 21}M"
         )
-    if size < max(LEAST_MEMORY, nodes << 20):
-        raise InputError(f"--memory {memory}: too little for a guest; write --memory 4G")
+    if size < LEAST_MEMORY:
+        raise InputError(
+            f"--memory {memory}: too little, a guest starts with {LEAST_MEMORY >> 20}M or more; "
+            "write --memory 4G"
+        )
     return Machine(cpus=cpus, nodes=nodes, threads=threads, memory_bytes=size)
 
 

@@ -69,8 +69,12 @@ WORK = ("--", "true")
     [
         ((*WORK,), "--kernel: 0 given, and a comparison needs two"),
         (("--kernel", "tip=tip", *WORK), "--kernel: 1 given"),
-        (("--kernel", "tip", *WORK), "--kernel tip: is not NAME=PATH"),
-        (("--kernel", "../x=tip", *WORK), "--kernel ../x=tip: is not NAME=PATH"),
+        (("--kernel", "a/bzImage", *WORK), "a/bzImage: has no name; write tip=a/bzImage"),
+        (("--kernel", "../x=new", *WORK), "../x=new: a name becomes that of a file: at most 64"),
+        (("--kernel", "../x=new", *WORK), "a letter or digit first; write tip=new"),
+        (("--kernel", "a=", *WORK), "--kernel a=: names no path; write a=bzImage"),
+        ((*TWO, "--kernel-files", "tip=", *WORK), "tip=: names no path; write tip=FOLDER"),
+        ((*TWO, "--kernel-files", "tip=none", *WORK), "none: no such folder; name the one with"),
         (("--kernel", "tip=tip", "--kernel", "tip=new", *WORK), "--kernel tip: is given twice"),
         ((*TWO, "--kernel-files", "old=.", *WORK), "--kernel-files old: no --kernel has this name"),
         (("--kernel", "tip=none", "--kernel", "new=new", *WORK), "none: no such file or directory"),
@@ -82,8 +86,9 @@ WORK = ("--", "true")
         ((*TWO, "--with", "no_such_collector", *WORK), "no_such_collector"),
         ((*TWO, "--set", "perf_profile", *WORK), "is no setting"),
         ((*TWO, "--memory", "9999999G", *WORK), "--memory 9999999G: this machine has"),
-        ((*TWO, "--cpus", "3", *WORK), "--cpus 3: 2 nodes"),
-        ((*TWO, "--output", "none", *WORK), "none: no such folder; make it first"),
+        ((*TWO, "--cpus", "3", *WORK), "--cpus 3: --nodes 2 with --threads 1"),
+        ((*TWO, "--output", "none", *WORK), "--output none: no such folder; make it"),
+        ((*TWO, "--output", "tip", *WORK), "--output tip: is no folder; make it"),
         ((*TWO, "--accel", "kvm", *WORK), "--accel kvm: "),
     ],
 )
@@ -96,6 +101,11 @@ def test_what_cannot_work_is_refused_in_one_line_before_a_boot(
     assert said in err
     assert len(err.splitlines()) == 1
     assert not (place / "booted").exists()
+
+
+def test_help_fits_a_terminal_of_80_columns(place: Path) -> None:
+    status, out, _ = run(place, "--help")
+    assert (status, [line for line in out.splitlines() if len(line) > 80]) == (0, [])
 
 
 def test_a_missing_program_is_named_with_what_installs_it(place: Path) -> None:

@@ -36,16 +36,17 @@ def test_memory_that_nodes_do_not_share_evenly_is_cut_so_that_the_sum_is_theirs(
     [
         (0, 1, 1, "4G", "--cpus 0: a guest has 1 to 255"),
         (999, 2, 1, "4G", "--cpus 999: a guest has 1 to 255"),
-        (4, 0, 1, "4G", "4 CPUs make 1 to 4 nodes"),
-        (4, 5, 1, "4G", "4 CPUs make 1 to 4 nodes"),
+        (4, 0, 1, "4G", "--cpus 4 make 1 to 4; write --nodes 2"),
+        (4, 5, 1, "4G", "--cpus 4 make 1 to 4; write --nodes 2"),
+        (1, 2, 1, "4G", "--cpus 1 make 1 to 1; write --nodes 1"),
         (5, 2, 1, "4G", "write --cpus 4"),
-        (4, 2, 0, "4G", "write --cpus 4"),
+        (4, 2, 0, "4G", "--threads 0: a core has 1 or more; write --threads 1"),
         (4, 2, 4, "4G", "write --cpus 8"),
         (4, 2, 1, "32G", "this machine has 16384M; write less"),
         (4, 2, 1, "4096", "is no size; write 4G"),
         (4, 2, 1, "-1G", "is no size; write 4G"),
         (4, 2, 1, "99999999999999G", "is no size; write 4G"),
-        (4, 2, 1, "64M", "too little for a guest"),
+        (4, 2, 1, "64M", "too little, a guest starts with 512M or more; write --memory 4G"),
     ],
 )
 def test_what_no_guest_can_be_made_of_is_refused(
