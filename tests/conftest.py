@@ -24,6 +24,7 @@ import hashlib
 import io
 import json
 import os
+import signal
 import tarfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -355,6 +356,13 @@ def make_bundle() -> Callable[..., Path]:
 def _no_width_of_whoever_runs_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     # An exported COLUMNS is the reader's wish for the width of a text.
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _signals_as_a_terminal_gives_them() -> None:
+    # What a script starts with "&" ignores SIGINT, and so does all that it starts in its turn.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

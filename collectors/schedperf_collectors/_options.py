@@ -29,22 +29,28 @@ RUNS = 5
 RECORD_EXAMPLES = """\
 Examples:
   %(prog)s -o base.tar -- hackbench -l 500 -g 2
-  %(prog)s -o sweep.tar.xz -n 3 --point groups=1,2,4 -- hackbench -l 200 -g {groups}
+  %(prog)s -o sweep.tar.xz -n 3 --point groups=1,2,4 \\
+     -- hackbench -l 200 -g {groups}
   %(prog)s --append base.tar -n 5 -- hackbench -l 500 -g 2
-  %(prog)s -o new.tar --until-decided --against base.tar --max-runs 15 -- hackbench -l 500 -g 2
-  %(prog)s -o b.tar --metric 'rate[1/s,higher]=rate: ([0-9.]+)' -- ./my-benchmark
+  %(prog)s -o new.tar --until-decided --against base.tar \\
+     --max-runs 15 -- hackbench -l 500 -g 2
+  %(prog)s -o b.tar --metric 'rate[1/s,higher]=rate: ([0-9.]+)' \\
+     -- ./my-benchmark
 """
 
 AB_EXAMPLES = """\
 Examples:
-  %(prog)s -o autogroup --base-setup 'echo 0 > /proc/sys/kernel/sched_autogroup_enabled' \\
+  %(prog)s -o autogroup \\
+     --base-setup 'echo 0 > /proc/sys/kernel/sched_autogroup_enabled' \\
      --new-setup 'echo 1 > /proc/sys/kernel/sched_autogroup_enabled' \\
      -n 3 -- hackbench -l 500 -g 2
-  %(prog)s --base all.tar --new one.tar --new-setup 'taskset -p 1 $$' -n 3 -- hackbench -l 200 -g 1
+  %(prog)s --base all.tar --new one.tar --new-setup 'taskset -p 1 $$' \\
+     -n 3 -- hackbench -l 200 -g 1
 
-A setup is a shell script that runs in the process that then becomes the workload: the
-control group, CPU mask, limits and environment that it gives itself end with the workload.
-Values below /proc/sys/kernel and /proc/sys/vm, and control groups that it makes, are restored.
+A setup is a shell script that runs in the process that then becomes the
+workload: the control group, CPU mask, limits and environment that it gives
+itself end with the workload. Values below /proc/sys/kernel and /proc/sys/vm,
+and control groups that it makes, are restored.
 """
 
 DOCTOR_EXAMPLES = """\

@@ -131,8 +131,12 @@ def _wait(
 ) -> "subprocess.Popen[bytes]":
     """Run a command to its end, also when signals come: it finishes its bundle then."""
     running: list[subprocess.Popen[bytes]] = []
+    # What comes before there is a process is passed on to it as soon as there is one.
+    early: list[int] = []
 
     def pass_on(signum: int, _frame: FrameType | None) -> None:
+        if not running:
+            early.append(signum)
         for process in running:
             process.send_signal(signum)
 
@@ -144,6 +148,8 @@ def _wait(
     try:
         passed = lent if tell is None else (*lent, tell)
         running.append(subprocess.Popen(command, stdout=stdout, stderr=stderr, pass_fds=passed))
+        for signum in early:
+            running[0].send_signal(signum)
         if tell is not None:
             os.close(tell)
         while_running()

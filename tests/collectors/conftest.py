@@ -165,8 +165,8 @@ def is_running(tmp_path: Path) -> Callable[[str], bool]:
         return False
 
     def keeps_running(text: str) -> bool:
-        # What was killed a moment ago takes a moment to go.
-        deadline = time.monotonic() + 5
+        # What was killed a moment ago takes a moment to go; what was not stays longer than this.
+        deadline = time.monotonic() + LONGEST_WAIT_S
         while look(text):
             if time.monotonic() > deadline:
                 return True

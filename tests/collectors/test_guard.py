@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,9 @@ def test_an_error_inside_restores_it(setting: Path) -> None:
     assert setting.read_text() == "0\n"
 
 
-def test_killing_the_whole_group_restores_it(setting: Path) -> None:
+def test_killing_the_whole_group_restores_it(
+    setting: Path, wait_for: Callable[[Callable[[], bool]], None]
+) -> None:
     command = [sys.executable, "-c", HOLD, str(setting)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as holder:
         assert holder.stdout is not None
@@ -48,10 +50,7 @@ def test_killing_the_whole_group_restores_it(setting: Path) -> None:
         os.killpg(holder.pid, signal.SIGKILL)
         # The end of its output says that nobody holds on to it, the guard neither.
         assert holder.stdout.read() == b""
-    deadline = time.monotonic() + 5
-    while setting.read_text() != "0\n" and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert setting.read_text() == "0\n"
+    wait_for(lambda: setting.read_text() == "0\n")
 
 
 def test_what_cannot_be_changed_raises(tmp_path: Path) -> None:

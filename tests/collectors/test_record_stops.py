@@ -111,14 +111,18 @@ def sleeper(capture):
 
 
 def test_a_recorder_that_is_killed_leaves_what_was_finished(
-    recorder: Any, read_bundle: Any
+    recorder: Any, read_bundle: Any, wait_for: Wait
 ) -> None:
-    with recorder.start("record", "-o", "b.tar", *ENDLESS, "--", "sleep", "0.1") as process:
-        wait_for_run(process, 2)
+    # Nothing is written while the third run lasts, which the recorder does not outlive.
+    third = "{ touch third; sleep 60; }"
+    script = f"mktemp -p made >/dev/null; test $(ls made | wc -l) -lt 3 || {third}"
+    (recorder.folder / "made").mkdir()
+    with recorder.start("record", "-o", "b.tar", *ENDLESS, "--", "sh", "-c", script) as process:
+        wait_for((recorder.folder / "third").exists)
         process.kill()
         process.communicate(timeout=LONGEST_WAIT_S)
     written = read_bundle(recorder.folder / "b.tar.partial")
-    assert len(written.runs) >= 2
+    assert len(written.runs) == 2
     done = recorder("record", "-o", "b.tar", *ENDLESS, "--", "true")
     assert "another recording writes it or was killed" in done.stderr
 

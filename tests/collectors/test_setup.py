@@ -190,14 +190,14 @@ def test_the_workload_never_runs_when_the_recorder_ends_before(
 ) -> None:
     recorder = recorder_with(SLOW)
     arguments = ("--base-setup", setup, "--new-setup", setup)
-    command = ("sh", "-c", "touch ran; sleep 16.7077")
+    command = ("sh", "-c", "touch ran; sleep 1670.77")
     with recorder.start("ab", "-o", "s", *ONCE, *arguments, "--", *command) as process:
         wait_for((recorder.folder / "beginning").exists)
         process.send_signal(signum)
         process.communicate(timeout=120)
     assert process.returncode == (130 if signum == signal.SIGINT else -signal.SIGKILL)
     # The shell has the command's words in its own command line.
-    assert not is_running("16.7077")
+    assert not is_running("1670.77")
     assert not (recorder.folder / "ran").exists()
 
 

@@ -23,9 +23,15 @@ from schedperf.compare import compare
 
 RULE = ("--metric", "rate[1/s,higher]=rate: ([0-9.]+)")
 QUIET = ("--with", "none", "--warmup", "0", "--seed", "1")
-# Prints the next line of the file "values"; {x} tells the points apart and does nothing.
-SCRIPT = 'sleep $(cat pause); n=$(cat n); echo $((n + 1)) >n; sed -n "$n"p values; : {x}'
+# Prints the next line of the file "values"; {x} tells the points apart and does nothing. The run
+# that has the number in the file "hold" waits until there is another number in it.
+SCRIPT = (
+    "sleep $(cat pause); n=$(cat n); while test $n = $(cat hold); do sleep 0.05; done; "
+    'echo $((n + 1)) >n; sed -n "$n"p values; : {x}'
+)
 POINTS = ("--point", "x=1")
+# Only a limit: a machine that is busy with other things takes its time.
+LONGEST_WAIT_S = 120
 
 Prepare = Callable[..., None]
 
@@ -46,6 +52,7 @@ def prepare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepare:
         Path("n").write_text("1\n")
 
     Path("pause").write_text("0\n")
+    Path("hold").write_text("none\n")
     write()
     return write
 
@@ -65,8 +72,6 @@ def until_decided(*options: str, points: tuple[str, ...] = POINTS, script: str =
 
 def start_until_decided(stderr: int) -> "subprocess.Popen[bytes]":
     looks = ("-o", "new.tar", "--until-decided", "--against", "base.tar", "--max-runs", "12")
-    # Time to strike before the last run.
-    Path("pause").write_text("0.3\n")
     command = arguments(*looks)
     return subprocess.Popen(
         [sys.executable, "-m", "schedperf", *command],
@@ -75,9 +80,14 @@ def start_until_decided(stderr: int) -> "subprocess.Popen[bytes]":
     )
 
 
+def hold_fifth_run_of_new() -> None:
+    """Let nothing go on after four runs of new, which follow the ten of base."""
+    Path("hold").write_text("15\n")
+
+
 def read_until(descriptor: int, text: str) -> str:
     said = b""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LONGEST_WAIT_S
     while text.encode() not in said:
         assert time.monotonic() < deadline, said
         data = os.read(descriptor, 65536)
@@ -265,6 +275,7 @@ def test_a_base_that_breaks_meanwhile_ends_the_looks_and_not_the_recording(
 def test_an_interrupt_keeps_every_finished_run(prepare: Prepare) -> None:
     prepare(sd=20.0)
     record_base(10)
+    hold_fifth_run_of_new()
     ours, theirs = os.pipe()
     with start_until_decided(theirs) as process:
         os.close(theirs)
@@ -277,18 +288,21 @@ def test_an_interrupt_keeps_every_finished_run(prepare: Prepare) -> None:
     new = open_bundle(Path("new.tar"))
     assert new.sequential is not None
     assert new.complete is False
-    assert 4 <= len(new.runs) < 12
+    assert len(new.runs) == 4
     assert new.sequential.stopped is None
 
 
 def test_the_recorder_outlives_a_killed_parent(prepare: Prepare) -> None:
     prepare(sd=20.0)
     record_base(10)
+    hold_fifth_run_of_new()
     ours, theirs = os.pipe()
     with start_until_decided(theirs) as process:
         os.close(theirs)
         read_until(ours, "look after 4 runs: open")
         process.kill()
+        process.wait(LONGEST_WAIT_S)
+        Path("hold").write_text("none\n")
         said = read_rest(ours)
     os.close(ours)
     assert "warning: no more looks: whoever should compare is gone; recording on to 12" in said
@@ -300,6 +314,8 @@ def test_the_recorder_outlives_a_killed_parent(prepare: Prepare) -> None:
 def test_a_terminal_shows_how_many_runs_there_can_be(prepare: Prepare) -> None:
     record_base(10)
     prepare(700.0, seed=4)
+    # The bar is drawn ten times a second.
+    Path("pause").write_text("0.3\n")
     ours, theirs = pty.openpty()
     with start_until_decided(theirs) as process:
         os.close(theirs)

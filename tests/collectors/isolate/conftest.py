@@ -11,6 +11,9 @@ from schedperf_collectors._base import Capture, Collector
 from schedperf_collectors._isolate import Isolated, Result
 from schedperf_collectors._signals import signals
 
+# Only a limit: a machine that is busy with other things takes its time.
+LONGEST_WAIT_S = 120
+
 
 class Tried(Isolated):
     """An isolated collector, led from its start to its end."""
@@ -37,13 +40,18 @@ def _caught_signals() -> Iterator[None]:
 
 @pytest.fixture
 def isolated(tmp_path: Path) -> Callable[..., Tried]:
-    """Make an isolated collector of a function: ``isolated(collect, "run", limit_s=2).run()``."""
+    """Make an isolated collector of a function: ``isolated(collect, "run").run()``.
+
+    One that is to hang gets little time where it hangs: ``finish_limit_s=0.5``.
+    """
 
     def make(
         function: Callable[[Capture], object],
         scope: str = "boot",
         needs: tuple[str, ...] = (),
-        limit_s: float = 20,
+        *,
+        startup_limit_s: float = LONGEST_WAIT_S,
+        finish_limit_s: float = LONGEST_WAIT_S,
     ) -> Tried:
         collector = Collector(
             name="tried",
@@ -63,8 +71,8 @@ def isolated(tmp_path: Path) -> Callable[..., Tried]:
             collector,
             Capture(folder, os.getpid(), {"name": "value"}),
             tmp_path / "log",
-            startup_limit_s=limit_s,
-            finish_limit_s=limit_s,
+            startup_limit_s=startup_limit_s,
+            finish_limit_s=finish_limit_s,
         )
 
     return make
@@ -72,12 +80,15 @@ def isolated(tmp_path: Path) -> Callable[..., Tried]:
 
 @pytest.fixture
 def lives() -> Callable[[str], bool]:
-    """Tell whether a process lives on; what was killed a moment ago takes a moment to go."""
+    """Tell whether a process that would live for minutes lives on.
+
+    What was killed a moment ago takes a moment to go.
+    """
     return _lives
 
 
 def _lives(pid: str) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + LONGEST_WAIT_S
     while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
