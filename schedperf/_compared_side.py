@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from schedperf.model import Comparison, Row, SideSummary
 from schedperf.recordings import MOST_WORKLOADS, Pair, Recording, as_argument, join
-from schedperf.sides import BASE
+from schedperf.sides import BASE, has_other_kernel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,11 +60,23 @@ class ComparedSide:
             return None
         return Pair(base=base, new=new, workloads=tuple(chosen[:MOST_WORKLOADS]))
 
+    def pair_of_base(self) -> Pair | None:
+        """Return what records both sides with the workloads of base; None if nothing does."""
+        base, new = (self.recordings.get(name) for name in (BASE, self.name))
+        if base is None or new is None or base.program != new.program:
+            return None
+        alike = replace(new, rules=base.rules)
+        return Pair(base=base, new=alike, workloads=base.workloads[:MOST_WORKLOADS])
+
+    def local_files(self, commands: Sequence[str]) -> list[str]:
+        """Return what commands take from the folder in which the sides were recorded."""
+        known = [self.recordings[name] for name in (BASE, self.name) if name in self.recordings]
+        files = dict.fromkeys(file for one in known for file in one.local_files)
+        return [file for file in files if any(file in command for command in commands)]
+
     def has_other_kernel(self) -> bool:
         """Is the kernel itself what differs? Nobody can revert a setting."""
-        kernels = [one.host.get("kernel") for one in (self.base, self.new)]
-        builds = [one.get("build_id") for one in kernels if isinstance(one, Mapping)]
-        return len(set(builds)) > 1 and None not in builds
+        return has_other_kernel(self.base, self.new)
 
     def compare(self, *options: str) -> str:
         paths = (as_argument(self.base.path), as_argument(self.new.path))

@@ -41,8 +41,14 @@ from schedperf.sections import Absent, SectionPlugin, all_sections
 from schedperf.sections._profile_others import others_caveats
 from schedperf.sides import BASE, Side, name_sides
 from schedperf.stats import KEY, Result, compare_runs, records
-from schedperf.stats._sweeps import CHANGED
-from schedperf.verdicts import FALSE_DISCOVERY_RATE, MARGIN, decide_overall, describe_blocking
+from schedperf.verdicts import (
+    CHANGED,
+    FALSE_DISCOVERY_RATE,
+    MARGIN,
+    decide_overall,
+    describe_blocking,
+    without_advice,
+)
 from schedperf_collectors import __version__
 
 Item = TypeVar("Item")
@@ -179,7 +185,8 @@ class _Facts:
                 "warnings": (*row["warnings"], caveat("emulated", how=how)),
             }
             if row["verdict"] != "invalid":
-                reason = f"measured under emulation ({how}); {row['reason']}"
+                # More runs under emulation are more of what decides nothing.
+                reason = f"measured under emulation ({how}); {without_advice(row['reason'])}"
                 changed |= {"verdict": "inconclusive", "reason": reason, "more_runs": None}
             return changed
         if row["family"] != "diagnostic" and (blocking := self.blocking(side)):

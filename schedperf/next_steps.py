@@ -7,25 +7,24 @@ it hold elsewhere.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 from schedperf._compared_side import ComparedSide
+from schedperf._equal_steps import RECORD_BOTH, blocking, nothing_shared
 from schedperf.model import Comparison, NextStep, Row
 from schedperf.recordings import Pair, Recording, as_argument, join
-from schedperf.sides import BASE
-from schedperf.verdicts import FEWEST_IN_BLOCKS
+from schedperf.verdicts import CHANGED, FEWEST_IN_BLOCKS
 from schedperf.welch import FEWEST_RUNS
 
-# Fields that one command names; whoever must allow more had better look at the machines.
-MOST_FIELDS = 5
 # Boots of each kernel with which boots are the unit and still decide: four values a side.
 BOOTS = 4
 
-# The analyses that tell why, and the collector that each of them needs.
-EXPLAINING: Mapping[str, str] = {
-    "pelt": "bpf_pelt",
-    "placement": "bpf_placement",
-    "c2c": "perf_c2c",
+# The analyses that tell why, the collector that each of them needs, and what that one sees.
+EXPLAINING: Mapping[str, tuple[str, str]] = {
+    "pelt": ("bpf_pelt", "how often load averages are updated"),
+    "placement": ("bpf_placement", "where tasks went"),
+    "c2c": ("perf_c2c", "which cache lines bounce"),
 }
 # The number stands behind the word in capitals.
 METRIC_TO_NAME = "NAME[UNIT,lower]=BEFORE ([0-9.]+)"
@@ -47,12 +46,26 @@ def next_steps(comparison: Comparison, recordings: Mapping[str, Recording]) -> t
     steps: dict[str, NextStep] = {}
     for rule in RULES:
         for side in new:
-            step = rule(side)
+            found = rule(side)
+            step = found and _with_folder(found, side)
             # What is advised for two sides alike is advised once.
             if step is not None and step not in steps.values():
                 told = step.id if step.id not in steps else f"{step.id}-{side.name}"
                 steps[told] = replace(step, id=told)
     return tuple(steps.values())
+
+
+def _with_folder(step: NextStep, side: ComparedSide) -> NextStep:
+    # ./enter-cgroup is a file of the machine of the recording, found from one folder alone.
+    files = side.local_files(step.commands)
+    if not files:
+        return step
+    bundles = [side.base.path, side.new.path]
+    relative = [path for path in bundles if not PurePath(path).is_absolute()]
+    takes_bundles = any(path in command for path in relative for command in step.commands)
+    rest = "with paths of bundles from there" if takes_bundles else "where base was recorded"
+    where = f"run this in the folder of {files[0]}, {rest}"
+    return replace(step, why=f"{step.why}; {where}")
 
 
 def _same_data(side: ComparedSide) -> NextStep | None:
@@ -69,33 +82,6 @@ def _same_data(side: ComparedSide) -> NextStep | None:
         what="record the other side, under another name",
         why=f"base and {side.name} hold the very same runs, so nothing was compared",
         commands=commands,
-    )
-
-
-def _blocking(side: ComparedSide) -> NextStep | None:
-    blocking = [
-        one
-        for one in side.found.comparability.differences
-        if one.severity == "blocking" and one.side in (BASE, side.name)
-    ]
-    if not blocking or side.base.digest == side.new.digest:
-        return None
-    names = [one.path for one in blocking]
-    hosts = (side.base.host, side.new.host)
-    # Another workload or metric is no field of host.json, and nothing allows it.
-    groups = {path for host in hosts for path in host}
-    allowed = [path for path in names if path.partition(".")[0] in groups][:MOST_FIELDS]
-    pair = side.pair()
-    again = () if pair is None else pair.again("equal")
-    allow = [word for path in allowed for word in ("--allow", path)]
-    listed = ", ".join(names[:MOST_FIELDS])
-    more = f" and {len(names) - MOST_FIELDS} more" if len(names) > MOST_FIELDS else ""
-    meant = "; --allow says that it is what you compare" if allow else ""
-    return NextStep(
-        id="equalise",
-        what=f"make equal on both sides: {listed}{more}",
-        why=f"{blocking[0].reason}, so the numbers say nothing of the kernels{meant}",
-        commands=(*again, *((side.compare(*allow),) if allow else ())),
     )
 
 
@@ -203,34 +189,30 @@ def _grow(pair: Pair, number: int, unit: str) -> tuple[str, ...]:
 
 
 def _explain(side: ComparedSide) -> NextStep | None:
-    is_open = not side.has_verdict("regression", "improvement")
-    pair = side.pair([row for row in side.rows() if row.verdict in ("regression", "improvement")])
+    is_open = not side.has_verdict(*CHANGED)
+    pair = side.pair([row for row in side.rows() if row.verdict in CHANGED])
     if pair is None or (is_open and not side.has_caveat("emulated")):
         return None
     blind = any(
         one.bearing == "unseen" and one.id.startswith("hotter_symbols")
         for one in side.found.findings
     )
-    absent = [
-        collector
-        for name, collector in EXPLAINING.items()
-        if name in side.found.sections and side.found.sections[name].status == "absent"
-    ]
     # Memory events need hardware that emulators and most guests lack.
     on_hardware = pair.base.program == "record"
-    wanted = [name for name in absent if name != "perf_c2c" or on_hardware]
+    wanted = {
+        collector: sees
+        for name, (collector, sees) in EXPLAINING.items()
+        if name in side.found.sections
+        and side.found.sections[name].status == "absent"
+        and (collector != "perf_c2c" or on_hardware)
+    }
     if not wanted:
         return None
     kept = [name for name in pair.base.collectors if name not in ("default", "none", *wanted)]
-    seen = {
-        "bpf_pelt": "how often load averages are updated",
-        "bpf_placement": "where tasks went",
-        "perf_c2c": "which cache lines bounce",
-    }
     eyes = "the profile's event is blind to most of the scheduler, and " if blind else ""
     return NextStep(
         id="explain",
-        what=f"record {', '.join(seen[name] for name in wanted)}",
+        what=f"record {', '.join(wanted.values())}",
         why=f"{eyes}no run was recorded with {' or '.join(wanted)}",
         commands=pair.again("why", collectors=("default", *kept, *wanted)),
     )
@@ -238,7 +220,7 @@ def _explain(side: ComparedSide) -> NextStep | None:
 
 def _on_a_pmu(side: ComparedSide) -> NextStep | None:
     section = side.found.sections.get("profile")
-    is_decided = side.has_verdict("regression", "improvement")
+    is_decided = side.has_verdict(*CHANGED)
     if section is None or section.data is None or not is_decided:
         return None
     # The section's own JSON Schema vouches for the shape.
@@ -262,17 +244,13 @@ def _on_a_pmu(side: ComparedSide) -> NextStep | None:
 
 def _record_it(side: ComparedSide) -> NextStep | None:
     is_table = not side.base.host and not side.new.host
-    if not is_table or not side.has_verdict("regression", "improvement"):
+    if not is_table or not side.has_verdict(*CHANGED):
         return None
     return NextStep(
         id="record",
         what="record both sides with schedperf; words in capitals are yours to replace",
         why="tables hold numbers alone, which cannot tell why they changed",
-        commands=(
-            "schedperf record -o base.tar -n 5 -- WORKLOAD",
-            "schedperf record -o new.tar -n 5 -- WORKLOAD",
-            "schedperf compare base.tar new.tar",
-        ),
+        commands=RECORD_BOTH,
     )
 
 
@@ -296,9 +274,7 @@ def _revert(side: ComparedSide) -> NextStep | None:
 
 
 def _more_boots(side: ComparedSide) -> NextStep | None:
-    if not side.has_caveat("one-boot") or not side.has_verdict(
-        "regression", "improvement", "no-change"
-    ):
+    if not side.has_caveat("one-boot") or not side.has_verdict(*CHANGED, "no-change"):
         return None
     pair = side.pair()
     if pair is None:
@@ -332,7 +308,7 @@ def _take_turns(side: ComparedSide) -> NextStep | None:
 
 def _against_itself(side: ComparedSide) -> NextStep | None:
     pair = side.pair()
-    decided = side.has_verdict("regression", "improvement", "no-change")
+    decided = side.has_verdict(*CHANGED, "no-change")
     if pair is None or not decided or pair.base.program == "vm":
         return None
     if side.has_caveat("history") or side.base.digest == side.new.digest:
@@ -356,17 +332,20 @@ def _schedstats(side: ComparedSide) -> NextStep | None:
     reason = None if section is None else section.reason
     if reason is None or SCHEDSTATS not in reason:
         return None
+    has_two = side.has_other_kernel()
+    kernels, they = ("both kernels", "they have") if has_two else ("the kernel", "it has")
     return NextStep(
         id="schedstats",
-        what=f"build both kernels with {SCHEDSTATS}=y",
-        why="they have no /proc/schedstat, so what the balancer did was not counted",
+        what=f"build {kernels} with {SCHEDSTATS}=y",
+        why=f"{they} no /proc/schedstat, so what the balancer did was not counted",
         commands=("schedperf doctor",),
     )
 
 
 RULES: tuple[Callable[[ComparedSide], NextStep | None], ...] = (
     _same_data,
-    _blocking,
+    blocking,
+    nothing_shared,
     _no_results,
     _real_hardware,
     _more_runs,

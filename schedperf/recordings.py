@@ -5,6 +5,7 @@ taken apart and quoted anew word by word, and one that cannot be read as plain w
 what a terminal would not show, is not repeated at all.
 """
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ MOST_WORKLOADS = 3
 BY_CHOICE = ("bpf_pelt", "bpf_placement", "perf_c2c", "perf_mem", "task_sched")
 # What a guest of `schedperf vm` has on its kernel's command line.
 GUEST_MARK = "virtme"
+# What a shell takes from the folder in which it stands: ./enter-cgroup.
+LOCAL_FILE = re.compile(r"""(?<![^\s;&|()<>'"=])\.{1,2}/[^\s;&|()<>'"$`]+""")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +82,15 @@ class Recording:
     def grows(self) -> bool:
         """Can runs be appended to the bundle?"""
         return self.path.endswith(SUFFIXES)
+
+    @property
+    def local_files(self) -> tuple[str, ...]:
+        """Return what setup and workloads take from the folder of the recording, as they say it.
+
+        A bundle does not tell which folder that was.
+        """
+        texts = (self.setup, *(" ".join(work.words) for work in self.workloads))
+        return tuple(dict.fromkeys(name for text in texts for name in LOCAL_FILE.findall(text)))
 
 
 def recordings_of(sides: Sequence[Side]) -> Mapping[str, Recording]:
@@ -199,7 +211,7 @@ class Pair:
         if self.base.program == "vm":
             times = self.base.boots if boots is None else boots
             return self.in_guests(word, runs=number, boots=times, collectors=collectors)
-        paths = (self.base.named(word), self.new.named(word))
+        paths = self._named(word)
         if self.base.program == "ab":
             made = tuple(self._in_turns(word, number, collectors))
         else:
@@ -208,6 +220,15 @@ class Pair:
                 *self._one_side(self.new, paths[1], number, collectors),
             )
         return (*made, join("compare", *paths))
+
+    def _named(self, word: str) -> tuple[str, str]:
+        # A command that takes a file of its folder works in that folder alone, and nobody knows
+        # the way from there to these bundles: the new ones are then made in that folder.
+        paths = (self.base.named(word), self.new.named(word))
+        base, new = (as_argument(PurePath(path).name) for path in paths)
+        is_bound = bool(self.base.local_files or self.new.local_files)
+        is_absolute = any(PurePath(path).is_absolute() for path in paths)
+        return paths if not is_bound or is_absolute or base == new else (base, new)
 
     def append(self, runs: int) -> tuple[str, ...] | None:
         """Return the commands that add runs to both bundles; None where that cannot be done.
@@ -282,10 +303,9 @@ class Pair:
         setups = (("--base-setup", self.base.setup), ("--new-setup", self.new.setup))
         given = [part for option, setup in setups if setup for part in (option, setup)]
         for place, work in enumerate(self.workloads):
-            number = str(place + 1) if place else ""
+            base, new = self._named(f"{word}{place + 1}" if place else word)
             yield join(
-                "ab", "--base", self.base.named(word + number),
-                "--new", self.new.named(word + number), *given,
+                "ab", "--base", base, "--new", new, *given,
                 "-n", str(runs), *_options(self.base, work, collectors), "--", *work.words,
             )  # fmt: skip
 

@@ -1,9 +1,10 @@
 """The sides of a comparison: the first bundle is base, the others are new."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.bundle import Bundle
+from schedperf.model import SideSummary
 
 BASE = "base"
 FIRST_NEW = "new"
@@ -28,3 +29,14 @@ def side_name(index: int) -> str:
 def name_sides(bundles: Sequence[Bundle]) -> tuple[Side, ...]:
     """Give each bundle its role, in the order in which the user named them."""
     return tuple(Side(name=side_name(index), bundle=bundle) for index, bundle in enumerate(bundles))
+
+
+def has_other_kernel(base: SideSummary, new: SideSummary) -> bool:
+    """Say whether two sides ran different kernels: another release, or another build of the same.
+
+    What is not known of both sides says nothing.
+    """
+    groups = [side.host.get("kernel") for side in (base, new)]
+    one, other = (group if isinstance(group, Mapping) else {} for group in groups)
+    pairs = [(one.get(field), other.get(field)) for field in ("release", "build_id")]
+    return any(None not in pair and pair[0] != pair[1] for pair in pairs)

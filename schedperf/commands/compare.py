@@ -80,7 +80,8 @@ class _Percentage(click.ParamType["float"]):
     type=_Percentage(),
     default="3%",
     show_default=True,
-    help="Sides that differ by less count as equal.",
+    help="No change is what has its 90% interval inside it, unless it changed significantly by "
+    "1% or more.",
 )
 @click.option(
     "--history",

@@ -191,6 +191,16 @@ class TestEmulation:
         assert [found.code for found in row.caveats] == ["emulated"]
         assert "emulated" in codes(found)
 
+    def test_no_number_of_runs_would_settle_it(self, compared: Compare) -> None:
+        noisy = ((0.5, 0.7, 0.6, 0.55, 0.65), (0.6, 0.8, 0.5, 0.7, 0.62))
+        [real] = compared(*({"runs": runs(*times)} for times in noisy)).rows
+        assert "would settle it" in real.reason
+        emulated = ({"runs": runs(*times), "host": EMULATED} for times in noisy)
+        [row] = compared(*emulated).rows
+        assert row.reason.startswith("measured under emulation (TCG); ")
+        assert "settle" not in row.reason
+        assert row.more_runs is None
+
     def test_emulated_against_real_is_not_comparable(self, compared: Compare) -> None:
         found = compared({"runs": runs(*TIMES)}, {"runs": slower(), "host": EMULATED})
         assert outcome(found) == ("invalid", 4)

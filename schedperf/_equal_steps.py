@@ -1,0 +1,91 @@
+"""What to do next where two sides cannot be compared, or hold nothing that both of them ran."""
+
+from collections.abc import Sequence
+
+from schedperf._compared_side import ComparedSide
+from schedperf.model import NextStep
+from schedperf.sides import BASE
+
+# Fields that a sentence names; a command names all, or it would only ask for the next ones.
+MOST_FIELDS = 5
+# Tables do not say what was run; words in capitals are the reader's to replace.
+RECORD_BOTH = (
+    "schedperf record -o base.tar -n 5 -- WORKLOAD",
+    "schedperf record -o new.tar -n 5 -- WORKLOAD",
+    "schedperf compare base.tar new.tar",
+)
+
+
+def blocking(side: ComparedSide) -> NextStep | None:
+    """Return what makes the blocking fields equal or allows them; None where nothing blocks."""
+    found = [
+        one
+        for one in side.found.comparability.differences
+        if one.severity == "blocking" and one.side in (BASE, side.name)
+    ]
+    if not found or side.base.digest == side.new.digest:
+        return None
+    names = [one.path for one in found]
+    if "workload" in names:
+        return _same_workload(side, names)
+    hosts = (side.base.host, side.new.host)
+    groups = {path for host in hosts for path in host}
+    # Another expression of a metric is no field of host.json, and nothing allows it.
+    can_allow = all(path.partition(".")[0] in groups for path in names)
+    pair = side.pair()
+    again = () if pair is None else pair.again("equal")
+    allow = [word for path in names if can_allow for word in ("--allow", path)]
+    meant = "; --allow says that it is what you compare" if allow else ""
+    return NextStep(
+        id="equalise",
+        what=f"make equal on both sides: {_list_fields(names)}",
+        why=f"{found[0].reason}, so the numbers say nothing of the kernels{meant}",
+        commands=(*again, *((side.compare(*allow),) if allow else ())),
+    )
+
+
+def _list_fields(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_FIELDS} more" if len(names) > MOST_FIELDS else ""
+    return f"{', '.join(names[:MOST_FIELDS])}{more}"
+
+
+def _same_workload(side: ComparedSide, names: Sequence[str]) -> NextStep:
+    # To allow the other fields would not help: no result is of both sides.
+    others = [name for name in names if name != "workload"]
+    equal = f"; make equal as well: {_list_fields(others)}" if others else ""
+    return NextStep(
+        id="equalise",
+        what="record the same workload on both sides",
+        why=f"another workload, so the numbers say nothing of the kernels{equal}",
+        commands=_record_as_base(side),
+    )
+
+
+def _record_as_base(side: ComparedSide) -> tuple[str, ...]:
+    pair = side.pair_of_base()
+    if pair is None:
+        return ()
+    # What was recorded in turns, and guests, are two sides of one command.
+    is_one = pair.base.program == "record"
+    return pair.beside(pair.new, "equal", pair.base) if is_one else pair.again("equal")
+
+
+def nothing_shared(side: ComparedSide) -> NextStep | None:
+    """Return what gives both sides results of the same benchmarks; None where they share one."""
+    rows = side.rows()
+    is_shared = any(0 not in (row.n_base, row.n_new) for row in rows)
+    has_runs = side.base.runs_clean != 0 and side.new.runs_clean != 0
+    blocking = {
+        one.path
+        for one in side.found.comparability.differences
+        if one.severity == "blocking" and one.side == side.name
+    }
+    if not rows or is_shared or not has_runs or "workload" in blocking:
+        return None
+    is_table = not side.base.host and not side.new.host
+    return NextStep(
+        id="same-benchmarks",
+        what="run the same benchmarks on both sides",
+        why=f"no result is of both base and {side.name}, so nothing was compared",
+        commands=RECORD_BOTH if is_table else _record_as_base(side),
+    )

@@ -1,0 +1,84 @@
+"""schedperf.recordings: where the commands that record a side again can be run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle import open_bundle
+from schedperf.compare import compare
+from schedperf.model import Comparison, NextStep
+from schedperf.recordings import LOCAL_FILE
+
+MakeBundle = Callable[..., Path]
+
+TIMES = ((0.5, 0.7, 0.6, 0.55, 0.65), (0.6, 0.8, 0.5, 0.7, 0.62))
+SETUP = "echo 0 >/proc/sys/kernel/x && ./enter-cgroup 8 $$"
+
+
+@pytest.fixture
+def advise(
+    make_bundle: MakeBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., NextStep]:
+    """Return the step of an open result, of bundles in folders below that of the process."""
+    monkeypatch.chdir(tmp_path)
+
+    def advise(*names: str, in_rounds: bool = True, **facts: Any) -> NextStep:
+        for name, times in zip(names, TIMES, strict=True):
+            Path(name).parent.mkdir(exist_ok=True)
+            runs = [
+                {"time_s": time, **({"round": place} if in_rounds else {})}
+                for place, time in enumerate(times)
+            ]
+            make_bundle(Path(name), runs=runs, **facts)
+        found: Comparison = compare([open_bundle(Path(name)) for name in names])
+        return next(one for one in found.next_steps if one.id == "more-runs")
+
+    return advise
+
+
+@pytest.mark.parametrize(
+    ("script", "files"),
+    [
+        (SETUP, ["./enter-cgroup"]),
+        ("cd /tmp; (../a.sh) && './b'", ["../a.sh", "./b"]),
+        ("/usr/bin/x --file=./c >./d|./e", ["./c", "./d", "./e"]),
+        ("echo a/./b .. ./", []),
+    ],
+)
+def test_files_of_the_folder_are_found_in_a_script(script: str, files: list[str]) -> None:
+    assert LOCAL_FILE.findall(script) == files
+
+
+def test_a_setup_that_runs_a_file_of_its_folder_says_where_to_run_it(
+    advise: Callable[..., NextStep],
+) -> None:
+    found = advise("out/base.tar", "out/new.tar", setup=SETUP)
+    first, last = found.commands
+    assert first.startswith("schedperf ab --base base-more.tar --new new-more.tar --base-setup")
+    assert last == "schedperf compare base-more.tar new-more.tar"
+    assert found.why.endswith("; run this in the folder of ./enter-cgroup, where base was recorded")
+
+
+def test_a_setup_that_needs_no_folder_leaves_the_bundles_beside_the_old_ones(
+    advise: Callable[..., NextStep],
+) -> None:
+    found = advise("out/base.tar", "out/new.tar", setup="echo 0 >/proc/sys/kernel/x")
+    assert found.commands[-1] == "schedperf compare out/base-more.tar out/new-more.tar"
+    assert "folder" not in found.why
+
+
+def test_new_bundles_never_get_one_name(advise: Callable[..., NextStep]) -> None:
+    found = advise("a/x.tar", "b/x.tar", setup=SETUP)
+    assert found.commands[-1] == "schedperf compare a/x-more.tar b/x-more.tar"
+
+
+def test_runs_are_appended_to_bundles_that_are_named_from_there(
+    advise: Callable[..., NextStep],
+) -> None:
+    found = advise("out/base.tar", "out/new.tar", in_rounds=False, workload="./bench -g 4")
+    assert found.commands[0].startswith("schedperf record --append out/base.tar")
+    assert found.why.endswith(
+        "; run this in the folder of ./bench, with paths of bundles from there"
+    )

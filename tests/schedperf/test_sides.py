@@ -1,0 +1,54 @@
+"""schedperf.sides: the roles of bundles, and whether two sides ran one kernel."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from schedperf.model import SideSummary
+from schedperf.sides import has_other_kernel, side_name
+
+KERNEL = {"release": "6.12.0", "build_id": "3f1c5a"}
+
+
+def side(host: Mapping[str, object]) -> SideSummary:
+    return SideSummary(
+        name="base",
+        label="base",
+        path="base.tar",
+        digest="b" * 64,
+        created=None,
+        complete=True,
+        boots=1,
+        runs_clean=5,
+        runs_instrumented=0,
+        runs_failed=0,
+        host=host,
+    )
+
+
+def test_the_first_bundle_is_base_and_the_others_are_new() -> None:
+    assert [side_name(index) for index in range(4)] == ["base", "new", "new2", "new3"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_other"),
+    [
+        (KERNEL, False),
+        ({**KERNEL, "release": "6.13.0"}, True),
+        ({**KERNEL, "build_id": "ffff00"}, True),
+        ({"release": "6.13.0", "build_id": None}, True),
+        ({"release": "6.12.0", "build_id": None}, False),
+        ({}, False),
+        (None, False),
+        # A bundle is written by strangers.
+        ({**KERNEL, "build_id": ["3f1c5a", {}]}, True),
+        ("6.13.0", False),
+    ],
+)
+def test_another_kernel_is_another_release_or_another_build(
+    kernel: object, *, is_other: bool
+) -> None:
+    base, new = side({"kernel": KERNEL}), side({"kernel": kernel})
+    assert has_other_kernel(base, new) is is_other
+    assert has_other_kernel(new, base) is is_other
+    assert not has_other_kernel(base, base)
