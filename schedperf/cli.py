@@ -98,6 +98,9 @@ def main(args: Sequence[str] | None = None) -> int:
     :param args: without the program's name; None: those of the process
     :return: the exit status
     """
+    # What a shell closes with ">&-" is missing altogether.
+    if sys.stdout is None:
+        return _report("error: stdout is closed; open it, or send it to a file", _TROUBLE)
     given = list(sys.argv[1:] if args is None else args)
     rest, debug = _take_debug(given)
     try:

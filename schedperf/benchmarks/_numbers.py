@@ -12,6 +12,10 @@ LONGEST_NUMBER = 60
 # No benchmark counts that far, and the squares of larger numbers leave the range of a float.
 LARGEST_NUMBER = 1e150
 
+# What turns printed times into seconds.
+MILLISECOND_S = 1e-3
+MICROSECOND_S = 1e-6
+
 
 def read_number(text: str) -> float | None:
     """Return the number that the whole text is, or None."""

@@ -26,7 +26,7 @@ from dataclasses import replace
 from math import floor, log10
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import measure
+from schedperf.benchmarks._numbers import MILLISECOND_S, measure
 
 THROUGHPUT = Metric(
     name="dbench throughput",
@@ -53,7 +53,6 @@ RESULT = re.compile(
 )
 
 MEGABYTE_B = 1e6
-MILLISECOND_S = 1e-3
 
 # The result is printed with C's %g: so many digits, and no zeros at their end.
 PRINTED_DIGITS = 6

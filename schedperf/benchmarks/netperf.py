@@ -40,7 +40,7 @@ from math import sqrt
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, parser
 from schedperf.benchmarks._netperf_forms import FormReader, Printed
-from schedperf.benchmarks._numbers import LARGEST_NUMBER, measure
+from schedperf.benchmarks._numbers import LARGEST_NUMBER, MICROSECOND_S, measure
 from schedperf.model import Better, Family
 
 TITLE = re.compile(
@@ -71,7 +71,6 @@ UNITS: Mapping[str, tuple[str, float]] = {
     **{f"{prefix}Bytes": ("B/s", 1024.0**power) for power, prefix in enumerate(("", *"KMG"))},
     "Trans": ("1/s", 1.0),
 }
-MICROSECOND_S = 1e-6
 
 # All 200 columns of the omni tests together are about 4000 characters wide.
 LONGEST_LINE = 10_000

@@ -21,7 +21,7 @@ most digits and decides; the rate is what people quote; the total time adds noth
 from collections.abc import Iterable, Iterator
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import measure
+from schedperf.benchmarks._numbers import MICROSECOND_S, measure
 from schedperf.benchmarks._perf_bench import is_printed, lines_of
 
 NAME = "sched/pipe"
@@ -43,7 +43,7 @@ RATE = Metric(
 )
 
 # What stands behind the number, and what turns it into the metric's unit.
-RESULTS = {"usecs/op": (TIME, 1e-6), "ops/sec": (RATE, 1.0)}
+RESULTS = {"usecs/op": (TIME, MICROSECOND_S), "ops/sec": (RATE, 1.0)}
 
 
 @parser("perf bench sched pipe", claims=lambda text: is_printed(NAME, text))

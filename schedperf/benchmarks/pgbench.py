@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import measure
+from schedperf.benchmarks._numbers import MILLISECOND_S, measure
 from schedperf.model import Better, Family
 
 HEADER = re.compile(r"^transaction type: ", re.MULTILINE)
@@ -55,8 +55,6 @@ SCRIPT_RATE = re.compile(r" - \S+ transactions \(\S+% of total, (tps) = ([^\s)]+
 BUILTIN = re.compile(r"<builtin: (.*)>")
 # The name stands in every row of the comparison.
 LONGEST_SCRIPT_NAME = 40
-
-MILLISECOND_S = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -46,7 +46,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import measure
+from schedperf.benchmarks._numbers import MICROSECOND_S, measure
 from schedperf.model import Better, Family
 
 SECTION = re.compile(
@@ -59,7 +59,6 @@ PERCENTILE = re.compile(r"\s*(?:\* *)?(\d{1,3}(?:\.\d{1,4})?)th:\s*(\S*)", re.AS
 EXTREMES = re.compile(r"\s*(?:Over=[^\s,]*, )?min=[^\s,]*, max=(\S*)", re.ASCII)
 WARMED_UP = "warmup done, zeroing stats"
 
-MICROSECOND_S = 1e-6
 # The histogram has 2**PLAT_BITS buckets for each power of two, and one for each smaller number
 # (plat_val_to_idx() in schbench.c).
 PLAT_BITS = 8

@@ -41,7 +41,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import LARGEST_NUMBER, measure
+from schedperf.benchmarks._numbers import LARGEST_NUMBER, MILLISECOND_S, measure
 from schedperf.model import Better, Family
 
 HEADER = re.compile(r"^sysbench \d+\.\d[\w.+-]*(?: \(|: +multi-threaded )", re.MULTILINE | re.ASCII)
@@ -64,7 +64,6 @@ CHECKPOINT = "Checkpoint report:"
 LAST = re.compile(r" +execution time \(avg/stddev\):")
 
 MEBIBYTE_B = 1 << 20
-MILLISECOND_S = 1e-3
 
 # Since 1.0 percentiles come from a histogram of 1024 logarithmic steps from 0.001 ms to 1e5 ms
 # (OPER_LOG_* in sb_logger.c): neighbours are 1.8 % apart, often more than the printed digits.

@@ -3,6 +3,7 @@
 import os
 import pkgutil
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -193,6 +194,13 @@ def test_a_full_disk_behind_stdout_is_one_line(command_that: CommandThat) -> Non
         )
     assert done.returncode == 2
     assert done.stderr == "schedperf: error: no space left on device\n"
+
+
+def test_without_stdout_nothing_is_begun(command_that: CommandThat) -> None:
+    program = shlex.join(command_that("raise SystemExit('was begun')"))
+    done = subprocess.run(["sh", "-c", f"{program} >&-"], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == ("schedperf: error: stdout is closed; open it, or send it to a file\n")
 
 
 def test_a_reader_that_leaves_early_ends_the_command_quietly(command_that: CommandThat) -> None:

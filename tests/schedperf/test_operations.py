@@ -185,7 +185,7 @@ def test_expressions_of_a_hostile_bundle_take_no_more_time_for_many_runs(
     rule = {"name": "rate", "unit": "1/s", "better": "higher", "regex": r"(a|aa)+$(\S+)"}
     runs = [{"stdout": "a" * 5_000 + "b"}] * 30
     bundle = open_bundle(make_bundle(tmp_path / "a.tar", runs=runs, metric=[rule]))
-    begin = time.monotonic()
+    begin = time.process_time()
     assert {operations_of(bundle, run) for run in bundle.runs} == {None}
     # One expression may take a second, and all of a bundle five; 30 runs would take 30 s.
-    assert time.monotonic() - begin < 15.0
+    assert time.process_time() - begin < 15.0
