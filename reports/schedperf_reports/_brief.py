@@ -44,6 +44,8 @@ WARNING_TONES: Sequence[Tone] = ("bad", "warning")
 
 # The first part of a sentence is the finding, the last what to do about it.
 _PARTS = re.compile(r": |; ")
+# Among several sides, whose finding it is.
+_SIDE = re.compile(r"[A-Z?] (?:base|new\d*): ")
 _INTERVAL = re.compile(r" \(95 % interval ([^()]{1,80})\)")
 _ASIDE = re.compile(r" \((?!95 % interval )(?:[^()]|\([^()]*\)){1,200}\)")
 
@@ -67,7 +69,10 @@ def in_a_line(text: str) -> str:
     plain = _ASIDE.sub("", text)
     if len(plain) <= LINE:
         return plain
-    first, *others = _PARTS.split(_INTERVAL.sub(r" (\1)", plain))
+    side = _SIDE.match(plain)
+    begin = side[0] if side else ""
+    first, *others = _PARTS.split(_INTERVAL.sub(r" (\1)", plain.removeprefix(begin)))
+    first = f"{begin}{first}"
     last = others[-1:]
     # A command is what mends it.
     has_last = last and ("`" in last[0] or len(f"{first}; {last[0]}") <= LINE)

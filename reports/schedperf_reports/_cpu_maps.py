@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from schedperf.model import Comparison
 from schedperf.quantities import MISSING, Scale, format_number, scale_for
-from schedperf_reports._words import count_of
+from schedperf_reports._words import count_compared, count_of
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.matrix import (
     DIFFERENCE,
@@ -30,7 +30,7 @@ MOST_WRITTEN_CPUS = 16
 # 15000 cells.
 MOST_MAPS = 3
 SIGNIFICANT_DIGITS = 3
-_PERCENT = Scale(factor=0.01, unit="%")
+PERCENT = Scale(factor=0.01, unit="%")
 
 
 class CpuPlace(NamedTuple):
@@ -130,7 +130,7 @@ def _nodes(places: Sequence[CpuPlace]) -> Iterator[tuple[MatrixLabel, int]]:
 def scale_of(entry: Entry) -> Scale:
     """Return the unit in which all numbers of a measure are written: "%", "k/s", "ms/s"."""
     if not entry["unit"]:
-        return _PERCENT
+        return PERCENT
     counted, _, per = str(entry["unit"]).partition("/")
     largest = largest_of(entry["base"], entry["new"])
     scale = scale_for("count" if counted == "1" else counted, largest)
@@ -144,7 +144,8 @@ def _band(entry: Entry, places: Sequence[CpuPlace], side: str) -> Band:
     columns = [index.get(place.cpu) for place in places]
     lines = [_values(entry, name, columns, titles, scale) for name in ("base", "new")]
     lines.append(_differences(entry, columns, titles, scale))
-    names = (("base", "base"), (side, side), (DIFFERENCE, "new - base"))
+    apart = "new - base, pp" if scale is PERCENT else "new - base"
+    names = (("base", "base"), (side, side), (DIFFERENCE, apart))
     return Band(
         label=f"{entry['measure']}, {scale.unit}",
         title=entry["meaning"],
@@ -233,13 +234,15 @@ def describe_place(entry: Entry, place: int, scale: Scale) -> str:
     ends = "" if low is None else f" ({scale.format_change(low)}..{scale.format_change(high)})"
     changed = entry["changed"][place]
     difference = scale.format_change(new - base)
-    return f"{text}, difference {difference}{ends}{unit}, {NOISE_WORDS[changed]}"
+    # The difference of two shares is no share.
+    apart = " pp" if scale is PERCENT else unit
+    return f"{text}, difference {difference}{ends}{apart}, {NOISE_WORDS[changed]}"
 
 
 def _describe(entries: Sequence[Entry]) -> str:
     known = [changed for entry in entries for changed in entry["changed"] if changed is not None]
     one = entries[0]
-    runs = f"{one['n_base']} + {one['n_new']} {one['replication']}"
+    runs = count_compared(one)
     if not known:
         return f"in order of the topology: {runs} cannot tell a change from noise"
     changed = sum(known)

@@ -72,6 +72,26 @@ class Pair:
         return abs(math.log(probed / clean)) if clean and probed else 0.0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Slowdown:
+    # How many times as long instrumented runs took, with its interval of 95 %.
+    row: Entry
+    ratio: float
+    interval: tuple[float, float] | None
+
+    @property
+    def is_shown(self) -> bool:
+        return self.interval is not None and self.interval[0] > 1.0
+
+    @property
+    def text(self) -> str:
+        if self.interval is None:
+            told = "no interval"
+        else:
+            told = "95 % interval {:.1f}..{:.1f}".format(*self.interval)
+        return f"{self.ratio:.1f} ({told}, {count_kinds(self.row)})"
+
+
 def pairs_of(comparison: Comparison) -> tuple[Pair, ...]:
     """Return the results that clean and instrumented runs have, in the order of the results."""
     names = name_rows(comparison.rows)
@@ -121,19 +141,29 @@ def list_doubts(comparison: Comparison) -> Iterator[Item]:
         )
 
 
+def count_kinds(row: Entry) -> str:
+    """Write how many values of clean and of instrumented runs a row has: ``8 and 5 rounds``."""
+    return f"{row['n_clean']} and {row['n_instrumented']} {row['replication']}"
+
+
 def list_costs(comparison: Comparison) -> Iterator[Item]:
-    """Yield how much longer runs took with collectors than without, where that is much."""
-    times = [(_slowdown(one), one["side"]) for one in _entries(comparison, "rows")]
-    slow = [(ratio, side) for ratio, side in times if ratio > SLOW]
+    """Yield how much longer runs took with collectors than without, where that is much.
+
+    Where some results show it beyond noise, it is said of these alone.
+    """
+    slow = [one for one in map(_slowdown, _entries(comparison, "rows")) if one.ratio > SLOW]
+    slow = [one for one in slow if one.is_shown] or slow
     if not slow:
         return
-    sides = dict.fromkeys(side for _, side in slow)
+    sides = dict.fromkeys(one.row["side"] for one in slow)
     where = f" of {' and '.join(sides)}" if len(sides) < len(comparison.sides) else ""
-    ends = dict.fromkeys(f"{end:.1f}" for end in (min(slow)[0], max(slow)[0]))
+    slow.sort(key=lambda one: one.ratio)
+    ends = " to ".join(dict.fromkeys(one.text for one in (slow[0], slow[-1])))
+    doubt = "" if slow[0].is_shown else ", which may be noise"
     runs = [one for one in _entries(comparison, "runs") if one["side"] in sides]
     names = ", ".join(sorted({name for run in runs for name in run["collectors"]}))
     yield _warning(
-        f"with their collectors runs{where} took {' to '.join(ends)} times as long: "
+        f"with their collectors runs{where} took {ends} times as long{doubt}: "
         f"part of what they recorded may be of the collectors{f' ({names})' if names else ''}"
     )
 
@@ -159,12 +189,17 @@ def _warning(text: str) -> Item:
     return Item(text=text, tone="warning", evidence=("probe_effect",))
 
 
-def _slowdown(row: Entry) -> float:
-    # Half as many operations in a second take twice as long.
-    ratio: float | None = row["ratio"]
+def _slowdown(row: Entry) -> _Slowdown:
+    ratio, low, high = row["ratio"], row["ci_low"], row["ci_high"]
     if not ratio:
-        return 1.0
-    return ratio if row["better"] == "lower" else 1.0 / ratio
+        return _Slowdown(row=row, ratio=1.0, interval=None)
+    # An end that is too small for a number is no end, and nothing can be divided by it.
+    interval = (low, high) if low and high else None
+    if row["better"] == "lower":
+        return _Slowdown(row=row, ratio=ratio, interval=interval)
+    # Half as many operations in a second take twice as long.
+    turned = None if interval is None else (1.0 / high, 1.0 / low)
+    return _Slowdown(row=row, ratio=1.0 / ratio, interval=turned)
 
 
 def _entries(comparison: Comparison, name: str) -> Sequence[Entry]:

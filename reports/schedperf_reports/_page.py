@@ -26,7 +26,7 @@ from schedperf_reports._views import (
     own_files,
     read_template,
 )
-from schedperf_reports._words import side_letter, side_place
+from schedperf_reports._words import label_of, side_letter, side_place
 from schedperf_reports.blocks import Block, Figure
 from schedperf_reports.plotly_library import Plotly, load_plotly
 from schedperf_reports.sections import CHAPTERS
@@ -134,7 +134,7 @@ def describe_head(comparison: Comparison) -> Head:
     sides = tuple(
         HeadSide(
             name=side.name,
-            label=side.label,
+            label=label_of(side.name, side.label),
             path=side.path,
             digest=side.digest,
             created=side.created or "",

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from schedperf.quantities import RATE_DIGITS, format_measure
+from schedperf.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
 from schedperf_reports._units import (
     MISSING,
     TOO_WIDE,
@@ -56,6 +57,11 @@ _MEAN = "geometric mean (arithmetic where a run has 0, and then there is no chan
 CHANGED = "*"
 DRIFTED = "?"
 
+# What the first mark rests on, of rows of all sections.
+RULE = (
+    f"its q is below {FALSE_DISCOVERY_RATE:g} and the change is {percent(SMALLEST_EFFECT)} or more"
+)
+
 # The change tells base from new, so base may go; an interval goes last.
 PER_COLUMN = Column(title="per", priority=2, explains="what the numbers of the row are divided by")
 COMPARED = (
@@ -65,8 +71,7 @@ COMPARED = (
         title="change",
         align="right",
         explains="new against base, more is neither better nor worse. "
-        f"{CHANGED}: changed beyond noise, its q is below 0.05 and the change is larger than the "
-        f"margin; {DRIFTED}: differs, but may have drifted",
+        f"{CHANGED}: changed beyond noise, {RULE}; {DRIFTED}: differs, but may have drifted",
     ),
     Column(
         title="95 % CI",

@@ -1,9 +1,11 @@
 """What a row of compared rates opens to: its meaning, gaps, runs, and the same in other units."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from schedperf.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
 from schedperf_reports._rate_cells import (
     COMPARED,
     OPERATIONS,
@@ -32,15 +34,32 @@ _TWINS = (
 )
 
 
-def opened(row: Row, twins: Sequence[Row], about: str = "") -> tuple[Block, ...]:
+# Rows are tested together with those of the same basis.
+_TESTED = {
+    "time": "rates over time",
+    "operation": "rates per operation",
+    "share": "shares, means and rates per wakeup",
+}
+
+
+def opened(
+    row: Row,
+    twins: Sequence[Row],
+    about: str = "",
+    *,
+    kind: str = "rows of this section",
+    small: str = "",
+) -> tuple[Block, ...]:
     """Return what a row opens to: what it means, and the same per something else.
 
     :param about: in plain words, with the kernel's function that counts it; "" where the row says
+    :param kind: rows that are tested together, if their basis is the same
+    :param small: why the row is no change however sure it is; "" where it may be one
     """
     blocks: list[Block] = [Text(text=about)] if about else []
     if is_invalid(row):
         blocks.append(Text(text=f"not compared: {row['reason']}", tone="warning"))
-    blocks += [*_chance_of(row), *_gaps_of(row), *_values_of(row)]
+    blocks += [*_chance_of(row, kind, small), *_gaps_of(row), *_values_of(row)]
     if twins:
         blocks.append(
             Table(
@@ -53,10 +72,16 @@ def opened(row: Row, twins: Sequence[Row], about: str = "") -> tuple[Block, ...]
     return tuple(blocks)
 
 
-def _chance_of(row: Row) -> Iterator[Text]:
-    if is_compared(row) and row["q"] is not None:
-        told = f"p = {format_p(row['p'])}, corrected for all rows of its kind"
-        yield Text(text=f"q = {format_p(row['q'])} ({told})", tone="muted")
+def _chance_of(row: Row, kind: str, small: str) -> Iterator[Text]:
+    if not is_compared(row) or row["q"] is None:
+        return
+    told = f"p = {format_p(row['p'])}, corrected for all {kind} that are {_TESTED[row['basis']]}"
+    yield Text(text=f"q = {format_p(row['q'])} ({told})", tone="muted")
+    is_sure = row["q"] < FALSE_DISCOVERY_RATE and row["changed"] is False
+    is_slight = row["ratio"] and abs(math.log(row["ratio"])) < math.log1p(SMALLEST_EFFECT)
+    why = f"the change is below {percent(SMALLEST_EFFECT)}" if is_slight else small
+    if is_sure and why:
+        yield Text(text=f"not marked as changed: {why}", tone="muted")
 
 
 def _gaps_of(row: Row) -> Iterator[Text]:

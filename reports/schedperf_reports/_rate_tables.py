@@ -25,7 +25,7 @@ from schedperf_reports._rate_cells import (
 )
 from schedperf_reports._rate_details import opened
 from schedperf_reports._words import count_changes, count_of
-from schedperf_reports.blocks import Cell, Column, Table, Text
+from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 
 Row = Mapping[str, Any]
 # A row, and those that say the same per something else.
@@ -45,6 +45,8 @@ class Rates:
     :param name: of a row
     :param about: what a row opens to, in words; "" where its name says it
     :param more: columns behind all others, with their cells
+    :param kind: rows that are tested together with a row, if their basis is the same
+    :param small: why a row is no change however sure it is; "" where it may be one
     """
 
     first: Column
@@ -52,6 +54,8 @@ class Rates:
     about: Callable[[Row], str]
     more: tuple[Column, ...] = ()
     more_cells: Callable[[Row], tuple[Cell, ...]] = lambda _: ()
+    kind: Callable[[Row], str] = lambda _: "rows of this section"
+    small: Callable[[Row], str] = lambda _: ""
 
     def table(self, subject: str, pairs: Sequence[Pair], *, limit: int | None, least: int) -> Table:
         """Return the table of two compared sides.
@@ -69,9 +73,12 @@ class Rates:
             anchors=tuple(row["row"] for row in rows),
             quiet=quiet_rows(rows, least),
             quiet_word=QUIET_WORD,
-            details=tuple(opened(row, twins, self.about(row)) for row, twins in pairs),
+            details=tuple(self._details(row, twins) for row, twins in pairs),
         )
         return say_runs_once(table)
+
+    def _details(self, row: Row, twins: Sequence[Row]) -> tuple[Block, ...]:
+        return opened(row, twins, self.about(row), kind=self.kind(row), small=self.small(row))
 
     def _cells(self, row: Row) -> tuple[Cell, ...]:
         return (

@@ -16,6 +16,9 @@ ROOM = 0.08
 SMALLEST_RANGE = 1.05
 
 MOST_TICKS = 7
+# Where ticks are thousands of per cent their words are as wide as two others.
+MOST_WIDE_TICKS = 4
+WIDE_RATIO = 11.0
 # Distances between ticks, in per cent; beyond the last, ticks are powers of two.
 TICK_STEPS = (1, 2, 5, 10, 20, 25, 50, 100)
 
@@ -75,7 +78,7 @@ def choose_ticks(low: float, high: float) -> list[float]:
         if last - first < MOST_TICKS:
             return [1.0 + step * number / 100.0 for number in range(first, last + 1)]
     first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
-    stride = 1 + (last - first) // MOST_TICKS
+    stride = 1 + (last - first) // (MOST_TICKS if high < WIDE_RATIO else MOST_WIDE_TICKS)
     return [2.0**power for power in range(first, last + 1) if power % stride == 0]
 
 

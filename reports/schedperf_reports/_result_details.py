@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
-from statistics import fmean
 
 from schedperf.model import Row, RunValue
 from schedperf_reports._run_figures import (
     SideRuns,
     draw_runs,
+    mean_of_runs,
     scale_of,
     sides_of,
 )
@@ -91,10 +91,13 @@ def _drawn(row: Row) -> Iterator[Block]:
 
 def _runs_table(name: str, row: Row) -> Iterator[Table]:
     scale = scale_of(row)
-    rows = [cells for side in sides_of(row) for cells in _boot_rows(side, scale.factor)]
+    runs = [run for side in sides_of(row) for run in side.runs]
+    is_log = all(run.value > 0.0 for run in runs)
+    rows = [
+        cells for side in sides_of(row) for cells in _boot_rows(side, scale.factor, is_log=is_log)
+    ]
     if rows:
         unit = f" in {scale.unit}" if scale.unit else ""
-        runs = (run for side in sides_of(row) for run in side.runs)
         is_ordered = all(run.order is not None for run in runs)
         how = "in the order of time" if is_ordered else "their order in time is not known"
         yield Table(
@@ -102,7 +105,7 @@ def _runs_table(name: str, row: Row) -> Iterator[Table]:
             columns=(
                 Column(title="side"),
                 Column(title="boot", align="right"),
-                Column(title="mean", align="right", explains="of all runs of this side and boot"),
+                Column(title="mean", align="right", explains=_explain_mean(is_log=is_log)),
                 Column(title="values", explains="one a run, the first one first"),
                 Column(title="places in time", explains="of these runs among those of all sides"),
             ),
@@ -110,10 +113,14 @@ def _runs_table(name: str, row: Row) -> Iterator[Table]:
         )
 
 
-def _boot_rows(side: SideRuns, factor: float) -> Iterator[tuple[Cell, ...]]:
+def _explain_mean(*, is_log: bool) -> str:
+    return f"{'geometric' if is_log else 'arithmetic'}, of all runs of this side and boot"
+
+
+def _boot_rows(side: SideRuns, factor: float, *, is_log: bool) -> Iterator[tuple[Cell, ...]]:
     for boot, group in groupby(side.in_time(), key=lambda run: run.boot):
         runs = list(group)
-        mean = fmean(run.value for run in runs) / factor
+        mean = mean_of_runs([run.value for run in runs], is_log=is_log) / factor
         for first in range(0, len(runs), RUNS_A_ROW):
             some = runs[first : first + RUNS_A_ROW]
             yield (

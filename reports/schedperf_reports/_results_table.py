@@ -9,7 +9,14 @@ from schedperf_reports._geomean import Geomean, geomean_of
 from schedperf_reports._remarks import Line, Remarks, advise
 from schedperf_reports._result_details import describe_result
 from schedperf_reports._sweep_plot import is_point_of, words_of_shape
-from schedperf_reports._units import format_change, format_interval, format_p, scale_for
+from schedperf_reports._units import (
+    WIDEST_INTERVAL,
+    format_change,
+    format_interval,
+    format_p,
+    is_wide,
+    scale_for,
+)
 from schedperf_reports._words import (
     DIRECTIONS,
     VERDICT_TONES,
@@ -80,8 +87,9 @@ def build_results(results: Results) -> tuple[Table, tuple[IntervalLine, ...]]:
     rows = [row for _, row in results.lines]
     units = {row.replication for row in rows}
     counted = "" if results.has_units else f"; n counts {min(units)}"
+    wide = f"; {EXPLAIN_WIDE}" if any(is_wide(row.ci_low, row.ci_high) for row in rows) else ""
     table = Table(
-        caption=f"{results.title}; {legend_of(rows)}{counted}",
+        caption=f"{results.title}; {legend_of(rows)}{counted}{wide}",
         columns=_columns(results.side),
         rows=tuple(entry.cells for entry in entries),
         limit=MOST_ROWS,
@@ -93,6 +101,8 @@ def build_results(results: Results) -> tuple[Table, tuple[IntervalLine, ...]]:
     return table, tuple(_lines(entries))
 
 
+# Short: on the first screen it stands in the line of the table's caption.
+EXPLAIN_WIDE = f"too wide: > {WIDEST_INTERVAL:g}-fold"
 MEAN = "mean of the runs: geometric, or arithmetic where a value is not positive"
 
 FIRST_COLUMNS = (
@@ -101,7 +111,12 @@ FIRST_COLUMNS = (
     Column(title="A base", align="right", priority=1, explains=MEAN),
 )
 LAST_COLUMNS = (
-    Column(title="95 % CI", align="right", explains="of the change, in per cent"),
+    Column(
+        title="95 % CI",
+        align="right",
+        explains="of the change, in per cent; too wide: the ends are more than a factor of "
+        f"{WIDEST_INTERVAL:g} apart, which says nothing",
+    ),
     Column(
         title="n",
         align="right",
@@ -110,8 +125,9 @@ LAST_COLUMNS = (
     ),
     Column(
         title="verdict",
-        explains="regression, improvement: beyond noise; no-change: shown to lie within the "
-        "margin; inconclusive: neither; invalid: not to be compared",
+        explains="regression, improvement: significant, and 1 % or more, be it within the margin; "
+        "no-change: else, with the 90 % interval within the margin; inconclusive: none of these; "
+        "invalid: not to be compared",
     ),
     Column(
         title="q",

@@ -9,13 +9,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import fmean, median
+from statistics import fmean, geometric_mean, median
 from typing import Any
 
 from schedperf.model import Row, RunValue
 from schedperf.quantities import Scale
 from schedperf_reports._side_traces import side_colour, side_dash, side_symbol
-from schedperf_reports._units import MISSING, format_number, scale_for
+from schedperf_reports._units import MISSING, format_change, format_number, scale_for
 from schedperf_reports._words import count_of, side_title
 from schedperf_reports.blocks import Figure
 
@@ -69,6 +69,11 @@ def sides_of(row: Row) -> tuple[SideRuns, ...]:
 def scale_of(row: Row) -> Scale:
     """Return the unit that a row and its runs are shown in."""
     return scale_for(row.unit, row.base, row.new)
+
+
+def mean_of_runs(values: Sequence[float], *, is_log: bool) -> float:
+    """Return the mean that results have: geometric where all of their values are positive."""
+    return geometric_mean(values) if is_log else fmean(values)
 
 
 def draw_runs(row: Row) -> Figure:
@@ -247,27 +252,40 @@ def _boot_name(boot: int | None) -> str:
 
 
 def _describe_order(sides: Sequence[SideRuns]) -> str:
-    told = "; ".join(f"{side.title} {_trend(side)}{_count_boots(side)}" for side in sides)
+    told = "; ".join(f"{side.title} {_trend(side)}" for side in sides)
     joined = any(len({run.boot for run in side.runs}) > 1 for side in sides)
-    return f"later half of the runs against the earlier half: {told}" + (
+    return f"mean over time, without an interval: {told}" + (
         "; a line joins the runs of one boot" if joined else ""
     )
 
 
 def trend_of(side: SideRuns) -> float | None:
-    """Return the mean of a side's later half over that of its earlier half; None for few runs."""
+    """Return the mean of a side's later half over that of its earlier half; None for few runs.
+
+    The middle one of an odd number of runs is in neither.
+    """
     values = [run.value for run in side.in_time()]
     half = len(values) // 2
-    if len(values) < FEWEST_IN_TREND or not (early := fmean(values[:half])):
+    if len(values) < FEWEST_IN_TREND:
         return None
-    return fmean(values[-half:]) / early
+    is_log = min(values) > 0.0
+    early, late = (mean_of_runs(part, is_log=is_log) for part in (values[:half], values[-half:]))
+    return late / early if early else None
+
+
+def name_halves(side: SideRuns) -> str:
+    """Say what :func:`trend_of` compares: ``last 2 of 5 runs against the first 2``."""
+    half = len(side.runs) // 2
+    return f"last {half} of {len(side.runs)} runs against the first {half}"
 
 
 def _trend(side: SideRuns) -> str:
-    trend = trend_of(side)
-    return MISSING if trend is None else f"{100.0 * (trend - 1.0):+.1f} %"
+    trend, boots = trend_of(side), _count_boots(side)
+    if trend is None:
+        return f"{MISSING}{f' ({boots})' if boots else ''}"
+    return f"{format_change(trend)} ({name_halves(side)}{f', {boots}' if boots else ''})"
 
 
 def _count_boots(side: SideRuns) -> str:
     boots = {run.boot for run in side.runs} - {None}
-    return f" ({count_of(len(boots), 'boot')})" if boots else ""
+    return count_of(len(boots), "boot") if boots else ""

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf_reports._units import MISSING, format_number, format_percent, format_points
-from schedperf_reports._words import count_of
+from schedperf.quantities import RATE_DIGITS, Scale, cost_scale
+from schedperf_reports._units import MISSING, format_percent, format_points
+from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 
 Data = Mapping[str, Any]
@@ -53,14 +54,22 @@ def _describe_sources(data: Data) -> Iterator[Block]:
 
 
 def _notes(data: Data) -> list[str]:
-    return list(dict.fromkeys(note for side in data["sides"] for note in side["notes"]))
+    # Of two sides each note says whose it is: one of them alone may lack symbols.
+    told = [
+        note if side["side"] is None else f"{side['side']}: {note}"
+        for side in data["sides"]
+        for note in side["notes"]
+    ]
+    return list(dict.fromkeys(merge_sides(told)))
 
 
 def _describe_marks(data: Data) -> Iterator[Block]:
-    if any(row.get("changed") for row in data["rows"]):
+    costs = [row["cost"] for row in data["rows"] if row.get("cost")]
+    if any(row.get("changed") for row in (*data["rows"], *costs)):
         drift = "" if data["took_turns"] else ", or the machine drifted"
+        of_costs = f"; of a change per {data['operation']} q < 0.05 alone" if costs else ""
         yield Text(
-            text=f"{_CHANGED}changed beyond noise{drift}: q < 0.05, and 0.1 pp or more",
+            text=f"{_CHANGED}changed beyond noise{drift}: q < 0.05, and 0.1 pp or more{of_costs}",
             tone="muted",
         )
 
@@ -108,23 +117,25 @@ def _table(data: Data, event: Data, limit: int | None) -> Table:
     is_compared = len(data["sides"]) > 1
     keys = [key for key in data["sort"] if key != "event" or len(data["events"]) == 1]
     rows = [row for row in data["rows"] if row.get("event", event["event"]) == event["event"]]
-    has_costs = is_compared and any(row["cost"] for row in rows)
+    scale = _cost_scale(data, event, rows) if is_compared else None
     samples = " + ".join(f"{n} samples" for n in event["samples"].values())
     what = (
-        "% of all samples of the event, change in percentage points"
+        "% of the event's count (a sample weighs as much as its period), change in percentage "
+        "points"
         if is_compared
-        else "% of all samples of the event, as in perf report --no-children"
+        else "% of the event's count, as in perf report --no-children: a sample weighs as much as "
+        "its period"
     )
     return Table(
         caption=f"{event['event']}: {samples}; {what}",
         columns=(
             *(_key_column(key, keys) for key in keys),
-            *(_compared_columns(data, has_costs=has_costs) if is_compared else _ONE_SIDE),
+            *(_compared_columns(scale) if is_compared else _ONE_SIDE),
         ),
         rows=tuple(
             (
                 *(Cell(text=MISSING if row[key] is None else str(row[key])) for key in keys),
-                *(_compared_cells(row, has_costs=has_costs) if is_compared else _cells(row)),
+                *(_compared_cells(row, scale) if is_compared else _cells(row)),
             )
             for row in rows
         ),
@@ -150,23 +161,34 @@ def _cells(row: Data) -> tuple[Cell, ...]:
     )
 
 
-def _compared_columns(data: Data, *, has_costs: bool) -> tuple[Column, ...]:
-    cost = Column(title=f"change per {data['operation']}", align="right", priority=_COST_PRIORITY)
+def _cost_scale(data: Data, event: Data, rows: Sequence[Data]) -> Scale | None:
+    # One unit for the whole column; None where the operations of the runs are not known.
+    changes = [row["cost"]["change"] for row in rows if row["cost"]]
+    unit = f"{event['sight'][0]['unit']} per {data['operation']}"
+    return cost_scale(unit, *changes) if changes else None
+
+
+def _compared_columns(scale: Scale | None) -> tuple[Column, ...]:
+    columns = () if scale is None else (_cost_column(scale),)
     return (
         Column(title="base %", align="right"),
         Column(title="new %", align="right"),
         Column(title="change, pp", align="right"),
         Column(title="95 % CI", align="right"),
         Column(title="q", align="right", priority=_Q_PRIORITY),
-        *((cost,) if has_costs else ()),
+        *columns,
     )
 
 
-def _compared_cells(row: Data, *, has_costs: bool) -> tuple[Cell, ...]:
-    interval, q, cost = row["interval"], row["q"], row["cost"]
+def _cost_column(scale: Scale) -> Column:
+    return Column(title=f"change, {scale.unit} (95 % CI)", align="right", priority=_COST_PRIORITY)
+
+
+def _compared_cells(row: Data, scale: Scale | None) -> tuple[Cell, ...]:
+    interval, q = row["interval"], row["q"]
     mark = _CHANGED if row["changed"] else ""
     change = MISSING if row["change"] is None else f"{mark}{row['change']:+.2f}"
-    costs = (Cell(text=format_number(cost["change"]) if cost else MISSING),) if has_costs else ()
+    costs = () if scale is None else (_cost_cell(row["cost"], scale),)
     return (
         Cell(text=format_percent(row["base"]["share"])),
         Cell(text=format_percent(row["new"]["share"])),
@@ -174,6 +196,19 @@ def _compared_cells(row: Data, *, has_costs: bool) -> tuple[Cell, ...]:
         Cell(text=format_points(*interval) if interval else MISSING),
         Cell(text=MISSING if q is None else f"{q:.2g}"),
         *costs,
+    )
+
+
+def _cost_cell(cost: Data | None, scale: Scale) -> Cell:
+    if cost is None or cost["change"] is None:
+        return Cell(text=MISSING)
+    mark = _CHANGED if cost["changed"] else ""
+    ends = "..".join(scale.format_change(end, RATE_DIGITS) for end in cost["interval"] or ())
+    interval = f" ({ends})" if ends else ""
+    return Cell(
+        text=f"{mark}{scale.format_change(cost['change'], RATE_DIGITS)}{interval}",
+        tone="strong" if cost["changed"] else "plain",
+        sort=cost["change"],
     )
 
 

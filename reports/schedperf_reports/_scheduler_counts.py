@@ -124,7 +124,7 @@ def _readings(data: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Block]:
             limit=MOST_READINGS,
         )
     else:
-        yield Text(text="no rule reads a change", tone="muted")
+        yield Text(text="no finding is drawn from these counts", tone="muted")
 
 
 def _where(reading: Mapping[str, str], *, many: bool) -> str:

@@ -61,6 +61,16 @@ def merge_sides(notes: Sequence[str]) -> list[str]:
     return [f"{before}{' and '.join(told)}{after}" for (before, after), told in named.items()]
 
 
+def count_compared(found: Mapping[str, Any]) -> str:
+    """Say what was compared: ``8 + 8 runs``, ``3 + 3 boots``, and of pairs ``8 rounds``.
+
+    :param found: ``n_base``, ``n_new`` and ``replication``
+    """
+    if found["replication"] == "rounds":
+        return count_of(found["n_base"], "round")
+    return f"{found['n_base']} + {found['n_new']} {found['replication']}"
+
+
 def legend_of(rows: Sequence[Row]) -> str:
     """Explain the marks of the directions that occur: ``v lower is better``."""
     occurring = {row.better for row in rows}
@@ -84,7 +94,19 @@ def side_title(name: str) -> str:
 
 def name_side(side: SideSummary) -> str:
     """Return letter and label of a side: ``B new``, ``B cluster``."""
-    return f"{side_letter(side.name)} {side.label}"
+    return f"{side_letter(side.name)} {label_of(side.name, side.label)}"
+
+
+def label_of(name: str, label: str) -> str:
+    """Return what a side is called: its label, unless that is what another side is called.
+
+    Bundles call themselves base or new, whichever place they have among several.
+
+    >>> label_of("new2", "new"), label_of("new2", "cluster")
+    ('new2', 'cluster')
+    """
+    is_third = name not in SIDE_LETTERS
+    return name if is_third and SIDE_NAME.fullmatch(label) else label
 
 
 def side_place(name: str) -> int:

@@ -64,8 +64,31 @@ const page = (() => {
       folded.open = true;
     }
     target?.dispatchEvent(new CustomEvent("reveal", { bubbles: true }));
+    markTarget(target);
     // Who opens an address wants to be there.
     target?.scrollIntoView({ behavior: root.dataset.ready ? "auto" : "instant" });
+    if (target && root.dataset.ready) {
+      focus(target);
+    }
+  };
+
+  // A browser finds no target where the state stands behind the anchor.
+  const markTarget = (target) => {
+    document.querySelectorAll("[data-target]").forEach((one) => one.removeAttribute("data-target"));
+    target?.setAttribute("data-target", "");
+  };
+
+  // From here the keyboard goes on, also where nothing could be focused until now.
+  const focus = (element) => {
+    if (element.tabIndex < 0 && !element.hasAttribute("tabindex")) {
+      element.setAttribute("tabindex", "-1");
+      element.addEventListener("blur", () => {
+        if (element.getAttribute("tabindex") === "-1") {
+          element.removeAttribute("tabindex");
+        }
+      }, { once: true });
+    }
+    element.focus({ preventScroll: true });
   };
 
   const go = (anchor) => {
@@ -94,7 +117,9 @@ const page = (() => {
     // Whether an element is on paper: not where the reader left it folded away.
     isForPaper: (element) => !element.closest(`tr.opened[hidden], details:not([open]):not(${openedOnPaper})`),
     isPrinting: false, isOnPaper: false, isAttaching: false,
-    root, state, unescape, unpack, island, reveal, go,
+    // Whether the main part is another one because the reader asked, and no address did.
+    isTurned: false,
+    root, state, unescape, unpack, island, reveal, go, focus,
     // A script draws into the main part whenever there is one: at the start, and after a swap.
     attach: (draw) => attached.push(draw),
     // The page is ready when this is done as well.
@@ -134,11 +159,13 @@ const page = (() => {
       root.dataset.ready = "true";
       performance.mark("ready");
     },
-    swap(main) {
+    swap(main, isTurned = false) {
       settle();
       document.querySelector("main").replaceWith(main);
       if (root.dataset.ready === "true") {
+        shared.isTurned = isTurned;
         attach(main);
+        shared.isTurned = false;
       }
     },
     async changed() {

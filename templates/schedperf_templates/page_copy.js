@@ -17,22 +17,22 @@
 
   // A page from disk or from an unencrypted server may not have the clipboard's own interface.
   const copyBySelection = (text) => {
+    const focused = document.activeElement;
     const area = document.body.appendChild(document.createElement("textarea"));
     area.value = text;
     area.select();
     const isDone = document.execCommand("copy");
     area.remove();
+    focused?.focus();
     return isDone;
   };
   page.copy = async (text, words = "copied") => {
-    const focused = document.activeElement;
     let isDone = false;
     try {
       await navigator.clipboard.writeText(text);
       isDone = true;
     } catch {
       isDone = copyBySelection(text);
-      focused?.focus();
     }
     page.say(isDone ? words : "The browser does not let this page copy.");
     return isDone;

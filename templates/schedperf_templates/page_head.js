@@ -112,6 +112,23 @@
     }
   };
 
+  // The keyboard goes on from the same row or control of the part that replaced the one it was in.
+  const keepFocus = (change) => {
+    const focused = document.activeElement;
+    const owner = focused.closest("[id], nav");
+    const kin = (whole) => [...whole.querySelectorAll(focused.tagName)];
+    const place = owner ? kin(owner).indexOf(focused) : -1;
+    change();
+    if (focused.isConnected) {
+      return;
+    }
+    const again = owner?.id ? document.getElementById(owner.id) : document.querySelector("nav");
+    const same = again && (place < 0 ? again : kin(again)[place]);
+    if (same?.checkVisibility()) {
+      page.focus(same);
+    }
+  };
+
   const tell = (base) => {
     const island = islands.find(({ dataset }) => dataset.base === base);
     banner.hidden = !island;
@@ -126,7 +143,7 @@
     }
   };
 
-  const show = async (wanted) => {
+  const show = async (wanted, isTurned = false) => {
     const base = islands.some(({ dataset }) => dataset.base === wanted) ? wanted : "";
     if (base === shown) {
       return;
@@ -137,18 +154,18 @@
     if (shown !== base) {
       return;
     }
-    keepPlace(() => {
+    keepPlace(() => keepFocus(() => {
       parts.filter((part) => part !== "main").forEach((part) => {
         partOf(document, part).replaceWith(partOf(fresh, part));
       });
       tell(base);
-      page.swap(partOf(fresh, "main"));
-    });
+      page.swap(partOf(fresh, "main"), isTurned);
+    }));
   };
 
   const choose = async (base) => {
     page.state.set("base", base || null);
-    await show(base);
+    await show(base, true);
     page.say(banner.textContent || "The sides are as the report was made.");
   };
   // The next side, and after the last one the page's own base again.
@@ -162,7 +179,7 @@
     control.addEventListener("click", chooseNext);
   }
   page.press("s", "swap the sides: the next one is base", () => { chooseNext(); });
-  page.state.on("base", show);
+  page.state.on("base", (base) => show(base));
   page.until(show(page.state.get("base")));
 })();
 

@@ -1,6 +1,7 @@
 """The interval plot in a browser: in step with its table, by mouse and by keyboard."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -171,6 +172,33 @@ def test_without_scripting_every_interval_is_there(
     opened.page.locator("#benchmarks tr.opened summary").first.click()
     assert values.is_visible()
     assert "607.1" in values.inner_text()
+
+
+@pytest.mark.parametrize("width", [1400, 900, 360])
+def test_a_huge_change_covers_neither_its_verdict_nor_other_ticks(
+    visit: Visit, make_comparison: Make, make_row: Callable[..., Row], width: int
+) -> None:
+    rows = (make_row(metric="large", ratio=1.16e6), make_row(metric="small", ratio=1.1))
+    opened = visit(make_comparison(rows=rows, sweeps=()), width=width)
+    box = "JSON.parse(JSON.stringify(range.getBoundingClientRect()))"
+    boxes = (
+        "(selector) => [...document.querySelectorAll(selector)].filter((one) =>"
+        " one.checkVisibility()).map((one) => { const range = document.createRange();"
+        f" range.selectNodeContents(one); return {box}; }})"
+    )
+
+    def seen(selector: str) -> list[dict[str, float]]:
+        return list(opened.page.evaluate(boxes, selector))
+
+    words = seen("#benchmarks .lines .word")
+    numbers = seen("#benchmarks .lines .numbers")
+    assert len(words) == len(numbers) >= len(rows)
+    assert [
+        one for one, word in zip(numbers, words, strict=True) if one["right"] > word["left"]
+    ] == []
+    ticks = seen("#benchmarks .intervals .scale i")
+    assert len(ticks) >= 2
+    assert [one for one, after in pairwise(ticks) if one["right"] > after["left"]] == []
 
 
 def test_names_of_strangers_stay_text_and_within_the_page(

@@ -135,6 +135,8 @@ def test_verdicts_have_shapes_of_their_own() -> None:
         (0.975, 1.026, [-2, -1, 0, 1, 2]),
         (0.5, 2.1, [-50, -25, 0, 25, 50, 75, 100]),
         (0.2, 9.0, [-75, -50, 0, 100, 300, 700]),
+        # Texts of thousands of per cent are wide, so that there are few of them.
+        (0.25, 2.0**20, [0, 6_300, 409_500, 26_214_300]),
     ],
 )
 def test_ticks_are_round_per_cents(low: float, high: float, percents: list[int]) -> None:
@@ -174,8 +176,8 @@ def test_runs_are_drawn_as_boxes_shares_and_order_in_the_shapes_of_their_sides(
 def test_the_caption_of_runs_states_medians_pairs_and_trend(make_row: MakeRow) -> None:
     assert draw_runs(make_row()).caption == (
         "median A base 612 ms (5 runs), B new 839.7 ms (5 runs); B new is above A base in 5 of 5 "
-        "rounds; later half of the runs against the earlier half: A base +1.2 % (1 boot); "
-        "B new +1.2 % (1 boot)"
+        "rounds; mean over time, without an interval: A base +1.2 % (last 2 of 5 runs against the "
+        "first 2, 1 boot); B new +1.2 % (last 2 of 5 runs against the first 2, 1 boot)"
     )
 
 

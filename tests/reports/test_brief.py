@@ -159,6 +159,7 @@ def test_what_the_reason_above_says_is_not_said_again() -> None:
             "emulated: times say nothing",
         ),
         (f"2 boots a side: {'m' * LINE}; so few say little", "2 boots a side; so few say little"),
+        (f"C new2: parent moved; cause: {'m' * LINE}; rt_se", "C new2: parent moved; rt_se"),
         (f"a: {'m' * LINE}", "a"),
         (f"a; {'m' * LINE}; `schedperf ab` interleaves", "a; `schedperf ab` interleaves"),
         (f"{'m' * LINE}; `schedperf ab` mends it", f"{'m' * LINE}; `schedperf ab` mends it"),

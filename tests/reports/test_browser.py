@@ -51,8 +51,8 @@ def test_hostile_texts_run_nothing_and_ask_for_nothing(
     visit: Visit, make_comparison: Make, replace_texts: Replace, width: int
 ) -> None:
     opened = visit(replace_texts(make_comparison(), HOSTILE), width=width)
-    opened.draw_all()
     opened.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    opened.draw_all()
     assert opened.ask("typeof window.pwned") == "undefined"
     assert opened.ask("document.images.length") == 0
     assert opened.ask("document.body.innerText.includes('{{7*7}}')")
@@ -82,8 +82,8 @@ def test_the_page_never_scrolls_sideways(
     visit: Visit, make_comparison: Make, width: int, scheme: str
 ) -> None:
     opened = visit(make_comparison(), width=width, color_scheme=scheme)
-    opened.draw_all()
     opened.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    opened.draw_all()
     assert opened.ask("document.documentElement.scrollWidth") <= width
 
 

@@ -124,7 +124,9 @@ def test_the_same_event_a_second_is_what_its_row_opens_to(describe: Describe) ->
     assert table.anchors == ("m",)
     [[chance, twins]] = table.details
     assert isinstance(chance, Text)
-    assert chance.text == "q = 0.002 (p = 0.001, corrected for all rows of its kind)"
+    assert chance.text == (
+        "q = 0.002 (p = 0.001, corrected for all rows of the machine that are rates per operation)"
+    )
     assert isinstance(twins, Table)
     assert twins.anchors == ("s",)
     assert twins.rows[0][0].text == "second"

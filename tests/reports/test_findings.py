@@ -117,7 +117,7 @@ def test_of_several_sides_each_reason_names_its_side(
 ) -> None:
     sides = tuple(make_side(name) for name in ("base", "new", "new2"))
     [items, *_] = lists(list(findings(make_comparison(sides=sides))))
-    assert all(item.text.startswith("new: ") for item in items)
+    assert all(item.text.startswith("B new: ") for item in items)
 
 
 def test_steps_are_counted_beyond_the_first(make_comparison: Make) -> None:

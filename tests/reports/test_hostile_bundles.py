@@ -190,6 +190,8 @@ def test_nothing_that_strangers_wrote_is_alive_in_the_page(browser: Any, attacke
     page.on("request", lambda request: requests.append(request.url))
     page.goto((attacked / "report.html").as_uri())
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    # Names of functions are drawn when their data has come.
+    page.locator("figure.flames[data-drawn]").first.wait_for(timeout=60_000)
     for plot in page.locator(".plot:visible").all():
         plot.scroll_into_view_if_needed()
         plot.locator("css=.main-svg").first.wait_for(timeout=60_000)

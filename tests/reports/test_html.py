@@ -332,12 +332,15 @@ def words(markup: str) -> list[str]:
 def test_three_sides_offer_a_choice_of_base(
     make_comparison: Make, make_side: Callable[..., object]
 ) -> None:
-    three = tuple(make_side(name) for name in ("base", "new", "new2"))
+    # Two of them call themselves new: a letter and another name tell them apart.
+    three = (make_side("base"), make_side("new"), make_side("new2", label="new"))
     comparison = make_comparison(sides=three)
     text = html(
         comparison, Options(width=78, colour=False, swapped=lambda: [comparison, comparison])
     )
     assert Page(text).attributes("option") == [{"value": ""}, {"value": "B"}, {"value": "C"}]
+    offered = re.findall(r"<option[^>]*>([^<]*)</option>", text)
+    assert offered == ["base: A base", "base: B new", "base: C new2"]
     assert re.findall(r'data-base="(\w)"', text) == ["B", "C"]
 
 

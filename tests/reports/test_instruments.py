@@ -22,6 +22,8 @@ MakeRow = Callable[..., Row]
 Probed = Callable[..., Comparison]
 
 METRIC = {"metric": "hackbench time", "unit": "s", "better": "lower"}
+# Of clean and of instrumented runs.
+N = "8 and 5 rounds"
 PLACE = {"workload": "hackbench -l 1000 -g {groups}", "point": "groups=4"}
 
 
@@ -31,8 +33,14 @@ def between(ratio: float | None, low: float | None, high: float | None, **chosen
     return {"side": "new", **PLACE, **METRIC, **numbers, **values, **chosen}
 
 
-def effect(ratio: float | None, side: str = "new", better: str = "lower") -> Any:
-    return {"side": side, **PLACE, **METRIC, "ratio": ratio, "better": better}
+def effect(
+    ratio: float | None, side: str = "new", better: str = "lower", width: float | None = 1.2
+) -> Any:
+    ends: dict[str, float | None] = {"ci_low": None, "ci_high": None}
+    if ratio and width:
+        ends = {"ci_low": ratio / width, "ci_high": ratio * width}
+    numbers = {"n_clean": 8, "n_instrumented": 5, "replication": "rounds"}
+    return {"side": side, **PLACE, **METRIC, "ratio": ratio, "better": better, **ends, **numbers}
 
 
 def run(*collectors: str, side: str = "new") -> Any:
@@ -152,9 +160,31 @@ def test_results_are_matched_by_all_that_tells_them_apart(
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ([effect(3.084, "base"), effect(5.798)], "runs took 3.1 to 5.8 times as long: "),
-        ([effect(1.03, "base"), effect(1.63)], "runs of new took 1.6 times as long: "),
-        ([effect(1.0, "base"), effect(0.25, better="higher")], "runs of new took 4.0 times"),
+        (
+            [effect(3.084, "base"), effect(5.798)],
+            f"runs took 3.1 (95 % interval 2.6..3.7, {N}) to 5.8 (95 % interval 4.8..7.0, {N})",
+        ),
+        (
+            [effect(1.03, "base"), effect(1.63)],
+            f"runs of new took 1.6 (95 % interval 1.4..2.0, {N}) times as long: ",
+        ),
+        (
+            [effect(1.0, "base"), effect(0.25, better="higher")],
+            f"runs of new took 4.0 (95 % interval 3.3..4.8, {N}) times as long: ",
+        ),
+        (
+            [effect(1.0, "base"), effect(1.63, width=3.6)],
+            f"runs of new took 1.6 (95 % interval 0.5..5.9, {N}) times as long, which may be noise",
+        ),
+        (
+            [effect(1.63, width=None)],
+            f"runs of new took 1.6 (no interval, {N}) times as long, which may be noise: ",
+        ),
+        # What is shown is said, and what may be noise is not mixed with it.
+        (
+            [effect(9.0, "base", width=100.0), effect(2.0)],
+            f"runs of new took 2.0 (95 % interval 1.7..2.4, {N}) times as long: ",
+        ),
     ],
 )
 def test_collectors_that_slow_runs_down_are_a_doubt(

@@ -54,3 +54,34 @@ def test_the_tab_key_reaches_each_control_once_in_sight_and_with_a_ring(
     )
     assert opened.ask(controls) == []
     assert stops[0]["name"] == "A skip Skip to the verdict"
+
+
+IN_MAIN = "document.querySelector('main').contains(document.activeElement)"
+
+
+@pytest.mark.parametrize("anchor", ["", "#?theme=dark"])
+def test_the_skip_link_skips_whatever_state_the_address_has(
+    swappable: Callable[..., Any], anchor: str
+) -> None:
+    opened = swappable(anchor=anchor)
+    opened.press("Tab", "Enter")
+    opened.wait_for(f"location.hash.startsWith('#verdict') && {IN_MAIN}")
+    opened.press("Tab")
+    assert opened.ask(IN_MAIN)
+    # What had the focus for once is no stop of the keyboard's later.
+    assert opened.ask("document.getElementById('verdict').hasAttribute('tabindex')") is False
+
+
+def test_a_link_to_a_row_marks_it_and_the_keyboard_goes_on_from_it(
+    swappable: Callable[..., Any],
+) -> None:
+    opened = swappable(anchor="#?theme=dark")
+    rows = "[...document.querySelectorAll('#benchmarks tr[id][data-row]:not([hidden])')]"
+    anchor = opened.ask(f"{rows}[0].id")
+    ground = f"getComputedStyle({rows}[0]).boxShadow"
+    assert opened.ask(ground) == "none"
+    opened.ask(f"page.go({anchor!r})")
+    opened.wait_for(f"document.activeElement.id === {anchor!r}")
+    assert opened.ask(ground) != "none"
+    opened.press("j")
+    assert opened.ask(f"{rows}.indexOf(document.activeElement)") == 1

@@ -174,6 +174,21 @@ def test_advice_has_an_order_and_a_predicted_map_of_one_column(describe: Describ
     assert starts[0] // 64 == usage[0] // 64
 
 
+def test_a_prediction_knows_the_same_heat_as_the_drawing_of_what_is(describe: Describe) -> None:
+    observed, predicted = (
+        {
+            one.name: one.facts[-2:]
+            for group in drawn.groups
+            for row in group.rows
+            for one in row.occupants
+            if one.name in ("root_cpuacct_cpuusage", "sd_llc_id")
+        }
+        for drawn in only(describe(BASE, NEW), CacheLines)
+    )
+    assert observed == predicted
+    assert predicted["root_cpuacct_cpuusage"][0].startswith("written by its own CPU, ")
+
+
 def test_a_variable_that_its_own_cpu_writes_is_said_to_join(describe: Describe) -> None:
     (joins,) = [text for text in texts(describe(BASE, NEW)) if "its own CPU" in text]
     assert joins.startswith("root_cpuacct_cpuusage is written by its own CPU and shares the line")

@@ -108,17 +108,25 @@ def test_charts_that_are_far_away_are_forgotten_and_drawn_again(
     tab = browser.new_page()
     tab.goto(page.as_uri())
     states = "[...document.querySelectorAll('.plot')].map((one) => one.dataset.drawn)"
-    for place in (*range(15), 0):
+
+    def wait_until(is_so: Callable[[list[str | None]], bool]) -> None:
+        for _ in range(600):
+            if is_so(tab.evaluate(states)):
+                return
+            tab.wait_for_timeout(100)
+        pytest.fail(f"the charts stay {tab.evaluate(states)}")
+
+    def look_at(place: int) -> None:
         tab.evaluate(
             f"document.querySelectorAll('.plot')[{place}].scrollIntoView({{behavior: 'instant'}})"
         )
-        while tab.evaluate(states)[place] != "done":
-            tab.wait_for_timeout(50)
+        wait_until(lambda found: found[place] == "done")
+
+    for place in range(15):
+        look_at(place)
     # Charts are forgotten when all that came into view with the last one are drawn.
-    for _ in range(600):
-        if tab.evaluate(states).count("done") <= 12:
-            break
-        tab.wait_for_timeout(100)
-    assert tab.evaluate(states).count("done") <= 12
+    wait_until(lambda found: found[0] is None and found.count("done") <= 12)
+    look_at(0)
+    wait_until(lambda found: found.count("done") <= 12)
     assert tab.evaluate("document.querySelectorAll('.main-svg').length") > 0
     tab.close()

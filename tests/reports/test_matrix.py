@@ -38,6 +38,10 @@ def entries(cpus: int = 8, point: str = "", more: float = 500.0) -> list[Json]:
     return list(compare_cpus(("base", sides[0]), ("new", sides[1])))
 
 
+def taking_turns(found: list[Json]) -> list[Json]:
+    return [{**one, "replication": "rounds"} for one in found]
+
+
 @pytest.fixture
 def compared(make_comparison: Callable[..., Comparison]) -> Callable[..., Comparison]:
     """Build a record whose sides have the topology, and these numbers of the CPUs."""
@@ -90,6 +94,19 @@ def test_cpus_of_an_unknown_topology_stand_in_their_own_order() -> None:
     assert cpu_places({"topology": {"cpus": "damaged"}}, [1])[0].node is None
 
 
+def test_differences_of_shares_are_points_and_rounds_are_one_number(
+    matrix: Callable[..., Matrix],
+) -> None:
+    drawn = matrix(taking_turns(entries()))
+    assert "beyond noise (5 rounds)" in drawn.caption
+    wakeups, busy = drawn.bands
+    assert [line.label.text for line in busy.lines] == ["base", "new", "new - base, pp"]
+    assert wakeups.lines[2].label.text == "new - base"
+    title = busy.lines[2].cells[2].title
+    assert "base 50.2 %, new 25.2 %, difference -25 (" in title
+    assert ") pp, beyond noise" in title
+
+
 def test_only_what_is_outside_noise_is_shaded_and_has_a_sign(
     matrix: Callable[..., Matrix],
 ) -> None:
@@ -106,7 +123,7 @@ def test_only_what_is_outside_noise_is_shaded_and_has_a_sign(
     assert less.title.startswith(
         "CPU 1 (core 1, socket 0, node 0), cpu busy: base 50.2 %, new 25.2 %, difference -25 ("
     )
-    assert less.title.endswith(" %, beyond noise")
+    assert less.title.endswith(" pp, beyond noise")
 
 
 def test_the_caption_states_what_changed(matrix: Callable[..., Matrix]) -> None:

@@ -156,7 +156,9 @@ def test_printing_waits_for_all_charts(visit: Visit, make_comparison: Make, way:
 def test_charts_fit_the_paper(visit: Visit, make_comparison: Make) -> None:
     opened = visit(make_comparison())
     opened.draw_all()
-    width = "document.querySelector('.plot[data-drawn] .main-svg').clientWidth"
+    # Paper opens rows, whose charts may be drawn as well.
+    opened.ask("() => { window.drawn = document.querySelector('.plot[data-drawn]'); }")
+    width = "drawn.querySelector('.main-svg').clientWidth"
     on_screen = opened.ask(width)
     opened.ask("dispatchEvent(new Event('beforeprint'))")
     # At once: the browser's own print command does not wait.

@@ -32,6 +32,8 @@ MOST_APART = 0.02
 LEAST_DRAWN = 20
 # The one face that is on each machine where these tests run.
 FACE = ":root { font-family: 'DejaVu Sans' !important; --mono: 'DejaVu Sans Mono' !important; }"
+# The page scrolls smoothly unless it is told not to, and a script need not wait for it.
+TO_THE_TOP = "scrollTo({ top: 0, behavior: 'instant' })"
 
 
 @dataclass(kw_only=True)
@@ -69,9 +71,17 @@ def visit(open_tab: Callable[..., Any], written: Callable[[str], Path]) -> Calla
         opened.page.on("pageerror", lambda error: opened.console.append(str(error)))
         opened.page.on("request", lambda request: opened.requests.append(request.url))
         opened.page.goto(written(name).as_uri())
+        if settings.get("java_script_enabled", True):
+            wait_for_flames(opened.page)
         return opened
 
     return open_page
+
+
+def wait_for_flames(page: Any) -> None:
+    """Wait until no flame graph waits for its data; they come a while after the page."""
+    waiting = page.locator("figure.flames:not([data-drawn])").first
+    waiting.wait_for(state="detached", timeout=60_000)
 
 
 def draw_everything(page: Any) -> None:
@@ -80,7 +90,7 @@ def draw_everything(page: Any) -> None:
     for plot in page.locator(".plot:visible").all():
         plot.scroll_into_view_if_needed()
         plot.locator("css=.main-svg").first.wait_for(timeout=60_000)
-    page.evaluate("scrollTo(0, 0)")
+    page.evaluate(TO_THE_TOP)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,10 +146,15 @@ def test_without_scripting_verdict_tables_and_drawings_are_all_there(
 
 def take_picture(page: Any) -> Image.Image:
     """Return the page from its top on, reduced."""
-    taken = Image.open(io.BytesIO(page.screenshot(full_page=True, animations="disabled")))
-    height = min(taken.height, TALLEST_PIXELS)
-    shown = taken.convert("RGB").crop((0, 0, taken.width, height))
-    return shown.resize((taken.width // REDUCTION, height // REDUCTION), Image.Resampling.BOX)
+    width, height = page.evaluate(
+        "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+    )
+    # All of a page may be some forty thousand pixels tall, which a busy machine paints too slowly.
+    clip = {"x": 0, "y": 0, "width": width, "height": min(height, TALLEST_PIXELS)}
+    shot = page.screenshot(full_page=True, animations="disabled", clip=clip)
+    taken = Image.open(io.BytesIO(shot)).convert("RGB")
+    size = taken.width // REDUCTION, taken.height // REDUCTION
+    return taken.resize(size, Image.Resampling.BOX)
 
 
 def share_apart(one: Image.Image, other: Image.Image) -> float:
@@ -172,7 +187,7 @@ def test_golden_screenshots_look_as_they_were_blessed(
     for plot in opened.page.locator(".plot:visible").all():
         plot.scroll_into_view_if_needed()
         plot.locator("css=.main-svg").first.wait_for(timeout=60_000)
-    opened.page.evaluate("scrollTo(0, 0)")
+    opened.page.evaluate(TO_THE_TOP)
     picture = take_picture(opened.page)
     blessed = BLESSED / f"{name}-{width}-{scheme}.png"
     if os.environ.get("SCHEDPERF_BLESS") == "1":

@@ -172,7 +172,10 @@ def test_calls_have_values_change_and_interval(describe: Describe, cells: Cells)
     assert table.rows[0][0].tone == "strong"
     [[chance, twins]] = table.details
     assert isinstance(chance, Text)
-    assert chance.text == "q = 1e-05 (p = 1e-06, corrected for all rows of its kind)"
+    assert chance.text == (
+        "q = 1e-05 (p = 1e-06, corrected for all rows of calls that are shares, means and rates "
+        "per wakeup)"
+    )
     assert isinstance(twins, Table)
     assert cells(twins) == [["second", "1", "-", "* +190.0 %", "+170.0..+210.0", "5 + 5"]]
     assert twins.anchors == ("new-9",)

@@ -88,6 +88,17 @@ def test_a_row_opens_to_its_runs_in_order_and_to_why_it_has_no_interval() -> Non
     assert opened(RATE, []) == ()
 
 
+def test_a_sure_row_that_is_no_change_says_why() -> None:
+    def said(ratio: float, q: float = 0.02, small: str = "") -> list[str]:
+        row = {**RATE, "ratio": ratio, "p": 0.01, "q": q, "changed": False}
+        return [block.text for block in opened(row, [], small=small) if isinstance(block, Text)][1:]
+
+    assert said(1.005) == ["not marked as changed: the change is below 1 %"]
+    assert said(1.07, small="too few events") == ["not marked as changed: too few events"]
+    assert said(1.07) == []
+    assert said(1.07, q=0.06, small="too few events") == []
+
+
 def test_what_all_rows_count_is_said_once() -> None:
     columns = (Column(title="count"), RUNS_COLUMN)
     rows = tuple((Cell(text=name), Cell(text="5 rounds")) for name in ("a", "b"))

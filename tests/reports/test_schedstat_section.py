@@ -174,7 +174,9 @@ def test_the_same_count_a_second_is_what_its_row_opens_to(describe: Describe) ->
     about, chance, others = table.details[0]
     assert isinstance(about, Text)
     assert isinstance(chance, Text)
-    assert chance.text == "q = 1e-05 (p = 1e-06, corrected for all rows of its kind)"
+    assert chance.text == (
+        "q = 1e-05 (p = 1e-06, corrected for all rows of this section that are rates per operation)"
+    )
     assert about.text == "newidle lb_gained: tasks pulled, counted in detach_tasks()"
     assert isinstance(others, Table)
     assert [[cell.text for cell in row] for row in others.rows] == [
@@ -245,7 +247,7 @@ def test_several_workloads_are_named_in_the_captions(describe: Describe) -> None
 
 def test_noise_and_single_runs_are_said(describe: Describe) -> None:
     quiet = texts(describe({**ROW, "changed": False}))
-    assert quiet[:2] == ["0 of 1 row changed beyond noise", "no rule reads a change"]
+    assert quiet[:2] == ["0 of 1 row changed beyond noise", "no finding is drawn from these counts"]
     assert texts(describe(ROW))[0] == (
         "1 of 1 row changed beyond noise; most of all newidle lb_gained at MC: -91.0 %, 90 -> 8.1 "
         "per 1000 messages (5 + 5 runs, 95 % interval -91.5..-90.5 %)"

@@ -85,6 +85,75 @@ def test_what_was_done_to_a_table_a_moment_ago_is_kept(swappable: Any) -> None:
     assert "=qnothing+of+it" in opened.ask("location.hash")
 
 
+RESULTS = "Tables.of(document.querySelector('#benchmarks .table[data-state]'))"
+ROW_NAMES = f"{RESULTS}.rows.items.map((item) => item.name)"
+
+
+def test_what_is_put_away_is_never_another_row_of_the_swapped_sides(
+    visit: Visit, make_comparison: Make, make_row: Callable[..., Any]
+) -> None:
+    def of(*metrics: str) -> Comparison:
+        return make_comparison(rows=tuple(make_row(metric=one, point="") for one in metrics))
+
+    opened = visit(of("a", "b", "c"), options={"swapped": lambda: [of("c", "b", "a")]})
+    names = opened.ask(ROW_NAMES)
+    opened.ask(f"{RESULTS}.hide({RESULTS}.rows.items[0])")
+    opened.ask(f"{RESULTS}.open({RESULTS}.rows.items[1], true)")
+    opened.ask(f"{RESULTS}.acts.find('-nothing')")
+    opened.press("s")
+    opened.wait_for(BANNER)
+    assert opened.ask(ROW_NAMES) == names[::-1]
+    assert opened.ask(f"{RESULTS}.rows.hidden.size") == 0
+    assert opened.ask(f"{RESULTS}.rows.all.filter((item) => item.isOpen).length") == 0
+    assert opened.ask(f"{RESULTS}.rows.search") == "-nothing"
+    # Whoever opens an address means its rows, whichever side is base in it.
+    opened.ask(f"{RESULTS}.hide({RESULTS}.rows.items[2])")
+    again = visit(
+        of("a", "b", "c"),
+        options={"swapped": lambda: [of("c", "b", "a")]},
+        anchor=opened.ask("new URL(page.addressHere()).hash"),
+    )
+    assert (
+        again.ask(f"[...{RESULTS}.rows.hidden]") == opened.ask(f"[...{RESULTS}.rows.hidden]") != []
+    )
+
+
+def test_rows_that_are_the_same_stay_opened_after_a_swap(
+    visit: Visit, make_comparison: Make
+) -> None:
+    opened = visit(make_comparison(), options={"swapped": lambda: [make_comparison()]})
+    opened.ask(f"{RESULTS}.open({RESULTS}.rows.items.find((item) => item.opened), true)")
+    opened.press("s")
+    opened.wait_for(BANNER)
+    assert opened.ask(f"{RESULTS}.rows.all.filter((item) => item.isOpen).length") == 1
+
+
+def test_the_keyboard_goes_on_from_the_same_row_after_a_swap(
+    visit: Visit, make_comparison: Make
+) -> None:
+    opened = visit(make_comparison(), options={"swapped": lambda: [make_comparison()]})
+    focused = "document.activeElement.closest('[data-row]')?.dataset.row"
+    opened.press("j", "j")
+    row = opened.ask(focused)
+    assert row is not None
+    opened.press("s")
+    opened.wait_for(BANNER)
+    assert opened.ask("document.activeElement.tagName") == "TR"
+    assert opened.ask(focused) == row
+    opened.press("ArrowDown")
+    assert int(opened.ask(focused)) > int(row)
+
+
+def test_the_keyboard_goes_on_from_the_same_link_after_a_swap(swappable: Any) -> None:
+    opened = swappable()
+    opened.ask("document.querySelectorAll('nav a')[2].focus()")
+    link = opened.ask("document.activeElement.hash")
+    opened.press("s")
+    opened.wait_for(BANNER)
+    assert opened.ask("document.activeElement.matches('nav a')")
+    assert opened.ask("document.activeElement.hash") == link
+
+
 # Charts wait for their data until they are released.
 HOLD = """() => {
   const { island } = page;
@@ -142,6 +211,42 @@ def test_of_three_sides_each_can_be_base(
     opened.wait_for(BANNER)
     assert opened.ask(TITLE).startswith("inconclusive")
     assert "kernel new2" in opened.page.locator(".swapped").inner_text()
+    assert opened.ask("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("width", [1400, 768, 700])
+def test_four_sides_have_room_for_their_names(
+    visit: Visit, make_comparison: Make, make_side: Callable[..., Any], width: int
+) -> None:
+    names = ("base", "new", "new2", "new3")
+    sides = tuple(make_side(name, label=f"kernel-{name}") for name in names)
+    other = make_comparison(sides=sides)
+    opened = visit(other, options={"swapped": lambda: [other] * 3}, width=width)
+    labels = "[...document.querySelectorAll('.top .label')]"
+    assert opened.ask(f"{labels}.filter((one) => one.scrollWidth > one.clientWidth).length") == 0
+    head = "document.querySelector('.top').getBoundingClientRect()"
+    controls = (
+        "[...document.querySelectorAll('.tools > *')].map((one) => one.getBoundingClientRect())"
+    )
+    assert opened.ask(f"{controls}.every((one) => one.bottom <= {head}.bottom)")
+    # What sticks below the head is not covered by it.
+    opened.ask("document.getElementById('raw').scrollIntoView({ behavior: 'instant' })")
+    opened.wait_for("scrollY > 0")
+    assert opened.ask(
+        f"document.querySelector('#raw h2').getBoundingClientRect().top >= {head}.bottom"
+    )
+
+
+def test_on_a_telephone_no_word_of_a_control_is_broken(
+    visit: Visit, make_comparison: Make, make_side: Callable[..., Any]
+) -> None:
+    sides = tuple(make_side(name, label=f"kernel-{name}") for name in ("base", "new", "new2"))
+    other = make_comparison(sides=sides)
+    opened = visit(other, options={"swapped": lambda: [other] * 2}, width=360)
+    controls = "[...document.querySelectorAll('.tools > button, .tools summary')]"
+    heights = opened.ask(f"{controls}.map((one) => one.getBoundingClientRect().height)")
+    assert len(heights) >= 4
+    assert max(heights) < 30.0
     assert opened.ask("document.documentElement.scrollWidth") <= 360
 
 

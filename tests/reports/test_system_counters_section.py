@@ -70,6 +70,22 @@ def describe(make_comparison: Callable[..., Comparison]) -> Describe:
     return run
 
 
+def test_the_mark_of_a_change_has_its_rule_and_what_misses_it_says_why(describe: Describe) -> None:
+    few = {"unit": "1/s", "basis": "time", "total_base": 79.6, "total_new": 85.0, "ratio": 1.068}
+    tlb = {**ROW, **few, "row": "new-1", "group": "interrupts", "subject": "TLB", "changed": False}
+    blocks = describe(ROW, tlb)
+    assert (
+        "* changed beyond noise: its q is below 0.05 and the change is 1 % or more, where a side "
+        "has at least 100 events in a run, or a share of 1 %"
+    ) in texts(blocks)
+    _, chance, why, *_ = table_of(blocks).details[1]
+    assert isinstance(chance, Text)
+    assert "all rows of interrupts and softirqs that are rates over time" in chance.text
+    assert isinstance(why, Text)
+    assert why.text == "not marked as changed: fewer than 100 events in a run, on both sides"
+    assert not any(text.startswith("* ") for text in texts(describe(tlb)))
+
+
 def table_of(blocks: list[Block]) -> Table:
     [table] = [block for block in blocks if isinstance(block, Table)]
     return table

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedperf_reports._units import format_number, format_share
-from schedperf_reports._words import count_of, side_place
+from schedperf_reports._words import count_compared, count_of, side_place
 from schedperf_reports.blocks import Block, Graphic
 
 # What ``changed`` of the record says.
@@ -107,7 +107,7 @@ def describe_bins(found: Mapping[str, Any], labels: Sequence[str], what: str) ->
 
     :param what: what falls into a bin, in plural: "calls"
     """
-    runs = f"{found['n_base']} + {found['n_new']} {found['replication']}"
+    runs = count_compared(found)
     marked = [place for place, changed in enumerate(found["changed"]) if changed]
     if all(changed is None for changed in found["changed"]):
         return f"{runs} cannot tell a change from noise"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from schedperf.c2c.entries import say_name
 from schedperf_reports._units import MISSING, format_share
 from schedperf_reports.blocks import Cell, Column, Table, Text
 from schedperf_reports.sections._c2c_tables import (
@@ -18,9 +19,6 @@ from schedperf_reports.sections._c2c_tables import (
 MOST_STRETCHES = 24
 # Functions that a row names.
 MOST_SYMBOLS = 2
-
-# The only field of an atomic_t: nobody says it.
-ATOMIC_FIELD = ".counter"
 
 # What stands behind a name and behind the bytes.
 GRADES = Text(
@@ -143,7 +141,7 @@ def _access(access: Entry, word: str, contended: int, last: str) -> list[tuple[C
     # What was done to some bytes, and below it by whom where that is known.
     name = "name not known"
     if access["name"] is not None:
-        name = f"{access['name'].removesuffix(ATOMIC_FIELD)} [{access['grade']}]"
+        name = f"{say_name(access['name'])} [{access['grade']}]"
     symbols = ", ".join(say_symbols(access, MOST_SYMBOLS))
     row = (
         Cell(text=say_bytes(access)),

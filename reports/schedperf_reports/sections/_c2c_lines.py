@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from schedperf.c2c.entries import say_name
 from schedperf_reports._units import format_share
 from schedperf_reports._words import count_of
 from schedperf_reports.graphics.cache_lines import (
@@ -12,7 +13,6 @@ from schedperf_reports.graphics.cache_lines import (
     Occupant,
 )
 from schedperf_reports.sections._c2c_bytes import (
-    ATOMIC_FIELD,
     contended_of,
     rate_of,
     say_bytes,
@@ -98,7 +98,7 @@ def _row(point: Entry, line: Entry, side: str) -> LineRow:
 
 def _who(point: Entry, access: Entry, contended: int) -> str:
     word = word_of(point["observable"].values())
-    name = (access["name"] or "name not known").removesuffix(ATOMIC_FIELD)
+    name = say_name(access["name"] or "name not known")
     commands = [one["command"] for one in access["commands"] or ()]
     more = len(commands) - MOST_BELOW
     tail = f" and {more} more" if more > 0 else ""
@@ -145,7 +145,7 @@ def _occupants(point: Entry, line: Entry, side: str) -> Iterator[Occupant]:
         name, start = access["name"], access["offset"]
         has_moved = side == "new" and name is not None and before.get(name, start) != start
         yield Occupant(
-            name=(name or f"byte {start}").removesuffix(ATOMIC_FIELD),
+            name=say_name(name or f"byte {start}"),
             start=start,
             size=max(min(end - start, access["size"] or LARGEST_ACCESS), 0),
             is_sized=access["size"] is not None,

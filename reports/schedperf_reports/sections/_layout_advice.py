@@ -23,7 +23,8 @@ def describe_advice(advised: Sequence[tuple[Data, Data]]) -> Iterator[Block]:
             )
             label = f"{kernel['label']}, with that order"
             of = {"side": kernel["side"], "label": label, "unit": advice["unit"], "bytes": None}
-            yield draw_rows(advice["predicted"], caption, of, advice["line_bytes"])
+            rows, uses = advice["predicted"], advice["uses"]
+            yield draw_rows(rows, caption, of, advice["line_bytes"], uses)
     # What holds for all advice is said once.
     for note in dict.fromkeys(note for advice, _ in advised for note in advice["notes"]):
         yield Text(text=f"advice: {note}", tone="muted")

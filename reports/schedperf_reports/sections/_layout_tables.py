@@ -52,7 +52,8 @@ def units_table(changed: Sequence[Data], unchanged: int, side: str, limit: int) 
     return Table(
         caption=(
             f"changed in {side}: {len(changed)}, unchanged: {unchanged}; pairs of line mates lost "
-            "and gained, lines that only slid are counted and not listed"
+            "and gained, lines that only slid are counted and not listed; unknown heat: of what "
+            "moved or was added"
         ),
         columns=_UNIT_COLUMNS,
         rows=tuple(_unit_row(unit) for unit in changed),

@@ -145,6 +145,12 @@ def shares_table(rows: Sequence[Row], caption: str) -> Table:
     )
 
 
+def _kind(row: Row) -> str:
+    if row["context"]:
+        return "rows of calls by context"
+    return f"rows of {'calls' if row['what'] == 'calls' else 'durations'}"
+
+
 def _table(
     caption: str,
     columns: tuple[Column, ...],
@@ -159,7 +165,7 @@ def _table(
             one if isinstance(one, Cell) else Cell(text=one, tone=tone_of(row))
             for one in describe(row)
         ]
-        lines.append((tuple(cells), row["row"], opened(row, twins)))
+        lines.append((tuple(cells), row["row"], opened(row, twins, kind=_kind(row))))
         for note in _notes(row):
             if note not in told:
                 told.add(note)

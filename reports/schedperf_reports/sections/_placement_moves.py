@@ -7,7 +7,7 @@ from typing import Any
 from schedperf.quantities import MISSING, Scale, format_measure
 from schedperf_reports._cpu_maps import describe_place, difference_cell, shorten
 from schedperf_reports._rate_cells import OPERATIONS
-from schedperf_reports._words import count_of
+from schedperf_reports._words import count_compared, count_of
 from schedperf_reports.blocks import Cell, Column, Table
 from schedperf_reports.graphics.matrix import (
     DIFFERENCE,
@@ -70,7 +70,7 @@ def name_of(one: Moves) -> str:
 
 def _describe(moves: Sequence[Moves]) -> str:
     one = moves[0]
-    runs = f"{one['n_base']} + {one['n_new']} {one['replication']}"
+    runs = count_compared(one)
     if not one["n_new"]:
         return f"{one['n_base']} runs"
     known = [changed for found in moves for changed in found["changed"] if changed is not None]

@@ -1,11 +1,11 @@
 """Moves between nodes over the time of the runs: a line of blocks a side, and a figure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import fmean
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.quantities import RATE_DIGITS, format_number
 from schedperf_reports._rate_tables import titled
+from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Cell, Column, Figure, Table
 
 Series = Mapping[str, Any]
@@ -13,6 +13,8 @@ Series = Mapping[str, Any]
 # An eighth of a character each; none at all is a dot.
 BLOCKS = "▁▂▃▄▅▆▇█"
 NOTHING = "·"
+# Of one run there is no interval.
+UNKNOWN = "-"
 COLOURS = {"base": "var(--base)"}
 COLOUR_OF_OTHERS = "var(--new)"
 HEIGHT_PIXELS = 220
@@ -21,7 +23,9 @@ COLUMNS = (
     Column(title="event"),
     Column(title="side"),
     Column(title="moves a second", align="right"),
+    Column(title="95 % CI", align="right"),
     Column(title="most", align="right", priority=1),
+    Column(title="n", align="right", priority=1),
     Column(title=f"from the beginning to the end, {NOTHING} is none", code=True),
 )
 
@@ -35,8 +39,8 @@ def describe_series(series: Sequence[Series], place: str) -> Iterator[Block]:
     by_event: dict[str, list[Series]] = {}
     for one in series:
         by_event.setdefault(one["event"], []).append(one)
-    event, found = max(by_event.items(), key=lambda one: max(fmean(of["rates"]) for of in one[1]))
-    most = f"most of them {event}s: {_each(found, fmean)} a second"
+    event, found = max(by_event.items(), key=lambda one: max(of["mean"] for of in one[1]))
+    most = f"most of them {event}s: {_means(found)}"
     yield Table(
         caption=titled(place, f"moves between nodes over the time of the runs, {most}"),
         columns=COLUMNS,
@@ -52,8 +56,10 @@ def _line(one: Series, beside: Sequence[Series]) -> tuple[Cell, ...]:
     texts = (
         one["event"],
         one["side"],
-        format_number(fmean(one["rates"]), RATE_DIGITS),
-        format_number(max(one["rates"]), RATE_DIGITS),
+        _rate(one["mean"]),
+        _interval(one),
+        _rate(max(one["rates"])),
+        count_values(one),
         draw_blocks(one["rates"], largest),
     )
     return tuple(Cell(text=text) for text in texts)
@@ -76,9 +82,10 @@ def draw_blocks(rates: Sequence[float], largest: float) -> str:
 
 
 def _figure(event: str, series: Sequence[Series], place: str) -> Figure:
+    most = " -> ".join(_rate(max(one["rates"])) for one in series)
     told = (
-        f"{event}s from one node to another, a second, over the time of a run: in the mean "
-        f"{_each(series, fmean)}, at most {_each(series, max)}"
+        f"{event}s from one node to another over the time of a run, {_means(series)}, at most "
+        f"{most}; bars are 95 % intervals of each part of the run"
     )
     return Figure(
         caption=titled(place, told),
@@ -86,7 +93,11 @@ def _figure(event: str, series: Sequence[Series], place: str) -> Figure:
             "data": [_trace(one) for one in series],
             "layout": {
                 "xaxis": {"title": {"text": "% of the run"}, "range": [0, 100]},
-                "yaxis": {"rangemode": "tozero", "automargin": True},
+                "yaxis": {
+                    "title": {"text": "moves a second"},
+                    "rangemode": "tozero",
+                    "automargin": True,
+                },
                 "margin": {"l": 8, "r": 16, "t": 28, "b": 48},
                 "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
                 "showlegend": True,
@@ -96,22 +107,61 @@ def _figure(event: str, series: Sequence[Series], place: str) -> Figure:
     )
 
 
-def _each(series: Sequence[Series], of: Callable[[Sequence[float]], float]) -> str:
-    # Base first: "12.1 -> 14.8".
-    return " -> ".join(format_number(of(one["rates"]), RATE_DIGITS) for one in series)
+def _means(series: Sequence[Series]) -> str:
+    # Base first: "12.1 (11.2..13) -> 14.8 (14..15.6) a second (95 % CI; n = 5 + 5 runs)".
+    means = " -> ".join(
+        _rate(one["mean"]) + ("" if one["ci_low"] is None else f" ({_interval(one)})")
+        for one in series
+    )
+    has_interval = any(one["ci_low"] is not None for one in series)
+    return f"{means} a second ({'95 % CI; ' if has_interval else ''}{count_sides(series)})"
+
+
+def count_sides(sides: Sequence[Series]) -> str:
+    """Say what the means of the sides rest on: ``n = 5 + 5 runs``, ``n = 5 runs + 2 boots``."""
+    if len({one["replication"] for one in sides}) > 1:
+        return f"n = {' + '.join(count_values(one) for one in sides)}"
+    counts = [*(str(one["n"]) for one in sides[:-1]), count_values(sides[-1])]
+    return f"n = {' + '.join(counts)}"
+
+
+def count_values(one: Series) -> str:
+    """Say how many values a mean rests on: ``1 run``, ``2 boots``."""
+    return count_of(one["n"], one["replication"].removesuffix("s"))
+
+
+def _interval(one: Series) -> str:
+    if one["ci_low"] is None:
+        return UNKNOWN
+    return f"{_rate(one['ci_low'])}..{_rate(one['ci_high'])}"
+
+
+def _rate(rate: float) -> str:
+    return format_number(rate, RATE_DIGITS)
 
 
 def _trace(one: Series) -> dict[str, Any]:
     bins = len(one["rates"])
+    colour = COLOURS.get(one["side"], COLOUR_OF_OTHERS)
+    ends = list(zip(one["rates"], one["rates_low"], one["rates_high"], strict=True))
     return {
         "type": "scatter",
         "mode": "lines",
         "name": one["side"],
         "x": [100.0 * (place + 0.5) / bins for place in range(bins)],
         "y": list(one["rates"]),
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [0 if high is None else high - mean for mean, _, high in ends],
+            "arrayminus": [0 if low is None else mean - low for mean, low, _ in ends],
+            "color": colour,
+            "thickness": 1,
+            "width": 2,
+        },
         "line": {
             "shape": "hvh",
-            "color": COLOURS.get(one["side"], COLOUR_OF_OTHERS),
+            "color": colour,
             "dash": "solid" if one["side"] in COLOURS else "dash",
         },
     }

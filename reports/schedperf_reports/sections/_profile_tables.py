@@ -1,11 +1,14 @@
 """The tables of a profile comparison: shares, nodes, costs per operation and function classes."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedperf.profile.family import SMALLEST_CHANGE_PP
 from schedperf.quantities import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.verdicts import FALSE_DISCOVERY_RATE
+from schedperf_reports._rate_cells import CHANGED
 from schedperf_reports._units import format_p, format_points
 from schedperf_reports._words import count_of
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Item, Items, Table
@@ -19,7 +22,7 @@ FLOAT_NOISE = 1e-12
 
 _SIDES = ("base", "new")
 
-_OF_NODES = "least and largest share of a NUMA node, each of that node's own samples without idle"
+_OF_NODES = "least and largest share of a NUMA node, each of that node's own count without idle"
 _NODE_COLUMNS = (
     Column(
         title="base by node, % of busy",
@@ -34,22 +37,27 @@ _NODE_COLUMNS = (
         explains=_OF_NODES,
     ),
 )
-_OF_ALL = "of all samples of all CPUs, idle included, mean of the runs"
+_OF_ALL = (
+    "of all that the event counted on all CPUs, idle included: a sample weighs as much as its "
+    "period; mean of the runs"
+)
 _SHARE_COLUMNS = (
     Column(title="base %", align="right", priority=1, explains=_OF_ALL),
     Column(title="new %", align="right", explains=_OF_ALL),
     Column(
         title="change, pp",
         align="right",
-        explains="new - base, in percentage points; a row in bold changed beyond noise",
+        explains="new - base, in percentage points; "
+        f"{CHANGED}: changed beyond noise, its q is below {FALSE_DISCOVERY_RATE:g} and the change "
+        f"is {SMALLEST_CHANGE_PP:g} pp or more",
     ),
     Column(title="95 % CI", align="right", priority=1, explains="interval of the change"),
     Column(
         title="q",
         align="right",
         priority=2,
-        explains="p corrected for all functions that were tested together; -: not tested, since "
-        "the event does not see all of the function's time",
+        explains="p corrected for all rows of the table that were tested; -: not tested, and the "
+        "caption says why",
     ),
 )
 
@@ -91,9 +99,10 @@ def shares_table(event: str, point: Entry) -> Table:
 
 
 def _describe_place(row: Entry) -> tuple[Block, ...]:
-    # What few ask for of each symbol: its file, and how evenly the CPUs have it.
+    # What few ask for of each symbol: its file, why it has no q, and how evenly the CPUs have it.
     kind = f", {row['class']}" if row["class"] else ""
     facts = [f"in {row['dso']}{kind}"]
+    facts += [f"not tested: {_why_untested(row)}"] if row["share"]["q"] is None else []
     facts += [
         f"{side} by CPU: {_over_cpus(row[f'{side}_cpus'])} CPUs"
         for side in _SIDES
@@ -156,8 +165,8 @@ def changed_nodes_table(point: Entry) -> Table | None:
         return None
     return nodes_table(
         changed,
-        f"{count_of(len(changed), 'function')} whose share of all samples, on all call paths "
-        "together, changed beyond noise; least and largest share of a node's busy samples:",
+        f"{count_of(len(changed), 'function')} whose share of the event's count, on all call paths "
+        "together, changed beyond noise; least and largest share of a node's busy count:",
     )
 
 
@@ -182,7 +191,12 @@ def costs_table(point: Entry) -> Table | None:
             Column(title="symbol", code=True),
             Column(title="base", align="right"),
             Column(title="new", align="right"),
-            Column(title="change", align="right"),
+            Column(
+                title="change",
+                align="right",
+                explains=f"{CHANGED}: changed beyond noise, its q is below "
+                f"{FALSE_DISCOVERY_RATE:g}",
+            ),
             Column(title="95 % CI", align="right", priority=1),
             Column(title="q", align="right", priority=2),
         ),
@@ -219,7 +233,20 @@ def _state_changes(rows: Sequence[Entry], kind: str) -> str:
     changed = [row for row in rows if row["changed"]]
     changed.sort(key=lambda row: -abs(row["share"]["change"]))
     names = [f"{row[kind]} {row['share']['change']:+.2f} pp" for row in changed]
-    return _count_changes(names, [row["share"]["q"] for row in rows])
+    untested = Counter(_why_untested(row) for row in rows if row["share"]["q"] is None)
+    return _count_changes(names, len(rows), untested)
+
+
+def _why_untested(row: Entry) -> str:
+    # By the rules of schedperf.profile.family; a class has neither idle time nor a least share.
+    share = row["share"]
+    if row.get("idle"):
+        return "idle time, which is the rest of all others"
+    if "idle" in row and share["base"] + share["new"] < SMALLEST_CHANGE_PP:
+        return f"below {SMALLEST_CHANGE_PP:g} % in base and new together"
+    if share["ci_low"] is None:
+        return "no interval, for want of runs that vary"
+    return "kernel code whose time the event may not see in full"
 
 
 def _without_noise(change: float, cost: Entry) -> float:
@@ -234,21 +261,25 @@ def _state_costs(ranked: Sequence[Entry], scale: Scale) -> str:
         f"{row['symbol']} {scale.format_change(row['cost']['change'], RATE_DIGITS)}"
         for row in changed
     ]
-    return _count_changes(names, [row["cost"]["q"] for row in ranked])
+    untested = Counter(_why_untested(row) for row in ranked if row["cost"]["q"] is None)
+    return _count_changes(names, len(ranked), untested)
 
 
-def _count_changes(names: Sequence[str], tested: Sequence[float | None]) -> str:
-    # The names of what changed, the largest change first; q of all rows, None where the event does
-    # not see enough of a function to test it.
+def _count_changes(names: Sequence[str], rows: int, untested: Counter[str]) -> str:
+    # The names of what changed, the largest change first, and of how many rows nothing is decided.
     more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
     listed = ", ".join([*names[:MOST_NAMED], *more])
-    unseen = tested.count(None)
-    if tested and unseen == len(tested):
-        return f"none of {count_of(unseen, 'row')} could be tested"
-    count = count_of(len(tested) - unseen, "tested row") if unseen else count_of(len(tested), "row")
+    left = untested.total()
+    if len(untested) == 1:
+        why = next(iter(untested))
+    else:
+        why = ", ".join(f"{count} {reason}" for reason, count in untested.most_common())
+    if rows and left == rows:
+        return f"none of {count_of(rows, 'row')} was tested: {why}"
+    count = count_of(rows - left, "tested row") if left else count_of(rows, "row")
     text = f"{len(names)} of {count} changed beyond noise"
     text = f"{text}: {listed}" if listed else text
-    return f"{text}; {unseen} could not be tested" if unseen else text
+    return f"{text}; {left} not tested: {why}" if left else text
 
 
 def format_cost(value: float, unit: str) -> str:
@@ -292,7 +323,11 @@ def _share_cells(row: Entry) -> tuple[Cell, ...]:
     return (
         Cell(text=f"{share['base']:.2f}"),
         Cell(text=f"{share['new']:.2f}"),
-        Cell(text=f"{share['change']:+.2f}", tone="strong" if row["changed"] else "plain"),
+        Cell(
+            text=_marked(f"{share['change']:+.2f}", is_changed=row["changed"]),
+            tone="strong" if row["changed"] else "plain",
+            sort=share["change"],
+        ),
         Cell(text=format_points(share["ci_low"], share["ci_high"])),
         Cell(text=format_p(share["q"])),
     )
@@ -313,7 +348,14 @@ def _cost_row(row: Entry, scale: Scale) -> tuple[Cell, ...]:
 
 
 def _is_changed_cost(cost: Entry) -> bool:
-    return cost["q"] is not None and cost["q"] < FALSE_DISCOVERY_RATE
+    # The sum of all symbols has no q: it is no row of their family.
+    q = cost.get("q")
+    is_sure = q is not None and q < FALSE_DISCOVERY_RATE
+    return is_sure and _without_noise(cost["change"], cost) != 0.0
+
+
+def _marked(change: str, *, is_changed: bool) -> str:
+    return f"{CHANGED} {change}" if is_changed else change
 
 
 def _cost_cells(cost: Entry, scale: Scale) -> tuple[Cell, ...]:
@@ -322,7 +364,13 @@ def _cost_cells(cost: Entry, scale: Scale) -> tuple[Cell, ...]:
     return (
         Cell(text=scale.format(cost["base"], RATE_DIGITS)),
         Cell(text=scale.format(cost["new"], RATE_DIGITS)),
-        Cell(text=scale.format_change(_without_noise(cost["change"], cost), RATE_DIGITS)),
+        Cell(
+            text=_marked(
+                scale.format_change(_without_noise(cost["change"], cost), RATE_DIGITS),
+                is_changed=_is_changed_cost(cost),
+            ),
+            sort=cost["change"],
+        ),
         Cell(text="..".join(known) or MISSING),
     )
 

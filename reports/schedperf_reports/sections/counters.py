@@ -87,6 +87,7 @@ RATES = Rates(
     about=lambda _: "",
     more=_TOTAL_COLUMNS,
     more_cells=_total_cells,
+    kind=lambda row: f"rows of {'the machine' if row['node'] is None else 'single nodes'}",
 )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from schedperf.model import Bearing, Comparison, Finding
-from schedperf_reports._words import count_of, has_changed
+from schedperf_reports._words import count_of, has_changed, side_title
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import all_report_sections, report_section
@@ -103,7 +103,7 @@ def _whole(found: Finding, *, with_side: bool) -> Item:
 
 
 def _with_side(text: str, found: Finding, *, with_side: bool) -> str:
-    return f"{found.side}: {text}" if with_side else text
+    return f"{side_title(found.side)}: {text}" if with_side else text
 
 
 def _absent(comparison: Comparison) -> Iterator[Item]:

@@ -17,7 +17,7 @@ from schedperf_reports.sections._placement_tables import (
     timers_table,
     told_once,
 )
-from schedperf_reports.sections._placement_time import describe_series
+from schedperf_reports.sections._placement_time import count_values, describe_series
 
 # More notes and refusals than these repeat each other.
 MOST_NOTES = 5
@@ -114,12 +114,27 @@ def _phases(one: Data, first: str, caption: str) -> Block:
 
 
 def _describe_depths(depths: Sequence[Data]) -> str:
-    sides: dict[str, list[str]] = {}
+    sides: dict[str, list[Data]] = {}
     for one in depths:
-        share = f"{one['depth']} ({format_share(one['share'])})"
-        sides.setdefault(one["side"], []).append(share)
-    told = "; ".join(f"{side} {', '.join(shares)}" for side, shares in sides.items())
-    return f"depth of the task groups of the workload's tasks: {told}"
+        sides.setdefault(one["side"], []).append(one)
+    told = "; ".join(
+        f"{side} {', '.join(map(_describe_depth, found))}, n = {count_values(found[0])}"
+        for side, found in sides.items()
+    )
+    return (
+        "depth of the task groups of the workload's tasks, share of their switches with its "
+        f"95 % CI: {told}"
+    )
+
+
+def _describe_depth(one: Data) -> str:
+    share = format_share(one["share"])
+    # Where all tasks of all runs were at one depth, there is nothing to doubt.
+    if one["ci_low"] is None or one["ci_low"] == one["ci_high"]:
+        return f"{one['depth']} ({share})"
+    # A share is never more than all.
+    ends = f"{format_share(one['ci_low'])}..{format_share(min(1.0, one['ci_high']))}"
+    return f"{one['depth']} ({share}, {ends})"
 
 
 def _refusals(data: Data) -> Iterator[Block]:

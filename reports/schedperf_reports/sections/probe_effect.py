@@ -8,6 +8,7 @@ from typing import Any, cast
 from schedperf.model import Comparison
 from schedperf_reports._instruments import (
     Pair,
+    count_kinds,
     describe_ratio,
     list_costs,
     list_doubts,
@@ -149,7 +150,7 @@ def _cells(row: Entry) -> tuple[str, ...]:
         row["point"],
         format_change(row["ratio"]),
         format_interval(row["ci_low"], row["ci_high"]),
-        f"{row['n_clean']} and {row['n_instrumented']} {row['replication']}",
+        count_kinds(row),
     )
 
 

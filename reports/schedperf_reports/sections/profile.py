@@ -26,11 +26,12 @@ from schedperf_reports.sections._profile_tables import (
 MOST_UNNAMED_SIDES = 2
 
 _DENOMINATORS = (
-    "base %, new %: of all samples of all CPUs, idle included, as in perf report --no-children, "
-    "mean of the runs; change and interval in percentage points"
+    "base %, new %: of all that the event counted on all CPUs, idle included, as in perf report "
+    "--no-children: a sample weighs as much as its period; mean of the runs; change and interval "
+    "in percentage points; *: changed beyond noise"
 )
 _BY_NODE = (
-    "by node: least and largest share of a NUMA node, each of that node's own samples without idle"
+    "by node: least and largest share of a NUMA node, each of that node's own count without idle"
 )
 _SIDES = ("base", "new")
 

@@ -4,9 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from schedperf.model import Comparison
+from schedperf.sections._system_rows import BY_NAME, CPU_TIME, LEAST, why_small
 from schedperf_reports._cpu_maps import cpu_maps
 from schedperf_reports._rate_cells import (
+    CHANGED,
     MEANS,
+    RULE,
     explain_gaps,
     gather_twins,
     lead,
@@ -69,6 +72,9 @@ def system_counters(comparison: Comparison) -> Iterator[Block]:
     yield from _settings(data["settings"])
     text = f"sums over CPUs; {MEANS}; more is neither better nor worse"
     yield Text(text=text, tone="muted")
+    if any(row["changed"] for row in rows):
+        text = f"{CHANGED} changed beyond noise: {RULE}, where a side has at least {LEAST}"
+        yield Text(text=text, tone="muted")
     for _, subject, found in by_subject(rows):
         ordered = _order(found)
         table = _table(subject, ordered)
@@ -159,12 +165,21 @@ def _name(row: Row) -> str:
     return f"{row['group']} {row['subject']}{field}{node}"
 
 
+def _kind(row: Row) -> str:
+    if row["group"] in CPU_TIME:
+        return "rows of CPU times"
+    by_name = " and ".join(BY_NAME)
+    return f"rows of {by_name}" if row["group"] in BY_NAME else "rows of the other groups"
+
+
 RATES = Rates(
     first=Column(title="counted", code=True),
     name=_name,
     about=_about,
     more=(Column(title="what", priority=REFERENCE_PRIORITY),),
     more_cells=lambda row: (Cell(text=_about(row), tone=tone_of(row)),),
+    kind=_kind,
+    small=why_small,
 )
 
 

@@ -71,7 +71,7 @@ def _what_ran(comparison: Comparison) -> str:
         return ""
     more = len(names) - MOST_WORKLOADS
     listed = ", ".join((*names[:MOST_WORKLOADS], *((f"{more} more",) if more > 0 else ())))
-    counts = ", ".join(count_values_of(rows))
+    counts = ", ".join(count_values_of(rows, comparison.sides))
     return f"workload{'' if len(names) == 1 else 's'} {listed}{f', {counts}' if counts else ''}"
 
 

@@ -69,7 +69,7 @@ const Tables = (() => {
       const itemAt = (event) => this.rows.owners.get(event.target.closest?.("tr")) ?? null;
       body.addEventListener("pointerover", (event) => this.point(itemAt(event)));
       body.addEventListener("pointerleave", () => this.point(null));
-      body.addEventListener("focusin", (event) => this.point(itemAt(event)));
+      body.addEventListener("focusin", (event) => this.onFocus(event, itemAt(event)));
       body.addEventListener("focusout", () => this.point(null));
       body.addEventListener("click", (event) => this.onClick(event, itemAt(event)));
       body.addEventListener("keydown", (event) => this.onKey(event, itemAt(event)));
@@ -188,6 +188,14 @@ const Tables = (() => {
       }
     }
 
+    // A row that a link or a swap gave the focus is where the arrow keys go on from.
+    onFocus(event, item) {
+      this.point(item);
+      if (event.target === item?.row && item !== this.current) {
+        this.mark(item);
+      }
+    }
+
     onClick(event, item) {
       const isControl = event.target.closest("a, button, summary, input, select, label, .opened");
       if (item?.opened && !isControl && String(getSelection()) === "") {
@@ -238,7 +246,12 @@ const Tables = (() => {
   page.attach((main) => {
     main.querySelectorAll(".table[data-state]").forEach((element) => {
       const name = element.dataset.state;
+      const before = byState.get(name);
       const table = new LiveTable(element);
+      // With the other base another row may have the number of one that was opened or put away.
+      if (page.isTurned && before && !table.rows.isNumberedAs(before.rows)) {
+        table.change(() => table.rows.forgetNumbers());
+      }
       byElement.set(element, table);
       if (!byState.has(name)) {
         page.state.on(name, (text) => byState.get(name).restore(text));

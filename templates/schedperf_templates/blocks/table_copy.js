@@ -44,12 +44,37 @@ const TableCopy = (() => {
     return [head.join("  \n"), "", row(columns.map((column) => column.title)), rule, ...drawn, ""].join("\n");
   };
 
+  // Letters as a terminal draws them: marks sit on the letter before, Chinese ones and pictures take
+  // two columns.
+  const WIDE = /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
+  const PLAIN = /^[ -~]*$/;
+  const letters = new Intl.Segmenter("en");
+  const lettersOf = (text) => [...letters.segment(text)].map(({ segment }) => segment);
+  const widthOf = (text) => (PLAIN.test(text)
+    ? text.length
+    : lettersOf(text).reduce((sum, letter) => sum + (WIDE.test(letter) ? 2 : 1), 0));
+
+  // A word in pieces that each have room in a width.
+  const cut = (word, width) => {
+    if (widthOf(word) <= width) {
+      return [word];
+    }
+    const pieces = [""];
+    for (const letter of lettersOf(word)) {
+      if (pieces.at(-1) && widthOf(pieces.at(-1) + letter) > width) {
+        pieces.push("");
+      }
+      pieces[pieces.length - 1] += letter;
+    }
+    return pieces;
+  };
+
   // Words in lines of a width; a word that is longer is cut where it must be.
   const wrap = (text, width) => {
     const lines = [""];
-    for (const word of text.split(/\s+/).flatMap((one) => one.match(new RegExp(`.{1,${width}}`, "gu")) ?? [])) {
+    for (const word of text.split(/\s+/).filter(Boolean).flatMap((one) => cut(one, width))) {
       const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
-      if (longer.length <= width) {
+      if (widthOf(longer) <= width) {
         lines[lines.length - 1] = longer;
       } else {
         lines.push(word);
@@ -58,13 +83,13 @@ const TableCopy = (() => {
     return lines;
   };
 
-  const longestWord = (text) => Math.max(...text.split(/\s+/).map((word) => word.length));
+  const longestWord = (text) => Math.max(...text.split(/\s+/).map(widthOf));
 
   // Numbers are never broken; the widest text gives way until a mail has room for the row.
   const columnWidths = (columns, rows) => {
     const widest = (measure, place) => rows.reduce((most, cells) => Math.max(most, measure(cells[place])), 0);
     const titles = columns.map((column) => longestWord(column.title));
-    const widths = titles.map((title, place) => Math.max(title, widest((text) => text.length, place)));
+    const widths = titles.map((title, place) => Math.max(title, widest(widthOf, place)));
     const least = titles.map((title, place) => (columns[place].isRight
       ? widths[place]
       : Math.max(title, Math.min(LONGEST_WHOLE_WORD, widest(longestWord, place)))));
@@ -85,7 +110,10 @@ const TableCopy = (() => {
     const widths = columnWidths(columns, lines.filter((line) => line.kind === "row").map((line) => line.cells));
     const row = (cells) => {
       const wrapped = cells.map((text, place) => wrap(text, widths[place]));
-      const pad = (text, place) => (columns[place].isRight ? text.padStart(widths[place]) : text.padEnd(widths[place]));
+      const pad = (text, place) => {
+        const room = " ".repeat(Math.max(0, widths[place] - widthOf(text)));
+        return columns[place].isRight ? room + text : text + room;
+      };
       const height = Math.max(...wrapped.map((some) => some.length));
       const level = (number) => wrapped.map((some, place) => pad(some[number] ?? "", place)).join("  ").trimEnd();
       return [...Array(height).keys()].map(level);

@@ -86,9 +86,21 @@ def test_runs_are_told_boot_by_boot_in_the_order_of_time(
     row = make_row(values_base=(run(1, 6, 0.6), run(0, 2, 0.5), run(0, 0, 0.4)), values_new=())
     tables = [one for one in details_of(make_comparison(rows=(row,))) if isinstance(one, Table)]
     assert cells(tables[0]) == [
-        ["A base", "0", "450", "400 500", "0 2"],
+        ["A base", "0", "447.2", "400 500", "0 2"],
         ["A base", "1", "600", "600", "6"],
     ]
+    # As the results' own mean, which no reader has to guess.
+    assert tables[0].columns[2].explains == "geometric, of all runs of this side and boot"
+
+
+def test_the_mean_of_runs_with_a_zero_is_arithmetic_and_says_so(
+    make_comparison: Make, make_row: MakeRow, cells: Texts, details_of: DetailsOf
+) -> None:
+    runs = tuple(RunValue(boot=0, run=n, order=n, round=None, value=0.4 * n) for n in range(3))
+    row = make_row(values_base=runs, values_new=runs[1:])
+    tables = [one for one in details_of(make_comparison(rows=(row,))) if isinstance(one, Table)]
+    assert [line[2] for line in cells(tables[0])] == ["400", "600"]
+    assert tables[0].columns[2].explains == "arithmetic, of all runs of this side and boot"
 
 
 def test_boots_and_more_runs_are_told_where_they_are_known(

@@ -79,6 +79,21 @@ def test_only_frames_beyond_noise_are_coloured(
 
 
 @pytest.mark.browser
+def test_more_and_less_are_told_apart_where_the_system_forces_its_colours(
+    visit_flames: Callable[..., Visit], make_data: MakeData
+) -> None:
+    page = visit_flames(make_data(), forced_colors="active").page
+    edges = (
+        "(selector) => [...document.querySelectorAll(selector)].map((one) => {"
+        " const { borderTopWidth: top, borderBottomWidth: bottom } = getComputedStyle(one);"
+        " return Math.sign(parseFloat(top) - parseFloat(bottom)); })"
+    )
+    for place in (".frame", ".flame-key "):
+        assert set(page.evaluate(edges, f"{place}.more")) == {1}
+        assert set(page.evaluate(edges, f"{place}.less")) == {-1}
+
+
+@pytest.mark.browser
 def test_without_intervals_colour_is_what_the_reader_asks_for(
     visit_flames: Callable[..., Visit], make_data: MakeData
 ) -> None:

@@ -19,9 +19,6 @@ Numbered = Callable[..., list[dict[str, Any]]]
 PLACE = {"workload": "hackbench", "point": "groups=4"}
 
 
-SERIES = {**PLACE, "event": "migration"}
-
-
 TIMER = {
     **PLACE, "groups": ["/a", "/b"], "period_s": 0.1, "resolution_s": 0.0015625, "runs": 5,
 }  # fmt: skip
@@ -119,18 +116,30 @@ def test_waits_and_phases_are_mirrored(describe: Describe, forks: dict[str, Any]
     assert found[2].caption.endswith("; 0 % is when that of /a expires in the mean")
 
 
+def make_series(side: str, rates: list[float], **fields: Any) -> dict[str, Any]:
+    return {
+        **PLACE, "event": "migration", "side": side, "replication": "runs", "n": 5,
+        "mean": sum(rates) / len(rates), "ci_low": 1.5, "ci_high": 6.5, "rates": rates,
+        "rates_low": [max(0.0, rate - 1.0) for rate in rates],
+        "rates_high": [rate + 2.0 for rate in rates], **fields,
+    }  # fmt: skip
+
+
 def test_moves_over_time_are_a_line_of_blocks_and_a_figure(
     describe: Describe, cells: Any, forks: dict[str, Any]
 ) -> None:
     series = [
-        {**SERIES, "side": "base", "rates": [0.0, 4.0, 8.0]},
-        {**SERIES, "side": "new", "rates": [16.0, 16.0, 16.0]},
-        {**SERIES, "side": "new2", "rates": [1.0, 1.0, 1.0]},
+        make_series("base", [0.0, 4.0, 8.0]),
+        make_series("new", [16.0, 16.0, 16.0], ci_low=15.0, ci_high=17.0),
+        make_series("new2", [1.0, 1.0, 1.0]),
     ]
     blocks = describe(forks, series=series)
-    assert cells(blocks.tables()[-1]) == [
-        ["migration", "base", "4", "8", "·▂▄"],
-        ["migration", "new", "16", "16", "███"],
+    table = blocks.tables()[-1]
+    means = "4 (1.5..6.5) -> 16 (15..17) a second (95 % CI; n = 5 + 5 runs)"
+    assert table.caption.endswith(f"most of them migrations: {means}")
+    assert cells(table) == [
+        ["migration", "base", "4", "1.5..6.5", "8", "5 runs", "·▂▄"],
+        ["migration", "new", "16", "15..17", "16", "5 runs", "███"],
     ]
     [figure] = [block for block in blocks if isinstance(block, Figure)]
     data: Any = figure.figure["data"]
@@ -138,6 +147,28 @@ def test_moves_over_time_are_a_line_of_blocks_and_a_figure(
         ("base", [0.0, 4.0, 8.0]),
         ("new", [16.0, 16.0, 16.0]),
     ]
+    assert means in figure.caption
+    assert (data[0]["error_y"]["array"], data[0]["error_y"]["arrayminus"]) == (
+        [2.0, 2.0, 2.0],
+        [0.0, 1.0, 1.0],
+    )
+
+
+def test_moves_over_the_time_of_one_run_have_no_interval(
+    describe: Describe, cells: Any, forks: dict[str, Any]
+) -> None:
+    unknown = {"ci_low": None, "ci_high": None, "rates_low": [None], "rates_high": [None]}
+    series = [
+        make_series("base", [4.0], n=1, **unknown),
+        make_series("new", [8.0], n=2, replication="boots"),
+    ]
+    blocks = describe(forks, series=series)
+    table = blocks.tables()[-1]
+    assert table.caption.endswith("4 -> 8 (1.5..6.5) a second (95 % CI; n = 1 run + 2 boots)")
+    assert [row[3] for row in cells(table)] == ["-", "1.5..6.5"]
+    [figure] = [block for block in blocks if isinstance(block, Figure)]
+    data: Any = figure.figure["data"]
+    assert (data[0]["error_y"]["array"], data[0]["error_y"]["arrayminus"]) == ([0], [0])
 
 
 def test_the_least_that_moves_is_more_than_nothing() -> None:
@@ -156,18 +187,21 @@ def test_timers_say_when_they_expire(describe: Describe, cells: Any, forks: dict
 
 
 def test_depths_zeros_and_notes_are_sentences(describe: Describe, forks: dict[str, Any]) -> None:
+    known = {**PLACE, "replication": "runs", "n": 5, "ci_low": 1.0, "ci_high": 1.0}
+    spread = {**known, "side": "new", "replication": "boots", "n": 2}
     depths = [
-        {**PLACE, "side": "base", "depth": 0, "share": 1.0},
-        {**PLACE, "side": "new", "depth": 0, "share": 0.25},
-        {**PLACE, "side": "new", "depth": 8, "share": 0.75},
+        {**known, "side": "base", "depth": 0, "share": 1.0},
+        {**spread, "depth": 0, "share": 0.25, "ci_low": 0.0, "ci_high": 0.6},
+        {**spread, "depth": 8, "share": 0.75, "ci_low": 0.4, "ci_high": 1.1},
     ]
     notes = [f"{side}: note {number}" for number in range(7) for side in ("base", "new")]
     blocks = describe(forks, depths=depths, zeros=["execs"], notes=notes)
     assert blocks.tables()[-1].rows[0][0].text == "execs"
     texts = blocks.texts()
     assert (
-        "depth of the task groups of the workload's tasks: base 0 (100.0 %); "
-        "new 0 (25.0 %), 8 (75.0 %)"
+        "depth of the task groups of the workload's tasks, share of their switches with its "
+        "95 % CI: base 0 (100.0 %), n = 5 runs; "
+        "new 0 (25.0 %, 0.0 %..60.0 %), 8 (75.0 %, 40.0 %..100.0 %), n = 2 boots"
     ) in texts
     assert not any("depth" in text for text in describe(forks, depths=depths[:2]).texts())
     assert "base and new: note 0" in texts
@@ -182,7 +216,7 @@ def test_names_of_strangers_are_no_markup(
         {**forks, "name": bad, "workload": bad},
         timers=[{**TIMER, "workload": bad, "groups": [bad, bad], "side": "new",
                  "distance_s": 0.0, "word": "apart"}],
-        series=[{**SERIES, "workload": bad, "side": "new", "rates": [1.0, 2.0]}],
+        series=[make_series("new", [1.0, 2.0], workload=bad)],
         notes=[bad],
     )  # fmt: skip
     options = Options(width=100, colour=False, see="--html", everything=True)

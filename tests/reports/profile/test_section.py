@@ -59,7 +59,7 @@ def test_denominators_and_notes_are_stated(example: Any, describe: Describe) -> 
     blocks = describe(example.data)
     denominators, nodes, note = [block for block in blocks if isinstance(block, Text)][-3:]
     assert "idle included, as in perf report --no-children" in denominators.text
-    assert "that node's own samples without idle" in nodes.text
+    assert "that node's own count without idle" in nodes.text
     assert (denominators.tone, note.tone) == ("muted", "muted")
     assert note.text == "base: the copy is partial"
 

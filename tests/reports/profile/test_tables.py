@@ -9,7 +9,8 @@ Describe = Callable[[dict[str, Any]], Any]
 Cells = Callable[[Table], list[list[str]]]
 
 CHANGED_OVER_NODES = (
-    "1 function whose share of all samples, on all call paths together, changed beyond noise; "
+    "1 function whose share of the event's count, on all call paths together, changed beyond "
+    "noise; "
 )
 
 
@@ -28,7 +29,7 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes(
             "update_cfs_group",
             "8.50",
             "16.25",
-            "+7.75",
+            "* +7.75",
             "+7.00..+8.50",
             "0.004",
             "scheduler: PELT",
@@ -51,8 +52,8 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes(
     assert table.caption == (
         "hackbench -g {groups} at groups=4: cycles, n = 5 + 6 runs, 1000 + 2000 samples, "
         "idle 12.3 % in base and 0.5 % in new; 1 of 1 tested row changed "
-        "beyond noise: update_cfs_group +7.75 pp; 1 could not be tested; "
-        "5 colder symbols are left out"
+        "beyond noise: update_cfs_group +7.75 pp; 1 not tested: "
+        "idle time, which is the rest of all others; 5 colder symbols are left out"
     )
 
 
@@ -66,7 +67,7 @@ def test_a_row_opens_to_its_file_its_class_and_its_spread(example: Any, describe
         "base by node: node 0 7.73 %, node 1 13.15 %",
         "new by node: node 0 12.68 %, node 1 20.22 %",
     ]
-    assert idle == ["in [kernel]"]
+    assert idle == ["in [kernel]", "not tested: idle time, which is the rest of all others"]
 
 
 def test_cold_rows_that_did_not_change_are_hidden_where_something_did(
@@ -81,6 +82,31 @@ def test_cold_rows_that_did_not_change_are_hidden_where_something_did(
     )
     # Where nothing changed, what is hot is what there is to see.
     assert not any(describe(example.with_point(rows=cold)).tables()[0].quiet)
+
+
+def test_a_row_without_q_says_why(example: Any, describe: Describe) -> None:
+    def row(name: str, base: float, **share: Any) -> dict[str, Any]:
+        tested = {**example.row["share"], "base": base, "new": 0.09, "p": None, "q": None, **share}
+        return {**example.row, "row": name, "changed": False, "share": tested}
+
+    rows = [
+        example.row,
+        row("__calc_delta", 0.003),
+        row("finish_task_switch", 13.3),
+        row("once", 13.3, ci_low=None, ci_high=None),
+    ]
+    table = describe(example.with_point(rows=rows)).tables()[0]
+    cold = "below 0.1 % in base and new together"
+    blind = "kernel code whose time the event may not see in full"
+    few = "no interval, for want of runs that vary"
+    assert f"3 not tested: 1 {cold}, 1 {blind}, 1 {few}; " in table.caption
+    said = [blocks[0].items[1].text for blocks in table.details[1:]]
+    assert said == [f"not tested: {why}" for why in (cold, blind, few)]
+    # A class has no least share: where one has no q, the event is blind.
+    classes = [{**example.data["comparisons"][0]["events"][0]["points"][0]["classes"][0]}]
+    classes[0] |= {"share": row("", 0.003)["share"], "changed": False}
+    table = titled(describe(example.with_point(classes=classes)), "by class of function")
+    assert table.caption.endswith(f"none of 1 row was tested: {blind}")
 
 
 def test_boots_are_said_where_they_are_what_is_independent(
@@ -140,7 +166,7 @@ def test_costs_are_scaled_and_begin_with_all_that_is_not_idle(
     )
     assert cells(table) == [
         ["all but idle", "10", "12", "+2", "+1.9..+2.1", ""],
-        ["update_cfs_group", "0.85", "1.7", "+0.85", "+0.8..+0.9", "0.004"],
+        ["update_cfs_group", "0.85", "1.7", "* +0.85", "+0.8..+0.9", "0.004"],
     ]
     cold = {**example.row, "cost": {**example.cost, "base": 85.0, "new": 170.0}}
     assert cells(titled(describe(example.with_point(rows=[cold])), "cost in ns per"))[1][1:3] == [
@@ -164,7 +190,7 @@ def test_what_sums_of_floats_differ_by_is_no_change(
 
     assert 3.14 - 4.44e-16 < 3.14  # else there would be no noise to see
     assert change_of(3.14 - 4.44e-16) == "+0"
-    assert change_of(3.13) == "-0.01"
+    assert change_of(3.13) == "* -0.01"
 
 
 def test_a_rate_times_the_time_is_no_count_and_that_is_said(
@@ -200,7 +226,7 @@ def test_classes_have_a_table_with_what_moved_them(
     example: Any, describe: Describe, cells: Cells
 ) -> None:
     table = titled(describe(example.data), "by class of function")
-    assert cells(table)[0][:4] == ["PELT", "8.50", "16.25", "+7.75"]
+    assert cells(table)[0][:4] == ["PELT", "8.50", "16.25", "* +7.75"]
     assert cells(table)[0][-3:] == [
         "7.73 % - 13.15 %",
         "12.68 % - 20.22 %",

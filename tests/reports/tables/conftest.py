@@ -1,6 +1,5 @@
 """Pages of tables in a real browser, and tables to put on them."""
 
-import json
 import re
 import time
 from collections.abc import Callable
@@ -172,9 +171,9 @@ class Tables:
         return str(self.ask("document.activeElement.querySelector?.('.clip')?.textContent ?? ''"))
 
     def address(self, wanted: str) -> None:
-        """Wait until the address says what was done to the first table."""
-        name = "'t.benchmarks-0'"
-        self.wait_for(f"page.state.get({name}) === {json.dumps(wanted) if wanted else 'null'}")
+        """Wait until the address is written; it must say what was done to the first table."""
+        self.wait_for("!Tables.of(document.querySelector('.table')).writing")
+        assert (self.ask("page.state.get('t.benchmarks-0')") or "") == wanted
 
     def choose_copy(self, name: str) -> None:
         self.button(re.compile("^Copy$")).click()

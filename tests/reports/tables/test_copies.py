@@ -62,6 +62,24 @@ def test_a_copy_as_text_is_aligned_and_fits_a_mail(
     assert "hackbench -T:" in "\n".join(lines)
 
 
+def test_a_copy_as_text_is_aligned_behind_letters_that_are_wide_or_none(
+    copier: Visit, row_of: MakeRow, table_of: Callable[..., Table]
+) -> None:
+    # Four letters of two columns each, three letters with marks of no width, a picture of two.
+    names = ("\u5524\u9192\u5ef6\u8fdf", "e\u0301\u0323" * 3, "\U0001f600", "plain")
+    marked = row_of("e\u0301\u0323" * 50, "2 s", "-9.0 %", "inconclusive " * 6)
+    rows = tuple(row_of(name, "1 s", "-9.0 %", "no change") for name in names)
+    opened = copier(table_of(rows=(*rows, marked, *rows)))
+    opened.choose_copy("Copy as plain text")
+    lines = clipboard(opened).splitlines()
+    found = {name: next(line for line in lines if line.startswith(name)) for name in names}
+    columns = {name: line.index("1 s") - len(name) for name, line in found.items()}
+    wide = {"\u5524\u9192\u5ef6\u8fdf": 8, "e\u0301\u0323" * 3: 3, "\U0001f600": 2, "plain": 5}
+    assert len({columns[name] + width for name, width in wide.items()}) == 1
+    # A letter is never parted from its marks.
+    assert not [line for line in lines if line[:1] in ("\u0301", "\u0323")]
+
+
 def test_a_copy_as_csv_is_read_back_and_starts_no_formula(
     copier: Visit, results: Table, row_of: MakeRow, table_of: Callable[..., Table]
 ) -> None:

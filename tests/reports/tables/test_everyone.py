@@ -20,10 +20,8 @@ HOSTILE = (
     "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>\"' "
     "javascript:window.pwned=1 {{7*7}} \u202egnirts " + "n" * 10_000
 )
-# The requirement is 50 ms on an idle machine for filter and order; tests share theirs, so that of
-# several pages the quickest counts.
+# The requirement is 50 ms on an idle machine for filter and order; what drives the page adds to it.
 SLOWEST_ACT_MS = 250.0
-PAGES = 5
 
 
 @pytest.mark.parametrize("width", [1400, 360])
@@ -128,7 +126,8 @@ def test_paper_has_what_a_row_opens_to_where_something_changed(
     )
     opened.page.pdf()
     assert opened.ask("window.rows") == [True, False]
-    assert not changed.is_visible()
+    # The file may be there before the page hears that it is printed.
+    changed.wait_for(state="hidden")
     opened.page.emulate_media(media="print")
     opened.ask("dispatchEvent(new Event('beforeprint'))")
     assert (changed.is_visible(), still.is_visible()) == (True, False)
@@ -174,19 +173,11 @@ def test_the_head_of_a_long_table_stays_in_sight(
     assert abs(opened.ask(inside)) < 1.0
 
 
-def test_five_hundred_rows_answer_at_once(visit_tables: Visit, plain: Callable[..., Table]) -> None:
-    script = (
-        "() => { const table = Tables.of(document.querySelector('.table'));"
-        " const measure = (act) => { const begin = performance.now(); act();"
-        " return performance.now() - begin; };"
-        " return [measure(() => table.acts.find('r4 -r40')), measure(() => table.sortBy(1)),"
-        " measure(() => table.sortBy(0))]; }"
-    )
-    quickest = [float("inf")] * 3
-    for _ in range(PAGES):
-        opened = visit_tables(plain(500))
-        quickest = list(map(min, quickest, opened.ask(script)))
-        assert opened.count() == "100 of 500 rows"
-        if max(quickest) < SLOWEST_ACT_MS:
-            break
-    assert max(quickest) < SLOWEST_ACT_MS
+def test_five_hundred_rows_answer_at_once(
+    visit_tables: Visit, plain: Callable[..., Table], computing_ms: Callable[..., float]
+) -> None:
+    opened = visit_tables(plain(500))
+    table = "Tables.of(document.querySelector('.table'))"
+    for act in ("acts.find('r4 -r40')", "sortBy(1)", "sortBy(0)"):
+        assert computing_ms(opened.page, f"{table}.{act}") < SLOWEST_ACT_MS, act
+    assert opened.count() == "100 of 500 rows"

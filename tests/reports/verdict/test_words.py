@@ -7,8 +7,9 @@ import pytest
 
 from schedperf.model import (
     Row,
+    SideSummary,
 )
-from schedperf_reports._words import describe_change, merge_sides, side_letter
+from schedperf_reports._words import describe_change, merge_sides, name_side, side_letter
 
 MakeRow = Callable[..., Row]
 
@@ -54,6 +55,19 @@ def test_notes_that_differ_in_the_side_alone_are_merged(
     notes: list[str], merged: list[str]
 ) -> None:
     assert merge_sides(notes) == merged
+
+
+def test_no_two_sides_are_called_new(make_side: Callable[..., SideSummary]) -> None:
+    labels = {"base": "base", "new": "new", "new2": "new", "new3": "base", "new4": "cluster"}
+    named = [name_side(make_side(name, label=label)) for name, label in labels.items()]
+    assert named == ["A base", "B new", "C new2", "D new3", "E cluster"]
+
+
+def test_a_pair_keeps_its_labels_when_the_sides_are_swapped(
+    make_side: Callable[..., SideSummary],
+) -> None:
+    assert name_side(make_side("base", label="new")) == "A new"
+    assert name_side(make_side("new", label="base")) == "B base"
 
 
 def test_sides_have_letters() -> None:
