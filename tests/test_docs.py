@@ -4,10 +4,10 @@ import doctest
 import lzma
 import os
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -25,8 +25,8 @@ DOCUMENTS = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md"
 CONSOLE_BLOCK = re.compile(
     r"^(<!-- not run: .+ -->\n)?```console\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
-# `exit status 1` stands on a line of its own below the output of a command that ends so.
-EXIT_STATUS = re.compile(r"exit status (\d+)")
+# What asks a shell for the exit status of the command above it, which is 0 where nobody asks.
+ASK_STATUS = "echo $?"
 # Python as it is typed at a prompt, with what it answers.
 PYTHON_BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Stands for any text inside a line, and alone on a line for any lines.
@@ -41,19 +41,29 @@ class Shown:
     output: tuple[str, ...]
     exit_status: int
 
+    @property
+    def exit_statuses(self) -> set[int]:
+        """Return those that it may end with: more than one where this machine makes the verdict."""
+        program, *words = shlex.split(self.command)
+        # What is recorded here ends with .tar; two recordings of a busy machine may well differ.
+        bundles = {word for word in words if word.endswith(".tar")}
+        is_open = program == "schedperf" and words[:1] == ["compare"] and len(bundles) > 1
+        return {0, 1} if is_open else {self.exit_status}
 
-def shown_commands(document: Path) -> Iterator[Shown]:
-    """Yield the commands of a document's console blocks, save those that say why not."""
+
+def shown_commands(document: Path) -> list[Shown]:
+    """Return the commands of a document's console blocks, save those that say why not."""
+    found: list[Shown] = []
     for not_run, block in CONSOLE_BLOCK.findall(document.read_text()):
         if not_run:
             continue
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, *output = part.replace("\\\n", "").rstrip("\n").split("\n")
-            status = 0
-            if output and (match := EXIT_STATUS.fullmatch(output[-1])):
-                status = int(match[1])
-                output.pop()
-            yield Shown(command=command, output=tuple(output), exit_status=status)
+            if command == ASK_STATUS:
+                found[-1] = replace(found[-1], exit_status=int("".join(output)))
+            else:
+                found.append(Shown(command=command, output=tuple(output), exit_status=0))
+    return found
 
 
 def pattern_of(lines: tuple[str, ...]) -> str:
@@ -94,7 +104,7 @@ def test_commands_of_the_documents_print_what_the_documents_show(
     (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
     for shown in shown_commands(document):
         done = run(shown.command, tmp_path)
-        assert done.returncode == shown.exit_status, f"$ {shown.command}\n{done.stdout}"
+        assert done.returncode in shown.exit_statuses, f"$ {shown.command}\n{done.stdout}"
         if shown.output:
             pattern = pattern_of(shown.output)
             printed = "\n".join(line.rstrip() for line in done.stdout.splitlines()) + "\n"
