@@ -47,7 +47,7 @@ from schedperf.verdicts import (
     MARGIN,
     decide_overall,
     describe_blocking,
-    without_advice,
+    say_more,
 )
 from schedperf_collectors import __version__
 
@@ -186,7 +186,8 @@ class _Facts:
             }
             if row["verdict"] != "invalid":
                 # More runs under emulation are more of what decides nothing.
-                reason = f"measured under emulation ({how}); {without_advice(row['reason'])}"
+                own = row["reason"].removesuffix(say_more(row["more_runs"], row["replication"]))
+                reason = f"measured under emulation ({how}); {own}"
                 changed |= {"verdict": "inconclusive", "reason": reason, "more_runs": None}
             return changed
         if row["family"] != "diagnostic" and (blocking := self.blocking(side)):

@@ -5,7 +5,6 @@ them can be tested with numbers on paper.
 """
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,12 +45,6 @@ SMALLEST_SHORT_PERCENT = 0.1
 
 # What says that something changed, whichever way.
 CHANGED: tuple[Verdict, ...] = ("regression", "improvement")
-
-# How many more units would settle a row, as its reason ends.
-ADVICE = re.compile(
-    r"; (?:about \d{1,9} more [a-z]{1,9}(?: a side)?|with the spread that is, \d{1,9} runs a side)"
-    r" would settle it$"
-)
 
 EXIT_STATUS: dict[Verdict, int] = {
     "regression": 1,
@@ -205,23 +198,21 @@ def _advice(evidence: Evidence) -> str:
     found = (
         "" if evidence.mde is None else f"; these runs find changes from {percent(evidence.mde)}"
     )
-    if evidence.more_runs is None:
-        return found
-    unit: str = evidence.replication
-    unit = unit.removesuffix("s") if evidence.more_runs == 1 else unit
-    # A round holds a run of each side.
-    where = "" if evidence.replication == "rounds" else " a side"
-    return f"{found}; about {evidence.more_runs} more {unit}{where} would settle it"
+    return found + say_more(evidence.more_runs, evidence.replication)
 
 
-def without_advice(reason: str) -> str:
-    """Return a row's reason without how many more units would settle it.
+def say_more(more_runs: int | None, replication: str) -> str:
+    """Say how many more units would settle a row, as its reason ends; "" where it is not known.
 
-    >>> without_advice("+1 %: too noisy; these runs find changes from 9 %; about 1 more run a side "
-    ... "would settle it")
-    '+1 %: too noisy; these runs find changes from 9 %'
+    >>> say_more(3, "boots"), say_more(1, "rounds")
+    ('; about 3 more boots a side would settle it', '; about 1 more round would settle it')
     """
-    return ADVICE.sub("", reason)
+    if more_runs is None:
+        return ""
+    unit = replication.removesuffix("s") if more_runs == 1 else replication
+    # A round holds a run of each side.
+    where = "" if replication == "rounds" else " a side"
+    return f"; about {more_runs} more {unit}{where} would settle it"
 
 
 def _is_significant(evidence: Evidence) -> bool:
