@@ -74,7 +74,7 @@ def _describe(side: str, event: Entry, point: Entry, row: Entry) -> Finding:
             f"(95 % interval {share['ci_low']:+.2f}..{share['ci_high']:+.2f} pp)"
             f"{_by_node(row)}{_per_operation(row, point)}"
         ),
-        metric=f"share of {event['event']} samples",
+        metric=f"share of {event['event']}",
         value=share["change"],
         ci=(share["ci_low"], share["ci_high"]),
         unit="pp",
@@ -171,7 +171,7 @@ def _blind(side: str, event: Entry, blind: Sequence[str]) -> Finding:
             f"{where} cannot see the scheduler's own cost: {event['event']} is blind to code that "
             f"runs with interrupts off; {event['remedy']}"
         ),
-        metric=f"share of {event['event']} samples",
+        metric=f"share of {event['event']}",
         value=None,
         ci=None,
         unit="pp",

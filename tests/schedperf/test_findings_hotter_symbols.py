@@ -139,7 +139,7 @@ def test_findings_are_limited(profiled: Any) -> None:
     changed = [row["class"] for row in profiled.points(data)[0]["classes"] if row["changed"]]
     assert len(changed) > MOST_FINDINGS
     assert len(found) == MOST_FINDINGS
-    assert found[0].metric == "share of cycles samples"
+    assert found[0].metric == "share of cycles"
     assert found[0].evidence == ("profile#class:network",)
 
 
