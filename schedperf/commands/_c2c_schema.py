@@ -6,9 +6,8 @@
 
 import json
 import sys
-from typing import Any
 
-from schedperf.sections._c2c_schema import SCHEMA as SECTION
+from schedperf.sections._c2c_schema import ACCESS, POINT, SEEN
 from schedperf.sections._schema import (
     COUNT,
     NUMBER_OR_NULL,
@@ -17,6 +16,8 @@ from schedperf.sections._schema import (
     TEXTS,
     Schema,
     array,
+    document,
+    fields_of,
     or_null,
     record,
 )
@@ -24,29 +25,15 @@ from schedperf.sections._schema import (
 _COUNT_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
 
 
-def _within(schema: Any, *keys: str | int) -> Any:
-    for key in keys:
-        schema = schema[key]
-    return schema
-
-
-# What schedperf compare says of two sides at one point.
-_POINT = _within(
-    SECTION, "properties", "comparisons", "items", "properties", "points", "items"
-)  # fmt: skip
-# Of a line there, what one side has.
-_SEEN = _within(_POINT, "properties", "lines", "items", "properties", "base", "anyOf", 0)
-_ACCESS = _within(_SEEN, "properties", "accesses", "items", "properties")
-
 _LINE = record(
     **{
-        **_SEEN["properties"],
+        **fields_of(SEEN),
         "name": {**TEXT_OR_NULL, "description": "of what lies on it; null: not known"},
         "remote": {**COUNT, "description": "contended loads that another node answered, samples"},
         "local": {**COUNT, "description": "contended loads of the same node"},
         "accesses": array(
             record(
-                **_ACCESS,
+                **fields_of(ACCESS),
                 mean_weight={
                     **NUMBER_OR_NULL,
                     "description": "latency of a contended load, in cycles; null: not recorded",
@@ -76,17 +63,13 @@ _SIDE = record(
     notes={**TEXTS, "description": "what could not be seen, one sentence each"},
 )
 
-SCHEMA: Schema = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "schedperf/c2c/1",
-    **record(
-        schema={"const": "schedperf/c2c/1"},
-        tool_version=TEXT,
-        sort={"enum": ["rmt", "lcl", "tot", "peer", "records"]},
-        sides={**array(_SIDE), "minItems": 1, "maxItems": 2},
-        comparison={**or_null(_POINT), "description": "null of one side alone"},
-    ),
-}
+SCHEMA: Schema = document(
+    "schedperf/c2c/1",
+    tool_version=TEXT,
+    sort={"enum": ["rmt", "lcl", "tot", "peer", "records"]},
+    sides={**array(_SIDE), "minItems": 1, "maxItems": 2},
+    comparison={**or_null(POINT), "description": "null of one side alone"},
+)
 
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(SCHEMA, indent=1) + "\n")

@@ -17,6 +17,7 @@ from schedperf.sections._schema import (
     TEXTS,
     Schema,
     array,
+    document,
     or_null,
     record,
 )
@@ -108,46 +109,42 @@ _EVENT = record(
     sight=array(_SIGHT),
 )
 
-SCHEMA: Schema = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "schedperf/profile/1",
-    **record(
-        schema={"const": "schedperf/profile/1"},
-        tool_version=TEXT,
-        sort=array({"enum": list(_SORT_KEYS)}),
-        operation={
-            **TEXT_OR_NULL,
-            "description": "what `cost` is for; null: not known, or runs count different things",
-        },
-        took_turns={**FLAG, "description": "false: a drift of the machine looks like a change"},
-        cautions={**TEXTS, "description": "what to know before a number is read"},
-        sides={**array(_SIDE), "minItems": 1, "maxItems": 2},
-        events=array(_EVENT),
-        rows={
-            "anyOf": [
-                array(_row(**_COUNTED)),
-                array(
-                    _row(
-                        base=record(**_COUNTED),
-                        new=record(**_COUNTED),
-                        change={**NUMBER_OR_NULL, "description": "new - base, percentage points"},
-                        interval=_INTERVAL,
-                        q=_Q,
-                        changed={
-                            **FLAG,
-                            "description": "q below 0.05, and by 0.1 percentage points at least",
-                        },
-                        cost={
-                            **or_null(_COST),
-                            "description": "per operation; null where these are not known",
-                        },
-                    )
-                ),
-            ],
-            "description": "of one side, or of two; each has the keys of `sort`",
-        },
-    ),
-}
+SCHEMA: Schema = document(
+    "schedperf/profile/1",
+    tool_version=TEXT,
+    sort=array({"enum": list(_SORT_KEYS)}),
+    operation={
+        **TEXT_OR_NULL,
+        "description": "what `cost` is for; null: not known, or runs count different things",
+    },
+    took_turns={**FLAG, "description": "false: a drift of the machine looks like a change"},
+    cautions={**TEXTS, "description": "what to know before a number is read"},
+    sides={**array(_SIDE), "minItems": 1, "maxItems": 2},
+    events=array(_EVENT),
+    rows={
+        "anyOf": [
+            array(_row(**_COUNTED)),
+            array(
+                _row(
+                    base=record(**_COUNTED),
+                    new=record(**_COUNTED),
+                    change={**NUMBER_OR_NULL, "description": "new - base, percentage points"},
+                    interval=_INTERVAL,
+                    q=_Q,
+                    changed={
+                        **FLAG,
+                        "description": "q below 0.05, and by 0.1 percentage points at least",
+                    },
+                    cost={
+                        **or_null(_COST),
+                        "description": "per operation; null where these are not known",
+                    },
+                )
+            ),
+        ],
+        "description": "of one side, or of two; each has the keys of `sort`",
+    },
+)
 
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(SCHEMA, indent=1) + "\n")

@@ -10,6 +10,7 @@ from schedperf.sections._schema import (
     Schema,
     array,
     both,
+    or_null,
     record,
 )
 
@@ -45,7 +46,7 @@ CHANGE = record(
     },
     changed={**FLAG, "description": "it changed beyond chance: q below 0.05"},
 )
-_ACCESS = record(
+ACCESS = record(
     offset={**COUNT, "description": "of the first byte in the line"},
     size={
         **_COUNT_OR_NULL,
@@ -83,35 +84,30 @@ _ACCESS = record(
         "description": "names of the tasks that were running, most samples first; null: not said",
     },
 )
-_SEEN = {
-    "anyOf": [
-        record(
-            key=TEXT,
-            copies={
-                **_COUNT_OR_NULL,
-                "description": "CPUs whose copy of a per-CPU line was touched; null: not known",
-            },
-            stores={**COUNT, "description": "samples of stores"},
-            records={**COUNT, "description": "perf's total records, with what it counts twice"},
-            loads={
-                **_COUNT_OR_NULL,
-                "description": "perf's total loads, with what it counts twice; null: not known",
-            },
-            double_counted={
-                **_COUNT_OR_NULL,
-                "description": "how many of the records perf counts twice; null: not known",
-            },
-            sharing={
-                "enum": ["true", "false", "mixed", None],
-                "description": "true: CPUs touch the same bytes; null: one CPU alone",
-            },
-            false_share={**NUMBER_OR_NULL, "description": "part of the contended samples, 0 to 1"},
-            accesses=array(_ACCESS),
-        ),
-        {"type": "null"},
-    ],
-    "description": "null: not seen on that side",
-}
+SEEN = record(
+    key=TEXT,
+    copies={
+        **_COUNT_OR_NULL,
+        "description": "CPUs whose copy of a per-CPU line was touched; null: not known",
+    },
+    stores={**COUNT, "description": "samples of stores"},
+    records={**COUNT, "description": "perf's total records, with what it counts twice"},
+    loads={
+        **_COUNT_OR_NULL,
+        "description": "perf's total loads, with what it counts twice; null: not known",
+    },
+    double_counted={
+        **_COUNT_OR_NULL,
+        "description": "how many of the records perf counts twice; null: not known",
+    },
+    sharing={
+        "enum": ["true", "false", "mixed", None],
+        "description": "true: CPUs touch the same bytes; null: one CPU alone",
+    },
+    false_share={**NUMBER_OR_NULL, "description": "part of the contended samples, 0 to 1"},
+    accesses=array(ACCESS),
+)
+_SEEN_OR_NULL: Schema = {**or_null(SEEN), "description": "null: not seen on that side"}
 _LINE = record(
     row={**TEXT, "description": "id of the row, for evidence: c2c#ROW"},
     name={**TEXT_OR_NULL, "description": "the most sampled that lies on it"},
@@ -119,10 +115,10 @@ _LINE = record(
     unmatched={**TEXT_OR_NULL, "description": "why it is compared with nothing"},
     remote=CHANGE,
     local=CHANGE,
-    base=_SEEN,
-    new=_SEEN,
+    base=_SEEN_OR_NULL,
+    new=_SEEN_OR_NULL,
 )
-_POINT = record(
+POINT = record(
     workload=TEXT,
     point=TEXT,
     runs=both({**COUNT, "minimum": 1}),
@@ -150,7 +146,7 @@ _POINT = record(
     notes={**TEXTS, "description": "what could not be seen, one sentence each"},
 )
 SCHEMA = record(
-    comparisons=array(record(side=TEXT, points=array(_POINT), notes=TEXTS)),
+    comparisons=array(record(side=TEXT, points=array(POINT), notes=TEXTS)),
     missing=array(
         record(side=TEXT, reason={**TEXT, "description": "why, with the side's name in front"})
     ),

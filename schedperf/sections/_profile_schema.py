@@ -11,6 +11,7 @@ from schedperf.sections._schema import (
     Schema,
     array,
     both,
+    fields_of,
     or_null,
     record,
 )
@@ -27,7 +28,7 @@ CHANGE = record(
     ci_high={**NUMBER_OR_NULL, "description": "upper end; null without 2 runs a side"},
 )
 TESTED = record(
-    **CHANGE["properties"],  # type: ignore[arg-type] # what record() put there
+    **fields_of(CHANGE),
     p={**NUMBER_OR_NULL, "description": "null where nothing was tested"},
     q={
         **NUMBER_OR_NULL,

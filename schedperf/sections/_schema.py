@@ -1,6 +1,7 @@
 """JSON Schema of sections, in the few words that they need."""
 
 from collections.abc import Mapping
+from typing import cast
 
 Schema = Mapping[str, object]
 
@@ -17,6 +18,20 @@ NUMBERS: Schema = {"type": "array", "items": {"type": "number"}}
 def record(**properties: Schema) -> Schema:
     """Describe an object that has all of these keys; a later version may add others."""
     return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def fields_of(described: Schema) -> dict[str, Schema]:
+    """Return the keys of what :func:`record` described, for one that has others besides."""
+    return cast("dict[str, Schema]", described["properties"])
+
+
+def document(name: str, **properties: Schema) -> Schema:
+    """Describe a whole JSON document that is published under this name: ``schedperf/profile/1``."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": name,
+        **record(schema={"const": name}, **properties),
+    }
 
 
 def array(items: Schema) -> Schema:
