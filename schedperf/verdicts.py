@@ -259,8 +259,16 @@ def _numbers(evidence: Evidence) -> str:
 
 def count_units(n_base: int | None, n_new: int | None, replication: str) -> str:
     """Say what was compared: ``3+3 boots``, ``8+8 runs``, and ``8 rounds``, which both are in."""
-    own = f"{n_base}" if replication == "rounds" else f"{n_base}+{n_new}"
-    return f"{own} {replication}"
+    return f"{count_values(n_base, n_new, replication)} {replication}"
+
+
+def count_values(n_base: int | None, n_new: int | None, replication: str) -> str:
+    """Write how many there are on each side: ``5+5``, ``?+?`` where nobody says, 8 rounds as ``8``.
+
+    A round has a value of both sides, so rounds are one number.
+    """
+    numbers = ["?" if number is None else str(number) for number in (n_base, n_new)]
+    return numbers[0] if replication == "rounds" else "+".join(numbers)
 
 
 def decide_overall(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
+from schedperf import verdicts
 from schedperf.model import Better, Comparison, Family, Row, Severity, SideSummary, Verdict
 from schedperf_reports._units import format_size, format_size_interval, scale_for
 from schedperf_reports.blocks import Tone
@@ -133,17 +134,13 @@ def name_rows(rows: Sequence[Row]) -> dict[int, str]:
 
 
 def count_values(row: Row) -> str:
-    """Write how many independent values each side has: ``5+5``, ``?+?`` where nobody says.
-
-    A round has a value of both sides, so rounds are one number.
-    """
-    numbers = ["?" if number is None else str(number) for number in (row.n_base, row.n_new)]
-    return numbers[0] if row.replication == "rounds" else "+".join(numbers)
+    """Write how many independent values each side has: ``5+5``, ``?+?`` where nobody says."""
+    return verdicts.count_values(row.n_base, row.n_new, row.replication)
 
 
 def count_units(row: Row) -> str:
     """Write how many independent values a row rests on: ``5+5 runs``, ``6 rounds``."""
-    return f"{count_values(row)} {row.replication}"
+    return verdicts.count_units(row.n_base, row.n_new, row.replication)
 
 
 def count_changes(rows: Sequence[Mapping[str, Any]]) -> str:
