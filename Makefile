@@ -1,31 +1,69 @@
 # Each target does all of its own set-up, also on a fresh Debian machine.
 
 PYTHON_IN_VENV = .venv/bin/python
+PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses auto --dist loadgroup $(PYTEST_OPTIONS)
 
-.PHONY: demo test lint bench bench-report bench-verdicts bench-overhead format bless clean
+# Every test belongs to exactly one of "test", "test-browser", "test-vm" and "test-slow"; "check" is the quick part of "test".
+CHECK = not vm and not browser and not slow and not system
+TEST = not vm and not browser and not slow
+
+.PHONY: help demo check test test-browser test-vm test-slow lint \
+	lint-mypy lint-ruff lint-format lint-imports lint-floor \
+	bench bench-report bench-verdicts bench-overhead format bless clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
 
 demo: ## compare the real bundles of examples/, write their HTML reports
 	@scripts/setup demo
 	@scripts/demo
 
-test: ## run all tests
+check: lint ## lint, unit tests and golden tests: before every commit
+	@scripts/setup check
+	@$(PYTEST) -m "$(CHECK)"
+
+test: ## all tests but those in a browser, in guests, and the slow ones
 	@scripts/setup test
-	@$(PYTHON_IN_VENV) -m pytest $(PYTEST_OPTIONS)
+	@$(PYTEST) -m "$(TEST)"
+
+test-browser: ## the tests that open reports in Chromium
+	@scripts/setup browser
+	@$(PYTEST) -m browser
+
+test-vm: ## the tests that boot kernels under QEMU
+	@scripts/setup vm
+	@$(PYTEST) -m vm
+
+test-slow: ## simulated verdicts and long fuzzing
+	@scripts/setup test
+	@$(PYTEST) -m slow
 
 lint: ## ruff, mypy, import-linter, the Python floor of the collectors
-	@scripts/setup test
-	.venv/bin/ruff check .
-	.venv/bin/ruff format --check .
+	@scripts/setup lint
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target \
+		lint-mypy lint-ruff lint-format lint-imports lint-floor
+
+lint-mypy:
 	.venv/bin/mypy
+
+lint-ruff:
+	.venv/bin/ruff check .
+
+lint-format:
+	.venv/bin/ruff format --check .
+
+lint-imports:
 	.venv/bin/lint-imports
+
+lint-floor:
 	.venv/bin/vermin --quiet --no-tips --violations --target=3.9- collectors
 
 bench: ## print speed figures, each beside what it is compared with
-	@scripts/setup test
+	@scripts/setup bench
 	@for program in bench/*.py; do echo; $(PYTHON_IN_VENV) $$program || exit 1; done
 
 bench-report: ## build reports of three sizes and open them in a browser
-	@scripts/setup test
+	@scripts/setup browser
 	@$(PYTHON_IN_VENV) bench/report.py
 
 bench-verdicts: ## count how often verdicts are right, ours beside other tools' (some minutes)
@@ -33,17 +71,17 @@ bench-verdicts: ## count how often verdicts are right, ours beside other tools' 
 	@$(PYTHON_IN_VENV) -m bench.verdicts $(VERDICTS_OPTIONS)
 
 bench-overhead: ## measure what each collector costs, here and in a guest (some minutes)
-	@scripts/setup test
+	@scripts/setup vm
 	@$(PYTHON_IN_VENV) -m bench.overhead $(OVERHEAD_OPTIONS)
 
 format: ## lay the code out
-	@scripts/setup test
+	@scripts/setup lint
 	.venv/bin/ruff check --fix-only --exit-zero .
 	.venv/bin/ruff format .
 
 bless: ## rewrite the golden files from what the code prints now
-	@scripts/setup test
-	@SCHEDPERF_BLESS=1 $(PYTHON_IN_VENV) -m pytest -q tests -k golden
+	@scripts/setup browser
+	@SCHEDPERF_BLESS=1 $(PYTEST) -q -k golden
 
 clean: ## remove what the other targets made
 	rm -rf .venv out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
