@@ -1,0 +1,70 @@
+"""Print pip's settings as uv's, one shell ``export`` a line: uv reads no configuration of pip.
+
+Indexes, proxies and certificates that a user or a machine has given to pip (in PIP_* or in a
+pip.conf) then hold for uv as well. What is set for uv already is left alone.
+"""
+
+import ast
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+# pip's option → uv's variables.
+VARIABLES = {
+    "index-url": ["UV_DEFAULT_INDEX"],
+    "extra-index-url": ["UV_INDEX"],
+    "find-links": ["UV_FIND_LINKS"],
+    "no-index": ["UV_NO_INDEX"],
+    "constraint": ["UV_CONSTRAINT"],
+    "trusted-host": ["UV_INSECURE_HOST"],
+    "proxy": ["HTTPS_PROXY", "HTTP_PROXY"],
+    "cert": ["SSL_CERT_FILE"],
+    "client-cert": ["SSL_CLIENT_CERT"],
+    "timeout": ["UV_HTTP_TIMEOUT"],
+    "default-timeout": ["UV_HTTP_TIMEOUT"],
+    "retries": ["UV_HTTP_RETRIES"],
+    "no-cache-dir": ["UV_NO_CACHE"],
+}
+# uv separates the values of all other variables by blanks, as pip does.
+COMMAS = {"UV_FIND_LINKS"}
+SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+
+
+def pip_settings(listing: str) -> dict[str, str]:
+    """Return pip's options for installing, from what ``pip config list`` prints."""
+    sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
+    for line in listing.splitlines():
+        key, _, value = line.partition("=")
+        section, _, option = key.partition(".")
+        if section in sections:
+            sections[section][option] = str(ast.literal_eval(value))
+    return sections["global"] | sections["install"] | sections[":env:"]
+
+
+def uv_settings(pip: Mapping[str, str]) -> dict[str, str]:
+    """Return uv's variables for pip's options."""
+    settings = {}
+    for option, variables in VARIABLES.items():
+        values = pip.get(option, "").split()
+        for variable in variables if values else []:
+            settings[variable] = ("," if variable in COMMAS else " ").join(values)
+    if "UV_INDEX" in settings:
+        settings["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # what pip does
+    if SYSTEM_CERTIFICATES.exists():
+        settings["UV_SYSTEM_CERTS"] = "1"  # what Debian's pip does
+    return settings
+
+
+def main() -> None:
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    for variable, value in uv_settings(pip_settings(listing)).items():
+        if variable not in os.environ:
+            print(f"export {variable}={shlex.quote(value)}")
+
+
+if __name__ == "__main__":
+    main()
