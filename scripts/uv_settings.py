@@ -28,8 +28,8 @@ VARIABLES = {
     "retries": ["UV_HTTP_RETRIES"],
     "no-cache-dir": ["UV_NO_CACHE"],
 }
-# uv separates the values of all other variables by blanks, as pip does.
-COMMAS = {"UV_FIND_LINKS"}
+# Options with several values, separated by blanks as pip has them, and what uv separates them by.
+LISTS = {"extra-index-url": " ", "find-links": ",", "trusted-host": " ", "constraint": " "}
 SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -44,13 +44,19 @@ def pip_settings(listing: str) -> dict[str, str]:
     return sections["global"] | sections["install"] | sections[":env:"]
 
 
+def usable(option: str, value: str) -> bool:
+    """Tell whether uv takes a value: it refuses folders of packages that do not exist."""
+    return option != "find-links" or "://" in value or Path(value).is_dir()
+
+
 def uv_settings(pip: Mapping[str, str]) -> dict[str, str]:
     """Return uv's variables for pip's options."""
     settings = {}
-    for option, variables in VARIABLES.items():
-        values = pip.get(option, "").split()
-        for variable in variables if values else []:
-            settings[variable] = ("," if variable in COMMAS else " ").join(values)
+    for option in VARIABLES.keys() & pip.keys():
+        value = pip[option]
+        if option in LISTS:
+            value = LISTS[option].join(part for part in value.split() if usable(option, part))
+        settings.update(dict.fromkeys(VARIABLES[option] if value else (), value))
     if "UV_INDEX" in settings:
         settings["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # what pip does
     if SYSTEM_CERTIFICATES.exists():

@@ -1,0 +1,335 @@
+"""Set-up, make targets and .ci/run: they say what they do, and every test is run by one target."""
+
+import json
+import os
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NEVER_INSTALLED = "schedperf-tests-need-no-such-package"
+NOBODY = 65534
+TEST_TARGETS = ("test", "test-browser", "test-vm", "test-slow")
+# Writes {node id: names of marks} of all tests.
+LIST_MARKS = """
+import json, os, pathlib
+def pytest_collection_finish(session):
+    marks = {item.nodeid: [mark.name for mark in item.iter_markers()] for item in session.items}
+    pathlib.Path(os.environ["MARKS"]).write_text(json.dumps(marks))
+"""
+
+
+def copy_checkout(folder: Path) -> Path:
+    """Copy what the set-up reads into a folder whose name has a blank."""
+    checkout = folder / "a checkout"
+    for part in ("scripts", "requirements", "collectors"):
+        shutil.copytree(ROOT / part, checkout / part)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, checkout / name)
+    (folder / "tmp").mkdir()
+    return checkout
+
+
+def set_up(
+    checkout: Path, purpose: str, *, prefix: tuple[str, ...] = (), env: Mapping[str, str] = {}
+) -> subprocess.CompletedProcess[str]:
+    """Run scripts/setup without a terminal; its temporary files would be in ../tmp."""
+    return subprocess.run(
+        [*prefix, "scripts/setup", purpose],
+        cwd=checkout,
+        env=os.environ | {"TMPDIR": str(checkout.parent / "tmp"), **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def temporary_files(checkout: Path) -> list[Path]:
+    return list((checkout.parent / "tmp").iterdir())
+
+
+@pytest.fixture
+def lacking() -> Iterator[Path]:
+    """Return a checkout, open to all users, that needs a Debian package which is not installed."""
+    if shutil.which("dpkg-query") is None:
+        pytest.skip("this is not Debian")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        checkout = copy_checkout(folder)
+        (checkout / "requirements" / "debian-check.txt").write_text(f"{NEVER_INSTALLED}\n")
+        folder.chmod(0o755)
+        (folder / "tmp").chmod(0o777)
+        yield checkout
+
+
+def test_an_unknown_purpose_is_refused_with_those_that_are_known() -> None:
+    done = set_up(ROOT, "everything")
+    assert done.returncode == 2
+    assert "setup: unknown purpose 'everything' (expected demo, lint, check" in done.stderr
+
+
+def test_sudo_without_a_terminal_is_named(lacking: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become a user whom sudo refuses")
+    if shutil.which("sudo") is None:
+        pytest.skip("sudo is not installed; apt-get install sudo")
+    nobody = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    done = set_up(lacking, "check", prefix=nobody)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "sudo cannot ask for a password without a terminal" in line
+    assert line.endswith(
+        f"run this as root once: apt-get install --no-install-recommends {NEVER_INSTALLED}"
+    )
+    assert temporary_files(lacking) == []
+
+
+def test_a_failure_of_apt_is_shown_and_leaves_no_file(lacking: Path) -> None:
+    # An apt of its own, which knows no packages and asks nobody.
+    state = lacking.parent / "apt"
+    (state / "lists" / "partial").mkdir(parents=True)
+    (state / "dpkg").mkdir()
+    (state / "dpkg" / "status").touch()
+    config = state / "apt.conf"
+    config.write_text(
+        f'Dir::Etc::SourceList "/dev/null";\nDir::Etc::SourceParts "/dev/null";\n'
+        f'Dir::State::Lists "{state}/lists";\nDir::State::Status "{state}/dpkg/status";\n'
+        f'Dir::Cache "{state}";\nAPT::Sandbox::User "root";\n'
+    )
+    as_root = () if os.geteuid() == 0 else ("unshare", "--map-root-user")
+    if as_root and subprocess.run([*as_root, "true"], capture_output=True).returncode != 0:
+        pytest.skip("neither root nor user namespaces")
+    done = set_up(lacking, "check", prefix=as_root, env={"APT_CONFIG": str(config)})
+    assert done.returncode == 2, done.stderr
+    assert f"    E: Unable to locate package {NEVER_INSTALLED}" in done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "setup: apt-get cannot install the packages, see above; "
+        f"try it yourself: apt-get install {NEVER_INSTALLED}"
+    )
+    assert temporary_files(lacking) == []
+    assert not (lacking / ".venv").exists()
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a checkout whose set-up was ended while it made the environment."""
+    checkout = copy_checkout(tmp_path_factory.mktemp("setup"))
+    process = subprocess.Popen(
+        ["scripts/setup", "demo"],
+        cwd=checkout,
+        env=os.environ | {"TMPDIR": str(checkout.parent / "tmp")},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "setup: creating .venv\n"
+    process.terminate()
+    process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert temporary_files(checkout) == []
+    return checkout
+
+
+@pytest.fixture(scope="module")
+def installed(interrupted: Path) -> tuple[Path, str]:
+    """Return a checkout that is set up for the demo, and what the set-up said."""
+    done = set_up(interrupted, "demo")
+    assert done.returncode == 0, done.stderr
+    return interrupted, done.stderr
+
+
+@pytest.mark.system
+@pytest.mark.timeout(900)
+@pytest.mark.xdist_group("setup")
+class TestInstalled:
+    def test_it_goes_on_after_an_interruption(self, installed: tuple[Path, str]) -> None:
+        checkout, _ = installed
+        subprocess.run(
+            [".venv/bin/python", "-c", "import numpy, schedperf_collectors"],
+            cwd=checkout,
+            check=True,
+        )
+        assert temporary_files(checkout) == []
+
+    def test_it_says_how_much_it_installs(self, installed: tuple[Path, str]) -> None:
+        _, said = installed
+        assert re.search(r"^setup: installing \d+ Python packages, [1-9]\d* MB", said, re.MULTILINE)
+        assert re.search(r"^setup: ready after \d+ s; .venv holds [1-9]\d* MB$", said, re.MULTILINE)
+
+    def test_nothing_to_do_is_silent_and_cheap(self, installed: tuple[Path, str]) -> None:
+        checkout, _ = installed
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = set_up(checkout, "demo")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        # Time of a CPU, which does not depend on what else runs.
+        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+
+    def test_settings_of_pip_hold_for_uv(self, installed: tuple[Path, str], tmp_path: Path) -> None:
+        checkout, _ = installed
+        config = tmp_path / "pip.conf"
+        config.write_text(
+            "[global]\nindex-url = https://example.org/simple\ntimeout = 7\n"
+            f"[install]\nextra-index-url =\n  https://a.example.org\n  https://b.example.org\n"
+            f"find-links = {tmp_path} {tmp_path}/missing https://example.org/wheels\n"
+        )
+        done = subprocess.run(
+            [".venv/bin/python", "scripts/uv_settings.py"],
+            cwd=checkout,
+            env={"PIP_CONFIG_FILE": str(config), "PIP_CERT": "/a b.pem", "UV_INDEX": "mine"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        exported = dict(line.split("=", 1) for line in shlex.split(done.stdout) if "=" in line)
+        del exported["UV_SYSTEM_CERTS"]
+        assert exported == {
+            "UV_DEFAULT_INDEX": "https://example.org/simple",
+            "UV_HTTP_TIMEOUT": "7",
+            "UV_INDEX_STRATEGY": "unsafe-best-match",
+            "UV_FIND_LINKS": f"{tmp_path},https://example.org/wheels",
+            "SSL_CERT_FILE": "/a b.pem",
+        }
+
+
+def make(*arguments: str, cwd: Path = ROOT) -> str:
+    # Options of a make that runs these tests are not meant for this one.
+    env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    env.pop("PYTEST_OPTIONS", None)
+    done = subprocess.run(
+        ["make", "--no-print-directory", *arguments],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_the_readme_names_every_target_that_make_helps_with() -> None:
+    targets = [line.split()[0] for line in make("help").splitlines()]
+    phony = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert sorted(targets) == sorted(name for name in phony if not name.startswith("lint-"))
+    readme = (ROOT / "README.md").read_text()
+    assert [name for name in targets if f"`make {name}`" not in readme] == []
+
+
+def expression(target: str) -> str:
+    """Return what ``make TARGET`` gives to ``pytest -m``."""
+    (command,) = [line for line in make("-n", target).splitlines() if "-m pytest" in line]
+    words = shlex.split(command)
+    return words[len(words) - words[::-1].index("-m")]
+
+
+@pytest.fixture(scope="module")
+def marks_of_tests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    folder = tmp_path_factory.mktemp("marks")
+    (folder / "list_marks.py").write_text(LIST_MARKS)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "list_marks"],
+        cwd=ROOT,
+        env={
+            **{name: value for name, value in os.environ.items() if "PYTEST" not in name},
+            "PYTHONPATH": str(folder),
+            "MARKS": str(folder / "marks.json"),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    marks: dict[str, list[str]] = json.loads((folder / "marks.json").read_text())
+    return marks
+
+
+@pytest.mark.xdist_group("marks")
+class TestSelections:
+    def selected(self, target: str, marks_of_tests: Mapping[str, list[str]]) -> set[str]:
+        text = expression(target)
+        names = set(re.findall(r"\w+", text)) - {"and", "or", "not"}
+        return {
+            test
+            for test, marks in marks_of_tests.items()
+            if eval(text, {name: name in marks for name in names})  # noqa: S307 # our own Makefile
+        }
+
+    def test_every_test_is_run_by_exactly_one_target(
+        self, marks_of_tests: dict[str, list[str]]
+    ) -> None:
+        targets = {name: self.selected(name, marks_of_tests) for name in TEST_TARGETS}
+        runs = {
+            test: [name for name, tests in targets.items() if test in tests]
+            for test in marks_of_tests
+        }
+        assert {test: names for test, names in runs.items() if len(names) != 1} == {}
+
+    def test_check_is_a_part_of_test(self, marks_of_tests: dict[str, list[str]]) -> None:
+        check = self.selected("check", marks_of_tests)
+        assert check < self.selected("test", marks_of_tests)
+        assert len(check) > len(marks_of_tests) / 2
+
+
+@pytest.fixture
+def ci(tmp_path: Path) -> Path:
+    """Return a folder with .ci/run, and targets of which one passes, one fails, one hangs."""
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    (tmp_path / "test_good.py").write_text(
+        "import pytest\ndef test_passes(): pass\n@pytest.mark.skip\ndef test_skips(): pass\n"
+    )
+    (tmp_path / "test_bad.py").write_text("def test_fails(): assert False\n")
+    (tmp_path / "Makefile").write_text(
+        f"good bad:\n\t@{shlex.quote(sys.executable)} -m pytest -q -p no:xdist "
+        "$(PYTEST_OPTIONS) test_$@.py\nlint:\n\t@true\nhang:\n\t@sleep 60\n"
+    )
+    return tmp_path
+
+
+def run_ci(folder: Path, targets: str, limit_s: int = 600) -> subprocess.CompletedProcess[str]:
+    env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    env.pop("PYTEST_OPTIONS", None)
+    chosen = {"CI_TARGETS": targets, "CI_LIMIT_S": str(limit_s), "PYTHON": sys.executable}
+    return subprocess.run([".ci/run"], cwd=folder, env=env | chosen, capture_output=True, text=True)
+
+
+def test_ci_runs_all_targets_and_sums_up(ci: Path) -> None:
+    done = run_ci(ci, "bad lint good")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "1 passed, 1 failed, 1 skipped"
+    assert "ci: failed: bad" in lines
+    slowest = lines[lines.index("the 10 slowest tests:") + 1 : -1]
+    assert sorted(line.split()[-1] for line in slowest) == [
+        "test_bad::test_fails",
+        "test_good::test_passes",
+        "test_good::test_skips",
+    ]
+    assert [line.split()[-1] for line in lines if re.match(r" +\d+ s  make ", line)] == [
+        "bad",
+        "lint",
+        "good",
+    ]
+
+
+def test_ci_passes_when_all_targets_pass(ci: Path) -> None:
+    done = run_ci(ci, "lint good")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+
+
+def test_ci_names_the_target_that_ran_over(ci: Path) -> None:
+    done = run_ci(ci, "hang lint", limit_s=1)
+    assert done.returncode == 1
+    over = [line for line in done.stdout.splitlines() if "ran over" in line]
+    assert over[0].startswith("ci: make hang: ran over the limit of 1 s")
