@@ -253,6 +253,7 @@ def marks_of_tests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[s
     return marks
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.xdist_group("marks")
 class TestSelections:
     def selected(self, target: str, marks_of_tests: Mapping[str, list[str]]) -> set[str]:
