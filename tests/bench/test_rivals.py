@@ -28,19 +28,13 @@ from bench.verdicts.rivals import (
     pyperf,
     welch,
 )
+from tests.shared_data import shared
 
 Floats = NDArray[np.float64]
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
-BENCHSTAT = DATA / "benchstat" / "cmd" / "benchstat" / "testdata"
-LKP = DATA / "benchmarks" / "stats_changed_stats"
-MMTESTS = DATA / "benchmarks" / "mmtests" / "Tutorial.md"
-
-
-def need(path: Path) -> Path:
-    if not path.exists():
-        pytest.skip(f"the fixtures of other tools are not beside this checkout: no {path}")
-    return path
+BENCHSTAT = "data/benchstat/cmd/benchstat/testdata"
+LKP = "data/benchmarks/stats_changed_stats"
+MMTESTS = "data/benchmarks/mmtests/Tutorial.md"
 
 
 def samples(base: object, new: object, *, higher: bool = False) -> Samples:
@@ -64,7 +58,7 @@ def read_benchmarks(path: Path) -> dict[tuple[str, str], list[float]]:
 
 
 def crc_samples(unit: str) -> tuple[list[str], Samples]:
-    old, new = (read_benchmarks(need(BENCHSTAT / f"crc-{side}.txt")) for side in ("old", "new"))
+    old, new = (read_benchmarks(shared(f"{BENCHSTAT}/crc-{side}.txt")) for side in ("old", "new"))
     names = [name for name, found in old if found == unit]
     sides = [[side[name, unit] for name in names] for side in (old, new)]
     return names, samples(*sides)
@@ -77,7 +71,7 @@ ROW = re.compile(
 
 
 def printed_rows(table: int) -> list[re.Match[str]]:
-    text = need(BENCHSTAT / "crcIgnore.stdout").read_text(encoding="utf-8")
+    text = shared(f"{BENCHSTAT}/crcIgnore.stdout").read_text(encoding="utf-8")
     part = text.split("geomean")[table]
     return [match for match in map(ROW.match, part.splitlines()) if match]
 
@@ -113,8 +107,8 @@ def test_median_intervals_are_as_wide_as_benchstat_prints_them() -> None:
 
 
 def test_benchstat_agrees_with_its_table_of_old_and_new() -> None:
-    old, new = (read_benchmarks(need(BENCHSTAT / f"{side}.txt")) for side in ("old", "new"))
-    text = (BENCHSTAT / "csvOldNew.stdout").read_text(encoding="utf-8")
+    old, new = (read_benchmarks(shared(f"{BENCHSTAT}/{side}.txt")) for side in ("old", "new"))
+    text = shared(f"{BENCHSTAT}/csvOldNew.stdout").read_text(encoding="utf-8")
     for (name, unit), values in old.items():
         line = next(line for line in text.splitlines() if line.startswith(name))
         *_, change, printed = line.split(",")
@@ -197,7 +191,7 @@ def expected_of(path: Path, key: str) -> list[float]:
     ],
 )
 def test_lkp_marks_what_its_fixtures_expect(name: str, rule: Rule, *, is_changed: bool) -> None:
-    path = need(LKP / f"{name}.yaml")
+    path = shared(f"{LKP}/{name}.yaml")
     [(_, matrices)] = lkp_stats(path)
     # Its matrix_a is the head commit, matrix_b the base.
     runs = samples(matrices["matrix_b"], matrices["matrix_a"])
@@ -212,7 +206,7 @@ def test_lkp_marks_what_its_fixtures_expect(name: str, rule: Rule, *, is_changed
 
 @pytest.mark.parametrize("name", ["fxmark_big_improvement", "fxmark_big_regression", "cpu_usage"])
 def test_lkp_summaries_are_those_of_its_fixtures(name: str) -> None:
-    path = need(LKP / f"{name}.yaml")
+    path = shared(f"{LKP}/{name}.yaml")
     [(_, matrices)] = lkp_stats(path)
     for side in "ab":
         found = lkp_summary(np.array([matrices[f"matrix_{side}"]]))
@@ -288,7 +282,7 @@ TUTORIAL_ROW = re.compile(
 
 def test_what_mmtests_would_star_now_its_tutorial_stars() -> None:
     """The tutorial was printed with Welch's test, which stars more than today's rule."""
-    text = need(MMTESTS).read_text(encoding="utf-8")
+    text = shared(MMTESTS).read_text(encoding="utf-8")
     found: dict[str, dict[str, tuple[float, float, bool]]] = {}
     for kind, name, base, new, mark in TUTORIAL_ROW.findall(text):
         found.setdefault(name, {})[kind] = (float(base), float(new), mark == "*")

@@ -23,9 +23,9 @@ from bench.verdicts.real import (
     read_texts,
 )
 from schedperf.stats import compare_runs
+from tests.shared_data import shared
 
 ROOT = Path(__file__).parents[2]
-TEXTS = ROOT.parent / "shared" / "data" / "aa"
 TRIALS = 300
 
 # One cell of each kind of promise; the whole grid is for `make bench-verdicts`.
@@ -227,9 +227,7 @@ def test_the_table_says_only_what_a_recording_of_that_kind_knows() -> None:
 def recording(request: pytest.FixtureRequest) -> Recording:
     if request.param == "own":
         return read_csv(ROOT / "bench" / "verdicts" / "aa.csv")
-    if not TEXTS.is_dir():
-        pytest.skip(f"no recorded texts of A/A runs beside this checkout: no {TEXTS}")
-    return read_texts(TEXTS)
+    return read_texts(shared("data/aa"))
 
 
 def called(recording: Recording, how: Draw, n: int, shift: float = 0.0) -> float:

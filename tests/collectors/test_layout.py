@@ -13,8 +13,8 @@ from schedperf_collectors._base import Capture
 from schedperf_collectors._kernel_files import build_id
 from schedperf_collectors._system import System, Unavailable
 from schedperf_collectors.layout import cacheline, capture_layout, layout
+from tests.shared_data import shared_kernel
 
-KERNELS = Path(__file__).resolve().parents[3] / "shared" / "kernels"
 RELEASE = {"proc/sys/kernel/osrelease": "6.1.0-test\n"}
 LINE_SIZE = "sys/devices/system/cpu/cpu{}/cache/index{}/coherency_line_size"
 
@@ -205,18 +205,14 @@ def test_the_hardware_line_is_the_largest_of_all_caches(make_system: MakeSystem)
 
 
 def test_a_kernel_booted_elsewhere_is_not_taken_for_the_running_one(capture: Capture) -> None:
-    folder = KERNELS / "tip"
-    if not (folder / "System.map").exists():
-        pytest.skip(f"no System.map at {folder}")
+    folder = shared_kernel("tip")
     layout(replace(capture, options={"kernel_files": str(folder)}))
     facts = json.loads((capture.folder / "layout.json").read_text())
     assert f"{folder}/System.map: " in facts["notes"]["System.map"]
 
 
 def test_neighbouring_kernels_are_told_apart(make_system: MakeSystem, capture: Capture) -> None:
-    tip, cluster = (KERNELS / name / "System.map" for name in ("tip", "cluster"))
-    if not (tip.exists() and cluster.exists()):
-        pytest.skip(f"no System.map of tip and cluster at {KERNELS}")
+    tip, cluster = (shared_kernel(name) / "System.map" for name in ("tip", "cluster"))
     system = make_system(
         {
             **RELEASE,

@@ -19,8 +19,7 @@ from schedperf_collectors._perf_data import (
     summarise,
     summarise_perf_data,
 )
-
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "data" / "perfdata"
+from tests.shared_data import shared
 
 
 @pytest.fixture(scope="module")
@@ -189,9 +188,7 @@ def test_a_cut_or_flipped_file_is_read_or_refused(
 def test_files_of_other_machines_and_versions_are_read(
     name: str, events: list[str] | None, samples: int, lost: int
 ) -> None:
-    paths = sorted(SAMPLES.rglob(name))
-    if not paths:
-        pytest.skip(f"no {name} at {SAMPLES}")
-    found = summarise_perf_data(paths[0])
+    path, *_ = sorted(shared("data/perfdata").rglob(name))
+    found = summarise_perf_data(path)
     assert (found.samples, found.lost) == (samples, lost)
     assert events is None or [event.plain_name for event in found.events] == events

@@ -18,11 +18,10 @@ from schedperf.vm.guest import GuestFailed, Hypervisor, boot
 from schedperf.vm.images import read_kernel
 from schedperf.vm.machine import make_machine, total_memory
 from schedperf.vm.script import PREPARE
+from tests.shared_data import KERNELS
 
 ROOT = Path(__file__).parent.parent.parent
-# One folder a kernel; examples/cluster-percpu/README.md says how to build them.
-KERNELS = Path(os.environ.get("SCHEDPERF_KERNELS", ROOT.parent / "shared" / "kernels"))
-# The first is base; the second has two more per-CPU variables.
+# Kernels of KERNELS; the first is base; the second has two more per-CPU variables.
 NAMES = ("tip", "cluster")
 PROGRAMS = {
     "vng": "virtme-ng",

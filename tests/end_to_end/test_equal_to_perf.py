@@ -27,9 +27,9 @@ from schedperf.profile.local_symbols import symbols_for_file
 from schedperf.profile.places import KERNEL, place_samples
 from schedperf_generators.installed_perf import Reported, perf_report
 from schedperf_generators.truth import Counted
+from tests.shared_data import shared
 
 KALLSYMS = Path("/proc/kallsyms")
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "data" / "perfdata"
 # What perf prints in front of a symbol, by where the CPU was.
 LEVELS = {
     MODE_KERNEL: "k", MODE_USER: ".", MODE_GUEST_KERNEL: "g", MODE_GUEST_USER: "u",
@@ -293,9 +293,7 @@ def unpacked(path: Path) -> bytes:
 
 def sample_files(folder: Path) -> Iterator[Path]:
     """Yield the collected files; those that are packed are unpacked into a folder."""
-    if not SAMPLES.is_dir():
-        pytest.skip(f"no collection of real perf.data files: {SAMPLES} does not exist")
-    for found in sorted(SAMPLES.rglob("*")):
+    for found in sorted(shared("data/perfdata").rglob("*")):
         path = found
         if found.suffix in {".gz", ".zlib"}:
             path = folder / f"{found.parent.name}-{found.stem}"

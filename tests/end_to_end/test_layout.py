@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-KERNELS = Path(__file__).resolve().parents[3] / "shared" / "kernels"
+from tests.shared_data import shared, shared_kernel
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # How many lines of text the first finding may take.
 MOST_LINES = 15
@@ -26,10 +27,7 @@ def schedperf(*args: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def kernel(name: str, source: str = "") -> Path:
-    folder = KERNELS / name
-    if not (folder / "System.map").exists():
-        pytest.skip(f"no real kernel files: {folder} does not exist")
-    return folder / source
+    return shared_kernel(name) / source
 
 
 def record(*args: str | Path) -> tuple[int, dict[str, Any]]:
@@ -83,12 +81,8 @@ def test_one_kernel_shows_a_struct_whole() -> None:
 
 
 def test_load_avg_stays_and_its_line_mates_change_between_6_14_and_6_18() -> None:
-    folder = KERNELS.parent / "data" / "btf"
-    paths = [
-        folder / f"{name}.btf" for name in ("sched-types-6.14-x86", "vmlinux-6.18.44-x86_64-vm")
-    ]
-    if not all(path.exists() for path in paths):
-        pytest.skip(f"no real BTF: {folder} has no samples")
+    names = ("sched-types-6.14-x86", "vmlinux-6.18.44-x86_64-vm")
+    paths = [shared(f"data/btf/{name}.btf") for name in names]
     _, data = record(*paths, "--struct", "task_group")
     (unit,) = data["comparisons"][0]["units"]
     load_avg = next(one for one in unit["entries"] if one["name"] == "load_avg.counter")

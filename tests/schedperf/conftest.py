@@ -18,11 +18,10 @@ from schedperf.sides import name_sides
 from schedperf_generators.events import Event
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.samples import Sample
+from tests.shared_data import shared_kernel
 
 # Name, offset, size, linkage (0 static, 1 global) of a per-CPU variable.
 BtfRow = tuple[str, int, int, int]
-
-KERNELS = Path(__file__).resolve().parents[3] / "shared" / "kernels"
 
 
 class _Strings:
@@ -90,14 +89,7 @@ def make_btf() -> Callable[..., bytes]:
 @pytest.fixture(scope="session")
 def real_kernel() -> Callable[[str], Path]:
     """Return the folder with one real kernel's System.map and btf; skip where it is absent."""
-
-    def find(name: str) -> Path:
-        folder = KERNELS / name
-        if not (folder / "System.map").exists():
-            pytest.skip(f"no real kernel files: {folder} does not exist")
-        return folder
-
-    return find
+    return shared_kernel
 
 
 PROFILED = ("update_cfs_group", "update_load_avg.isra.0", "vfs_write", "default_idle")

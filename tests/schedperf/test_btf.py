@@ -18,6 +18,7 @@ from schedperf.captures.btf import (
 )
 from schedperf.captures.system_map import parse_percpu_symbols
 from schedperf.errors import InputError
+from tests.shared_data import shared
 
 
 def assert_one_line(message: str) -> None:
@@ -143,9 +144,7 @@ def test_real_btf_agrees_with_the_system_map_of_its_build(
 
 
 def test_real_btf_agrees_with_what_bpftool_printed() -> None:
-    folder = Path(__file__).resolve().parents[3] / "shared" / "data" / "btf"
-    if not folder.exists():
-        pytest.skip(f"no real BTF: {folder} does not exist")
+    folder = shared("data/btf")
     lines = (folder / "percpu-vars-6.18.44.tsv").read_text(encoding="utf-8").splitlines()[1:]
     expected = [(int(row[0], 16), int(row[1]), row[2], row[3]) for row in map(str.split, lines)]
     data = (folder / "vmlinux-6.18.44-x86_64-vm.btf").read_bytes()

@@ -3,7 +3,6 @@
 import random
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,8 @@ from schedperf.errors import InputError
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data
+from tests.shared_data import shared
 
-SAMPLES = Path(__file__).resolve().parents[3] / "shared/data/c2c"
 TITLE = "Trace Event Information"
 
 
@@ -36,10 +35,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def sample(name: str) -> C2cText:
-    path = SAMPLES / name
-    if not path.exists():
-        pytest.skip(f"no sample data: {path}")
-    return parse_c2c_text(path.read_text(errors="replace"), name)
+    return parse_c2c_text(shared(f"data/c2c/{name}").read_text(errors="replace"), name)
 
 
 def test_all_parts_of_a_report_are_read(report: str) -> None:

@@ -15,6 +15,7 @@ from schedperf.captures.system_map import (
     parse_percpu_symbols,
 )
 from schedperf.errors import InputError
+from tests.shared_data import shared
 
 ZERO_BASED = b"""\
 0000000000000000 D __per_cpu_start
@@ -161,9 +162,7 @@ def test_real_system_maps_are_read(
 
 
 def test_system_maps_of_other_times_are_read_or_refused() -> None:
-    folder = Path(__file__).resolve().parents[3] / "shared" / "data" / "sysmap"
-    if not folder.exists():
-        pytest.skip(f"no real System.maps: {folder} does not exist")
+    folder = shared("data/sysmap")
     for name, variables in (("x86_64-4.2-loki", 267), ("arm64-4.14-nabu", 199)):
         text = (folder / f"System.map-{name}").read_bytes()
         assert len(parse_percpu_symbols(text, name).symbols) == variables

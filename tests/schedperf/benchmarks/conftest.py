@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from schedperf.benchmarks import BadLine, Measurement, all_parsers
+from tests.shared_data import shared
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 RECORDED = REPOSITORY / "tests" / "data" / "benchmarks"
-SAMPLES = REPOSITORY.parent / "shared" / "data"
 
 # The server refuses to run as root, and Debian's packages come with this user.
 SERVER_USER = "postgres"
@@ -36,13 +36,7 @@ def recorded_text() -> Callable[[str], str]:
 def sample_text() -> Callable[[str], str]:
     """Return real output that others collected, or skip where it is not at hand."""
 
-    def read(name: str) -> str:
-        path = SAMPLES / name
-        if not path.is_file():
-            pytest.skip(f"no sample data at {path}")
-        return path.read_text()
-
-    return read
+    return lambda name: shared(f"data/{name}").read_text()
 
 
 @pytest.fixture

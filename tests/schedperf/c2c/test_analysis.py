@@ -22,8 +22,8 @@ from schedperf.profile.places import Symbols
 from schedperf_generators.memory import MemoryRun, Touch, Vendor, scheduler_run
 from schedperf_generators.perf_data import write_perf_data
 from schedperf_generators.records import Comm
+from tests.shared_data import shared
 
-SAMPLES = Path(__file__).resolve().parents[4] / "shared/data/c2c/synthetic"
 VENDORS: tuple[Vendor, ...] = ("intel", "amd", "arm")
 Analyse = Callable[..., MemoryProfile]
 UnitsOf = Callable[[MemoryRun], PercpuUnits]
@@ -244,13 +244,12 @@ def test_any_addresses_and_data_sources_give_lines_whose_sums_are_the_totals(see
     ],
 )
 def test_sample_recordings_equal_the_texts_of_several_perfs(name: str, report: str) -> None:
-    path = SAMPLES / f"syn_{name}.perf.data"
-    if not path.exists():
-        pytest.skip(f"no sample data: {path}")
+    samples = shared("data/c2c/synthetic")
+    path = samples / f"syn_{name}.perf.data"
     recording = read_perf_data(path, name, keep=frozenset({Keep.MEMORY}))
-    text = parse_c2c_text((SAMPLES / report).read_text(), report)
+    text = parse_c2c_text((samples / report).read_text(), report)
     assert_equal(analyse_recording(recording), text)
-    truth = json.loads((SAMPLES / f"{path.name}.truth.json").read_text())
+    truth = json.loads((samples / f"{path.name}.truth.json").read_text())
     bases = {cpu: int(base, 16) for cpu, base in enumerate(truth["per_cpu_base"])}
     units = PercpuUnits(
         method="kcore", units=bases, unit_bytes=1 << 20, first_chunk_bytes=None, cpus=None

@@ -7,10 +7,10 @@ import pytest
 
 from schedperf.layout.model import Entry, Unit, UnitKind
 from schedperf.layout.sources import load_kernel
+from tests.shared_data import shared_kernel
 
 ROOT = Path(__file__).parents[3]
 LAYOUTS = ROOT / "tests" / "data" / "layouts"
-KERNELS = ROOT.parent / "shared" / "kernels"
 
 
 def _make_unit(name: str, *places: tuple[str, int, int | None]) -> Unit:
@@ -69,9 +69,7 @@ def real_section() -> Callable[[str, str], Unit]:
     """
 
     def read(kernel: str, source: str) -> Unit:
-        folder = KERNELS / kernel
-        if not (folder / "System.map").exists():
-            pytest.skip(f"no real kernel files: {folder} does not exist")
+        folder = shared_kernel(kernel)
         path = {"System.map": folder / "System.map", "BTF": folder / "btf"}.get(source, folder)
         return load_kernel(path, structs=()).units["percpu"]
 

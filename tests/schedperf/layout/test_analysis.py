@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -18,8 +17,8 @@ from schedperf.layout.difference import compare_units
 from schedperf.layout.model import Entry, Kernel, LineBytes, Unit, UnitKind
 from schedperf.layout.sources import load_kernel
 from schedperf.sections.layout import SCHEMA
+from tests.shared_data import shared
 
-BTF_SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "btf"
 SEEDS = ("tip", "patch-1", "moved-declaration", "align-first", "custom-layout")
 
 Places = Mapping[str, tuple[int, int | None]]
@@ -281,10 +280,8 @@ def test_the_published_layouts_are_five_columns_of_one_drawing(
 
 
 def test_task_groups_load_average_stays_and_has_other_line_mates() -> None:
-    samples = [BTF_SAMPLES / "sched-types-6.14-x86.btf"]
-    samples.append(BTF_SAMPLES / "vmlinux-6.18.44-x86_64-vm.btf")
-    if not all(path.exists() for path in samples):
-        pytest.skip(f"no BTF samples of 6.14 and 6.18 in {BTF_SAMPLES}")
+    names = ("sched-types-6.14-x86", "vmlinux-6.18.44-x86_64-vm")
+    samples = [shared(f"data/btf/{name}.btf") for name in names]
     kernels = [load_kernel(path, structs=("task_group",)) for path in samples]
     data = analyse(*kernels, kinds=("struct",), structs=("task_group",))
     (found,) = data["comparisons"][0]["units"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,9 +9,9 @@ from schedperf.captures.btf import parse_btf
 from schedperf.layout.difference import compare_units
 from schedperf.layout.model import Entry, Unit
 from schedperf.layout.structs import struct_unit
+from tests.shared_data import shared
 
 LINE = 64
-BTF = Path(__file__).parents[4] / "shared" / "data" / "btf"
 
 TIP_LINE = ("root_cpuacct_cpuusage", "cpufreq_update_util_data", "sd_asym_cpucapacity")
 
@@ -95,9 +94,8 @@ def test_another_configuration_that_moves_nothing_is_equal(
 
 
 def test_task_groups_load_avg_has_other_mates_at_its_old_offset() -> None:
-    files = [BTF / "sched-types-6.14-x86.btf", BTF / "vmlinux-6.18.44-x86_64-vm.btf"]
-    if not all(file.exists() for file in files):
-        pytest.skip(f"no real BTF: {BTF} does not hold {files[0].name}")
+    names = ("sched-types-6.14-x86", "vmlinux-6.18.44-x86_64-vm")
+    files = [shared(f"data/btf/{name}.btf") for name in names]
     base, new = (
         struct_unit(parse_btf(file.read_bytes(), file.name), "task_group") for file in files
     )

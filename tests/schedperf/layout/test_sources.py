@@ -13,9 +13,8 @@ from schedperf.errors import InputError
 from schedperf.layout._variables import HOT_GROUP, plain_name
 from schedperf.layout.model import LineBytes
 from schedperf.layout.sources import SCHEDULER_STRUCTS, load_kernel
+from tests.shared_data import shared
 
-KERNELS = Path(__file__).resolve().parents[4] / "shared" / "kernels"
-SYSMAPS = KERNELS.parent / "data" / "sysmap"
 MAP = """\
 0000000000000000 D __per_cpu_start
 0000000000000008 d root_cpuacct_cpuusage
@@ -142,10 +141,7 @@ def test_the_hot_part_is_a_group(tmp_path: Path) -> None:
 
 
 def test_kernels_that_are_not_smp_have_their_variables_among_the_globals() -> None:
-    path = SYSMAPS / "System.map-x86_64-up-stali"
-    if not path.exists():
-        pytest.skip(f"no real System.map: {path} does not exist")
-    kernel = load_kernel(path)
+    kernel = load_kernel(shared("data/sysmap/System.map-x86_64-up-stali"))
     assert "the kernel is not SMP" in kernel.unknown["percpu"]
     assert "runqueues" in {one.name for one in kernel.units["globals"].entries}
 

@@ -11,8 +11,8 @@ import pytest
 from schedperf.captures.btf import Btf, Kind, parse_btf
 from schedperf.layout.model import Unit
 from schedperf.layout.structs import holes, padding, struct_unit
+from tests.shared_data import shared
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 RUNNING = Path("/sys/kernel/btf/vmlinux")
 # Smaller ones fit into a line, so where their fields are seldom matters.
 LARGER_THAN_BYTES = 64
@@ -154,10 +154,8 @@ def test_every_struct_of_the_running_kernel_is_as_pahole_prints_it() -> None:
 def test_structs_of_other_machines_are_as_pahole_printed_them(
     btf: str, golden: str, least: int
 ) -> None:
-    if not DATA.exists():
-        pytest.skip(f"no real BTF: {DATA} does not exist")
-    types = parse_btf((DATA / "btf" / btf).read_bytes(), btf)
-    text = (DATA / "pahole" / golden).read_text(encoding="utf-8")
+    types = parse_btf(shared(f"data/btf/{btf}").read_bytes(), btf)
+    text = shared(f"data/pahole/{golden}").read_text(encoding="utf-8")
     compared, wrong = differences(types, text)
     assert compared >= least
     assert wrong == []

@@ -13,8 +13,8 @@ from schedperf.errors import InputError
 from schedperf.layout._alignment import MOST_NESTED
 from schedperf.layout.model import Unit
 from schedperf.layout.structs import holes, padding, struct_unit
+from tests.shared_data import shared
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 RUNNING = Path("/sys/kernel/btf/vmlinux")
 
 
@@ -261,8 +261,6 @@ def real_btf() -> Callable[[str], Btf]:
     """Return the BTF of a sample; skip where it is absent."""
 
     def read(name: str) -> Btf:
-        if not DATA.exists():
-            pytest.skip(f"no real BTF: {DATA} does not exist")
-        return parse_btf((DATA / "btf" / name).read_bytes(), name)
+        return parse_btf(shared(f"data/btf/{name}").read_bytes(), name)
 
     return read

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from schedperf.captures.perf_data import Recording
+from tests.shared_data import shared
 
-SAMPLES = Path(__file__).resolve().parents[4] / "shared" / "data" / "perfdata"
 _FOLDERS = ("quipper", "hotspot", "linux-perf-data", "perfparser")
 _MAGICS = (b"PERFILE2", b"PERFFILE")
 
@@ -67,12 +67,10 @@ def _unpacked(path: Path) -> bytes:
 @pytest.fixture(scope="session")
 def foreign_files() -> dict[str, bytes]:
     """Return perf.data files of other machines by their names; skip where there are none."""
-    paths = [path for name in _FOLDERS for path in sorted((SAMPLES / name).rglob("*"))]
-    contents = {str(path.relative_to(SAMPLES)): _unpacked(path) for path in paths if path.is_file()}
-    found = {name: raw for name, raw in contents.items() if raw[:8] in _MAGICS}
-    if not found:
-        pytest.skip(f"no files of other machines: {SAMPLES} does not exist")
-    return found
+    samples = shared("data/perfdata")
+    paths = [path for name in _FOLDERS for path in sorted((samples / name).rglob("*"))]
+    contents = {str(path.relative_to(samples)): _unpacked(path) for path in paths if path.is_file()}
+    return {name: raw for name, raw in contents.items() if raw[:8] in _MAGICS}
 
 
 # Two tasks, each in user and in kernel code until it has had a quarter of a second of a CPU, with

@@ -6,7 +6,6 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ import pytest
 from schedperf.captures.perf_data import Keep, Recording, read_perf_data
 from schedperf.captures.perf_data.recording import CONTEXT_MAX, CONTEXT_USER, NO_FILE
 from schedperf.errors import InputError
+from tests.shared_data import shared
 
-SAMPLES = Path(__file__).resolve().parents[4] / "shared" / "data" / "perfdata"
+PRINTED = "data/perfdata/expected-perf6.10"
 ByAddress = Callable[[Recording], Counter[tuple[str, int, int]]]
 
 # Period, event and address of a sample line of `perf script`.
@@ -160,7 +160,7 @@ def test_samples_of_other_machines_are_those_that_perf_script_printed(
     foreign_files: dict[str, bytes], by_address: ByAddress
 ) -> None:
     compared = 0
-    for script in sorted((SAMPLES / "expected-perf6.10").glob("*.script.gz")):
+    for script in sorted(shared(PRINTED).glob("*.script.gz")):
         ending = script.name.removesuffix(".script.gz").partition("_")[2]
         names = [name for name in foreign_files if os.path.basename(name) == ending]  # noqa: PTH119
         expected = by_address_of_script(gzip.decompress(script.read_bytes()).decode())
@@ -186,9 +186,7 @@ def test_samples_of_other_machines_are_those_that_perf_script_printed(
 def test_compressed_files_of_other_perfs_have_all_samples(
     foreign_files: dict[str, bytes], name: str, samples: int
 ) -> None:
-    counted = re.search(
-        r"SAMPLE: (\d+)", (SAMPLES / "expected-perf6.10" / f"lpd_{name}.txt").read_text()
-    )
+    counted = re.search(r"SAMPLE: (\d+)", shared(f"{PRINTED}/lpd_{name}.txt").read_text())
     assert counted
     recording = read_perf_data(foreign_files[f"linux-perf-data/{name}"], name)
     assert int(recording.samples.count.sum()) == int(counted[1]) == samples
@@ -197,9 +195,7 @@ def test_compressed_files_of_other_perfs_have_all_samples(
 def test_memory_samples_of_another_machine_are_those_of_its_listing(
     foreign_files: dict[str, bytes],
 ) -> None:
-    listing = (
-        SAMPLES / "expected-perf6.10" / "quipper_perf.data.weight_struct.mem.txt"
-    ).read_text()
+    listing = shared(f"{PRINTED}/quipper_perf.data.weight_struct.mem.txt").read_text()
     memory = read_perf_data(
         foreign_files["quipper/perf.data.weight_struct"], "x", keep=frozenset({Keep.MEMORY})
     ).memory

@@ -2,7 +2,6 @@ import re
 import tomllib
 from collections import Counter
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,8 @@ from schedperf.profile.functions import (
     newest_name,
 )
 from schedperf.profile.place import KERNEL, Place
+from tests.shared_data import shared
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "sysmap"
 CLASSES = {
     "wakeup", "tick", "load balance", "PELT and group shares", "locks", "idle", "network", "memory",
     "syscall entry", "scheduler core", "accounting",
@@ -137,10 +136,7 @@ def test_where_process_0_waits_is_told_apart() -> None:
 
 @pytest.mark.parametrize("name", ["System.map-arm64-4.14-nabu", "System.map-x86_64-4.2-loki"])
 def test_no_driver_or_file_system_is_taken_for_the_scheduler(name: str) -> None:
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"{path} is not here: real symbol tables are no part of this repository")
-    text = path.read_text(errors="replace")
+    text = shared(f"data/sysmap/{name}").read_text(errors="replace")
     symbols = re.findall(r"^[0-9a-f]+ [tT] (\S+)$", text, re.MULTILINE)
     scheduler = [one for one in symbols if is_scheduler_function(Place(one, KERNEL))]
     # Names of drivers, file systems and buses that begin as the scheduler's do.

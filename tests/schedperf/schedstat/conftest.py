@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.shared_data import shared
+
 CPU_ORDER = [
     "yld_count", "array_exp", "sched_count", "sched_goidle", "ttwu_count",
     "ttwu_local", "rq_cpu_time", "run_delay", "pcount",
@@ -250,10 +252,7 @@ def header_info(version: int, machine: Machine, name: str, order: str) -> bytes:
 @pytest.fixture
 def samples() -> Path:
     """Return the folder with reports and recordings of 11 kernels; skip where it is not."""
-    folder = Path(__file__).resolve().parents[4] / "shared" / "data" / "schedstats" / "20250519"
-    if not folder.is_dir():
-        pytest.skip("no ../shared/data/schedstats: the recordings of a 16-CPU machine are not here")
-    return folder
+    return shared("data/schedstats/20250519")
 
 
 @pytest.fixture

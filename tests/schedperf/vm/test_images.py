@@ -9,6 +9,7 @@ import pytest
 
 from schedperf.errors import InputError
 from schedperf.vm.images import read_kernel
+from tests.shared_data import shared_kernel
 
 MakeImage = Callable[[str], bytes]
 
@@ -16,7 +17,6 @@ BUILT_IN = (
     "CONFIG_NET_9P=y\nCONFIG_NET_9P_VIRTIO=y\nCONFIG_9P_FS=y\nCONFIG_OVERLAY_FS=y\n"
     "CONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_CONSOLE=y\n"
 )
-KERNELS = Path(os.environ.get("SCHEDPERF_KERNELS", "../shared/kernels"))
 
 
 @pytest.fixture
@@ -157,8 +157,9 @@ def test_a_fifo_and_a_missing_file_do_not_hang(tmp_path: Path) -> None:
     assert "no such file or directory" in refusal(tmp_path / "none")
 
 
-@pytest.mark.skipif(not (KERNELS / "tip/bzImage").is_file(), reason="no kernels to read")
 def test_a_real_kernel_is_known_with_its_files() -> None:
-    kernel = read_kernel("tip", KERNELS / "tip/bzImage", None, Path("/lib/modules"))
+    kernel = read_kernel(
+        "tip", shared_kernel("tip", "bzImage") / "bzImage", None, Path("/lib/modules")
+    )
     assert kernel.release.endswith("-tip")
     assert set(kernel.files) == {"System.map", "config"}
