@@ -36,6 +36,7 @@ class Reported(NamedTuple):
     dso: str
     level: str
     symbol: str
+    pid: int | None
 
 
 def run_perf(*args: str | Path) -> str:
@@ -63,7 +64,8 @@ def perf_report(
     """Return the rows of ``perf report``.
 
     :param args: further options, such as ``--kallsyms``
-    :param keys: what to sort by, of ``cpu``, ``comm``, ``dso`` and ``symbol``; the others are empty
+    :param keys: what to sort by, of ``cpu``, ``pid``, ``comm``, ``dso`` and ``symbol``; the others
+        are empty
     """
     names = keys.split(",")
     text = run_perf(
@@ -93,6 +95,8 @@ def _reported(event: str, cells: Mapping[str, str]) -> Reported:
         dso=cells.get("dso", ""),
         level=symbol[1:2],
         symbol=symbol[_LEVEL_CHARACTERS:],
+        # perf prints the name of the process behind it.
+        pid=int(cells["pid"].partition(":")[0]) if "pid" in cells else None,
     )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from schedperf.captures.perf_data import Recording, read_perf_data
+from schedperf.captures.perf_data import Keep, Recording, read_perf_data
 from schedperf.captures.perf_data.recording import (
     KERNEL_SPACE,
     MODE_GUEST_KERNEL,
@@ -22,6 +22,7 @@ from schedperf.captures.perf_data.recording import (
     MODE_KERNEL,
     MODE_USER,
     NO_FILE,
+    NO_TASK,
 )
 from schedperf.profile.local_symbols import symbols_for_file
 from schedperf.profile.places import KERNEL, place_samples
@@ -38,6 +39,8 @@ LEVELS = {
 # Mappings without a file, in which perf prints addresses of the process.
 NAMELESS = ("//anon", "/dev/zero", "/anon_hugepage", "[stack", "[heap]", "/SYSV", "[JIT]", "anon")
 UNKNOWN = "[unknown]"
+# The pid of a process outside of the recorder's pid namespace, and of one that is about to end.
+FOREIGN_PIDS = (0, -1, 0xFFFFFFFF)
 # Fewer named rows among the hottest would mean that perf found no symbols to compare with.
 LEAST_NAMED = 2
 # How many of the collected files even perf 6.1 reads; newer ones read more.
@@ -76,6 +79,17 @@ def event_name(recording: Recording, name: str) -> str:
     return "" if unnamed else name
 
 
+def is_foreign_code(recording: Recording, row: int) -> bool:
+    """Return whether no one can say which file it is of; perf looks among those of all processes.
+
+    The idle task has pid 0 too, but no user code.
+    """
+    samples = recording.samples
+    task = int(samples.task[row])
+    pid = FOREIGN_PIDS[0] if task == NO_TASK else recording.tasks[task].pid
+    return int(samples.mode[row]) == MODE_USER and pid in FOREIGN_PIDS
+
+
 def by_address(recording: Recording) -> Rows:
     """Return our rows by address."""
     samples = recording.samples
@@ -84,7 +98,9 @@ def by_address(recording: Recording) -> Rows:
     for row in range(len(samples)):
         level = LEVELS.get(int(samples.mode[row]), "")
         name, address = "", int(samples.ip[row])
-        if level in {".", "u"}:
+        if is_foreign_code(recording, row):
+            name, address = UNKNOWN, 0
+        elif level in {".", "u"}:
             name = UNKNOWN if files[row] == NO_FILE else recording.files[files[row]].path
             if not name.startswith(NAMELESS):
                 name, address = PurePosixPath(name).name, int(offsets[row])
@@ -105,7 +121,7 @@ def perf_by_address(path: Path, folder: Path, recording: Recording) -> Rows:
     )  # fmt: skip
     offsets = module_offsets(recording)
     rows: dict[Place, Counted] = defaultdict(lambda: NOTHING)
-    for row, counted in perf_report(path, *options, keys="cpu,dso,symbol").items():
+    for row, counted in perf_report(path, *options, keys="cpu,pid,dso,symbol").items():
         place = perf_place(row, offsets)._replace(event=event_name(recording, row.event))
         rows[place] = added(rows[place], counted)
     return dict(rows)
@@ -131,7 +147,9 @@ def module_name(path: str) -> str:
 
 def perf_place(row: Reported, offsets: Mapping[tuple[str, int], int]) -> Place:
     name, address = "", int(row.symbol, 16)
-    if row.level in {".", "u"}:
+    if row.level == "." and row.pid in FOREIGN_PIDS:
+        name, address = UNKNOWN, 0
+    elif row.level in {".", "u"}:
         name = file_name(row.dso)
     else:
         # Until perf has looked for a module's symbols, it prints offsets in the module.
@@ -142,7 +160,7 @@ def perf_place(row: Reported, offsets: Mapping[tuple[str, int], int]) -> Place:
 
 def assert_equal(path: Path, folder: Path) -> None:
     """Assert that perf and we find the same: every row, not the hottest alone."""
-    recording = read_perf_data(path, path.name)
+    recording = read_perf_data(path, path.name, keep=frozenset({Keep.TASK}))
     ours, theirs = by_address(recording), perf_by_address(path, folder, recording)
     assert sum(row.period for row in ours.values()) == sum(row.period for row in theirs.values())
     assert ours == theirs
@@ -230,8 +248,11 @@ def by_symbol(recording: Recording, naming: Naming) -> Mapping[Named, Counted]:
         place = placed.places[code]
         unresolved = place.symbol.endswith(" unresolved")
         symbol = "" if unresolved else naming.symbol(place.dso, place.symbol)
+        dso = file_name(place.dso)
+        if dso == "unknown" or is_foreign_code(recording, number):
+            dso, symbol = UNKNOWN, ""
         event = recording.events[samples.event[number]].name
-        row = Named(event, int(samples.cpu[number]), file_name(place.dso), symbol)
+        row = Named(event, int(samples.cpu[number]), dso, symbol)
         counted = Counted(int(samples.count[number]), int(samples.period[number]))
         rows[row] = added(rows[row], counted)
     return dict(rows)
@@ -240,9 +261,11 @@ def by_symbol(recording: Recording, naming: Naming) -> Mapping[Named, Counted]:
 def perf_by_symbol(path: Path, naming: Naming) -> Mapping[Named, Counted]:
     """Return perf's rows by symbol, with our names of files."""
     rows: dict[Named, Counted] = defaultdict(lambda: NOTHING)
-    for row, counted in perf_report(path, "--no-demangle", keys="cpu,dso,symbol").items():
+    for row, counted in perf_report(path, "--no-demangle", keys="cpu,pid,dso,symbol").items():
         dso = KERNEL if row.dso == "[kernel.kallsyms]" else file_name(row.dso)
         symbol = "" if row.symbol.startswith("0x") else naming.symbol(dso, row.symbol)
+        if row.level == "." and row.pid in FOREIGN_PIDS:
+            dso, symbol = UNKNOWN, ""
         assert row.cpu is not None
         key = Named(row.event, row.cpu, dso, symbol)
         rows[key] = added(rows[key], counted)
@@ -273,7 +296,7 @@ def hottest(rows: Mapping[Named, Counted]) -> list[Named]:
 
 def assert_symbols_equal(path: Path) -> None:
     """Assert that perf and we name the same symbols of what ran."""
-    recording = read_perf_data(path, path.name)
+    recording = read_perf_data(path, path.name, keep=frozenset({Keep.TASK, Keep.CHAIN}))
     naming = Naming(recording)
     ours, theirs = by_symbol(recording, naming), perf_by_symbol(path, naming)
     # Compared is what both can resolve.
@@ -331,11 +354,11 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         # Without -N perf would copy the hit files into the user's cache.
         command = ["perf", "record", "-a", "-N", *options, "-o", "-" if pipe else str(path)]
         done = subprocess.run([*command, "--", *load], capture_output=True, timeout=60)
+        if done.returncode:
+            pytest.skip(f"perf record {' '.join(options)}: {done.stderr[-200:]!r}; run as root")
         if pipe:
             # Between the records stands what hackbench printed in front of them.
             path.write_bytes(done.stdout[done.stdout.index(b"PERFILE2") :])
-        if done.returncode:
-            pytest.skip(f"perf record {' '.join(options)}: {done.stderr[-200:]!r}; run as root")
         return path
 
     return run

@@ -53,6 +53,8 @@ _BUILD_ID_MOST_BYTES = 20
 
 # The pid of what the kernel itself maps: its text and its modules.
 _KERNEL_PID = 0xFFFFFFFF
+# The pid of every process outside of the recorder's pid namespace; the idle task maps nothing.
+_FOREIGN_PID = 0
 _KERNEL_MAP = "[kernel.kallsyms]"
 _GUEST_MAP = "[guest.kernel.kallsyms"
 _LAST_ADDRESS = (1 << 64) - 1
@@ -209,7 +211,8 @@ class _Reader:
         pid, _ = body.u32(), body.u32()
         start, length, page_offset = body.u64(), body.u64(), body.u64()
         name = text_until_nul(body.data[offset + _NAME_OFFSETS[record.kind] : body.end])
-        if not length or name.startswith(_GUEST_MAP):
+        # An address of a foreign process would be looked up in the files of all of them.
+        if not length or pid == _FOREIGN_PID or name.startswith(_GUEST_MAP):
             return
         line = KERNEL_LINE if pid == _KERNEL_PID else self.own_line(pid, record.time)
         if line == KERNEL_LINE and name.startswith(_KERNEL_MAP):

@@ -97,6 +97,14 @@ def test_offsets_are_those_in_the_file() -> None:
     assert [one.tolist() for one in nowhere] == [[NO_FILE], [CODE + 0x1000]]
 
 
+def test_processes_outside_of_the_pid_namespace_share_no_files() -> None:
+    # All of them have pid 0, so that nothing says which of them mapped a file.
+    recording = read(
+        mapped(0, 0, "/usr/lib/libcrypto.so.3"), mapped(7, 0, "/bin/own"), user(0, 1), user(7, 1)
+    )
+    assert found(recording) == [(None, CODE + 16), ("/bin/own", 16)]
+
+
 def test_eight_hundred_children_have_their_parents_space() -> None:
     children = range(100, 900)
     recording = read(
