@@ -26,13 +26,15 @@ import json
 import os
 import signal
 import tarfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.programs import no_process_left
 
 # A deadline would time the machine, and the machine is noisy.
 settings.register_profile("schedperf", deadline=None)
@@ -356,6 +358,12 @@ def make_bundle() -> Callable[..., Path]:
 def _no_width_of_whoever_runs_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     # An exported COLUMNS is the reader's wish for the width of a text.
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_process_outlives_the_tests() -> Iterator[None]:
+    with no_process_left():
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

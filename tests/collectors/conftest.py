@@ -23,6 +23,7 @@ import schedperf_collectors
 from schedperf_collectors._base import Capture, Skipped
 from schedperf_collectors._sampling import repeated
 from schedperf_collectors._system import System
+from tests.programs import Program
 
 PACKAGE = Path(schedperf_collectors.__file__).parent
 # Only a limit: a machine that is busy with other things takes its time.
@@ -56,8 +57,8 @@ class Recorder:
     folder: Path
     environment: dict[str, str]
 
-    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    def start(self, *arguments: str, **options: Any) -> Program:
+        return Program(
             [sys.executable, "-m", "schedperf_collectors", *arguments],
             cwd=self.folder,
             env=self.environment,

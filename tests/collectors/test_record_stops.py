@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle import open_bundle
+from tests.programs import default_hangup
 
 ENDLESS = ("-n", "50", "--warmup", "0", "--with", "none")
 # Only a limit: a machine that is busy with other things takes its time.
@@ -46,7 +47,12 @@ def test_a_signal_keeps_every_finished_run(  # noqa: PLR0917 # fixtures and para
     (recorder.folder / "work").mkdir()
     made_runs = recorder.folder / "made"
     made_runs.mkdir()
-    with recorder.start(*arguments, preexec_fn=lambda: os.chdir("work")) as process:
+
+    def prepare() -> None:
+        os.chdir("work")
+        default_hangup()
+
+    with recorder.start(*arguments, preexec_fn=prepare) as process:
         wait_for_run(process, 3)
         wait_for(lambda: len(list(made_runs.iterdir())) == 4)
         process.send_signal(signum)
@@ -114,13 +120,14 @@ def test_a_recorder_that_is_killed_leaves_what_was_finished(
     recorder: Any, read_bundle: Any, wait_for: Wait
 ) -> None:
     # Nothing is written while the third run lasts, which the recorder does not outlive.
-    third = "{ touch third; sleep 60; }"
+    third = "{ echo $$ >third.part; mv third.part third; sleep 60; }"
     script = f"mktemp -p made >/dev/null; test $(ls made | wc -l) -lt 3 || {third}"
     (recorder.folder / "made").mkdir()
     with recorder.start("record", "-o", "b.tar", *ENDLESS, "--", "sh", "-c", script) as process:
         wait_for((recorder.folder / "third").exists)
         process.kill()
         process.communicate(timeout=LONGEST_WAIT_S)
+    os.killpg(int((recorder.folder / "third").read_text()), signal.SIGKILL)
     written = read_bundle(recorder.folder / "b.tar.partial")
     assert len(written.runs) == 2
     done = recorder("record", "-o", "b.tar", *ENDLESS, "--", "true")

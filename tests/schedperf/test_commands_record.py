@@ -8,7 +8,6 @@ import pty
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tarfile
 import time
@@ -20,6 +19,7 @@ import pytest
 from schedperf.bundle import open_bundle
 from schedperf.cli import main
 from schedperf.compare import compare
+from tests.programs import Program
 
 RULE = ("--metric", "rate[1/s,higher]=rate: ([0-9.]+)")
 QUIET = ("--with", "none", "--warmup", "0", "--seed", "1")
@@ -70,10 +70,10 @@ def until_decided(*options: str, points: tuple[str, ...] = POINTS, script: str =
     return main(arguments(*looks, *options, points=points, script=script))
 
 
-def start_until_decided(stderr: int) -> "subprocess.Popen[bytes]":
+def start_until_decided(stderr: int) -> Program:
     looks = ("-o", "new.tar", "--until-decided", "--against", "base.tar", "--max-runs", "12")
     command = arguments(*looks)
-    return subprocess.Popen(
+    return Program(
         [sys.executable, "-m", "schedperf", *command],
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
         stderr=stderr,

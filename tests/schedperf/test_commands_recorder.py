@@ -19,19 +19,21 @@ from schedperf.cli import cli, main
 from schedperf.commands._recorder import _wait
 from schedperf_collectors._base import all_collectors
 from schedperf_collectors._options import COMMANDS, make_parser
+from tests.programs import Program
 
 QUICK = ("-n", "2", "--with", "none")
 # Only a limit: a machine that is busy with other things takes its time.
 LONGEST_WAIT_S = 120
 
 
-def start(folder: Path, *arguments: str, stderr: int) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
+def start(folder: Path, *arguments: str, stderr: int) -> Program:
+    return Program(
         [sys.executable, "-m", "schedperf", *arguments],
         cwd=folder,
         env={**os.environ, "TMPDIR": str(folder), "TERM": "xterm", "COLUMNS": "100"},
         stdout=subprocess.PIPE,
         stderr=stderr,
+        text=True,
     )
 
 
@@ -76,9 +78,9 @@ def test_plain_lines_when_stderr_is_no_terminal(tmp_path: Path) -> None:
         tmp_path, "record", "-o", "b.tar", *QUICK, "--", "echo", "--quiet", stderr=subprocess.PIPE
     ) as process:
         out, err = process.communicate(timeout=LONGEST_WAIT_S)
-    assert (process.returncode, out) == (0, b"")
-    assert re.search(rb"\nrun 3/3 clean \d\.\d\d s\n", err)
-    assert b"\x1b" not in err
+    assert (process.returncode, out) == (0, "")
+    assert re.search(r"\nrun 3/3 clean \d\.\d\d s\n", err)
+    assert "\x1b" not in err
     assert open_bundle(tmp_path / "b.tar").read("boots/0/runs/000/stdout") == b"--quiet\n"
     # Neither the program nor what it staged is left.
     assert [item.name for item in tmp_path.iterdir()] == ["b.tar"]
@@ -140,7 +142,7 @@ def test_an_interrupt_that_comes_while_the_recorder_is_started_is_not_lost(
 
 
 def test_a_recorder_that_is_killed_is_said_with_what_is_left(tmp_path: Path) -> None:
-    script = "touch started; sleep 60"
+    script = "echo $$ >pid; mv pid started; exec sleep 60"
     arguments = ("record", "-o", "b.tar", *QUICK, "--", "sh", "-c", script)
     with start(tmp_path, *arguments, stderr=subprocess.PIPE) as process:
         wait_for(tmp_path / "started")
@@ -148,8 +150,9 @@ def test_a_recorder_that_is_killed_is_said_with_what_is_left(tmp_path: Path) -> 
         (recorder,) = children
         os.kill(int(recorder), signal.SIGKILL)
         _, err = process.communicate(timeout=LONGEST_WAIT_S)
+    os.kill(int((tmp_path / "started").read_text()), signal.SIGKILL)
     assert process.returncode == 128 + signal.SIGKILL
-    assert err.decode().splitlines()[-1] == (
+    assert err.splitlines()[-1] == (
         "schedperf: error: the recorder was killed by SIGKILL; what was finished is in "
         "b.tar.partial (remove b.tar.reserve); the workload may still run"
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.bundle import open_bundle
+from tests.programs import Program, default_hangup
 
 REAL_PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
@@ -41,15 +42,16 @@ def write_program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def start(place: Path, *arguments: str, path: str | None = None) -> subprocess.Popen[str]:
+def start(place: Path, *arguments: str, path: str | None = None) -> Program:
     command = [sys.executable, "-m", "schedperf", "vm", *arguments]
-    return subprocess.Popen(
+    return Program(
         command,
         cwd=place,
         env={**os.environ, "PATH": path or f"{place}/bin:{REAL_PATH}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=default_hangup,
     )
 
 
