@@ -284,9 +284,9 @@ def without_names(
 
 
 def unnamed_files(rows: Mapping[Named, Counted]) -> set[str]:
-    """Return the files of processes in which no address has a name."""
+    """Return the files of processes, and the vdso, in which no address has a name."""
     named = {row.dso for row in rows if row.symbol}
-    return {row.dso for row in rows if not row.dso.startswith("[")} - named
+    return {row.dso for row in rows if row.dso == "[vdso]" or not row.dso.startswith("[")} - named
 
 
 def hottest(rows: Mapping[Named, Counted]) -> list[Named]:
