@@ -19,11 +19,9 @@ that it shares no code with the recorder or with the reader::
     )
 """
 
-import difflib
 import hashlib
 import io
 import json
-import os
 import signal
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +33,7 @@ import pytest
 from hypothesis import settings
 
 from tests.programs import no_process_left
+from tests.golden_files import check_text
 
 # A deadline would time the machine, and the machine is noisy.
 settings.register_profile("schedperf", deadline=None)
@@ -386,20 +385,7 @@ def make_tar() -> Callable[[Path, Iterable[tuple[str, bytes]]], Path]:
 
 
 def _check_golden(kind: str, case: str, text: str) -> None:
-    path = Path(__file__).parent / "data" / kind / f"{case}.expected"
-    if os.environ.get("SCHEDPERF_BLESS") == "1":
-        if os.environ.get("CI"):
-            pytest.fail("SCHEDPERF_BLESS is set in CI, where expectations must not be rewritten")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    if not path.exists():
-        pytest.fail(f"{path} does not exist; SCHEDPERF_BLESS=1 writes it, then read it")
-    expected = path.read_text(encoding="utf-8")
-    if text != expected:
-        difference = difflib.unified_diff(
-            expected.splitlines(), text.splitlines(), "expected", "found", lineterm=""
-        )
-        pytest.fail("\n".join([f"{path} differs:", *difference]))
+    check_text(Path(__file__).parent / "data" / kind / f"{case}.expected", text)
 
 
 @pytest.fixture(scope="session")

@@ -87,27 +87,28 @@ def numbers(order: Sequence[str], counts: Counts) -> list[int]:
     return [counts.get(name, 0) for name in order]
 
 
+def write_schedstat(
+    version: int,
+    machine: Machine,
+    *,
+    levels: Sequence[tuple[str, str]] = (("MC", "3"),),
+    jiffies: int = 4295000000,
+) -> str:
+    """Write a snapshot of a machine whose domains all have the same CPUs."""
+    lines = [f"version {version}", f"timestamp {jiffies}"]
+    for cpu, counts in machine.items():
+        lines.append(f"cpu{cpu} {' '.join(map(str, numbers(CPU_ORDER, counts)))}")
+        for number, (name, mask) in enumerate(levels):
+            who = f"{name} {mask}" if version >= 17 else mask
+            found = " ".join(map(str, numbers(domain_order(version), counts)))
+            lines.append(f"domain{number} {who} {found}")
+    return "\n".join(lines) + "\n"
+
+
 @pytest.fixture
 def make_schedstat() -> Callable[..., str]:
     """Write a snapshot of a machine whose domains all have the same CPUs."""
-
-    def make(
-        version: int,
-        machine: Machine,
-        *,
-        levels: Sequence[tuple[str, str]] = (("MC", "3"),),
-        jiffies: int = 4295000000,
-    ) -> str:
-        lines = [f"version {version}", f"timestamp {jiffies}"]
-        for cpu, counts in machine.items():
-            lines.append(f"cpu{cpu} {' '.join(map(str, numbers(CPU_ORDER, counts)))}")
-            for number, (name, mask) in enumerate(levels):
-                who = f"{name} {mask}" if version >= 17 else mask
-                found = " ".join(map(str, numbers(domain_order(version), counts)))
-                lines.append(f"domain{number} {who} {found}")
-        return "\n".join(lines) + "\n"
-
-    return make
+    return write_schedstat
 
 
 @pytest.fixture
@@ -280,38 +281,39 @@ def sum_sentences() -> Callable[[Path], dict[str, float]]:
     return sums
 
 
-@pytest.fixture
-def stat_runs(make_schedstat: Callable[..., str]) -> Callable[..., list[dict[str, Any]]]:
+def make_stat_runs(
+    pulls: Sequence[int], *, version: int = 17, files: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
     """Return runs of a bundle, one for each count of newidle pulls in 250 ticks of two CPUs."""
-
-    def make(
-        pulls: Sequence[int], *, version: int = 17, files: Mapping[str, str] | None = None
-    ) -> list[dict[str, Any]]:
-        start = {"sched_count": 5, "pcount": 5, "newidle lb_gained": 7, "newidle lb_count": 9}
-        before = dict.fromkeys((0, 1), start)
-        return [
-            {
-                "files": {
-                    "schedstat/before": make_schedstat(version, before),
-                    "schedstat/after": make_schedstat(
-                        version,
-                        {
-                            cpu: {
-                                "sched_count": 5 + 1000,
-                                "ttwu_count": 700,
-                                "pcount": 5 + 500,
-                                "run_delay": 2_000_000,
-                                "newidle lb_gained": 7 + count,
-                                "newidle lb_count": 9 + 5000,
-                            }
-                            for cpu in before
-                        },
-                        jiffies=4295000250,
-                    ),
-                    **(files or {}),
-                }
+    start = {"sched_count": 5, "pcount": 5, "newidle lb_gained": 7, "newidle lb_count": 9}
+    before = dict.fromkeys((0, 1), start)
+    return [
+        {
+            "files": {
+                "schedstat/before": write_schedstat(version, before),
+                "schedstat/after": write_schedstat(
+                    version,
+                    {
+                        cpu: {
+                            "sched_count": 5 + 1000,
+                            "ttwu_count": 700,
+                            "pcount": 5 + 500,
+                            "run_delay": 2_000_000,
+                            "newidle lb_gained": 7 + count,
+                            "newidle lb_count": 9 + 5000,
+                        }
+                        for cpu in before
+                    },
+                    jiffies=4295000250,
+                ),
+                **(files or {}),
             }
-            for count in pulls
-        ]
+        }
+        for count in pulls
+    ]
 
-    return make
+
+@pytest.fixture
+def stat_runs() -> Callable[..., list[dict[str, Any]]]:
+    """Return runs of a bundle: ``stat_runs([900, 910], version=17)``."""
+    return make_stat_runs

@@ -1,0 +1,221 @@
+"""The golden cases: what is given to which commands, and what all of them together must reach."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import golden_inputs as inputs
+
+Make = Callable[[Path], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """Some files, and commands that read them.
+
+    :param make: writes the files into an empty folder
+    :param outputs: by the name of the expectation the command line that prints it
+    """
+
+    name: str
+    make: Make
+    outputs: Mapping[str, str]
+
+
+def comparison(name: str, make: Make, arguments: str = "base.tar new.tar") -> Case:
+    """Return a case that prints one comparison in every form that is read as text."""
+    return Case(
+        name=name,
+        make=make,
+        outputs={
+            "text.txt": f"compare {arguments}",
+            "all.txt": f"compare {arguments} --all",
+            "markdown.md": f"compare {arguments} --format markdown",
+            "compare.json": f"compare {arguments} --json -",
+        },
+    )
+
+
+def example(name: str) -> Case:
+    """Return a case of two bundles that were really recorded."""
+    files = "base.tar.xz new.tar.xz"
+    compared = comparison(f"example-{name}", inputs.example(name), files)
+    more = {
+        "all.md": f"compare {files} --all --format markdown",
+        "results.csv": f"compare {files} --format csv",
+        "show.txt": "show --runs base.tar.xz",
+    }
+    return Case(name=compared.name, make=compared.make, outputs={**compared.outputs, **more})
+
+
+def seed(name: str) -> Case:
+    return comparison(f"seed-{name}", inputs.seed(f"{name}.csv"), f"{name}.csv")
+
+
+COMMANDS = (
+    "ab", "c2c", "compare", "doctor", "layout", "pack", "profile", "record", "schedstat", "show",
+    "vm",
+)  # fmt: skip
+
+CASES = (
+    *map(example, ("cluster-percpu", "deep-cgroup", "deep-cgroup-arm64")),
+    *map(
+        seed,
+        (
+            "load-balance-large", "load-balance-small", "schbench-cfs-bandwidth",
+            "stress-ng-cfs-bandwidth", "tbench-6148", "tbench-7742", "tbench-zen3-4-kernels",
+            "tbench-zen3-5-kernels", "tg-load-avg-cascade-lake", "tg-load-avg-icelake",
+            "tg-load-avg-spr",
+        ),
+    ),
+    comparison("claims", inputs.claims, "claims.csv --base tip"),
+    comparison("shapes", inputs.shapes, "shapes.csv"),
+    comparison("regression", inputs.regression),
+    comparison("improvement", inputs.improvement),
+    comparison("no-change", inputs.no_change),
+    comparison("few-runs", inputs.few_runs, "base.tar new.tar --strict"),
+    comparison("one-after-the-other", inputs.one_after_the_other),
+    comparison("same-kernel", inputs.same_kernel),
+    comparison("same-data", inputs.same_kernel, "base.tar base.tar"),
+    comparison("not-comparable", inputs.not_comparable),
+    comparison(
+        "allowed",
+        inputs.not_comparable,
+        "base.tar new.tar --allow cpu.microcode --allow cpu.nonsense --margin 5%",
+    ),
+    comparison("other-workload", inputs.other_workload),
+    comparison("emulated", inputs.emulated),
+    comparison("sweep", inputs.sweep),
+    comparison("three-sides", inputs.three_sides, "base.tar faster.tar slower.tar"),
+    comparison("boots", inputs.boots),
+    comparison("unpaired", inputs.unpaired),
+    comparison("incomplete", inputs.incomplete),
+    comparison("damaged", inputs.damaged),
+    comparison("without-manifest", inputs.without_manifest, "base.tar new.tar.gz"),
+    comparison("nothing-known", inputs.nothing_known),
+    comparison("bad-lines", inputs.bad_lines),
+    comparison("all-failed", inputs.all_failed),
+    comparison("rules", inputs.rules),
+    comparison("history", inputs.with_history, "base.tar new.tar --history past.tar"),
+    comparison("until-decided", inputs.until_decided),
+    comparison("recorded-benchmarks", inputs.recorded_benchmarks),
+    comparison("printing-benchmarks", inputs.printing_benchmarks),
+    comparison("pelt", inputs.pelt),
+    comparison("placement", inputs.placement),
+    comparison("schedstat", inputs.schedstat),
+    comparison("schedstat-versions", inputs.schedstat_versions),
+    comparison("without-schedstats", inputs.without_schedstats),
+    comparison("system-counters", inputs.system_counters),
+    comparison("counters", inputs.counters),
+    comparison("only-instrumented", inputs.only_instrumented),
+    comparison("profiles", inputs.profiles),
+    comparison("story", inputs.story),
+    comparison("cache-lines", inputs.cache_lines),
+    comparison("damaged-captures", inputs.damaged_captures),
+    Case(
+        name="layout-command",
+        make=inputs.published_layouts,
+        outputs={
+            "two.txt": "layout tip.map patch-1.map",
+            "two.json": "layout tip.map patch-1.map --json -",
+            "five.txt": "layout tip.map patch-1.map moved-declaration.map align-first.map "
+            "custom-layout.map --percpu --limit 3",
+            "one.txt": "layout tip.map --percpu",
+            "one.json": "layout tip.map --percpu --json -",
+            "hot.txt": "layout tip.map patch-1.map --hot sd_llc_id,sd_llc",
+            "same.txt": "layout tip.map tip.map",
+        },
+    ),
+    Case(
+        name="profile-command",
+        make=inputs.perf_files,
+        outputs={
+            "two.txt": "profile base.data new.data --symbols kallsyms",
+            "two.json": "profile base.data new.data --symbols kallsyms --json -",
+            "one.txt": "profile base.data --symbols kallsyms --sort node,symbol --limit 5",
+            "one.json": "profile base.data --symbols kallsyms --cpu 0-1 --json -",
+            "stacks.folded": "profile base.data new.data --symbols kallsyms --export folded",
+            "stacks.json": "profile base.data --symbols kallsyms --export speedscope",
+            "unnamed.txt": "profile base.data --comm hackbench",
+        },
+    ),
+    Case(
+        name="c2c-command",
+        make=inputs.memory_files,
+        outputs={
+            "two.txt": "c2c base.data new.data --symbols kallsyms --layout System.map "
+            "--units percpu.json --limit 4",
+            "two.json": "c2c base.data new.data --symbols kallsyms --layout System.map "
+            "--units percpu.json --json -",
+            "one.txt": "c2c new.data --units percpu.json --sort records --limit 3",
+        },
+    ),
+    Case(
+        name="schedstat-command",
+        make=inputs.schedstat_files,
+        outputs={
+            "two.txt": "schedstat base new --hz 250",
+            "two.json": "schedstat base new --json -",
+            "one.txt": "schedstat base/000/before,base/000/after --sort name",
+        },
+    ),
+    Case(
+        name="show-interrupted",
+        make=inputs.interrupted_sweep,
+        outputs={
+            "runs.txt": "show --runs base.tar.xz",
+            "show.txt": "show base.tar.xz",
+            "show.json": "show --json base.tar.xz",
+            "stdout.txt": "show --cat boots/0/runs/000/stdout base.tar.xz",
+        },
+    ),
+    Case(
+        name="show-two-boots",
+        make=inputs.two_boots,
+        outputs={
+            "runs.txt": "show --verify --runs new.tar",
+            "show.json": "show --verify --json new.tar",
+        },
+    ),
+    Case(
+        name="show-damaged",
+        make=inputs.damaged,
+        outputs={"base.txt": "show base.tar", "new.txt": "show --verify --runs new.tar"},
+    ),
+    Case(
+        name="refused",
+        make=inputs.wrong_files,
+        outputs={
+            "missing.txt": "compare base.tar missing.tar",
+            "one.txt": "compare base.tar",
+            "no-archive.txt": "compare base.tar text.tar",
+            "other-archive.txt": "compare base.tar other.tar",
+            "newer-format.txt": "compare base.tar newer.tar",
+            "mixed.txt": "compare base.tar table.csv",
+            "empty.txt": "compare empty.csv",
+            "no-number.txt": "compare table.csv",
+            "margin.txt": "compare base.tar base.tar --margin 80",
+            "format.txt": "compare base.tar base.tar --format yaml",
+            "formats.txt": "compare base.tar base.tar --format csv --json -",
+            "assets.txt": "compare base.tar base.tar --assets folder",
+            "base.txt": "compare base.tar base.tar --base new",
+            "known.txt": "compare base.tar base.tar --history base.tar",
+            "option.txt": "compare --marg 3% base.tar base.tar",
+            "command.txt": "compar base.tar base.tar",
+            "layout.txt": "layout text.tar",
+            "profile.txt": "profile text.tar",
+            "c2c.txt": "c2c text.tar",
+            "schedstat.txt": "schedstat text.tar",
+            "show.txt": "show text.tar",
+        },
+    ),
+    Case(
+        name="help",
+        make=inputs.nothing,
+        outputs={
+            "schedperf.txt": "--help",
+            "version.txt": "--version",
+            **{f"{name}.txt": f"{name} --help" for name in COMMANDS},
+        },
+    ),
+)

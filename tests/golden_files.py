@@ -1,0 +1,166 @@
+"""Compare what the code prints with what it printed before, and rewrite that when asked to.
+
+Texts compare byte for byte. JSON compares value by value, numbers within 1e-12 of each other; of a
+long document the rows and findings are kept whole, and of other long parts a digest.
+``make bless`` (SCHEDPERF_BLESS=1) rewrites the files, which CI refuses.
+"""
+
+import difflib
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf import __version__
+
+# A document that is longer than this, as it is written, is kept in parts and digests.
+LONGEST_DOCUMENT = 50_000
+# Of such a document a part that is longer than this is kept as its digest.
+LONGEST_PART = 2_000
+# Parts that are always kept in full: numbers and sentences that reviewers look for.
+KEPT_WHOLE = ("rows", "findings")
+# How far two numbers may lie apart: other processors round sums in other ways.
+RELATIVE_TOLERANCE = 1e-12
+SIGNIFICANT_DIGITS = 12
+# More differences than these are one: it is another document.
+MOST_SHOWN = 40
+
+
+def is_blessing() -> bool:
+    """Return whether expectations are to be rewritten; fail where CI would do so."""
+    if os.environ.get("SCHEDPERF_BLESS") != "1":
+        return False
+    if os.environ.get("CI"):
+        pytest.fail("SCHEDPERF_BLESS is set in CI, where expectations must not be rewritten")
+    return True
+
+
+def check_text(path: Path, text: str) -> None:
+    """Fail with a unified diff unless the file holds this text."""
+    if is_blessing():
+        _write(path, text)
+    expected = _read(path)
+    if text != expected:
+        difference = difflib.unified_diff(
+            expected.splitlines(), text.splitlines(), "expected", "found", lineterm=""
+        )
+        # Texts that differ in their line ends alone have no line to show.
+        lines = list(difference) or [f"-{expected[-40:]!r}", f"+{text[-40:]!r}"]
+        pytest.fail("\n".join([f"{path} differs:", *lines]))
+
+
+def check_json(path: Path, found: object) -> None:
+    """Fail with the paths that differ, and both values of each, unless the file holds this."""
+    short = shorten(found)
+    is_same = path.exists() and not list(differences(json.loads(path.read_bytes()), short))
+    # Numbers that differ in their last bits alone are no reason to rewrite a file.
+    if is_blessing() and not is_same:
+        _write(path, write(short))
+    told = list(differences(json.loads(_read(path)), short))
+    if told:
+        more = [f"and {len(told) - MOST_SHOWN} more"] if len(told) > MOST_SHOWN else []
+        pytest.fail("\n".join([f"{path} differs:", *told[:MOST_SHOWN], *more]))
+
+
+def _read(path: Path) -> str:
+    if not path.exists():
+        pytest.fail(f"{path} does not exist; SCHEDPERF_BLESS=1 writes it, then read it")
+    # Line ends are compared as well.
+    return path.read_bytes().decode()
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+
+
+def write(value: object) -> str:
+    """Return JSON as it lies in a file."""
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def hide_version(text: str) -> str:
+    """Replace the version of the program that printed the text."""
+    text = text.replace(f"schedperf {__version__}", "schedperf VERSION")
+    return text.replace(f'"tool_version": "{__version__}"', '"tool_version": "VERSION"')
+
+
+def shorten(document: object) -> object:
+    """Return the document itself, or what is kept of a long one."""
+    if len(write(document)) <= LONGEST_DOCUMENT:
+        return document
+    if not isinstance(document, Mapping):
+        return _digest(document)
+    return {
+        key: value if key in KEPT_WHOLE else _shorten_part(key, value)
+        for key, value in document.items()
+    }
+
+
+def _shorten_part(key: str, value: Any) -> object:
+    # Sections are kept one by one: their status and reason, and of their data a digest of each part.
+    if len(write(value)) <= LONGEST_PART:
+        return value
+    if isinstance(value, Mapping):
+        return {name: _shorten_part(f"{key}.{name}", part) for name, part in value.items()}
+    return _digest(value)
+
+
+def _digest(value: object) -> Mapping[str, object]:
+    text = json.dumps(_round(value), sort_keys=True, allow_nan=False)
+    items = {"items": len(value)} if isinstance(value, list) else {}
+    return {"sha256": hashlib.sha256(text.encode()).hexdigest(), **items}
+
+
+def _round(value: object) -> object:
+    if isinstance(value, float):
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {key: _round(item) for key, item in value.items()}
+    return [_round(item) for item in value] if isinstance(value, list) else value
+
+
+def differences(expected: object, found: object, path: str = "$") -> Iterator[str]:
+    """Yield a line for each path at which two JSON documents differ."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        yield from _of_objects(expected, found, path)
+    elif isinstance(expected, list) and isinstance(found, list):
+        if len(expected) != len(found):
+            yield f"{path}: {len(expected)} items expected, {len(found)} found"
+        for place, (one, other) in enumerate(zip(expected, found, strict=False)):
+            yield from differences(one, other, f"{path}[{place}]")
+    elif not _are_equal(expected, found):
+        yield f"{path}: expected {_tell(expected)}, found {_tell(found)}"
+
+
+def _of_objects(
+    expected: Mapping[str, object], found: Mapping[str, object], path: str
+) -> Iterator[str]:
+    # The order of keys is part of what is printed.
+    if list(expected) != list(found) and set(expected) == set(found):
+        yield f"{path}: keys expected in the order {list(expected)}, found {list(found)}"
+    for key in dict.fromkeys((*expected, *found)):
+        if key not in found:
+            yield f"{path}.{key}: expected {_tell(expected[key])}, missing"
+        elif key not in expected:
+            yield f"{path}.{key}: not expected, found {_tell(found[key])}"
+        else:
+            yield from differences(expected[key], found[key], f"{path}.{key}")
+
+
+def _are_equal(one: object, other: object) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=RELATIVE_TOLERANCE)
+    return one == other
+
+
+def _tell(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else f"{text[:200]}…"
