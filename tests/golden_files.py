@@ -22,8 +22,10 @@ from schedperf import __version__
 LONGEST_DOCUMENT = 50_000
 # Of such a document a part that is longer than this is kept as its digest.
 LONGEST_PART = 2_000
-# Parts that are always kept in full: numbers and sentences that reviewers look for.
-KEPT_WHOLE = ("rows", "findings")
+# Parts that are always kept in full: the numbers and sentences that reviewers look for.
+KEPT_WHOLE = (
+    "rows", "findings", "caveats", "comparability", "families", "sweeps", "next_steps", "overall",
+)  # fmt: skip
 # How far two numbers may lie apart: other processors round sums in other ways.
 RELATIVE_TOLERANCE = 1e-12
 SIGNIFICANT_DIGITS = 12

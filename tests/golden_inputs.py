@@ -1,16 +1,20 @@
 """Write the bundles, tables and captures that the golden cases are about, always the same bytes."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from schedperf_generators.events import PLAIN, Event
 from schedperf_generators.kernel import KernelImage
 from schedperf_generators.memory import scheduler_kernel, scheduler_run
 from schedperf_generators.numa import Numa
-from schedperf_generators.perf_data import write_perf_data
+from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.profiles import USER, profile, profiled_kernel
+from schedperf_generators.records import Comm, Fork
+from schedperf_generators.samples import MODE_KERNEL, Sample
 from tests.conftest import bundle_members, write_tar
 from tests.schedperf.pelt.conftest import make_function, make_run
 from tests.schedperf.placement.conftest import PLACEMENT, move, phases_of, timer
@@ -87,15 +91,22 @@ def no_change(folder: Path) -> None:
     pair(folder, 0.600, 0.601, 20)
 
 
+def later(runs: Runs) -> Runs:
+    """Return the runs as another session recorded them an hour later."""
+    return [
+        {**run, "session": "session-of-new", "start_monotonic_s": 4600.0 + number,
+         "start": f"2026-11-21T02:00:{number:02d}.000000Z"}
+        for number, run in enumerate(runs)
+    ]  # fmt: skip
+
+
 def few_runs(folder: Path) -> None:
-    write_sides(folder, clean(0.6, 2), clean(0.62, 2, shift=3))
+    write_sides(folder, in_turns("base", 0.6, 1), in_turns("new", 0.62, 1))
 
 
-def one_after_the_other(folder: Path) -> None:
-    # Enough runs to see a change, too few to tell it from drift.
-    write_sides(
-        folder, clean(0.6, 5, session="one"), clean(0.66, 5, session="two", shift=3)
-    )  # fmt: skip
+def two_blocks(folder: Path) -> None:
+    """Write enough runs to see a change, and too few to tell it from drift."""
+    write_sides(folder, clean(0.6, 5), later(clean(0.66, 5, shift=3)))
 
 
 def same_kernel(folder: Path) -> None:
@@ -124,6 +135,12 @@ def not_comparable(folder: Path) -> None:
     write_bundle(folder / "new.tar", runs=clean(0.7), host=other, files=new_config)
 
 
+def allowed(folder: Path) -> None:
+    other = {**NEW_KERNEL, "cpu": {"microcode": "0x5003802"}}
+    write_bundle(folder / "base.tar", runs=in_turns("base", 0.6))
+    write_bundle(folder / "new.tar", runs=in_turns("new", 0.62), host=other)
+
+
 def other_workload(folder: Path) -> None:
     write_bundle(folder / "base.tar", runs=clean(0.6, 4))
     pipe = {"workload": "perf bench sched pipe", "stdout": "Total time: 0.271 [sec]\n"}
@@ -137,7 +154,7 @@ def emulated(folder: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Write points that a change hurts the more, the more groups there are."""
-    factors = {"1": 1.0, "4": 1.01, "16": 1.08, "32": 1.2, "64": 1.4}
+    factors = {"1": 1.0, "4": 1.04, "16": 1.1, "32": 1.2, "64": 1.4}
 
     def runs(side: Side) -> Runs:
         return [
@@ -196,14 +213,26 @@ def incomplete(folder: Path) -> None:
 
 
 def damaged(folder: Path) -> None:
-    """Write what a full disk, a hasty copy and another version leave of a bundle."""
+    """Write what a full disk and a careless editor leave of a bundle."""
     members = bundle_members(runs=clean(0.6, 6))
-    # Cut in the middle of its last members, the manifest among them.
-    write_tar(folder / "base.tar", members.items())
-    whole = (folder / "base.tar").read_bytes()
-    (folder / "base.tar").write_bytes(whole[: len(whole) * 2 // 3])
+    write_tar(folder / "cut.tar", members.items())
+    whole = (folder / "cut.tar").read_bytes()
+    # Within the fifth run; the manifest is the last member.
+    (folder / "cut.tar").write_bytes(whole[: len(whole) * 2 // 3])
+    members["boots/0/runs/002/stdout"] = members["boots/0/runs/002/stdout"].replace(b"0.6", b"0.5")
+    del members["boots/0/runs/004/stdout"]
+    write_tar(folder / "edited.tar", members.items())
+    write_bundle(folder / "base.tar", runs=clean(0.6, 6))
+
+
+def newer_format(folder: Path) -> None:
+    """Write a bundle of a newer format, with more and with less than its manifest says."""
+    write_bundle(folder / "base.tar", runs=clean(0.6, 6))
     newer = bundle_members(
-        runs=clean(0.6, 6, shift=4), host=None, manifest={"version": {"major": 1, "minor": 7}}
+        runs=clean(0.6, 6, shift=4),
+        label="new",
+        host=None,
+        manifest={"version": {"major": 1, "minor": 7}},
     )
     newer["boots/0/runs/001/notes.txt"] = b"nobody listed this"
     newer["boots/0/runs/077/stdout"] = b"Time: 0.5\n"
@@ -294,7 +323,8 @@ def shapes(folder: Path) -> None:
 
     fast_or_slow = [1.0, 1.5]
     slow_of_base, slow_of_new = (2, 7), (0, 1, 3, 4, 6, 8, 9, 11, 12, 13)
-    wave = [1.0 + 0.04 * (number // 4 % 2) for number in range(16)]
+    # Of 16 runs each resembles the one before.
+    wave = [1.0 + 0.02 * math.sin(number / 2.0) for number in range(16)]
     write_table(
         folder / "shapes.csv",
         {
@@ -309,8 +339,8 @@ def shapes(folder: Path) -> None:
                 for slow, shift in ((slow_of_base, 0), (slow_of_new, 5))
             ),  # type: ignore[dict-item] # two sides
             "serial": (
-                [one * other for one, other in zip(wave, near(1.0, 0.3), strict=True)],
-                [one * other for one, other in zip(wave, near(1.03, 0.3, 5), strict=True)],
+                [one * other for one, other in zip(wave, near(1.0, 0.2), strict=True)],
+                [one * other for one, other in zip(wave, near(1.03, 0.2, 5), strict=True)],
             ),
             "drifting": (
                 [value * (1.0 + 0.01 * number) for number, value in enumerate(near(1.0))],
@@ -584,6 +614,31 @@ def profiles(folder: Path) -> None:
     )
 
 
+def bystanders(folder: Path) -> None:
+    """Write profiles in which a command that is not the workload has half of the busy time."""
+    # The recorder, 5, starts hackbench, 7; make, 3, was there before.
+    tasks = (
+        Comm(pid=3, comm="make"),
+        Comm(pid=5, comm="python3"),
+        Fork(pid=7, parent_pid=5, time=10),
+        Comm(pid=7, comm="hackbench", execed=True, time=20),
+    )
+    at = PROFILE_KERNEL.address("schedule", 8)
+    samples_ = tuple(
+        Sample(ip=at, pid=(3, 7)[number % 2], time=100 + number, mode=MODE_KERNEL, period=1000)
+        for number in range(200)
+    )
+    data = PerfData(
+        events=(Event(sample_type=PLAIN),),
+        records=(*PROFILE_KERNEL.mappings(), *tasks, *samples_),
+    )
+    run = {"kind": "instrumented", "files": {"perf_profile/perf.data": write_perf_data(data)}}
+    symbols = {"boots/0/layout/kallsyms": PROFILE_KERNEL.kallsyms()}
+    write_sides(
+        folder, [*in_turns("base", 0.6), run], [*in_turns("new", 0.6), run], files=symbols
+    )
+
+
 def story(folder: Path) -> None:
     """Write a line, a symbol, a layout and a benchmark that changed together."""
     for number, (name, chosen) in enumerate({"base": {}, "new": WORSE}.items()):
@@ -633,23 +688,36 @@ def cache_lines(folder: Path) -> None:
         )
 
 
-def damaged_captures(folder: Path) -> None:
-    """Write captures none of which can be read."""
-    files = {
-        "perf_profile/perf.data": b"PERFILE2 and no more",
-        "perf_c2c/perf.data": b"\0" * 64,
-        "perf_stat/perf_stat.csv": "a,b\n",
-        "bpf_pelt/pelt.json": '{"schema": "schedperf/bpf_pelt/9"}',
-        "bpf_placement/placement.json": "[]",
-        "schedstat/before": "version 99\n",
-        "schedstat/after": "version 99\n",
-        "system_counters/facts.json": "{",
-    }
-    runs = [{"kind": "instrumented", "files": files}] * 2
+UNREADABLE: Mapping[str, str | bytes] = {
+    "perf_profile/perf.data": b"PERFILE2 and no more",
+    "perf_c2c/perf.data": b"\0" * 64,
+    "perf_stat/perf_stat.csv": "a,b\n",
+    "bpf_pelt/pelt.json": '{"schema": "schedperf/bpf_pelt/9"}',
+    "bpf_placement/placement.json": "[]",
+    "schedstat/before": "version 99\n",
+    "schedstat/after": "version 99\n",
+    "system_counters/facts.json": "{",
+}
+
+
+def unreadable_captures(folder: Path) -> None:
+    """Write captures none of which can be parsed."""
+    runs = [{"kind": "instrumented", "files": UNREADABLE}] * 2
     layout = {"boots/0/layout/System.map": "this is no map\n"}
-    write_sides(
-        folder, [*clean(0.6, 4), *runs], [*clean(0.6, 4, shift=5), *runs], files=layout
-    )  # fmt: skip
+    write_sides(folder, [*clean(0.6, 4), *runs], [*clean(0.6, 4, shift=5), *runs], files=layout)
+
+
+def edited_captures(folder: Path) -> None:
+    """Write captures whose bytes are not those that were recorded: no checksum fits."""
+    sides: tuple[Side, ...] = ("base", "new")
+    for side in sides:
+        runs = [*in_turns(side, 0.6, 4), {"kind": "instrumented", "files": UNREADABLE}]
+        layout = {"boots/0/layout/System.map": "this is no map\n"}
+        members = bundle_members(runs=runs, files=layout, label=side)
+        for path in members:
+            if path.endswith(("layout/System.map", *UNREADABLE)):
+                members[path] += b"more"
+        write_tar(folder / f"{side}.tar", members.items())
 
 
 def example(name: str) -> Any:

@@ -66,9 +66,9 @@ def test_a_case_prints_what_it_printed_before(
     lines = []
     for name, line in case.outputs.items():
         printed = run(line)
-        lines += [f"$ schedperf {line} > {name}", printed.err, f"exit status {printed.status}\n"]
+        lines += [f"$ schedperf {line} > {name}\n", printed.err, f"exit status {printed.status}\n"]
         if printed.out and name.endswith(".json"):
             check_json(GOLDEN / case.name / name, json.loads(printed.out))
         elif printed.out:
             check_text(GOLDEN / case.name / name, printed.out)
-    check_text(GOLDEN / case.name / "command", "\n".join(filter(None, lines)))
+    check_text(GOLDEN / case.name / "command", "".join(lines))
