@@ -34,6 +34,7 @@ from hypothesis import settings
 
 from tests.programs import no_process_left
 from tests.golden_files import check_text
+from tests.chromium import start_chromium
 
 # A deadline would time the machine, and the machine is noisy.
 settings.register_profile("schedperf", deadline=None)
@@ -392,3 +393,10 @@ def _check_golden(kind: str, case: str, text: str) -> None:
 def golden() -> Callable[[str, str, str], None]:
     """Compare text with ``tests/data/KIND/CASE.expected``: ``golden(kind, case, text)``."""
     return _check_golden
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Start Chromium once per process, or skip where it cannot be driven."""
+    with start_chromium() as started:
+        yield started

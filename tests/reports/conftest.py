@@ -1,12 +1,9 @@
 """What the tests of reports share: comparison records, blocks read, a browser and its pages."""
 
 import dataclasses
-import os
-import shutil
-import time
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +13,11 @@ from schedperf.model import Comparison, Overall, Replication, Row, SideSummary
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
+from tests.chromium import Tab, Tabs
 from tests.reports import comparison_records
+from tests.reports.visits import Visit
 
 UNITS = typing.get_args(Replication)
-
-# What the tests of a page wait for; a chart takes about a second on two busy cores.
-LONGEST_WAIT_SECONDS = 60.0
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-
-# What a page says for some seconds it goes on saying: on a busy machine a test asks later than a
-# reader looks.
-SAID_FOR_GOOD = """{
-  const { setTimeout } = window;
-  window.setTimeout = (act, delay, ...others) =>
-    (delay > 1000 ? 0 : setTimeout(act, delay, ...others));
-}"""
 
 
 @pytest.fixture(scope="session")
@@ -122,81 +108,36 @@ def cells() -> Callable[[Table], list[list[str]]]:
     return lambda table: [[cell.text for cell in row] for row in table.rows]
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Start Chromium, or skip where it cannot be driven."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip("no Chromium here; apt-get install chromium")
-    arguments = ["--disable-gpu", "--disable-background-networking"]
-    arguments += ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=found, args=arguments)
-        yield started
-        started.close()
-
-
-@dataclass(kw_only=True)
-class Visit:
-    """One opened page, and what it complained of and asked for."""
-
-    page: Any
-    console: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def ask(self, script: str) -> Any:
-        return self.page.evaluate(script)
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self.page.keyboard.press(key)
-
-    def wait_for(self, script: str) -> None:
-        # The policy forbids what the browser driver's own waiting would evaluate.
-        end = time.monotonic() + LONGEST_WAIT_SECONDS
-        while not self.ask(script):
-            assert time.monotonic() < end, f"never became true: {script}"
-            time.sleep(0.05)
-
-    def watch_printing(self) -> None:
-        """Let ``window.printed`` say whether all charts for paper were drawn, instead of printing.
-
-        The script is a function in a function: the browser driver calls what a script results in.
-        """
-        charts = "[...document.querySelectorAll('figure.chart > .plot')].filter(page.isForPaper)"
-        self.ask(
-            f"() => {{ window.print = () => {{ const some = {charts}; window.printed ="
-            " some.length > 0 && some.every((one) => one.dataset.drawn === 'done'); }; }"
-        )
-
-    def draw_all(self) -> int:
-        """Scroll to each chart that is not folded away until it is drawn; return how many."""
-        charts = "[...document.querySelectorAll('figure.chart > .plot')]"
-        shown = f"{charts}.filter((one) => one.checkVisibility())"
-        count = int(self.ask(f"{shown}.length"))
-        for number in range(count):
-            plot = f"{shown}[{number}]"
-            self.ask(f"{plot}.scrollIntoView({{behavior: 'instant'}})")
-            self.wait_for(f"['done', 'failed'].includes({plot}.dataset.drawn)")
-            assert self.ask(f"{plot}.dataset.drawn") == "done"
-        return count
+@pytest.fixture(scope="session")
+def tabs(browser: Any) -> Tabs:
+    """Keep the browser's tabs for all tests of this process."""
+    return Tabs(browser)
 
 
 @pytest.fixture
-def open_tab(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open an empty tab: ``open_tab(width=400, color_scheme="dark")``; the test's end closes it."""
-    contexts = []
+def lend_tab(tabs: Tabs) -> Iterator[Callable[..., Tab]]:
+    """Lend a shared, cleared tab: ``lend_tab(width=400, color_scheme="dark")``."""
+    with ExitStack() as lent:
 
-    def open_one(*, width: int = 1400, **settings: Any) -> Any:
-        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, **settings))
-        contexts[-1].add_init_script(SAID_FOR_GOOD)
-        return contexts[-1].new_page()
+        def lend(**settings: Any) -> Tab:
+            tab = tabs.lend(**settings)
+            lent.callback(tabs.take_back, tab)
+            return tab
 
-    yield open_one
-    for context in contexts:
-        context.close()
+        yield lend
+
+
+@pytest.fixture
+def open_tab(tabs: Tabs) -> Iterator[Callable[..., Tab]]:
+    """Open a tab that no other test gets: ``open_tab(offline=True)``; the test's end closes it."""
+    with ExitStack() as opened:
+
+        def open_one(**settings: Any) -> Tab:
+            tab = tabs.open(**settings)
+            opened.callback(tab.page.context.close)
+            return tab
+
+        yield open_one
 
 
 @pytest.fixture
@@ -216,16 +157,21 @@ def computing_ms() -> Callable[..., float]:
 
         before = thread_seconds()
         page.evaluate(script)
-        return 1000.0 * (thread_seconds() - before)
+        milliseconds = 1000.0 * (thread_seconds() - before)
+        session.detach()
+        return milliseconds
 
     return measure
 
 
 @pytest.fixture
-def visit(open_tab: Callable[..., Any], tmp_path: Path) -> Callable[..., Visit]:
+def visit(
+    lend_tab: Callable[..., Tab], open_tab: Callable[..., Tab], tmp_path: Path
+) -> Callable[..., Visit]:
     """Open a record's page: ``visit(comparison, width=400, color_scheme="dark") -> Visit``.
 
-    ``anchor`` is what the address ends in, ``options`` are those of the format.
+    ``anchor`` is what the address ends in, ``options`` are those of the format. A test that puts
+    a script into the browser itself says ``is_shared=False``.
     """
 
     def open_page(
@@ -233,18 +179,14 @@ def visit(open_tab: Callable[..., Any], tmp_path: Path) -> Callable[..., Visit]:
         *,
         anchor: str = "",
         options: Mapping[str, Any] | None = None,
+        is_shared: bool = True,
         **settings: Any,
     ) -> Visit:
         path = tmp_path / "report.html"
         chosen = Options(width=78, colour=False, **options or {})
         path.write_text(html(comparison, chosen), encoding="utf-8")
-        opened = Visit(page=open_tab(**settings))
-        opened.page.on("console", lambda message: opened.console.append(message.text))
-        opened.page.on("pageerror", lambda error: opened.errors.append(str(error)))
-        opened.page.on("request", lambda request: opened.requests.append(request.url))
-        opened.page.goto(f"{path.as_uri()}{anchor}")
-        if settings.get("java_script_enabled", True):
-            opened.wait_for("document.documentElement.dataset.ready === 'true'")
+        opened = Visit(tab=(lend_tab if is_shared else open_tab)(**settings))
+        opened.go_to(f"{path.as_uri()}{anchor}")
         return opened
 
     return open_page

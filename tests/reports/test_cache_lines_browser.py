@@ -17,6 +17,8 @@ from schedperf_reports.graphics.cache_lines import (
     LineSide,
     Occupant,
 )
+from tests.chromium import Tab
+from tests.reports.visits import Visit
 
 pytestmark = pytest.mark.browser
 
@@ -82,22 +84,20 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture
-def show(open_tab: Callable[..., Any], tmp_path: Path) -> Iterator[Open]:
+def show(lend_tab: Callable[..., Tab], tmp_path: Path) -> Iterator[Open]:
     """Open a page with one drawing: ``show(drawing, width=360)``; complaints fail the test."""
-    complaints = []
+    visits = []
 
     def open_page(drawing: CacheLines, **settings: Any) -> Any:
         path = tmp_path / "lines.html"
         section = Described(name="layout", title="Cache lines", blocks=(drawing,))
         path.write_text(render_sections(HEAD, [section]), encoding="utf-8")
-        page = open_tab(**settings)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(path.as_uri())
-        return page
+        visits.append(Visit(lend_tab(**settings)))
+        visits[-1].go_to(path.as_uri())
+        return visits[-1].page
 
     yield open_page
-    assert complaints == []
+    assert [complaint for visit in visits for complaint in visit.complaints] == []
 
 
 def boxes(page: Any, selector: str) -> list[dict[str, float]]:

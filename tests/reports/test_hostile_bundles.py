@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.chromium import Tab
+
 pytestmark = pytest.mark.browser
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster-percpu"
@@ -176,18 +178,16 @@ def attacked(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_nothing_that_strangers_wrote_is_alive_in_the_page(browser: Any, attacked: Path) -> None:
+def test_nothing_that_strangers_wrote_is_alive_in_the_page(
+    open_tab: Callable[..., Tab], attacked: Path
+) -> None:
     record = json.loads((attacked / "record.json").read_text())
     absent = {name: record["sections"][name]["reason"] for name in SECTIONS}
     assert {name: reason for name, reason in absent.items() if reason is not None} == {}
-    context = browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
-    page = context.new_page()
-    said: list[str] = []
-    requests: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.on("request", lambda request: requests.append(request.url))
+    tab = open_tab(offline=True)
+    page = tab.page
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     page.goto((attacked / "report.html").as_uri())
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     # Names of functions are drawn when their data has come.
@@ -202,7 +202,6 @@ def test_nothing_that_strangers_wrote_is_alive_in_the_page(browser: Any, attacke
     assert page.evaluate(HANDLERS) == []
     assert all(link.startswith(("#", "data:")) for link in page.evaluate(LINKS))
     assert "49" not in page.title()
-    assert said == []
-    assert all(one.startswith(("file:", "data:", "blob:")) for one in requests)
+    assert [*tab.console, *tab.errors, *dialogs] == []
+    assert all(one.startswith(("file:", "data:", "blob:")) for one in tab.requests)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1400
-    context.close()

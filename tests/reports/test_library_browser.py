@@ -15,10 +15,13 @@ from schedperf_reports.blocks import Figure
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
 from schedperf_reports.plotly_library import share_plotly
+from tests.chromium import Tab
+from tests.reports.visits import Visit
 
 pytestmark = pytest.mark.browser
 
 Make = Callable[..., Comparison]
+DrawFirst = Callable[[str], tuple[str, list[str]]]
 
 
 @pytest.fixture
@@ -50,53 +53,51 @@ def server(tmp_path: Path) -> Iterator[str]:
         thread.join()
 
 
-def draw_first(browser: Any, address: str) -> tuple[str, list[str]]:
+@pytest.fixture
+def draw_first(lend_tab: Callable[..., Tab]) -> Callable[[str], tuple[str, list[str]]]:
     """Return what became of the first chart of a page, and what the console said."""
-    tab = browser.new_page()
-    console: list[str] = []
-    tab.on("console", lambda message: console.append(message.text))
-    tab.goto(address)
-    plots = "[...document.querySelectorAll('figure.chart > .plot')]"
-    plot = f"{plots}.find((one) => one.checkVisibility())"
-    tab.evaluate(f"{plot}.scrollIntoView({{behavior: 'instant'}})")
-    for _ in range(600):
-        if tab.evaluate(f"{plot}.dataset.drawn") in ("done", "failed"):
-            break
-        tab.wait_for_timeout(100)
-    found: tuple[str, list[str]] = tab.evaluate(f"{plot}.dataset.drawn"), console
-    tab.close()
-    return found
+
+    def draw(address: str) -> tuple[str, list[str]]:
+        opened = Visit(lend_tab())
+        opened.go_to(address)
+        plots = "[...document.querySelectorAll('figure.chart > .plot')]"
+        plot = f"{plots}.find((one) => one.checkVisibility())"
+        opened.ask(f"{plot}.scrollIntoView({{behavior: 'instant'}})")
+        opened.wait_for(f"['done', 'failed'].includes({plot}.dataset.drawn)")
+        return opened.ask(f"{plot}.dataset.drawn"), [*opened.console]
+
+    return draw
 
 
-def test_a_shared_library_is_found_from_disk(browser: Any, site: Path) -> None:
-    assert draw_first(browser, site.as_uri()) == ("done", [])
+def test_a_shared_library_is_found_from_disk(draw_first: DrawFirst, site: Path) -> None:
+    assert draw_first(site.as_uri()) == ("done", [])
 
 
 def test_a_shared_library_is_found_over_http(
-    browser: Any, site: Path, tmp_path: Path, server: str
+    draw_first: DrawFirst, site: Path, tmp_path: Path, server: str
 ) -> None:
     address = f"{server}/{site.relative_to(tmp_path)}"
-    assert draw_first(browser, address) == ("done", [])
+    assert draw_first(address) == ("done", [])
 
 
 def test_a_library_that_was_changed_on_the_server_is_refused(
-    browser: Any, site: Path, server: str
+    draw_first: DrawFirst, site: Path, server: str
 ) -> None:
     (file,) = (site.parents[1] / "assets").iterdir()
     file.write_text("document.title = 'taken over'")
-    state, console = draw_first(browser, f"{server}/site/reports/report.html")
+    state, console = draw_first(f"{server}/site/reports/report.html")
     assert state == "failed"
     assert any("integrity" in line for line in console)
 
 
-def test_a_library_that_is_gone_is_said(browser: Any, site: Path) -> None:
+def test_a_library_that_is_gone_is_said(draw_first: DrawFirst, site: Path) -> None:
     (file,) = (site.parents[1] / "assets").iterdir()
     file.unlink()
-    assert draw_first(browser, site.as_uri())[0] == "failed"
+    assert draw_first(site.as_uri())[0] == "failed"
 
 
 def test_charts_that_are_far_away_are_forgotten_and_drawn_again(
-    browser: Any, make_comparison: Make, tmp_path: Path
+    lend_tab: Callable[..., Tab], make_comparison: Make, tmp_path: Path
 ) -> None:
     figure = {"data": [{"type": "scatter", "x": [1, 2], "y": [3, 4]}], "layout": {}}
     blocks = tuple(
@@ -105,28 +106,19 @@ def test_charts_that_are_far_away_are_forgotten_and_drawn_again(
     section = Described(name="charts", title="Charts", blocks=blocks)
     page = tmp_path / "charts.html"
     page.write_text(render_sections(describe_head(make_comparison()), [section]), encoding="utf-8")
-    tab = browser.new_page()
-    tab.goto(page.as_uri())
-    states = "[...document.querySelectorAll('.plot')].map((one) => one.dataset.drawn)"
-
-    def wait_until(is_so: Callable[[list[str | None]], bool]) -> None:
-        for _ in range(600):
-            if is_so(tab.evaluate(states)):
-                return
-            tab.wait_for_timeout(100)
-        pytest.fail(f"the charts stay {tab.evaluate(states)}")
+    opened = Visit(lend_tab())
+    opened.go_to(page.as_uri())
+    plots = "[...document.querySelectorAll('.plot')]"
+    count = f"{plots}.filter((one) => one.dataset.drawn === 'done').length"
 
     def look_at(place: int) -> None:
-        tab.evaluate(
-            f"document.querySelectorAll('.plot')[{place}].scrollIntoView({{behavior: 'instant'}})"
-        )
-        wait_until(lambda found: found[place] == "done")
+        opened.ask(f"{plots}[{place}].scrollIntoView({{behavior: 'instant'}})")
+        opened.wait_for(f"{plots}[{place}].dataset.drawn === 'done'")
 
     for place in range(15):
         look_at(place)
     # Charts are forgotten when all that came into view with the last one are drawn.
-    wait_until(lambda found: found[0] is None and found.count("done") <= 12)
+    opened.wait_for(f"{plots}[0].dataset.drawn === undefined && {count} <= 12")
     look_at(0)
-    wait_until(lambda found: found.count("done") <= 12)
-    assert tab.evaluate("document.querySelectorAll('.main-svg').length") > 0
-    tab.close()
+    opened.wait_for(f"{count} <= 12")
+    assert opened.ask("document.querySelectorAll('.main-svg').length") > 0

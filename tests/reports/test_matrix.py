@@ -211,7 +211,7 @@ def test_cells_are_read_out_by_pointer_and_by_arrow_keys(
 def test_a_cell_that_is_chosen_before_its_numbers_are_there_says_them_then(
     visit: Callable[..., Any], compared: Callable[..., Comparison]
 ) -> None:
-    opened = visit(compared(entries(cpus=64)))
+    opened = visit(compared(entries(cpus=64)), is_shared=False)
     opened.page.add_init_script(
         "(() => { const { text } = Response.prototype;"
         " const wait = new Promise((resolve) => { window.deliver = resolve; });"

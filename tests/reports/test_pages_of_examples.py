@@ -1,11 +1,13 @@
 """The pages of the examples, as a reader opens them: with the network off, by everyone."""
 
+import fcntl
+import functools
 import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,22 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
+from tests.chromium import Tab, Tabs
+from tests.reports.visits import Visit
+
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("deep-cgroup", "deep-cgroup-arm64", "cluster-percpu")
 # What must not be found: the rest of axe-core's rules are matters of taste.
 GRAVE = ("serious", "critical")
+# Only colours differ between light and dark.
+COLOUR_RULES = ["color-contrast", "link-in-text-block"]
+AXE_OPTIONS: dict[str, dict[str, Any]] = {
+    "light": {"resultTypes": ["violations"], "selectors": False},
+    "dark": {"resultTypes": ["violations"], "selectors": False, "runOnly": COLOUR_RULES},
+}
+LOCAL = ("file:", "data:", "blob:")
 
 BLESSED = Path(__file__).parents[1] / "data" / "screenshots"
 # A picture is kept at a third of its size: letters become grey bars, shapes and colours stay.
@@ -36,82 +48,158 @@ FACE = ":root { font-family: 'DejaVu Sans' !important; --mono: 'DejaVu Sans Mono
 TO_THE_TOP = "scrollTo({ top: 0, behavior: 'instant' })"
 
 
-@dataclass(kw_only=True)
-class Visit:
-    """One opened page, what it complained of and what it asked for."""
+# What a test may change in a page that it shares; a chart that was drawn stays so.
+STATE = """() => JSON.stringify([
+  location.hash,
+  document.documentElement.dataset.theme ?? "",
+  document.activeElement.tagName,
+  scrollX, scrollY,
+  [...document.querySelectorAll("details")].map((one) => one.open),
+  [...document.querySelectorAll("main [hidden]:not(.plot *, .flame-graphs *)")].length,
+  [...document.querySelectorAll("body *:not(.plot *, .flame-graphs *)")].length,
+  [...document.querySelectorAll(".flame-graph")].map((one) => one.dataset.view),
+])"""
+FOLD = "() => document.querySelectorAll('details').forEach((one) => { one.open = first.has(one); })"
+REMEMBER = "() => { window.first = new Set(document.querySelectorAll('details[open]')); }"
+UNFOLD = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+# Charts are laid out for the width when they are drawn, and drawn again when colours change.
+REDRAW = "dispatchEvent(new Event('colours'))"
+DRAWN_WIDTHS_FIT = """[...document.querySelectorAll(".plot[data-drawn=done]")]
+  .filter((one) => one.checkVisibility())
+  .every((one) => one.querySelector(".main-svg").clientWidth === one.clientWidth)"""
+FLAMES_ARE_DRAWN = "document.querySelector('figure.flames:not([data-drawn])') === null"
 
-    page: Any
-    console: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
+
+class ExamplePage(Visit):
+    """The page of an example, opened once; tests resize it, and leave it as it was."""
+
+    def open(self, path: Path) -> None:
+        self.go_to(path.as_uri())
+        # The data of flame graphs come a while after the page.
+        self.wait_for(FLAMES_ARE_DRAWN)
+        self.page.add_style_tag(content=FACE)
+        self.ask(REMEMBER)
+        # The library of the charts adds to the page when it draws for the first time.
+        self.draw_everything()
+        self.reset()
+        self.first = self.ask(STATE)
+
+    def show_as(self, **look: Any) -> None:
+        """Resize the window or change the colours, and wait until the charts fit."""
+        self.tab.show_as(**look)
+        self.ask(REDRAW)
+        self.wait_for(DRAWN_WIDTHS_FIT)
+
+    def draw(self) -> None:
+        """Look at each chart that is not folded away until it is drawn."""
+        for plot in self.page.locator(".plot:visible").all():
+            plot.scroll_into_view_if_needed()
+            plot.locator("css=.main-svg").first.wait_for(timeout=60_000)
+        self.ask(TO_THE_TOP)
+        self.wait_for(DRAWN_WIDTHS_FIT)
+
+    def draw_everything(self) -> None:
+        """Unfold everything, and draw all charts."""
+        self.ask(UNFOLD)
+        self.draw()
+
+    def reset(self) -> None:
+        """Fold what was folded at first, and go to the top."""
+        self.ask(FOLD)
+        self.ask(TO_THE_TOP)
+        self.tab.show_as()
+
+    def check(self) -> None:
+        """Fail if the page is not as it was when it was opened, or complained meanwhile."""
+        self.reset()
+        self.tab.check_storage()
+        assert self.ask(STATE) == self.first, "the page keeps what the test changed in it"
+        assert self.complaints == []
+        assert [one for one in self.requests if not one.startswith(LOCAL)] == []
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Give the path of an example's page, written once."""
-    folder = tmp_path_factory.mktemp("pages")
+@pytest.fixture(scope="session")
+def write_page(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Give the path of an example's page; one process writes it for all."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
 
     def write(name: str) -> Path:
         path = folder / f"{name}.html"
-        if not path.exists():
-            # Commands on the page quote these, so they are the same wherever the checkout is.
-            sides = [f"examples/{name}/{side}.tar.xz" for side in ("base", "new")]
-            command = [sys.executable, "-m", "schedperf", "compare", *sides, "--html", str(path)]
-            done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-            assert done.returncode in (0, 1), done.stderr
+        with (folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                compare_example(name, path)
         return path
 
     return write
 
 
-@pytest.fixture
-def visit(open_tab: Callable[..., Any], written: Callable[[str], Path]) -> Callable[..., Visit]:
-    def open_page(name: str, **settings: Any) -> Visit:
-        opened = Visit(page=open_tab(offline=True, **settings))
-        opened.page.on("console", lambda message: opened.console.append(message.text))
-        opened.page.on("pageerror", lambda error: opened.console.append(str(error)))
-        opened.page.on("request", lambda request: opened.requests.append(request.url))
-        opened.page.goto(written(name).as_uri())
-        if settings.get("java_script_enabled", True):
-            wait_for_flames(opened.page)
+def compare_example(name: str, path: Path) -> None:
+    # Commands on the page quote these, so they are the same wherever the checkout is.
+    sides = [f"examples/{name}/{side}.tar.xz" for side in ("base", "new")]
+    written = path.with_suffix(".part")
+    command = [sys.executable, "-m", "schedperf", "compare", *sides, "--html", str(written)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode in (0, 1), done.stderr
+    written.rename(path)
+
+
+@pytest.fixture(scope="session")
+def example_pages(tabs: Tabs, write_page: Callable[[str], Path]) -> Callable[[str], ExamplePage]:
+    """Give the open page of an example; it is opened once per process."""
+
+    @functools.cache
+    def open_page(name: str) -> ExamplePage:
+        opened = ExamplePage(tabs.open(offline=True))
+        opened.open(write_page(name))
         return opened
 
     return open_page
 
 
-def wait_for_flames(page: Any) -> None:
-    """Wait until no flame graph waits for its data; they come a while after the page."""
-    waiting = page.locator("figure.flames:not([data-drawn])").first
-    waiting.wait_for(state="detached", timeout=60_000)
+@pytest.fixture
+def show(example_pages: Callable[[str], ExamplePage]) -> Iterator[Callable[..., ExamplePage]]:
+    """Show an example's page: ``show("deep-cgroup", width=360, color_scheme="dark")``."""
+    with ExitStack() as shown:
+
+        def show_page(name: str, **look: Any) -> ExamplePage:
+            opened = example_pages(name)
+            shown.callback(opened.check)
+            opened.show_as(**look)
+            return opened
+
+        yield show_page
 
 
-def draw_everything(page: Any) -> None:
-    """Open what is folded and look at each chart until it is drawn."""
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    for plot in page.locator(".plot:visible").all():
-        plot.scroll_into_view_if_needed()
-        plot.locator("css=.main-svg").first.wait_for(timeout=60_000)
-    page.evaluate(TO_THE_TOP)
+def in_group(name: str, *others: Any) -> Any:
+    """Make a case of a test; all cases of an example share its page, and so a process."""
+    return pytest.param(name, *others, marks=pytest.mark.xdist_group(name))
 
 
-@pytest.mark.parametrize("name", NAMES)
+each_example = pytest.mark.parametrize("name", [in_group(name) for name in NAMES])
+
+
+@each_example
 def test_it_complains_of_nothing_and_asks_for_nothing(
-    visit: Callable[..., Visit], name: str
+    show: Callable[..., ExamplePage], name: str
 ) -> None:
-    opened = visit(name)
-    draw_everything(opened.page)
-    assert opened.console == []
-    assert [one for one in opened.requests if not one.startswith(("file:", "data:", "blob:"))] == []
+    opened = show(name)
+    opened.draw_everything()
+    assert opened.complaints == []
+    assert [one for one in opened.requests if not one.startswith(LOCAL)] == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 360])
-@pytest.mark.parametrize("name", NAMES)
+@each_example
 def test_nobody_is_shut_out(
-    visit: Callable[..., Visit], name: str, width: int, scheme: str
+    show: Callable[..., ExamplePage], name: str, width: int, scheme: str
 ) -> None:
-    opened = visit(name, width=width, color_scheme=scheme)
-    draw_everything(opened.page)
-    found = Axe().run(opened.page).response["violations"]
+    opened = show(name, width=width, color_scheme=scheme)
+    opened.draw_everything()
+    found = Axe().run(opened.page, options=AXE_OPTIONS[scheme]).response["violations"]
     grave = [
         (one["id"], one["help"], [node["html"][:200] for node in one["nodes"][:3]])
         for one in found
@@ -121,18 +209,22 @@ def test_nobody_is_shut_out(
 
 
 @pytest.mark.parametrize("width", [1400, 768, 360])
-@pytest.mark.parametrize("name", NAMES)
-def test_it_never_scrolls_sideways(visit: Callable[..., Visit], name: str, width: int) -> None:
-    opened = visit(name, width=width)
-    draw_everything(opened.page)
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+@each_example
+def test_it_never_scrolls_sideways(show: Callable[..., ExamplePage], name: str, width: int) -> None:
+    opened = show(name, width=width)
+    opened.draw_everything()
+    assert opened.ask("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_example
 def test_without_scripting_verdict_tables_and_drawings_are_all_there(
-    visit: Callable[..., Visit], name: str
+    show: Callable[..., ExamplePage],
+    lend_tab: Callable[..., Tab],
+    write_page: Callable[[str], Path],
+    name: str,
 ) -> None:
-    with_scripts, without = visit(name), visit(name, java_script_enabled=False)
+    with_scripts, without = show(name), Visit(lend_tab(java_script_enabled=False))
+    without.go_to(write_page(name).as_uri())
     assert without.page.locator("#verdict .headline").is_visible()
     for what in ("table", "figure"):
         scripted = with_scripts.page.locator(f"main {what}").count()
@@ -141,7 +233,7 @@ def test_without_scripting_verdict_tables_and_drawings_are_all_there(
     for figure in without.page.locator("main figure:visible:not(.chart)").all():
         caption = figure.locator("figcaption").first.inner_text()
         assert len(figure.inner_text()) > len(caption) + LEAST_DRAWN, caption
-    assert without.console == []
+    assert without.complaints == []
 
 
 def take_picture(page: Any) -> Image.Image:
@@ -171,23 +263,19 @@ def share_apart(one: Image.Image, other: Image.Image) -> float:
     ("name", "width", "scheme"),
     [
         *(
-            ("cluster-percpu", width, scheme)
+            in_group("cluster-percpu", width, scheme)
             for width in (1400, 768, 360)
             for scheme in ("light", "dark")
         ),
-        ("deep-cgroup", 1400, "light"),
-        ("deep-cgroup-arm64", 1400, "light"),
+        in_group("deep-cgroup", 1400, "light"),
+        in_group("deep-cgroup-arm64", 1400, "light"),
     ],
 )
 def test_golden_screenshots_look_as_they_were_blessed(
-    visit: Callable[..., Visit], tmp_path: Path, name: str, width: int, scheme: str
+    show: Callable[..., ExamplePage], tmp_path: Path, name: str, width: int, scheme: str
 ) -> None:
-    opened = visit(name, width=width, color_scheme=scheme, reduced_motion="reduce")
-    opened.page.add_style_tag(content=FACE)
-    for plot in opened.page.locator(".plot:visible").all():
-        plot.scroll_into_view_if_needed()
-        plot.locator("css=.main-svg").first.wait_for(timeout=60_000)
-    opened.page.evaluate(TO_THE_TOP)
+    opened = show(name, width=width, color_scheme=scheme, reduced_motion="reduce")
+    opened.draw()
     picture = take_picture(opened.page)
     blessed = BLESSED / f"{name}-{width}-{scheme}.png"
     if os.environ.get("SCHEDPERF_BLESS") == "1":

@@ -16,6 +16,8 @@ from schedperf.profile.sampled import Runs
 from schedperf_reports._flame_page import draw_flame_page
 from schedperf_reports.blocks import Text
 from schedperf_reports.standalone import Head, HeadSide
+from tests.chromium import Tab
+from tests.reports.visits import Visit
 
 MakeData = Callable[..., dict[str, Any]]
 
@@ -119,14 +121,8 @@ def _page_of(data: dict[str, Any]) -> str:
     return draw_flame_page([Text(text="5 runs")], data, head)
 
 
-class Visit:
-    """An opened page, and what it complained of."""
-
-    def __init__(self, page: Any) -> None:
-        self.page = page
-        self.complaints: list[str] = []
-        page.on("console", lambda message: self.complaints.append(message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+class Flames(Visit):
+    """An opened page with a flame graph."""
 
     def frames(self, extra: str = "") -> list[str]:
         return list(self.page.locator(f".frame{extra}").all_inner_texts())
@@ -136,15 +132,15 @@ class Visit:
 
 
 @pytest.fixture
-def visit_flames(open_tab: Callable[..., Any], tmp_path: Path) -> Callable[..., Visit]:
+def visit_flames(lend_tab: Callable[..., Tab], tmp_path: Path) -> Callable[..., Flames]:
     """Open the page of some data: ``visit_flames(data, width=400, color_scheme="dark")``."""
 
-    def open_page(data: dict[str, Any], **settings: Any) -> Visit:
+    def open_page(data: dict[str, Any], **settings: Any) -> Flames:
         path = tmp_path / "flames.html"
         path.write_text(_page_of(data), encoding="utf-8")
-        opened = Visit(open_tab(**settings))
+        opened = Flames(lend_tab(**settings))
         opened.page.goto(path.as_uri())
-        if settings.get("java_script_enabled", True):
+        if opened.tab.has_scripts:
             opened.page.wait_for_selector("figure.flames[data-drawn]")
         return opened
 

@@ -1,7 +1,6 @@
 """Pages of tables in a real browser, and tables to put on them."""
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,8 @@ import pytest
 
 from schedperf_reports._page import Described, Head, HeadSide, render_sections
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table, Text
-
-LONGEST_WAIT_SECONDS = 60.0
+from tests.chromium import Tab
+from tests.reports.visits import Visit
 
 HEAD = Head(
     title="a comparison",
@@ -124,28 +123,8 @@ def _draw(*tables: Table) -> str:
     return render_sections(HEAD, [section])
 
 
-class Tables:
-    """An opened page of tables, and what it complained of."""
-
-    def __init__(self, page: Any) -> None:
-        self.page = page
-        self.complaints: list[str] = []
-        page.on("console", lambda message: self.complaints.append(message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def ask(self, script: str, argument: object = None) -> Any:
-        return self.page.evaluate(script, argument)
-
-    def wait_for(self, script: str) -> None:
-        # The policy forbids what the browser driver's own waiting would evaluate.
-        end = time.monotonic() + LONGEST_WAIT_SECONDS
-        while not self.ask(script):
-            assert time.monotonic() < end, f"never became true: {script}"
-            time.sleep(0.05)
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self.page.keyboard.press(key)
+class Tables(Visit):
+    """An opened page of tables."""
 
     def button(self, name: str | re.Pattern[str]) -> Any:
         return self.page.locator("main").get_by_role("button", name=name, exact=True).first
@@ -181,16 +160,14 @@ class Tables:
 
 
 @pytest.fixture
-def visit_tables(open_tab: Callable[..., Any], tmp_path: Path) -> Callable[..., Tables]:
+def visit_tables(lend_tab: Callable[..., Tab], tmp_path: Path) -> Callable[..., Tables]:
     """Open a page of tables: ``visit_tables(results, address="#?t.benchmarks-0=a", width=360)``."""
 
     def open_page(*tables: Table, address: str = "", **settings: Any) -> Tables:
         path = tmp_path / "tables.html"
         path.write_text(_draw(*tables), encoding="utf-8")
-        opened = Tables(open_tab(**settings))
-        opened.page.goto(f"{path.as_uri()}{address}")
-        if settings.get("java_script_enabled", True):
-            opened.wait_for("document.documentElement.dataset.ready === 'true'")
+        opened = Tables(lend_tab(**settings))
+        opened.go_to(f"{path.as_uri()}{address}")
         return opened
 
     return open_page

@@ -2,11 +2,12 @@
 
 import base64
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -19,7 +20,6 @@ MakeStacks = Callable[..., Stacks]
 # Of the npm registry.
 PACKAGE = "speedscope@1.25.0"
 LONGEST_FETCH_SECONDS = 60
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 HOSTILE = "</script>;\x1b[31m\n\"'\u202e"
 
 
@@ -64,20 +64,15 @@ def test_the_file_fits_the_schema_of_speedscope(speedscope: Path, exported: str)
 
 
 @pytest.mark.browser
-def test_speedscope_opens_the_file(speedscope: Path, exported: str, tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip("no Chromium here; apt-get install chromium")
+def test_speedscope_opens_the_file(
+    speedscope: Path, exported: str, browser: Any, tmp_path: Path
+) -> None:
     # As its command line hands a file over.
     packed = base64.b64encode(exported.encode()).decode()
     script = tmp_path / "load.js"
     script.write_text(f"speedscope.loadFileFromBase64('stacks.json', '{packed}')")
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=arguments)
-        page = browser.new_page()
-        errors: list[str] = []
+    errors: list[str] = []
+    with closing(browser.new_page()) as page:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"{(speedscope / 'index.html').as_uri()}#localProfilePath={script}")
         page.get_by_text("base: cycles (1/4)").wait_for()
@@ -85,5 +80,4 @@ def test_speedscope_opens_the_file(speedscope: Path, exported: str, tmp_path: Pa
         page.keyboard.press("n")
         page.get_by_text("new: cycles (2/4)").wait_for()
         assert page.title().startswith("new against base")
-        assert errors == []
-        browser.close()
+    assert errors == []
