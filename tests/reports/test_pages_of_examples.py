@@ -152,8 +152,13 @@ def example_pages(tabs: Tabs, write_page: Callable[[str], Path]) -> Callable[[st
 
     @functools.cache
     def open_page(name: str) -> ExamplePage:
+        path = write_page(name)
         opened = ExamplePage(tabs.open(offline=True))
-        opened.open(write_page(name))
+        try:
+            opened.open(path)
+        except BaseException:
+            opened.page.context.close()
+            raise
         return opened
 
     return open_page
