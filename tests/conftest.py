@@ -32,13 +32,29 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.programs import no_process_left
-from tests.golden_files import check_text
 from tests.chromium import start_chromium
+from tests.golden_files import check_text
+from tests.programs import no_process_left
 
-# A deadline would time the machine, and the machine is noisy.
-settings.register_profile("schedperf", deadline=None)
-settings.load_profile("schedperf")
+# A deadline would time the machine, and the machine is noisy. Without a random seed nothing depends
+# on luck; "long" explores, and prints how to repeat what it found.
+settings.register_profile("dev", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("long", deadline=None, max_examples=2000, print_blob=True)
+settings.load_profile("dev")
+
+# A test does what its fixtures do: those that use one of these start programs.
+STARTS_PROGRAMS = {"compare_two_recordings", "recorder", "recorder_with", "server", "small_disk"}
+# These watch or set what the machine has once: its PMU, its breakpoints, its counts, its settings.
+WATCHES_MACHINE = {
+    "forks_since_boot",
+    "needs_bpf",
+    "needs_breakpoints",
+    "needs_perf",
+    "recorded",
+    "recorded_with",
+    "run_as_nobody",
+    "run_here",
+}
 
 Json = dict[str, Any]
 
@@ -352,6 +368,18 @@ def _make_bundle(path: Path, **chosen: Any) -> Path:
 def make_bundle() -> Callable[..., Path]:
     """Write a bundle: ``make_bundle(path, **what_bundle_members_takes) -> path``."""
     return _make_bundle
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark tests by what they use, before pytest chooses by marks and xdist by groups."""
+    for item in items:
+        used = set(getattr(item, "fixturenames", ()))
+        if used & (STARTS_PROGRAMS | WATCHES_MACHINE):
+            item.add_marker(pytest.mark.system)
+        if used & WATCHES_MACHINE:
+            # One worker runs them, one after another.
+            item.add_marker(pytest.mark.xdist_group("machine"))
 
 
 @pytest.fixture(autouse=True)

@@ -107,6 +107,7 @@ def run_in_house(house: Path, *arguments: str) -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.system
 def test_a_collector_a_parser_and_a_report_section_are_one_new_file_each(house: Path) -> None:
     (house / "collectors/schedperf_collectors/task_count.py").write_text(COLLECTOR)
     (house / "schedperf/benchmarks/throwaway.py").write_text(PARSER)
@@ -125,6 +126,7 @@ def test_a_collector_a_parser_and_a_report_section_are_one_new_file_each(house: 
     assert "a section of one file says hello" in compared.stdout
 
 
+@pytest.mark.system
 def test_two_plugins_of_one_name_are_refused(house: Path) -> None:
     parser = house / "schedperf/benchmarks/throwaway.py"
     parser.write_text(PARSER)

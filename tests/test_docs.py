@@ -97,6 +97,8 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_commands_of_the_documents_print_what_the_documents_show(
     document: Path, tmp_path: Path
@@ -176,6 +178,8 @@ def bring_memory_samples(folder: Path) -> None:
         (folder / f"{side}.data").write_bytes(write_perf_data(run.perf_data()))
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize("name", all_commands())
 def test_examples_of_help_run(name: str, folder: Path) -> None:
     examples = help_examples(name)

@@ -15,6 +15,7 @@ from bench.verdicts.table import gate_lines
 CELL = "iid n=3 rows=9"
 
 
+@pytest.mark.slow
 def test_chosen_cells_are_printed_with_all_tools_and_promises(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

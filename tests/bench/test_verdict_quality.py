@@ -1,6 +1,7 @@
 """The short version of the verdict benchmark: few trials, wide gates, the same code."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +54,10 @@ LESS_POWER = 0.10
 CELLS = {cell.name: cell for cell in all_cells()}
 
 
-@pytest.fixture(scope="module")
-def scores() -> dict[str, list[Score]]:
-    return {name: score_cell(replace(CELLS[name], trials=TRIALS)) for name in SHORT}
+@cache
+def simulate(name: str) -> list[Score]:
+    """Return the scores of one cell, simulated once in each process."""
+    return score_cell(replace(CELLS[name], trials=TRIALS))
 
 
 def ours(found: list[Score]) -> Score:
@@ -63,22 +65,20 @@ def ours(found: list[Score]) -> Score:
     return found[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
-def test_every_promise_is_kept_within_wide_limits(
-    name: str, scores: dict[str, list[Score]]
-) -> None:
-    checks = check_cells([CELLS[name]], scores)
+def test_every_promise_is_kept_within_wide_limits(name: str) -> None:
+    checks = check_cells([CELLS[name]], {name: simulate(name)})
     assert checks
     for check in checks:
         wider = LESS_POWER if check.gate.startswith("power") else WIDER
         assert check.excess <= wider, check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SHORT if "blocked" in name])
-def test_drift_in_two_blocks_fools_plain_tests_and_not_us(
-    name: str, scores: dict[str, list[Score]]
-) -> None:
-    by_tool = {score.tool: score for score in scores[name]}
+def test_drift_in_two_blocks_fools_plain_tests_and_not_us(name: str) -> None:
+    by_tool = {score.tool: score for score in simulate(name)}
     [mine, welch] = (by_tool[tool].row_alarms for tool in (OURS, "Welch"))
     assert mine is not None
     assert welch is not None
@@ -86,8 +86,9 @@ def test_drift_in_two_blocks_fools_plain_tests_and_not_us(
     assert mine.value < 0.1
 
 
-def test_runs_of_one_boot_are_not_counted_as_independent(scores: dict[str, list[Score]]) -> None:
-    by_tool = {score.tool: score for score in scores["abba boots=5x5 icc=0.5 rows=9"]}
+@pytest.mark.slow
+def test_runs_of_one_boot_are_not_counted_as_independent() -> None:
+    by_tool = {score.tool: score for score in simulate("abba boots=5x5 icc=0.5 rows=9")}
     [mine, welch] = (by_tool[tool].row_alarms for tool in (OURS, "Welch"))
     assert mine is not None
     assert welch is not None
@@ -95,8 +96,9 @@ def test_runs_of_one_boot_are_not_counted_as_independent(scores: dict[str, list[
     assert welch.value > 0.2
 
 
-def test_three_runs_find_what_ranks_cannot(scores: dict[str, list[Score]]) -> None:
-    by_tool = {score.tool: score for score in scores["iid n=3 +5% 9/9"]}
+@pytest.mark.slow
+def test_three_runs_find_what_ranks_cannot() -> None:
+    by_tool = {score.tool: score for score in simulate("iid n=3 +5% 9/9")}
     [mine, ranks] = (by_tool[tool].power for tool in (OURS, "benchstat"))
     assert mine is not None
     assert ranks is not None

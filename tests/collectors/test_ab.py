@@ -11,6 +11,8 @@ import pytest
 
 from schedperf.bundle import open_bundle
 
+pytestmark = pytest.mark.system
+
 QUICK = ("-n", "2", "--warmup", "0", "--with", "none")
 # A value that no workload notices, and nothing but a person changes.
 SYSCTL = Path("/proc/sys/vm/stat_interval")

@@ -11,6 +11,8 @@ import pytest
 
 from schedperf.bundle import open_bundle
 
+pytestmark = pytest.mark.system
+
 MANIFEST = {
     "format": "schedperf-bundle",
     "version": {"major": 1, "minor": 0},

@@ -51,6 +51,7 @@ def test_headers_are_found_where_bcc_looks(make_system: Callable[..., System], p
     check_headers(make_system({**RELEASE, place: ""}))
 
 
+@pytest.mark.system
 def test_what_bcc_cannot_compile_ends_in_one_reason(make_system: Callable[..., System]) -> None:
     python = "/usr/bin/python3"
     if subprocess.run([python, "-c", "import bcc"], capture_output=True).returncode:

@@ -24,7 +24,10 @@ PACKAGE = Path(schedperf_collectors.__file__).parent
 VMLINUX_BTF = Path("/sys/kernel/btf/vmlinux")
 ELF_MAGIC = b"\x7fELF"
 
-pytestmark = pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang"),
+]
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from schedperf_collectors._placement_tracepoints import TRACEPOINTS, Tracepoints
 from schedperf_collectors._system import System, Unavailable
 from schedperf_collectors.bpf_placement import _refusals, bpf_placement
 
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("machine")]
+
 # Tasks between copy_process() and wake_up_new_task() at one moment; each holds a CPU or was
 # preempted there.
 UNDER_WAY = 8

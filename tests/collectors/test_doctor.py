@@ -8,6 +8,8 @@ import pytest
 
 from schedperf_collectors._base import all_collectors
 
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("machine")]
+
 KEYS = {
     "name", "summary", "scope", "intrusive", "default", "needs", "package", "cost", "status",
     "reason", "remedy", "hint", "seconds", "bytes",

@@ -267,6 +267,7 @@ def test_notes_may_be_aligned_to_eight_bytes(before: bytes) -> None:
     assert gnu_build_id(notes, "<", 8) == BUILD_ID.hex()
 
 
+@pytest.mark.system
 def test_the_functions_of_this_interpreter_are_those_that_nm_lists() -> None:
     path = Path("/usr/bin/python3").resolve()
     listed = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True)

@@ -39,6 +39,7 @@ def test_an_error_inside_restores_it(setting: Path) -> None:
     assert setting.read_text() == "0\n"
 
 
+@pytest.mark.system
 def test_killing_the_whole_group_restores_it(
     setting: Path, wait_for: Callable[[Callable[[], bool]], None]
 ) -> None:

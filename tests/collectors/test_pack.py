@@ -15,6 +15,8 @@ from schedperf.bundle import open_bundle
 from schedperf.cli import main
 from schedperf_collectors._bpf_object import compile_all
 
+pytestmark = pytest.mark.system
+
 EMPTY_ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/"}
 
 

@@ -28,6 +28,7 @@ def test_only_the_standard_library_is_imported(path: Path) -> None:
             assert node.module.partition(".")[0] in allowed
 
 
+@pytest.mark.system
 def test_python_3_9_is_enough() -> None:
     vermin = shutil.which("vermin") or shutil.which("vermin", path=str(Path(sys.executable).parent))
     assert vermin is not None, "vermin is missing; pip install vermin"

@@ -257,6 +257,8 @@ def test_a_perf_that_cannot_decode_peers_is_said(
     assert (cannot_decode(system, version) is not None) == blind
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 @pytest.mark.usefixtures("needs_perf")
 def test_the_file_is_one_that_perf_c2c_reads(
     make_system: MakeSystem, capture: Capture, clock_perf: Callable[..., str]

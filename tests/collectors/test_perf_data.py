@@ -53,6 +53,8 @@ def record(order: str, kind: int, payload: bytes, misc: int = 0) -> bytes:
     return struct.pack(f"{order}IHH", kind, misc, 8 + len(payload)) + payload
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 def test_the_event_that_perf_really_used_is_read_back(recorded: tuple[Path, str]) -> None:
     event, *_ = summarise_perf_data(recorded[0]).events
     assert event.plain_name == "cpu-clock"
@@ -60,6 +62,8 @@ def test_the_event_that_perf_really_used_is_read_back(recorded: tuple[Path, str]
     assert (event.rate, event.by_frequency, event.clockid) == (499, True, None)
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 def test_samples_are_counted_as_perf_counts_them(recorded: tuple[Path, str]) -> None:
     path, said = recorded
     counted = re.search(r"\((\d+) samples\)", said)
@@ -67,6 +71,8 @@ def test_samples_are_counted_as_perf_counts_them(recorded: tuple[Path, str]) -> 
     assert summarise_perf_data(path).samples == int(counted.group(1))
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 def test_a_system_wide_event_was_opened_once_a_cpu(recorded: tuple[Path, str]) -> None:
     path, _ = recorded
     header = subprocess.run(

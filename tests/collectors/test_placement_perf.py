@@ -89,6 +89,8 @@ def moves_of(document: Any, event: str, *levels: str) -> int:
     )
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 def test_a_known_number_of_wakeups_and_forks_is_seen(capture_around: Callable[..., Any]) -> None:
     # On one CPU who hands over the byte must sleep before the other can answer.
     cpu = str(min(os.sched_getaffinity(0)))
@@ -113,6 +115,8 @@ def test_a_known_number_of_wakeups_and_forks_is_seen(capture_around: Callable[..
     }  # fmt: skip
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 def test_a_recording_that_reaches_its_limit_says_that_the_end_is_missing(
     capture_around: Callable[..., Any],
 ) -> None:

@@ -90,6 +90,8 @@ class Periods:
         return [now - before for now, before in zip(self._read(), self._before, strict=True)]
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize("candidate", CANDIDATES, ids=lambda each: each.mechanism)
 def test_the_timers_of_two_throttled_groups_are_counted(
     throttled: list[Path], candidate: Candidate, wait_for: Wait
@@ -120,6 +122,8 @@ def test_the_timers_of_two_throttled_groups_are_counted(
         assert timer.phases[place] == timer.expiries
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 def test_the_collectors_own_start_sees_a_throttled_group(
     throttled: list[Path], wait_for: Wait
 ) -> None:

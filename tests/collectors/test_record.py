@@ -13,6 +13,8 @@ import pytest
 
 from schedperf.bundle import open_bundle
 
+pytestmark = pytest.mark.system
+
 QUICK = ("-n", "2", "--warmup", "1", "--with", "none", "--seed", "7")
 RUN_KEYS = {
     "boot", "run", "boot_id", "workload", "command", "label", "setup", "treatment", "tool_version",

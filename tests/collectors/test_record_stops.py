@@ -12,6 +12,8 @@ import pytest
 from schedperf.bundle import open_bundle
 from tests.programs import default_hangup
 
+pytestmark = pytest.mark.system
+
 ENDLESS = ("-n", "50", "--warmup", "0", "--with", "none")
 # Only a limit: a machine that is busy with other things takes its time.
 LONGEST_WAIT_S = 120

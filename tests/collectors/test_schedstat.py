@@ -101,6 +101,8 @@ def test_a_switch_that_is_not_for_this_user_skips_it(
         next(capture_schedstat(system, replace(capture, options={"enable": "1"})))
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 def test_a_hint_of_a_collector_that_works_is_shown_by_doctor(
     recorder_with: Callable[[str], Any],
 ) -> None:

@@ -304,6 +304,7 @@ def throttled_s(folder: Path) -> float:
     return int(fields["throttled_time"]) / 1e9
 
 
+@pytest.mark.system
 def test_a_real_group_is_throttled_and_seen(
     throttled_folder: tuple[Hierarchy, Path],
     capture: Capture,

@@ -26,6 +26,7 @@ def written(capture: Capture) -> WorkloadTasks:
     return parse_task_sched((capture.folder / "tasks.json").read_bytes(), "tasks.json")
 
 
+@pytest.mark.system
 def test_a_real_workload_and_what_it_starts_are_seen(
     capture: Capture,
     tmp_path: Path,

@@ -3,9 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from schedperf._timeline import place_in_time
 from schedperf.bundle import open_bundle
 from schedperf.sides import Side
+
+pytestmark = pytest.mark.system
 
 QUICK = ("--warmup", "0", "--with", "none", "-q")
 

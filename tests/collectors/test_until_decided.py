@@ -13,6 +13,8 @@ import pytest
 from schedperf.bundle import open_bundle
 from schedperf.commands._zipapp import write_zipapp
 
+pytestmark = pytest.mark.system
+
 QUICK = ("--warmup", "1", "--with", "none")
 GO_ON = {"answer": "continue", "text": "open: rate", "warnings": []}
 STOP = {"answer": "stop", "text": "decided: rate", "warnings": []}

@@ -12,6 +12,8 @@ import pytest
 
 from schedperf.bundle import open_bundle
 
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("machine")]
+
 KHEADERS = Path("/sys/kernel/kheaders.tar.xz")
 HEADERS = Path("/lib/modules", os.uname().release, "build")
 

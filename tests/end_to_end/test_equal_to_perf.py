@@ -375,6 +375,8 @@ RECORDINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_recording_of_this_machine_has_the_same_rows_as_in_perf_report(
     name: str, record: Callable[..., Path], tmp_path: Path
@@ -384,6 +386,8 @@ def test_a_recording_of_this_machine_has_the_same_rows_as_in_perf_report(
     assert_symbols_equal(path)
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 def test_a_pipe_has_the_same_rows_as_in_perf_report(
     record: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def compare_without_room(*arguments: str | Path) -> subprocess.CompletedProcess[
     )
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("before", [None, "an old report"])
 def test_a_file_that_has_no_room_is_named_and_leaves_no_part(
     tables: list[str], tmp_path: Path, before: str | None

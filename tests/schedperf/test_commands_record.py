@@ -21,6 +21,8 @@ from schedperf.cli import main
 from schedperf.compare import compare
 from tests.programs import Program
 
+pytestmark = pytest.mark.system
+
 RULE = ("--metric", "rate[1/s,higher]=rate: ([0-9.]+)")
 QUIET = ("--with", "none", "--warmup", "0", "--seed", "1")
 # Prints the next line of the file "values"; {x} tells the points apart and does nothing. The run

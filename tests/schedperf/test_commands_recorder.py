@@ -21,6 +21,8 @@ from schedperf_collectors._base import all_collectors
 from schedperf_collectors._options import COMMANDS, make_parser
 from tests.programs import Program
 
+pytestmark = pytest.mark.system
+
 QUICK = ("-n", "2", "--with", "none")
 # Only a limit: a machine that is busy with other things takes its time.
 LONGEST_WAIT_S = 120

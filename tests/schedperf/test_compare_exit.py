@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 MakeBundle = Callable[..., Path]
 TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
 SLOWER = [{"time_s": 1.3 * seconds} for seconds in TIMES]

@@ -11,6 +11,8 @@ from schedperf.captures.btf import Kind, parse_btf
 from schedperf.captures.pahole import encode_btf
 from schedperf.errors import InputError
 
+pytestmark = pytest.mark.system
+
 LIMIT_BYTES = 1 << 20
 
 

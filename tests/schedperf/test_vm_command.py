@@ -14,6 +14,8 @@ import pytest
 from schedperf.bundle import open_bundle
 from tests.programs import Program, default_hangup
 
+pytestmark = pytest.mark.system
+
 REAL_PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 

@@ -13,6 +13,8 @@ import pytest
 from schedperf_collectors._base import BEGUN, PREPARED, Capture
 from schedperf_collectors._errors import Interrupted
 
+pytestmark = pytest.mark.system
+
 Isolate = Callable[..., Any]
 
 

@@ -23,9 +23,9 @@ RECORDED = Path(__file__).resolve().parents[2] / "data" / "benchmarks"
 
 SEED = 20261121
 VARIANTS = 200
-ENORMOUS_BYTES = 10_000_000
-# A parser reads 10 MB within 10 s on a slow machine; one that tries all ways to match never does.
-CPU_LIMIT_S = 60.0
+ENORMOUS_BYTES = 1_000_000
+# A parser reads 1 MB within 1 s on a slow machine; one that tries all ways to match never does.
+CPU_LIMIT_S = 6.0
 STRETCHED = 100_000
 
 # A message is one line beside others; reports strip its control characters.
@@ -149,14 +149,14 @@ def test_a_line_of_any_length_is_read_in_time(parser: BenchmarkParser, text: str
 
 
 @every_parser
-def test_ten_megabytes_of_repeated_output_are_read_in_time(parser: BenchmarkParser) -> None:
+def test_a_megabyte_of_repeated_output_is_read_in_time(parser: BenchmarkParser) -> None:
     text = samples(parser)[0]
     read_in_time(parser, text * (ENORMOUS_BYTES // len(text)))
 
 
 @every_parser
 @pytest.mark.parametrize("junk", [" ", "9", "1 ", "a,", "=", "\n1", "\n "])
-def test_ten_megabytes_of_junk_behind_the_output_are_read_in_time(
+def test_a_megabyte_of_junk_behind_the_output_is_read_in_time(
     parser: BenchmarkParser, junk: str
 ) -> None:
     read_in_time(parser, samples(parser)[0] + junk * (ENORMOUS_BYTES // len(junk)))

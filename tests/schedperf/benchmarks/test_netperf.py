@@ -93,6 +93,7 @@ def test_the_sample_in_the_docstring_is_true() -> None:
     assert found.failed == 0
 
 
+@pytest.mark.system
 class TestRealProgram:
     def test_two_clients_recorded_twice_are_compared(
         self,

@@ -64,6 +64,7 @@ def test_the_sample_in_the_docstring_is_true(name: str) -> None:
     assert found.failed == 0
 
 
+@pytest.mark.system
 class TestRealPrograms:
     def test_hackbench(self) -> None:
         text = run(["hackbench", "-l", "20", "-g", "1"])

@@ -122,6 +122,7 @@ class TestRecordings:
             assert isinstance(found, BadLine)
             assert "did not come to its end" in found.problem
 
+    @pytest.mark.system
     def test_the_real_program(self, measured: Measured) -> None:
         if shutil.which("schbench") is None:
             pytest.skip("schbench is not installed; no distribution packages it")

@@ -89,6 +89,7 @@ def test_the_sample_in_the_docstring_is_true() -> None:
     assert found.failed == 0
 
 
+@pytest.mark.system
 class TestRealProgram:
     @pytest.mark.parametrize(
         ("arguments", "result"),

@@ -68,6 +68,7 @@ def perf_report(path: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_totals_and_lines_equal_those_of_the_installed_perf(
     vendor: Vendor, tmp_path: Path, analyse: Analyse
@@ -116,6 +117,7 @@ def spread_run() -> MemoryRun:
     return replace(run, touches=copies)
 
 
+@pytest.mark.system
 def test_a_variable_spread_over_the_copies_of_224_cpus_is_found_and_perf_hides_it(
     tmp_path: Path, analyse: Analyse, units_of: UnitsOf
 ) -> None:

@@ -249,6 +249,7 @@ def test_split_btf_finds_its_kernel_beside_it(
         load_kernel(tmp_path / "nf_conntrack", structs=["nf_conn"])
 
 
+@pytest.mark.system
 def test_dwarf_gives_structs_where_there_is_no_btf(tmp_path: Path) -> None:
     missing = [program for program in ("gcc", "pahole") if shutil.which(program) is None]
     if missing:

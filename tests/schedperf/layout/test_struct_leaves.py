@@ -132,6 +132,7 @@ def differences(btf: Btf, text: str) -> tuple[int, list[str]]:
     return len(known), wrong
 
 
+@pytest.mark.system
 def test_every_struct_of_the_running_kernel_is_as_pahole_prints_it() -> None:
     if shutil.which("pahole") is None or not RUNNING.exists():
         pytest.skip("pahole or the running kernel's BTF is missing; apt-get install dwarves")

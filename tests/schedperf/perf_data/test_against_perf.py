@@ -34,6 +34,7 @@ def by_address_of_script(text: str) -> Counter[tuple[str, int, int]]:
     return found
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "options",
     [
@@ -62,6 +63,7 @@ def test_a_recording_has_the_samples_that_perf_script_prints(
     assert by_address(read_perf_data(path, "perf.data")) == expected
 
 
+@pytest.mark.system
 def test_what_perf_wrote_to_a_pipe_has_the_same_samples(by_address: ByAddress) -> None:
     command = ["perf", "record", "-a", "-N", "-g", "-F", "499", "-o", "-", "--", "sleep", "0.2"]
     data = subprocess.run(command, capture_output=True).stdout
@@ -76,6 +78,7 @@ def test_what_perf_wrote_to_a_pipe_has_the_same_samples(by_address: ByAddress) -
     assert by_address(read_perf_data(data, "perf.data")) == expected
 
 
+@pytest.mark.system
 def test_cpu_and_name_are_those_of_perf_report(recorded_with: Any) -> None:
     path = recorded_with("-g")
     report = subprocess.run(
@@ -116,6 +119,7 @@ def offsets_in_files(recording: Recording, row: int) -> tuple[int, ...]:
     return tuple(printed)
 
 
+@pytest.mark.system
 def test_call_chains_and_offsets_are_those_of_perf_script(recorded_with: Any) -> None:
     path = recorded_with("-g")
     # The workload's tasks: where another program of this machine is just being replaced, it is

@@ -264,6 +264,7 @@ def live(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.system
 def test_this_machines_own_files_name_what_was_recorded_here(live: Path) -> None:
     recording = read_perf_data(live, "perf.data")
     notes: list[str] = []

@@ -15,6 +15,8 @@ import pytest
 from schedperf.profile.export import EXPORTS
 from schedperf.profile.stacks import Stacks
 
+pytestmark = pytest.mark.system
+
 MakeStacks = Callable[..., Stacks]
 
 # Of the npm registry.

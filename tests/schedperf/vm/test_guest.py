@@ -81,6 +81,7 @@ def test_what_an_earlier_boot_left_is_not_taken_for_this_one(
         boot_once(make_hypervisor("exit 255"), share)
 
 
+@pytest.mark.system
 def test_a_guest_that_hangs_is_ended_with_all_that_it_started(
     make_hypervisor: MakeHypervisor, share: Path
 ) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from schedperf.vm.script import PREPARE, Work, write_script
 
+pytestmark = pytest.mark.system
+
 # What the recorder is called with, and that it makes its bundle.
 RECORDER = """\
 import os, sys
