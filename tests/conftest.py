@@ -19,10 +19,16 @@ that it shares no code with the recorder or with the reader::
     )
 """
 
+import contextlib
+import fcntl
+import functools
 import hashlib
 import io
 import json
+import os
+import pickle
 import signal
+import subprocess
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -32,6 +38,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from schedperf.cli import main
+from schedperf.model import Comparison
 from tests.chromium import start_chromium
 from tests.golden_files import check_text
 from tests.programs import no_process_left
@@ -39,7 +47,7 @@ from tests.programs import no_process_left
 # A deadline would time the machine, and the machine is noisy. Without a random seed nothing depends
 # on luck; "long" explores, and prints how to repeat what it found.
 settings.register_profile("dev", deadline=None, derandomize=True, max_examples=50)
-settings.register_profile("long", deadline=None, max_examples=2000, print_blob=True)
+settings.register_profile("long", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile("dev")
 
 # A test does what its fixtures do: those that use one of these start programs.
@@ -380,6 +388,64 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         if used & WATCHES_MACHINE:
             # One worker runs them, one after another.
             item.add_marker(pytest.mark.xdist_group("machine"))
+
+
+@pytest.fixture
+def run_cli(
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command in this process: ``run_cli("show", path).stdout``.
+
+    A process of its own imports for a second; it is for signals, descriptors and the way it ends.
+    """
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        capsys.readouterr()
+        words = [str(argument) for argument in arguments]
+        status = main(words)
+        return subprocess.CompletedProcess(words, status, *capsys.readouterr())
+
+    return run
+
+
+def _compare_example(name: str) -> Comparison:
+    # The engine takes seconds to import, and most tests do without.
+    from schedperf.commands._compare_request import CompareRequest  # noqa: PLC0415
+    from schedperf.verdicts import MARGIN  # noqa: PLC0415
+
+    # Commands in reports quote these paths, so they are the same wherever the checkout is.
+    sides = tuple(Path(f"examples/{name}/{side}.tar.xz") for side in ("base", "new"))
+    request = CompareRequest(
+        paths=sides, history=(), margin=MARGIN, allowed=(), base=None, are_tables=False
+    )
+    with contextlib.chdir(Path(__file__).parents[1]):
+        return request.compare()
+
+
+@pytest.fixture(scope="session")
+def compared_example(
+    tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> Callable[[str], Comparison]:
+    """Return what compare finds in an example: ``compared_example("deep-cgroup")``.
+
+    All workers of one test run share one analysis of each.
+    """
+    own = tmp_path_factory.getbasetemp()
+    folder = (own if worker_id == "master" else own.parent) / "compared"
+    folder.mkdir(exist_ok=True)
+
+    @functools.cache
+    def compared(name: str) -> Comparison:
+        path = folder / f"{name}.pickle"
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                path.write_bytes(pickle.dumps(_compare_example(name)))
+            found = pickle.loads(path.read_bytes())  # noqa: S301 # of this test run
+        assert isinstance(found, Comparison)
+        return found
+
+    return compared
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -19,6 +20,8 @@ from schedperf_collectors._base import all_collectors
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data
+
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 REPOSITORY = Path(__file__).parent.parent
 DOCUMENTS = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")])
@@ -135,15 +138,8 @@ def all_commands() -> dict[str, click.Command]:
     }
 
 
-def help_examples(name: str) -> list[str]:
+def help_examples(shown: str) -> list[str]:
     """Return the example lines of a command's --help: those that start with the program's name."""
-    shown = subprocess.run(
-        [sys.executable, "-m", "schedperf", name, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment() | {"COLUMNS": "200"},
-    ).stdout
     text = shown.partition("Examples:")[2]
     lines = re.sub(r"\\\n\s*", "", text).splitlines()
     return [line.strip() for line in lines if line.strip().startswith("schedperf ")]
@@ -181,8 +177,12 @@ def bring_memory_samples(folder: Path) -> None:
 @pytest.mark.system
 @pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize("name", all_commands())
-def test_examples_of_help_run(name: str, folder: Path) -> None:
-    examples = help_examples(name)
+def test_examples_of_help_run(
+    name: str, folder: Path, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    examples = help_examples(run_cli(name, "--help").stdout)
+    monkeypatch.delenv("COLUMNS")
     assert examples, f"schedperf {name} --help shows no example"
     if not any("base.tar" in example and " -o " in example for example in examples):
         bring_inputs(folder)

@@ -164,7 +164,7 @@ def test_modifiers_are_no_part_of_an_events_plain_name() -> None:
 
 
 @pytest.mark.property
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_cut_or_flipped_file_is_read_or_refused(
     recorded: tuple[Path, str], data: st.DataObject

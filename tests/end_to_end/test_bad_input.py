@@ -12,14 +12,9 @@ from typing import Any
 import pytest
 
 MakeBundle = Callable[..., Path]
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 MakeMembers = Callable[..., dict[str, bytes]]
 MakeTar = Callable[[Path, Iterable[tuple[str, bytes]]], Path]
-
-
-def schedperf(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "schedperf", *args], capture_output=True, text=True, timeout=120
-    )
 
 
 def assert_one_line(done: subprocess.CompletedProcess[str], message: str, status: int = 2) -> None:
@@ -57,30 +52,30 @@ BAD_MEMBERS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", BAD_MEMBERS)
 def test_a_member_that_no_recorder_writes_is_refused(
-    case: str, tmp_path: Path, make_bundle: MakeBundle
+    case: str, tmp_path: Path, make_bundle: MakeBundle, run_cli: RunCli
 ) -> None:
     attributes, message = BAD_MEMBERS[case]
     path = add_member(make_bundle(tmp_path / "base.tar"), **attributes)
-    assert_one_line(schedperf("show", path), message)
+    assert_one_line(run_cli("show", path), message)
 
 
-def test_a_sparse_member_of_10_gb_is_refused(tmp_path: Path) -> None:
+def test_a_sparse_member_of_10_gb_is_refused(tmp_path: Path, run_cli: RunCli) -> None:
     hole = tmp_path / "hole"
     with hole.open("wb") as file:
         file.truncate(10 * 10**9)
     path = tmp_path / "base.tar"
     subprocess.run(["tar", "-S", "-cf", path, "-C", tmp_path, "hole"], check=True)
-    assert_one_line(schedperf("show", path), "hole is a sparse file")
+    assert_one_line(run_cli("show", path), "hole is a sparse file")
 
 
-def test_a_member_of_10_gb_in_a_file_with_holes_is_refused(tmp_path: Path) -> None:
+def test_a_member_of_10_gb_in_a_file_with_holes_is_refused(tmp_path: Path, run_cli: RunCli) -> None:
     path = tmp_path / "base.tar"
     info = tarfile.TarInfo("boots/0/x")
     info.size = 10 * 10**9
     with path.open("wb") as file:
         file.write(info.tobuf(tarfile.GNU_FORMAT))
         file.truncate(info.size + 2048)
-    assert_one_line(schedperf("show", path), "boots/0/x has 10000000000 bytes")
+    assert_one_line(run_cli("show", path), "boots/0/x has 10000000000 bytes")
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -88,7 +83,9 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-def test_what_is_no_bundle_at_all_is_refused(tmp_path: Path, make_tar: MakeTar) -> None:
+def test_what_is_no_bundle_at_all_is_refused(
+    tmp_path: Path, make_tar: MakeTar, run_cli: RunCli
+) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     foreign = make_tar(tmp_path / "foreign.tar", [("vmlinux", b"x")])
@@ -103,7 +100,7 @@ def test_what_is_no_bundle_at_all_is_refused(tmp_path: Path, make_tar: MakeTar) 
         (write(tmp_path / "broken.tar.xz", b"\xfd7zXZ\x00" + b"x" * 99), "cannot be unpacked"),
     ]
     for path, message in cases:
-        done = schedperf("show", path)
+        done = run_cli("show", path)
         assert_one_line(done, message)
         assert done.stdout == ""
 
@@ -123,7 +120,9 @@ def test_a_temporary_folder_that_is_full_is_one_line(
         pytest.skip(f"a tmpfs cannot be mounted here: {mounted.stderr.strip()}")
     monkeypatch.setenv("TMPDIR", str(small))
     try:
-        done = schedperf("show", path)
+        done = subprocess.run(
+            [sys.executable, "-m", "schedperf", "show", path], capture_output=True, text=True
+        )
     finally:
         subprocess.run(["umount", small], check=True)
     assert_one_line(done, f"cannot be unpacked into {small}: no space left on device")
@@ -132,42 +131,42 @@ def test_a_temporary_folder_that_is_full_is_one_line(
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
 def test_a_truncated_bundle_says_where_and_what_to_do(
-    suffix: str, tmp_path: Path, make_bundle: MakeBundle
+    suffix: str, tmp_path: Path, make_bundle: MakeBundle, run_cli: RunCli
 ) -> None:
     path = make_bundle(tmp_path / f"base.tar{suffix}", runs=40)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    done = schedperf("show", path)
+    done = run_cli("show", path)
     assert_one_line(done, "truncated at ")
     assert "copy it again" in done.stderr
     assert "runs: " in done.stdout
-    assert_one_line(schedperf("compare", path, path), "see what is left with `schedperf show")
+    assert_one_line(run_cli("compare", path, path), "see what is left with `schedperf show")
 
 
 def test_a_wrong_checksum_is_refused(
-    tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar
+    tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar, run_cli: RunCli
 ) -> None:
     members = make_members()
     members["boots/0/runs/002/stdout"] = b"Time: 0.001\n"
     path = make_tar(tmp_path / "base.tar", members.items())
     message = "boots/0/runs/002/stdout does not match its checksum"
-    assert_one_line(schedperf("show", "--verify", path), message)
-    assert_one_line(schedperf("compare", path, path), message)
+    assert_one_line(run_cli("show", "--verify", path), message)
+    assert_one_line(run_cli("compare", path, path), message)
 
 
 def test_a_manifest_of_a_future_major_version_is_refused(
-    tmp_path: Path, make_bundle: MakeBundle
+    tmp_path: Path, make_bundle: MakeBundle, run_cli: RunCli
 ) -> None:
     path = make_bundle(tmp_path / "base.tar", manifest={"version": {"major": 2, "minor": 1}})
     message = "has format 2.1, but this schedperf reads format 1.0"
-    assert_one_line(schedperf("show", path), message)
-    assert_one_line(schedperf("compare", path, path), message)
+    assert_one_line(run_cli("show", path), message)
+    assert_one_line(run_cli("compare", path, path), message)
 
 
 def test_a_missing_manifest_is_rebuilt_with_a_warning(
-    tmp_path: Path, make_bundle: MakeBundle
+    tmp_path: Path, make_bundle: MakeBundle, run_cli: RunCli
 ) -> None:
     path = make_bundle(tmp_path / "base.tar", manifest=None)
-    done = schedperf("show", path)
+    done = run_cli("show", path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "base.tar has no usable manifest; it was rebuilt" in " ".join(done.stdout.split())
 
@@ -176,12 +175,12 @@ def test_a_missing_manifest_is_rebuilt_with_a_warning(
     "name", ["manifest.json", "boots/0/host.json", "boots/0/runs/000/run.json"]
 )
 def test_json_of_absurd_depth_is_refused(
-    name: str, tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar
+    name: str, tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar, run_cli: RunCli
 ) -> None:
     members = make_members(manifest={} if name == "manifest.json" else None)
     members[name] = b'{"a":' * 200_000 + b"1" + b"}" * 200_000
     path = make_tar(tmp_path / "base.tar", members.items())
-    assert_one_line(schedperf("show", path), "nested deeper than 32 levels")
+    assert_one_line(run_cli("show", path), "nested deeper than 32 levels")
 
 
 INCOMPARABLE: dict[str, tuple[dict[str, Any], str]] = {
@@ -204,12 +203,12 @@ INCOMPARABLE: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", INCOMPARABLE)
 def test_bundles_that_cannot_be_compared_are_invalid_with_the_reason(
-    case: str, tmp_path: Path, make_bundle: MakeBundle
+    case: str, tmp_path: Path, make_bundle: MakeBundle, run_cli: RunCli
 ) -> None:
     chosen, reason = INCOMPARABLE[case]
     base = make_bundle(tmp_path / "base.tar")
     new = make_bundle(tmp_path / "new.tar", label="new", **chosen)
-    done = schedperf("compare", base, new, "--json", "-")
+    done = run_cli("compare", base, new, "--json", "-")
     assert (done.returncode, done.stderr) == (4, "")
     overall = json.loads(done.stdout)["overall"]
     assert (overall["verdict"], overall["exit_status"]) == ("invalid", 4)
@@ -217,9 +216,11 @@ def test_bundles_that_cannot_be_compared_are_invalid_with_the_reason(
     assert "\n" not in overall["reason"]
 
 
-def test_two_bundles_without_any_run_are_invalid(tmp_path: Path, make_bundle: MakeBundle) -> None:
+def test_two_bundles_without_any_run_are_invalid(
+    tmp_path: Path, make_bundle: MakeBundle, run_cli: RunCli
+) -> None:
     base = make_bundle(tmp_path / "base.tar", runs=0)
     new = make_bundle(tmp_path / "new.tar", runs=0, host={"kernel": {"release": "6.13.0"}})
-    done = schedperf("compare", base, new, "--json", "-")
+    done = run_cli("compare", base, new, "--json", "-")
     assert (done.returncode, done.stderr) == (4, "")
     assert "no results" in json.loads(done.stdout)["overall"]["reason"]

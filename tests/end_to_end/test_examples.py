@@ -2,35 +2,41 @@
 
 import json
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schedperf.bundle import Bundle, open_bundle
+from schedperf.model import Comparison
+from schedperf_reports.formats import Options, all_formats
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 NAMES = ("cluster-percpu", "deep-cgroup", "deep-cgroup-arm64")
 LARGEST_BYTES = 4_000_000
 
 
-def compare(name: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Compare an example's two bundles by the real command."""
-    sides = [str(EXAMPLES / name / f"{side}.tar.xz") for side in ("base", "new")]
-    return subprocess.run(
-        [sys.executable, "-m", "schedperf", "compare", *sides, *options],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+@pytest.fixture
+def print_as(compared_example: Callable[[str], Comparison]) -> Callable[[str, str], str]:
+    """Print all of an example's comparison: ``print_as("text", "deep-cgroup")``."""
+
+    def printed(form: str, name: str) -> str:
+        options = Options(width=78, colour=False, everything=True)
+        return all_formats()[form].render(compared_example(name), options)
+
+    return printed
 
 
-@pytest.fixture(scope="module")
-def records() -> dict[str, tuple[int, dict[str, Any]]]:
-    """Give each example's exit status and record."""
-    done = {name: compare(name, "--json", "-") for name in NAMES}
-    return {name: (run.returncode, json.loads(run.stdout)) for name, run in done.items()}
+@pytest.fixture
+def read_record(print_as: Callable[[str, str], str]) -> Callable[[str], dict[str, Any]]:
+    """Give an example's record, as a reader of the JSON has it."""
+
+    def read(name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(print_as("json", name))
+        return found
+
+    return read
 
 
 @pytest.fixture(params=[(name, side) for name in NAMES for side in ("base", "new")], ids="/".join)
@@ -75,10 +81,10 @@ def test_each_example_can_be_recorded_again() -> None:
 
 
 def test_deep_cgroup_is_a_regression_whose_profile_says_that_it_is_blind(
-    records: dict[str, tuple[int, dict[str, Any]]],
+    read_record: Callable[[str], dict[str, Any]],
 ) -> None:
-    status, record = records["deep-cgroup"]
-    assert status == 1
+    record = read_record("deep-cgroup")
+    assert record["overall"]["exit_status"] == 1
     assert record["overall"]["verdict"] == "regression"
     (primary,) = [row for row in record["rows"] if row["family"] == "primary"]
     assert primary["verdict"] == "regression"
@@ -96,8 +102,10 @@ def test_deep_cgroup_is_a_regression_whose_profile_says_that_it_is_blind(
     assert "record cycles on a machine with a PMU" in found[0]["claim"]
 
 
-def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do() -> None:
-    text = " ".join(compare("deep-cgroup", "--all").stdout.split())
+def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do(
+    print_as: Callable[[str, str], str],
+) -> None:
+    text = " ".join(print_as("text", "deep-cgroup").split())
     assert (
         "recorded with cpu-clock, blind to most of the scheduler: a function that is missing below "
         "proves nothing [see Hot symbols]"
@@ -115,10 +123,10 @@ def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do() -> None:
 
 
 def test_cluster_percpu_names_the_pair_that_a_cacheline_boundary_separates(
-    records: dict[str, tuple[int, dict[str, Any]]],
+    read_record: Callable[[str], dict[str, Any]],
 ) -> None:
-    status, record = records["cluster-percpu"]
-    assert status == 0
+    record = read_record("cluster-percpu")
+    assert record["overall"]["exit_status"] == 0
     assert record["overall"]["verdict"] == "inconclusive"
     (comparison,) = record["sections"]["layout"]["data"]["comparisons"]
     first = comparison["alarms"][0]
@@ -135,13 +143,13 @@ def test_cluster_percpu_names_the_pair_that_a_cacheline_boundary_separates(
 
 
 def test_arm64_shows_update_cfs_group_rising_on_both_nodes_and_decides_nothing(
-    records: dict[str, tuple[int, dict[str, Any]]],
+    read_record: Callable[[str], dict[str, Any]], print_as: Callable[[str, str], str]
 ) -> None:
-    status, record = records["deep-cgroup-arm64"]
-    assert status == 0
+    record = read_record("deep-cgroup-arm64")
+    assert record["overall"]["exit_status"] == 0
     assert record["overall"]["verdict"] == "inconclusive"
     assert "emulat" in record["overall"]["reason"]
-    printed = compare("deep-cgroup-arm64", "--all").stdout
+    printed = print_as("text", "deep-cgroup-arm64")
     change, by_node = [
         line.split() for line in printed.splitlines() if line.startswith("  update_cfs_group ")
     ][:2]
@@ -155,9 +163,9 @@ def test_arm64_shows_update_cfs_group_rising_on_both_nodes_and_decides_nothing(
 
 
 def test_arm64_shows_pelt_as_the_class_that_grew_on_each_node_and_per_operation(
-    records: dict[str, tuple[int, dict[str, Any]]],
+    read_record: Callable[[str], dict[str, Any]],
 ) -> None:
-    _, record = records["deep-cgroup-arm64"]
+    record = read_record("deep-cgroup-arm64")
     (event,) = record["sections"]["profile"]["data"]["comparisons"][0]["events"]
     assert event["blind"] == {"base": False, "new": False}
     assert event["emulated"] == {"base": True, "new": True}

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,8 @@ import pytest
 from schedperf.compare_tables import compare_tables
 from schedperf.model import Comparison, Row
 from schedperf.tables import open_table
+
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 SEEDS = Path(__file__).parent.parent / "data" / "seeds"
 NAMES = sorted(path.stem for path in SEEDS.glob("*.csv"))
@@ -143,14 +144,9 @@ def test_no_verdict_of_the_7742_contradicts_what_its_runs_show(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_command_reads_every_table(name: str, tmp_path: Path) -> None:
+def test_the_command_reads_every_table(name: str, tmp_path: Path, run_cli: RunCli) -> None:
     path, page = str(SEEDS / f"{name}.csv"), tmp_path / "page.html"
-    done = subprocess.run(
-        [sys.executable, "-m", "schedperf", "compare", path, "--json", "-", "--html", str(page)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_cli("compare", path, "--json", "-", "--html", page)
     record = json.loads(done.stdout)
     assert done.stderr == ""
     assert done.returncode == record["overall"]["exit_status"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.stats import compare_runs, records, welch_difference
@@ -21,8 +21,6 @@ ANY = st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=9)
 # Without a step, or printed in steps.
 RESOLUTION = st.sampled_from([None, 1e-3, 1.0])
 SEED = st.integers(0, 2**32 - 1)
-
-LAW = settings(max_examples=40)
 
 MIRRORED = {
     "regression": "improvement",
@@ -94,7 +92,6 @@ def assert_alike(
 class TestEqualSides:
     """compare(a, a) is never significant, and its interval holds no change."""
 
-    @LAW
     @given(ANY, RESOLUTION)
     def test_no_change_is_found_in_equal_data(
         self, values: list[float], resolution: float | None
@@ -105,7 +102,6 @@ class TestEqualSides:
         if row["ci_low"] is not None:
             assert row["ci_low"] <= 1.0 <= row["ci_high"]
 
-    @LAW
     @given(st.sampled_from(sorted(DESIGNS)), SEED)
     def test_nor_in_any_design(self, design: str, seed: int) -> None:
         table = designed(design, seed)
@@ -117,7 +113,6 @@ class TestEqualSides:
 class TestMirror:
     """Swapping the sides swaps the verdict and inverts the ratio."""
 
-    @LAW
     @given(POSITIVE, POSITIVE, RESOLUTION)
     def test_swapping_sides_mirrors_the_row(
         self, one: list[float], other: list[float], resolution: float | None
@@ -132,7 +127,6 @@ class TestMirror:
         if there["ci_low"] is not None and there["ci_low"] > 1e-300 and there["ci_high"] < 1e300:
             assert back["ci_low"] == pytest.approx(1.0 / there["ci_high"], rel=1e-6)
 
-    @LAW
     @given(st.sampled_from(sorted(DESIGNS)), SEED)
     def test_in_every_design(self, design: str, seed: int) -> None:
         table = designed(design, seed)
@@ -143,7 +137,6 @@ class TestMirror:
             assert back["ci_high"] == pytest.approx(1.0 / there["ci_low"], rel=1e-9)
             assert (back["p"], back["q"]) == pytest.approx((there["p"], there["q"]), rel=1e-6)
 
-    @LAW
     @given(ANY, ANY)
     def test_differences_are_mirrored_too(self, one: list[float], other: list[float]) -> None:
         there, back = welch_difference(one, other), welch_difference(other, one)
@@ -156,7 +149,6 @@ class TestMirror:
 class TestScale:
     """The unit in which a metric is written changes neither p nor ratio."""
 
-    @LAW
     @given(POSITIVE, POSITIVE, st.sampled_from([1e-9, 1e-3, 60.0, 1024.0]))
     def test_scaling_leaves_p_and_ratio(
         self, base: list[float], new: list[float], factor: float
@@ -169,7 +161,6 @@ class TestScale:
             # Rounding of logarithms is all the variance that numbers alike to the last digits have.
             assert scaled["p"] == pytest.approx(plain["p"], rel=1e-3, abs=1e-6)
 
-    @LAW
     @given(st.sampled_from(sorted(DESIGNS)), SEED, st.sampled_from([2.0**-20, 4.0, 2.0**30]))
     def test_in_every_design(self, design: str, seed: int, factor: float) -> None:
         table = designed(design, seed)
@@ -182,7 +173,6 @@ class TestScale:
 class TestOrder:
     """Neither the order of the lines nor that of the runs within a side means anything."""
 
-    @LAW
     @given(st.sampled_from(sorted(DESIGNS)), SEED, SEED)
     def test_shuffled_lines_say_the_same(self, design: str, seed: int, other: int) -> None:
         table = designed(design, seed)
@@ -195,7 +185,6 @@ class TestOrder:
 class TestFamilies:
     """What explains a row takes no part in its decision."""
 
-    @LAW
     @given(st.sampled_from(sorted(DESIGNS)), SEED, SEED)
     def test_a_diagnostic_row_leaves_the_primary_ones(
         self, design: str, seed: int, other: int
@@ -210,7 +199,6 @@ class TestFamilies:
 class TestHonesty:
     """Every row that comes out can be written as JSON and has a reason."""
 
-    @LAW
     @given(ANY, ANY, RESOLUTION)
     def test_numbers_are_finite_or_missing(
         self, base: list[float], new: list[float], resolution: float | None
@@ -220,14 +208,12 @@ class TestHonesty:
         assert json.loads(json.dumps(row, allow_nan=False)) == row
         assert row["reason"]
 
-    @LAW
     @given(st.lists(st.floats(-1e150, 1e150), min_size=1, max_size=9), ANY)
     def test_extreme_values_are_numbers_too(self, base: list[float], new: list[float]) -> None:
         row = compare_values(base, new, 1e-300)
         assert json.dumps({**row, "warnings": None}, allow_nan=False)
         assert row["p"] is None or 0.0 <= row["p"] <= 1.0
 
-    @LAW
     @given(st.sampled_from(sorted(DESIGNS)), SEED)
     def test_q_is_never_below_p_and_the_ratio_lies_in_its_interval(
         self, design: str, seed: int
@@ -239,7 +225,6 @@ class TestHonesty:
             assert row["ratio"] <= row["ci_high"] * tolerance
             assert row["rank_low"] is None or row["rank_low"] <= row["rank_ratio"] * tolerance
 
-    @LAW
     @given(st.sampled_from(sorted(DESIGNS)), SEED)
     def test_a_change_has_an_interval_without_1(self, design: str, seed: int) -> None:
         for row in compare(designed(design, seed)):

@@ -1,31 +1,18 @@
 """The first screen of the examples: one screen of 78 columns, with all that decides."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from rich.cells import cell_len
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from schedperf.model import Comparison
+from schedperf_reports.formats import Options, all_formats
+
 # What a window of 48 lines has beside the command and the next prompt.
 MOST_LINES = 44
 WIDTH = 78
 QUOTED = re.compile(r" +'[^']+'( \\)?")
-
-
-def compare(name: str) -> list[str]:
-    sides = [f"examples/{name}/{side}.tar.xz" for side in ("base", "new")]
-    command = [sys.executable, "-m", "schedperf", "compare", *sides]
-    # Of a pipe nobody says how wide it is.
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=EXAMPLES.parent, env=environment
-    )
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -64,9 +51,10 @@ def compare(name: str) -> list[str]:
     ],
 )
 def test_the_first_screen_of_an_example_is_one_screen_with_what_decides(
-    name: str, told: tuple[str, ...]
+    name: str, told: tuple[str, ...], compared_example: Callable[[str], Comparison]
 ) -> None:
-    lines = compare(name)
+    options = Options(width=WIDTH, colour=False)
+    lines = all_formats()["text"].render(compared_example(name), options).splitlines()
     assert len(lines) <= MOST_LINES
     # A quoted word of a command stays whole, since a shell reads it as it stands.
     assert [one for one in lines if cell_len(one) > WIDTH and not QUOTED.fullmatch(one)] == []

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.bundle import Bundle, open_bundle
@@ -354,7 +354,6 @@ class TestDamageLaw:
             if isinstance(found, str):
                 assert "\n" not in found
 
-    @settings(max_examples=60)
     @given(share=st.floats(0, 1))
     def test_of_truncation(
         self, sample: tuple[Path, bytes, Mapping[str, object]], share: float
@@ -362,7 +361,6 @@ class TestDamageLaw:
         path, content, expected = sample
         self.check(path, content[: int(share * len(content))], expected)
 
-    @settings(max_examples=120)
     @given(places=st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=3))
     def test_of_flipped_bits(
         self, sample: tuple[Path, bytes, Mapping[str, object]], places: list[float]

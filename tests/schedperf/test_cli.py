@@ -22,6 +22,7 @@ PROGRAM = [sys.executable, "-m", "schedperf"]
 HEAVY = {"numpy", "pandas", "scipy", "plotly", "jinja2", "rich", "zstandard"}
 
 CommandThat = Callable[[str], list[str]]
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def run(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -73,8 +74,8 @@ def test_every_public_module_of_commands_is_a_subcommand_with_a_summary() -> Non
         assert command.name in {name, "command"}
 
 
-def test_help_lists_every_subcommand() -> None:
-    done = run("--help")
+def test_help_lists_every_subcommand(run_cli: RunCli) -> None:
+    done = run_cli("--help")
     assert done.returncode == 0
     assert done.stderr == ""
     for name in cli.cli.list_commands(click.Context(cli.cli)):
@@ -91,15 +92,15 @@ def test_help_and_version_import_nothing_heavy() -> None:
         assert done.stderr.strip() == "", arguments
 
 
-def test_version_is_one_line() -> None:
-    done = run("--version")
+def test_version_is_one_line(run_cli: RunCli) -> None:
+    done = run_cli("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split()[0] == "schedperf"
     assert done.stdout.count("\n") == 1
 
 
-def test_no_arguments_show_the_help_and_fail() -> None:
-    done = run()
+def test_no_arguments_show_the_help_and_fail(run_cli: RunCli) -> None:
+    done = run_cli()
     assert done.returncode == 2
     assert done.stdout == ""
     assert "Usage: schedperf" in done.stderr
@@ -120,8 +121,10 @@ def test_no_arguments_show_the_help_and_fail() -> None:
         (["show", "a.tar", "b.tar"], "got unexpected extra argument (b.tar)"),
     ],
 )
-def test_a_usage_error_is_one_line_with_a_hint(args: list[str], message: str) -> None:
-    done = run(*args)
+def test_a_usage_error_is_one_line_with_a_hint(
+    args: list[str], message: str, run_cli: RunCli
+) -> None:
+    done = run_cli(*args)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith(f"schedperf: error: {message}")
@@ -171,8 +174,8 @@ def test_debug_shows_the_traceback_wherever_it_stands(command_that: CommandThat)
         assert done.returncode != 0
 
 
-def test_debug_behind_two_dashes_belongs_to_the_workload() -> None:
-    done = run("show", "--", "--debug")
+def test_debug_behind_two_dashes_belongs_to_the_workload(run_cli: RunCli) -> None:
+    done = run_cli("show", "--", "--debug")
     assert done.stderr == "schedperf: error: --debug: no such file\n"
 
 

@@ -1,4 +1,4 @@
-"""The exit status of ``schedperf compare``, as the real command in a process of its own."""
+"""The exit status of ``schedperf compare``; where a signal makes it, of a process of its own."""
 
 import os
 import signal
@@ -11,18 +11,13 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.system
-
 MakeBundle = Callable[..., Path]
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
 SLOWER = [{"time_s": 1.3 * seconds} for seconds in TIMES]
 
 
 COMPARE = [sys.executable, "-m", "schedperf", "compare"]
-
-
-def compare_really(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMPARE, *arguments], capture_output=True, text=True, timeout=60)
 
 
 FASTER = [{"time_s": 0.7 * seconds} for seconds in TIMES]
@@ -45,6 +40,7 @@ def test_every_verdict_has_its_exit_status(  # noqa: PLR0917 # what is compared 
     base: str,
     make_bundle: MakeBundle,
     tmp_path: Path,
+    run_cli: RunCli,
     facts: dict[str, Any],
     verdict: str,
     status: int,
@@ -52,7 +48,7 @@ def test_every_verdict_has_its_exit_status(  # noqa: PLR0917 # what is compared 
 ) -> None:
     new = str(make_bundle(tmp_path / "other.tar", label="new", **facts))
     for options, expected in (([], status), (["--strict"], strict)):
-        done = compare_really(base, new, *options)
+        done = run_cli("compare", base, new, *options)
         assert done.returncode == expected, done.stderr
         last = done.stdout.splitlines()[-1]
         assert last.startswith(f"overall: {verdict}, exit status {status}")
@@ -61,16 +57,15 @@ def test_every_verdict_has_its_exit_status(  # noqa: PLR0917 # what is compared 
 
 
 @pytest.mark.parametrize("arguments", [["absent.tar"], ["--format", "pdf"], ["--no-such-option"]])
-def test_trouble_is_status_2_and_one_line_of_the_real_command(
-    base: str, arguments: list[str]
-) -> None:
-    done = compare_really(base, base, *arguments)
+def test_trouble_is_status_2_and_one_line(base: str, arguments: list[str], run_cli: RunCli) -> None:
+    done = run_cli("compare", base, base, *arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("schedperf: error: ")
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.system
 def test_a_pipe_that_nobody_reads_is_141(base: str, slower: str) -> None:
     ours, theirs = os.pipe()
     os.close(ours)
@@ -81,6 +76,7 @@ def test_a_pipe_that_nobody_reads_is_141(base: str, slower: str) -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+@pytest.mark.system
 def test_an_interrupt_is_130_and_leaves_no_file(base: str, slower: str, tmp_path: Path) -> None:
     record = tmp_path / "out.json"
     with subprocess.Popen(
@@ -97,6 +93,7 @@ def test_an_interrupt_is_130_and_leaves_no_file(base: str, slower: str, tmp_path
     assert not record.exists()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("seconds", [0.0, 0.005, 0.02, 0.1, 0.4])
 def test_a_ctrl_c_at_any_moment_of_a_page_is_130_and_leaves_no_file(
     base: str, slower: str, tmp_path: Path, seconds: float

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schedperf.captures.elf import MOST_SECTIONS, ElfKernel, read_elf
@@ -213,7 +213,6 @@ def sound(build: Callable[..., bytes]) -> bytes:
 
 
 @pytest.mark.property
-@settings(deadline=None)  # pyelftools builds its parsers at the first file
 @given(cut=st.integers(0, 20_000), flips=st.lists(st.integers(0, 160_000), max_size=6))
 @example(cut=20_000, flips=[])
 def test_truncation_and_flipped_bits_give_one_line_or_a_kernel(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf._records import parse_host, parse_manifest
@@ -184,7 +184,6 @@ JSON_VALUES = st.recursive(
 
 
 @pytest.mark.property
-@settings(max_examples=150)
 @given(data=st.data())
 def test_any_value_of_any_key_is_read_or_refused(
     data: st.DataObject,

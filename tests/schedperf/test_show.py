@@ -1,14 +1,13 @@
 """``schedperf show``: what is inside a bundle, and what is missing and why."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.bundle import open_bundle
@@ -17,23 +16,23 @@ from schedperf.commands._summary import summarise
 from schedperf.errors import BundleError
 
 MakeBundle = Callable[..., Path]
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 MakeMembers = Callable[..., dict[str, bytes]]
 MakeTar = Callable[[Path, Iterable[tuple[str, bytes]]], Path]
 
 HOSTILE = "a\x1b]0;title\x07b\u202ec"
 
 
-def show(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run the real command where the bundles are, so that the paths it prints are short."""
-    environment = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
-    return subprocess.run(
-        [sys.executable, "-m", "schedperf", "show", *args],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment,
-        timeout=60,
-    )
+@pytest.fixture
+def show(run_cli: RunCli, monkeypatch: pytest.MonkeyPatch) -> RunCli:
+    """Run the command where the bundles are, so that the paths it prints are short."""
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(folder)
+        return run_cli("show", *args)
+
+    return run
 
 
 def sweep(count: int) -> list[dict[str, object]]:
@@ -68,7 +67,7 @@ FAILED = {
 
 
 def test_an_interrupted_sweep_looks_like_this(
-    tmp_path: Path, make_bundle: MakeBundle, golden: Callable[[str, str, str], None]
+    tmp_path: Path, make_bundle: MakeBundle, golden: Callable[[str, str, str], None], show: RunCli
 ) -> None:
     make_bundle(
         tmp_path / "base.tar.xz",
@@ -89,7 +88,7 @@ def test_an_interrupted_sweep_looks_like_this(
 
 
 def test_two_boots_and_two_workloads_look_like_this(
-    tmp_path: Path, make_bundle: MakeBundle, golden: Callable[[str, str, str], None]
+    tmp_path: Path, make_bundle: MakeBundle, golden: Callable[[str, str, str], None], show: RunCli
 ) -> None:
     pipe = {"workload": "perf bench sched pipe", "command": ["perf", "bench", "sched", "pipe"]}
     second = "11111111-0000-4000-8000-000000000000"
@@ -112,7 +111,7 @@ def test_two_boots_and_two_workloads_look_like_this(
 
 
 def test_piped_output_has_78_columns_and_no_trailing_blanks(
-    tmp_path: Path, make_bundle: MakeBundle
+    tmp_path: Path, make_bundle: MakeBundle, show: RunCli
 ) -> None:
     reason = "a reason that is much longer than a line may be " * 5
     make_bundle(
@@ -127,7 +126,9 @@ def test_piped_output_has_78_columns_and_no_trailing_blanks(
     assert reason.replace(" ", "") in "".join(lines).replace(" ", "")
 
 
-def test_json_is_the_same_and_holds_every_run(tmp_path: Path, make_bundle: MakeBundle) -> None:
+def test_json_is_the_same_and_holds_every_run(
+    tmp_path: Path, make_bundle: MakeBundle, show: RunCli
+) -> None:
     make_bundle(tmp_path / "base.tar", runs=sweep(6), captures=SKIPPED)
     done = show(tmp_path, "--json", "--verify", "base.tar")
     assert (done.returncode, done.stderr) == (0, "")
@@ -153,7 +154,9 @@ def test_json_is_the_same_and_holds_every_run(tmp_path: Path, make_bundle: MakeB
     assert len(found["verification"]["digest"]) == 64
 
 
-def test_captured_text_cannot_drive_the_terminal(tmp_path: Path, make_bundle: MakeBundle) -> None:
+def test_captured_text_cannot_drive_the_terminal(
+    tmp_path: Path, make_bundle: MakeBundle, show: RunCli
+) -> None:
     make_bundle(
         tmp_path / "base.tar",
         runs=[{"point": {HOSTILE: HOSTILE}, "exit_status": None, "failure": HOSTILE}],
@@ -185,7 +188,9 @@ def test_cat_writes_the_bytes_of_a_member_as_they_are(
     assert (done.returncode, done.stdout, done.stderr) == (0, content, b"")
 
 
-def test_cat_of_no_member_is_one_line(tmp_path: Path, make_bundle: MakeBundle) -> None:
+def test_cat_of_no_member_is_one_line(
+    tmp_path: Path, make_bundle: MakeBundle, show: RunCli
+) -> None:
     make_bundle(tmp_path / "base.tar")
     done = show(tmp_path, "--cat", "perf.data", "base.tar")
     assert (done.returncode, done.stdout) == (2, "")
@@ -193,7 +198,7 @@ def test_cat_of_no_member_is_one_line(tmp_path: Path, make_bundle: MakeBundle) -
 
 
 def test_a_truncated_bundle_shows_what_is_left_and_fails(
-    tmp_path: Path, make_bundle: MakeBundle
+    tmp_path: Path, make_bundle: MakeBundle, show: RunCli
 ) -> None:
     path = make_bundle(tmp_path / "base.tar", runs=20)
     path.write_bytes(path.read_bytes()[:40_000])
@@ -207,7 +212,7 @@ def test_a_truncated_bundle_shows_what_is_left_and_fails(
 
 
 def test_a_recording_that_still_runs_is_shown_without_an_error(
-    tmp_path: Path, make_bundle: MakeBundle
+    tmp_path: Path, make_bundle: MakeBundle, show: RunCli
 ) -> None:
     path = make_bundle(tmp_path / "base.tar", runs=20)
     (tmp_path / "base.tar.partial").write_bytes(path.read_bytes()[:40_000])
@@ -218,7 +223,7 @@ def test_a_recording_that_still_runs_is_shown_without_an_error(
 
 @pytest.mark.parametrize("arguments", [[], ["--verify"]])
 def test_only_verify_reads_every_member(
-    arguments: list[str], tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar
+    arguments: list[str], tmp_path: Path, make_members: MakeMembers, make_tar: MakeTar, show: RunCli
 ) -> None:
     members = make_members(files={"boots/0/layout/kallsyms": "original"})
     members["boots/0/layout/kallsyms"] = b"tampered"
@@ -236,7 +241,6 @@ JSON_VALUES = st.recursive(
 
 
 @pytest.mark.property
-@settings(max_examples=100)
 @given(data=st.data())
 def test_whatever_a_key_holds_it_is_shown_or_refused(
     data: st.DataObject,

@@ -3,7 +3,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.captures.perf_data._lanes import walk_lanes
@@ -52,7 +52,6 @@ def test_nothing_is_guessed_where_there_are_no_samples() -> None:
     assert walk_lanes(words(records(sizes_of(3, 5000), "<", COMM), "<"), "<") is None
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_what_only_looks_like_a_record_never_counts(data: st.DataObject) -> None:
     # Records whose bodies hold headers of samples, as a hostile file or a user's stack may.

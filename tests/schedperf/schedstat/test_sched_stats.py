@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.captures.sched_stats_data import read_sched_stats
@@ -138,7 +138,6 @@ def test_one_snapshot_and_an_unknown_version_are_refused(
         read(path)
 
 
-@settings(max_examples=150)
 @given(data=st.data())
 def test_a_damaged_recording_is_an_input_error_or_a_change(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
