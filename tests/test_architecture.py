@@ -103,7 +103,6 @@ def run_in_house(house: Path, *arguments: str) -> subprocess.CompletedProcess[st
         cwd=house.parent,
         capture_output=True,
         text=True,
-        timeout=120,
     )
 
 

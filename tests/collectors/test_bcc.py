@@ -64,7 +64,6 @@ def test_what_bcc_cannot_compile_ends_in_one_reason(make_system: Callable[..., S
         env={"PYTHONPATH": str(Path(schedperf_collectors.__file__).parent.parent)},
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     start = "Skipped: bcc cannot compile here: "

@@ -147,7 +147,6 @@ def report_of(recorded: Path, name: str) -> Path:
         ["perf", "c2c", "report", "-i", str(recorded / f"{name}.data"), "--stdio", "--show-all"],
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
     )
     path = recorded / f"{name}.txt"

@@ -29,7 +29,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
         ["perf", "c2c", "report", "-i", str(path), "--stdio", "-NN"],
         capture_output=True,
         text=True,
-        timeout=120,
         check=True,
     ).stdout
 

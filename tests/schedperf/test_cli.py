@@ -31,7 +31,6 @@ def run(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         env={**os.environ, **environment},
-        timeout=60,
     )
 
 
@@ -59,7 +58,7 @@ def command_that(tmp_path: Path) -> CommandThat:
 
 
 def finish(program: list[str], *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*program, *args], capture_output=True, text=True, timeout=60)
+    return subprocess.run([*program, *args], capture_output=True, text=True)
 
 
 def test_every_public_module_of_commands_is_a_subcommand_with_a_summary() -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -110,7 +109,6 @@ def as_server_user(*command: str) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
     )
     assert done.returncode == 0, done.stderr
 
@@ -134,12 +132,16 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def compare_two_recordings(tmp_path: Path) -> Callable[[Sequence[str]], dict[str, Any]]:
+def compare_two_recordings(
+    tmp_path: Path,
+    run_cli: Callable[..., subprocess.CompletedProcess[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Sequence[str]], dict[str, Any]]:
     """Record a command twice, two runs each, and return the comparison as JSON."""
+    monkeypatch.chdir(tmp_path)
 
     def schedperf(*arguments: str) -> str:
-        command = [sys.executable, "-m", "schedperf", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = run_cli(*arguments)
         # 1 is a verdict: two recordings of a busy machine may well differ.
         assert done.returncode in {0, 1}, done.stderr
         return done.stdout

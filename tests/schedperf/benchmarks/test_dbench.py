@@ -99,7 +99,6 @@ class TestRealPrograms:
             cwd=str(tmp_path),
             capture_output=True,
             text=True,
-            timeout=60,
             check=True,
         )
         [problem] = [

@@ -47,7 +47,6 @@ def run(command: Sequence[str]) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
         check=True,
         env={**os.environ, "LC_ALL": "C"},
     )

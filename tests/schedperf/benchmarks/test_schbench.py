@@ -130,7 +130,6 @@ class TestRecordings:
             ["schbench", "-m", "1", "-t", "1", "-r", "1", "-i", "1"],
             capture_output=True,
             text=True,
-            timeout=60,
             check=True,
         )
         assert len(measured(done.stderr)["wakeup latency p99"]) == 1

@@ -75,7 +75,6 @@ def run(folder: Path, *arguments: str) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
             check=True,
         )
     except FileNotFoundError:

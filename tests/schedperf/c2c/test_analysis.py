@@ -62,7 +62,6 @@ def perf_report(path: Path, *options: str) -> str:
         ["perf", "c2c", "report", "-i", str(path), "--stdio", *options],
         capture_output=True,
         text=True,
-        timeout=120,
         check=True,
     )
     return done.stdout
