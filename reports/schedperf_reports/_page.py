@@ -3,9 +3,6 @@
 Whatever the page shows was written by strangers: the templates escape by
 default, each expression is cleaned on its way out, and a Content-Security-Policy
 allows our scripts by their hashes and no network at all.
-
-Beside the comparison that it shows, a page may carry the same one with another
-side as base, compressed; its scripts put that in place when a reader asks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +15,6 @@ from schedperf.model import Comparison
 from schedperf_reports._views import (
     Anchors,
     all_blocks,
-    compress,
     draw_blocks,
     environment,
     hash_of,
@@ -58,6 +54,7 @@ class HeadSide:
 
     :param name: "base", "new": its letter is drawn beside its label
     :param digest: of the file, ``created`` when it was recorded; "" where there is none
+    :param as_base: the command for a shell that makes this side base; "" where there is none
     """
 
     name: str
@@ -65,6 +62,7 @@ class HeadSide:
     path: str
     digest: str = ""
     created: str = ""
+    as_base: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,14 +80,6 @@ class Head:
     tool_version: str
     schema: str
     brief: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Content:
-    """All that a page says with one side as base."""
-
-    head: Head
-    sections: tuple[Described, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,22 +105,12 @@ class Chapter:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Swapped:
-    """The page's content with another side as base.
+def describe_head(comparison: Comparison, other_bases: Sequence[str] = ()) -> Head:
+    """Return what stands above and below a comparison.
 
-    :param letter: that side's, where the page's own base is A
-    :param island: ``swapped.html.j2``, gzip in base64
+    :param other_bases: a command for each side but the base, which makes it base
     """
-
-    letter: str
-    label: str
-    path: str
-    island: Markup
-
-
-def describe_head(comparison: Comparison) -> Head:
-    """Return what stands above and below a comparison."""
+    commands = ("", *(other_bases or [""] * len(comparison.sides[1:])))
     sides = tuple(
         HeadSide(
             name=side.name,
@@ -138,8 +118,9 @@ def describe_head(comparison: Comparison) -> Head:
             path=side.path,
             digest=side.digest,
             created=side.created or "",
+            as_base=as_base,
         )
-        for side in comparison.sides
+        for side, as_base in zip(comparison.sides, commands, strict=True)
     )
     against = f"{', '.join(side.label for side in sides[1:])}, against {sides[0].label}"
     return Head(
@@ -151,24 +132,13 @@ def describe_head(comparison: Comparison) -> Head:
 
 
 def render_sections(
-    head: Head,
-    sections: Sequence[Described],
-    *,
-    others: Sequence[Content] = (),
-    library: str | None = None,
+    head: Head, sections: Sequence[Described], *, library: str | None = None
 ) -> str:
     """Return a page of any sections as HTML text, to be written as UTF-8.
 
-    :param others: the same with each other side as base, in the order of ``head.sides``
     :param library: where the charts' library is, seen from the page; None: in the page
     """
-    shown = Content(head=head, sections=tuple(sections))
-    used = [
-        block
-        for one in (shown, *others)
-        for section in one.sections
-        for block in all_blocks(section.blocks)
-    ]
+    used = [block for section in sections for block in all_blocks(section.blocks)]
     kinds = set(map(kind_of, used))
     names = (*FRAME_SCRIPTS, *own_files(kinds, ".js"), "start.js")
     scripts = [read_template(name) for name in names]
@@ -179,8 +149,11 @@ def render_sections(
         environment()
         .get_template("page.html.j2")
         .render(
-            **_drawn(shown),
-            swapped=_swapped(head, others),
+            head=head,
+            chapters=_chapters(sections),
+            sections=_drawn(sections),
+            letter=side_letter,
+            place=side_place,
             policy=_policy(scripts, plotly),
             style=Markup(style),  # noqa: S704 # our own files
             scripts=[Markup(text) for text in scripts],  # noqa: S704 # our own files
@@ -189,21 +162,11 @@ def render_sections(
     )
 
 
-def _drawn(content: Content, *, is_packed: bool = False) -> dict[str, object]:
-    # What parts.html.j2 needs; its blocks are drawn once each.
-    blocks = {section.name: section.blocks for section in content.sections}
-    titles = {section.name: section.title for section in content.sections}
-    anchors = Anchors(titles, blocks, is_packed=is_packed)
-    return {
-        "head": content.head,
-        "chapters": _chapters(content.sections),
-        "sections": [
-            (section, draw_blocks(section.blocks, section.name, anchors))
-            for section in content.sections
-        ],
-        "letter": side_letter,
-        "place": side_place,
-    }
+def _drawn(sections: Sequence[Described]) -> list[tuple[Described, tuple[Markup, ...]]]:
+    blocks = {section.name: section.blocks for section in sections}
+    titles = {section.name: section.title for section in sections}
+    anchors = Anchors(titles, blocks)
+    return [(section, draw_blocks(section.blocks, section.name, anchors)) for section in sections]
 
 
 def _chapters(sections: Sequence[Described]) -> list[Chapter]:
@@ -219,19 +182,6 @@ def _chapters(sections: Sequence[Described]) -> list[Chapter]:
                 Chapter(title=one.title, keys="", is_absent=False, sections=(one,)) for one in inner
             ]
     return found
-
-
-def _swapped(head: Head, others: Sequence[Content]) -> list[Swapped]:
-    template = environment().get_template("swapped.html.j2")
-    return [
-        Swapped(
-            letter=side_letter(side.name),
-            label=side.label,
-            path=side.path,
-            island=compress(template.render(**_drawn(content, is_packed=True))),
-        )
-        for side, content in zip(head.sides[1:], others, strict=bool(others))
-    ]
 
 
 def _policy(scripts: Iterable[str], plotly: Plotly | None) -> str:

@@ -172,7 +172,7 @@ def _view(block: Block, section: str, number: str, anchors: "Anchors", *, is_in_
             return View(block=block, section=section, number=number, links=links)
         case Graphic():
             plain = draw_inner(block.plain(), f"{number}-plain")
-            island = draw_island(block, is_packed=anchors.is_packed)
+            island = draw_island(block)
             return View(block=block, section=section, number=number, island=island, plain=plain)
         case _:
             return View(block=block, section=section, number=number)
@@ -183,17 +183,9 @@ class Anchors:
 
     :param sections: names and titles
     :param blocks: those of each section
-    :param is_packed: all that is drawn will be compressed as a whole, so its parts need not be
     """
 
-    def __init__(
-        self,
-        sections: Mapping[str, str],
-        blocks: Mapping[str, Sequence[Block]],
-        *,
-        is_packed: bool = False,
-    ) -> None:
-        self.is_packed = is_packed
+    def __init__(self, sections: Mapping[str, str], blocks: Mapping[str, Sequence[Block]]) -> None:
         self._sections = dict(sections)
         self._rows = dict(_named_rows(blocks))
         self._unused = set(self._rows)
@@ -240,15 +232,9 @@ def anchor_id(section: str, row: str) -> str:
     return f"{section}-{plain}"
 
 
-def draw_island(graphic: Graphic, *, is_packed: bool = False) -> Markup:
-    """Return a graphic's data as an element that ``page.island`` reads; nothing where it has none.
-
-    :param is_packed: it will be compressed with what is around it
-    """
+def draw_island(graphic: Graphic) -> Markup:
+    """Return a graphic's data as an element that ``page.island`` reads, or nothing."""
     if isinstance(graphic, Download):
-        # One file to save is enough for a page that carries its content once for each base.
-        if is_packed:
-            return NOTHING
         packed = compress(graphic.write())
         return Markup('<script type="application/gzip">{}</script>').format(packed)
     data = graphic.data()
@@ -256,7 +242,7 @@ def draw_island(graphic: Graphic, *, is_packed: bool = False) -> Markup:
         return NOTHING
     safe = make_safe(data, is_chart=isinstance(graphic, Figure))
     text = json.dumps(safe, allow_nan=False, separators=(",", ":"))
-    if is_packed or len(text) < LEAST_COMPRESSED_BYTES:
+    if len(text) < LEAST_COMPRESSED_BYTES:
         return Markup('<script type="application/json">{}</script>').format(
             htmlsafe_json_dumps(safe, allow_nan=False, separators=(",", ":"))
         )

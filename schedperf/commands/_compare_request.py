@@ -1,14 +1,7 @@
-"""What ``schedperf compare`` was asked for, compared once for each side that may be base."""
+"""What ``schedperf compare`` was asked for, and the command line that asks for it."""
 
-import multiprocessing
-import os
-import signal
-import threading
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import click
@@ -17,13 +10,11 @@ from schedperf.bundle import Bundle, open_bundle
 from schedperf.comparability import unknown_fields
 from schedperf.compare import CompareOptions, compare, df_past_runs
 from schedperf.compare_tables import compare_tables
-from schedperf.errors import InputError, SchedperfError
-from schedperf.model import Comparison
+from schedperf.errors import InputError
+from schedperf.model import Comparison, SideSummary
 from schedperf.tables import Table, open_table
 from schedperf.text import clean_line
 from schedperf.verdicts import MARGIN
-
-Swapped = Callable[[], Sequence[Comparison]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,12 +55,13 @@ class CompareRequest:
             *(() if self.base is None else ("--base", self.base)),
         )
 
-    def swapped(self) -> "list[CompareRequest]":
-        """Return the same with each other side as base; the rest keep their order."""
+    def other_bases(self, sides: Sequence[SideSummary]) -> "list[CompareRequest]":
+        """Return the same with each other side as base; the rest keep their order.
+
+        :param sides: what was compared, base first
+        """
         if self.are_tables and len(self.paths) == 1:
-            sides = open_table(self.paths[0]).sides
-            base = sides[:1] if self.base is None else (self.base,)
-            return [replace(self, base=side) for side in sides if side not in base]
+            return [replace(self, base=side.label) for side in sides[1:]]
         return [
             replace(self, paths=(path, *self.paths[:place], *self.paths[place + 1 :]))
             for place, path in enumerate(self.paths)
@@ -115,80 +107,3 @@ def _refuse_known(files: Sequence[Bundle | Table], compared: int) -> None:
             same = f"holds the same data as {seen[past.digest]}"
             raise InputError(f"{past.path}: {same}; leave it out of --history")
         seen[past.digest] = past.path
-
-
-@contextmanager
-def compare_swapped(request: CompareRequest, *, is_wanted: bool) -> Iterator[Swapped]:
-    """Compare with each other side as base, beside what the block does; give what returns them.
-
-    :param is_wanted: a report will show them; without it there are none
-    """
-    wanted = request.swapped() if is_wanted else []
-    if not wanted or not _has_room():
-        yield lambda: _compare_in_turn(wanted)
-        return
-    ours, theirs = multiprocessing.get_context("fork").Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(
-        target=_compare_beside, args=(wanted, ours, theirs), daemon=True
-    )
-    try:
-        with _interrupts_put_off(), warnings.catch_warnings():
-            # What waits in the threads of linear algebra libraries is made anew by a child.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            process.start()
-        theirs.close()
-        yield lambda: _receive(ours, wanted)
-    finally:
-        if process.pid is not None:
-            process.terminate()
-            process.join()
-        ours.close()
-
-
-@contextmanager
-def _interrupts_put_off() -> Iterator[None]:
-    # What Python calls around a fork cannot raise, so a Ctrl-C that arrives there would be lost.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    arrived: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _frame: arrived.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    for number in arrived[:1]:
-        signal.raise_signal(number)
-
-
-def _has_room() -> bool:
-    return (os.cpu_count() or 1) > 1 and "fork" in multiprocessing.get_all_start_methods()
-
-
-def _compare_beside(
-    wanted: Sequence[CompareRequest], theirs: Connection, connection: Connection
-) -> None:
-    # A terminal interrupts both processes; the one that asked ends this one. Without its end of the
-    # pipe here, a result that nobody waits for any more is no reason to wait either.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    theirs.close()
-    # Whatever goes wrong here is said by the process that asked: it then does the work itself.
-    with suppress(SchedperfError, BrokenPipeError):
-        connection.send([one.compare() for one in wanted])
-
-
-def _receive(connection: Connection, wanted: Sequence[CompareRequest]) -> Sequence[Comparison]:
-    try:
-        made: list[Comparison] = connection.recv()
-    except EOFError:
-        return _compare_in_turn(wanted)
-    return made
-
-
-def _compare_in_turn(wanted: Sequence[CompareRequest]) -> Sequence[Comparison]:
-    # The report that was asked for is worth more than its control.
-    try:
-        return [one.compare() for one in wanted]
-    except SchedperfError as error:
-        click.echo(f"schedperf: warning: the report cannot swap its sides: {error}", err=True)
-        return []

@@ -1,7 +1,7 @@
 """``schedperf compare``: did anything change between two or more bundles or tables, and why."""
 
+import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,10 +112,7 @@ def command(
     2 usage or input error, 3 inconclusive (with --strict), 4 not comparable.
     """
     # Imported here so that --help of all commands stays fast.
-    from schedperf.commands._compare_request import (  # noqa: PLC0415
-        CompareRequest,
-        compare_swapped,
-    )
+    from schedperf.commands._compare_request import CompareRequest  # noqa: PLC0415
     from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
 
     are_tables = _are_tables((*paths, *history))
@@ -130,14 +127,12 @@ def command(
         base=base,
         are_tables=are_tables,
     )
-    with ExitStack() as stack:
-        files = stack.enter_context(open_outputs(asked, paths))
+    with open_outputs(asked, paths) as files:
         library = _share_library(assets, html)
-        is_page = "html" in (*files, printed)
-        swapped = stack.enter_context(compare_swapped(request, is_wanted=is_page))
         request.warn_of_unknown()
         comparison = request.compare()
-        options = {"everything": everything, "swapped": swapped}
+        others = [shlex.join(one.command()) for one in request.other_bases(comparison.sides)]
+        options = {"everything": everything, "other_bases": others}
         for name, file in files.items():
             write_output(file, [_render(comparison, name, library=library, **options)])
         text = _render(comparison, printed, **options)

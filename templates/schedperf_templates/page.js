@@ -5,7 +5,6 @@ const page = (() => {
   const root = document.documentElement;
   const attached = [];
   const listeners = new Map();
-  const awaited = [];
   const printing = [];
   const settling = [];
 
@@ -102,12 +101,6 @@ const page = (() => {
     }
   };
 
-  const attach = (main) => {
-    shared.isAttaching = true;
-    attached.forEach((draw) => draw(main));
-    shared.isAttaching = false;
-  };
-
   const settle = () => settling.forEach((act) => act());
 
   const openedOnPaper = "main details:is(.fold, .commands):not([open])";
@@ -116,14 +109,10 @@ const page = (() => {
     openedOnPaper,
     // Whether an element is on paper: not where the reader left it folded away.
     isForPaper: (element) => !element.closest(`tr.opened[hidden], details:not([open]):not(${openedOnPaper})`),
-    isPrinting: false, isOnPaper: false, isAttaching: false,
-    // Whether the main part is another one because the reader asked, and no address did.
-    isTurned: false,
+    isPrinting: false, isOnPaper: false,
     root, state, unescape, unpack, island, reveal, go, focus,
-    // A script draws into the main part whenever there is one: at the start, and after a swap.
+    // A script draws into the main part when all scripts are there.
     attach: (draw) => attached.push(draw),
-    // The page is ready when this is done as well.
-    until: (promise) => awaited.push(promise),
     // What is being read: the first section that is not above the sticky head.
     sectionInView() {
       const top = parseFloat(getComputedStyle(root).scrollPaddingTop);
@@ -138,39 +127,24 @@ const page = (() => {
       write(isNamed ? anchor : scrollY === 0 ? "" : section?.id ?? "", values);
       return location.href;
     },
-    // What somebody put off for a moment, and does at once before the address or the main part goes.
+    // What somebody put off for a moment, and does at once before the address is read.
     settle: (act) => settling.push(act),
     // What must be drawn before the page is printed: a function that may return a promise.
     prepare: (draw) => printing.push(draw),
     async print() {
       shared.isPrinting = true;
-      let main = null;
-      // Who swaps the sides meanwhile wants the other main part on paper.
-      while (main !== document.querySelector("main")) {
-        main = document.querySelector("main");
-        await Promise.all(printing.map((draw) => draw()));
-      }
+      await Promise.all(printing.map((draw) => draw()));
       window.print();
     },
-    async start() {
-      await Promise.all(awaited);
-      attach(document.querySelector("main"));
+    start() {
+      const main = document.querySelector("main");
+      attached.forEach((draw) => draw(main));
       reveal();
       root.dataset.ready = "true";
       performance.mark("ready");
     },
-    swap(main, isTurned = false) {
-      settle();
-      document.querySelector("main").replaceWith(main);
-      if (root.dataset.ready === "true") {
-        shared.isTurned = isTurned;
-        attach(main);
-        shared.isTurned = false;
-      }
-    },
-    async changed() {
-      const told = [...listeners].flatMap(([name, some]) => some.map((listener) => listener(state.get(name))));
-      await Promise.all(told);
+    changed() {
+      listeners.forEach((some, name) => some.forEach((listener) => listener(state.get(name))));
       reveal();
     },
   };
@@ -189,7 +163,6 @@ addEventListener("hashchange", page.changed);
 
 // The section that is being read is marked in the list of sections.
 (() => {
-  let reader = null;
   const mark = (entries) => {
     const links = new Map(
       [...document.querySelectorAll("nav a")].map((link) => [decodeURIComponent(link.hash.slice(1)), link]),
@@ -207,8 +180,7 @@ addEventListener("hashchange", page.changed);
     }
   };
   page.attach((main) => {
-    reader?.disconnect();
-    reader = new IntersectionObserver(mark, { rootMargin: "-20% 0px -70% 0px" });
+    const reader = new IntersectionObserver(mark, { rootMargin: "-20% 0px -70% 0px" });
     main.querySelectorAll("section").forEach((section) => reader.observe(section));
   });
 })();

@@ -4,16 +4,14 @@
   // So long a first letter waits for the second one, in milliseconds.
   const LONGEST_PAUSE = 1500;
 
-  let keys = [];
+  const keys = [];
   const dialog = document.getElementById("keys");
   let before = "";
   let pressedAt = 0;
 
   // A key that does something: press("t", "light or dark colours", (event) => …). Two letters, "gb",
   // come one after the other. Whoever returns false leaves the key to the next one, or the browser.
-  page.press = (letters, words, act) => keys.push({ letters, words, act, isOfMain: page.isAttaching });
-  // A part of the page that is replaced takes its keys with it.
-  page.attach(() => { keys = keys.filter(({ isOfMain }) => !isOfMain); });
+  page.press = (letters, words, act) => keys.push({ letters, words, act });
 
   const isWriting = (target) => target.closest("input, select, textarea, [contenteditable]") !== null;
   // Enter and the space bar press what has the focus.
@@ -76,11 +74,7 @@
   });
   page.press("?", "these keys", help);
 
-  document.querySelectorAll("nav a[data-keys]").forEach(({ dataset, textContent }) => {
-    page.press(dataset.keys, `go to ${textContent}`, () => {
-      // After a swap the list is another one.
-      const link = document.querySelector(`nav a[data-keys="${dataset.keys}"]`);
-      page.go(link.hash.slice(1));
-    });
+  document.querySelectorAll("nav a[data-keys]").forEach(({ dataset, textContent, hash }) => {
+    page.press(dataset.keys, `go to ${textContent}`, () => page.go(hash.slice(1)));
   });
 })();

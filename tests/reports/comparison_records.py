@@ -26,6 +26,9 @@ from schedperf.stats import compare_runs, records
 from schedperf.stats._table import complete
 from schedperf.verdicts import MARGIN, decide_overall
 
+# A command that compares the other way round.
+OTHER_BASE = "schedperf compare 'new one.tar' base.tar"
+
 HOST: Mapping[str, object] = {
     "kernel": {
         "release": "6.12.0-base",

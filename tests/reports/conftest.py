@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison, Overall, Replication, Row, SideSummary
+from schedperf.model import Comparison, Replication, Row, SideSummary
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
@@ -193,24 +193,12 @@ def visit(
 
 
 @pytest.fixture
-def other_base() -> Comparison:
-    """Build the record with the other side as base."""
-    sides = tuple(
-        comparison_records.make_side(name, label=label)
-        for name, label in (("base", "patched"), ("new", "tip"))
-    )
-    rows = (comparison_records.make_row(base=0.84, ratio=1 / 1.372, verdict="improvement"),)
-    overall = Overall(verdict="improvement", reason="1 improvement", exit_status=0)
-    return comparison_records.make_comparison(sides=sides, rows=rows, sweeps=(), overall=overall)
-
-
-@pytest.fixture
-def swappable(visit: Callable[..., Visit], other_base: Comparison) -> Callable[..., Visit]:
-    """Open a record's page that carries the other base as well: ``swappable(width=400)``."""
+def visit_report(visit: Callable[..., Visit]) -> Callable[..., Visit]:
+    """Open a record's page as ``schedperf compare`` writes it: ``visit_report(width=400)``."""
     sides = tuple(
         comparison_records.make_side(name, label=label)
         for name, label in (("base", "tip"), ("new", "patched"))
     )
     comparison = comparison_records.make_comparison(sides=sides)
-    options = {"swapped": lambda: [other_base]}
+    options = {"other_bases": [comparison_records.OTHER_BASE]}
     return lambda **settings: visit(comparison, options=options, **settings)

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from schedperf.jsonout import to_json
-from schedperf.model import Comparison, Overall, Row
+from schedperf.model import Comparison, Row
 from schedperf_reports._page import Described, describe_head, render_sections
 from schedperf_reports.blocks import (
     Block,
@@ -307,41 +307,21 @@ def test_headings_skip_no_level(page: Page) -> None:
     assert all(lower <= upper + 1 for upper, lower in itertools.pairwise(levels))
 
 
-def test_a_page_carries_what_another_base_makes_of_it(make_comparison: Make) -> None:
-    other = make_comparison(overall=Overall(verdict="improvement", reason="r", exit_status=0))
-    options = Options(width=78, colour=False, swapped=lambda: [other])
-    text = html(make_comparison(), options)
-    island = re.search(r'<script type="application/gzip" data-base="B"[^>]*>([^<]+)<', text)
-    assert island is not None
-    swapped = gzip.decompress(base64.b64decode(island[1])).decode()
-    shown = draw(other)
-    main = shown.partition("<main")[2].partition("</main>")[0]
-    # The record to save is there once.
-    save = re.compile(r"<button[^>]*>\s*Save.*?</button>", flags=re.DOTALL)
-    found = swapped.partition("<main")[2].partition("</main>")[0]
-    assert words(found) == words(save.sub("", main))
-    assert "improvement: new, against base" in swapped.partition("</title>")[0]
-    assert 'id="swap"' in text
-    assert 'id="swap"' not in shown
-
-
-def words(markup: str) -> list[str]:
-    return [text for tag, text in Page(markup).texts if text.strip() and tag != "script"]
-
-
-def test_three_sides_offer_a_choice_of_base(
+def test_the_page_names_the_command_of_each_other_base(
     make_comparison: Make, make_side: Callable[..., object]
 ) -> None:
     # Two of them call themselves new: a letter and another name tell them apart.
     three = (make_side("base"), make_side("new"), make_side("new2", label="new"))
     comparison = make_comparison(sides=three)
-    text = html(
-        comparison, Options(width=78, colour=False, swapped=lambda: [comparison, comparison])
-    )
-    assert Page(text).attributes("option") == [{"value": ""}, {"value": "B"}, {"value": "C"}]
-    offered = re.findall(r"<option[^>]*>([^<]*)</option>", text)
-    assert offered == ["base: A base", "base: B new", "base: C new2"]
-    assert re.findall(r'data-base="(\w)"', text) == ["B", "C"]
+    commands = ["schedperf compare 'a b.tar' c.tar", "schedperf compare c.tar 'a b.tar'"]
+    text = html(comparison, Options(width=78, colour=False, other_bases=commands))
+    menu = text.partition('class="menu other-bases"')[2].partition("</details>")[0]
+    words = [text.strip() for _, text in Page(menu).texts]
+    assert [one for one in words if one][1:] == [
+        "Other base", "B", "new as base:", commands[0], "Copy",
+        "C", "new2 as base:", commands[1], "Copy",
+    ]  # fmt: skip
+    assert "Other base" not in draw(comparison)
 
 
 def test_the_record_can_be_saved_as_it_is(make_comparison: Make) -> None:

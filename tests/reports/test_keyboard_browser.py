@@ -34,9 +34,9 @@ MOST_STOPS = 500
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 360])
 def test_the_tab_key_reaches_each_control_once_in_sight_and_with_a_ring(
-    swappable: Callable[..., Any], width: int, scheme: str
+    visit_report: Callable[..., Any], width: int, scheme: str
 ) -> None:
-    opened = swappable(width=width, color_scheme=scheme, reduced_motion="reduce")
+    opened = visit_report(width=width, color_scheme=scheme, reduced_motion="reduce")
     stops: list[dict[str, Any]] = []
     while len(stops) < MOST_STOPS:
         opened.press("Tab")
@@ -61,9 +61,9 @@ IN_MAIN = "document.querySelector('main').contains(document.activeElement)"
 
 @pytest.mark.parametrize("anchor", ["", "#?theme=dark"])
 def test_the_skip_link_skips_whatever_state_the_address_has(
-    swappable: Callable[..., Any], anchor: str
+    visit_report: Callable[..., Any], anchor: str
 ) -> None:
-    opened = swappable(anchor=anchor)
+    opened = visit_report(anchor=anchor)
     opened.press("Tab", "Enter")
     opened.wait_for(f"location.hash.startsWith('#verdict') && {IN_MAIN}")
     opened.press("Tab")
@@ -73,9 +73,9 @@ def test_the_skip_link_skips_whatever_state_the_address_has(
 
 
 def test_a_link_to_a_row_marks_it_and_the_keyboard_goes_on_from_it(
-    swappable: Callable[..., Any],
+    visit_report: Callable[..., Any],
 ) -> None:
-    opened = swappable(anchor="#?theme=dark")
+    opened = visit_report(anchor="#?theme=dark")
     rows = "[...document.querySelectorAll('#benchmarks tr[id][data-row]:not([hidden])')]"
     anchor = opened.ask(f"{rows}[0].id")
     ground = f"getComputedStyle({rows}[0]).boxShadow"

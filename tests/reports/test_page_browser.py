@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from schedperf.model import Comparison
+from tests.reports.comparison_records import OTHER_BASE
 
 pytestmark = pytest.mark.browser
 
@@ -50,12 +51,12 @@ def test_keys_with_control_are_the_browsers(visit: Visit, make_comparison: Make)
     assert not opened.ask(IS_DARK)
 
 
-def test_the_question_mark_lists_all_keys(swappable: Any) -> None:
-    opened = swappable()
+def test_the_question_mark_lists_all_keys(visit_report: Any) -> None:
+    opened = visit_report()
     opened.page.locator("#theme").focus()
     opened.press("?")
     listed = opened.page.locator("#keys").inner_text()
-    for words in ("go to Verdict", "swap the sides", "light or dark", "print all"):
+    for words in ("go to Verdict", "light or dark", "print all"):
         assert words in listed
     # The dialog keeps the focus, and gives it back.
     for _ in range(3):
@@ -242,3 +243,67 @@ def test_the_record_is_saved_from_the_page(visit: Visit, make_comparison: Make) 
     record = json.loads(Path(saved.value.path()).read_text())
     assert record["overall"]["verdict"] == "regression"
     assert opened.console == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (360, "dark")])
+def test_the_command_of_the_other_base_is_in_sight_and_can_be_copied(
+    visit_report: Visit, width: int, scheme: str
+) -> None:
+    opened = visit_report(width=width, color_scheme=scheme)
+    opened.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    menu = opened.page.locator(".other-bases")
+    assert not menu.locator("code").is_visible()
+    menu.get_by_text("Other base").click()
+    box = menu.locator("> div").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    assert "B patched as base:" in " ".join(menu.inner_text().split())
+    assert menu.locator("code").inner_text() == OTHER_BASE
+    menu.get_by_role("button", name="Copy").click()
+    opened.wait_for("document.getElementById('said').textContent === 'The command is copied.'")
+    assert opened.ask("navigator.clipboard.readText()") == OTHER_BASE
+    assert not menu.locator("code").is_visible()
+    assert (opened.console, opened.errors) == ([], [])
+
+
+def test_the_command_of_the_other_base_needs_no_scripting(visit_report: Visit) -> None:
+    page = visit_report(java_script_enabled=False).page
+    page.get_by_text("Other base").click()
+    assert page.locator(".other-bases code").is_visible()
+    assert page.locator(".tools button:visible").count() == 0
+
+
+@pytest.mark.parametrize("width", [1400, 768, 700])
+def test_four_sides_have_room_for_their_names(
+    visit: Visit, make_comparison: Make, make_side: Callable[..., Any], width: int
+) -> None:
+    names = ("base", "new", "new2", "new3")
+    sides = tuple(make_side(name, label=f"kernel-{name}") for name in names)
+    options = {"other_bases": ["schedperf compare b a c d"] * 3}
+    opened = visit(make_comparison(sides=sides), options=options, width=width)
+    labels = "[...document.querySelectorAll('.top .label')]"
+    assert opened.ask(f"{labels}.filter((one) => one.scrollWidth > one.clientWidth).length") == 0
+    head = "document.querySelector('.top').getBoundingClientRect()"
+    controls = (
+        "[...document.querySelectorAll('.tools > *')].map((one) => one.getBoundingClientRect())"
+    )
+    assert opened.ask(f"{controls}.every((one) => one.bottom <= {head}.bottom)")
+    # What sticks below the head is not covered by it.
+    opened.ask("document.getElementById('raw').scrollIntoView({ behavior: 'instant' })")
+    opened.wait_for("scrollY > 0")
+    assert opened.ask(
+        f"document.querySelector('#raw h2').getBoundingClientRect().top >= {head}.bottom"
+    )
+
+
+def test_on_a_telephone_no_word_of_a_control_is_broken(
+    visit: Visit, make_comparison: Make, make_side: Callable[..., Any]
+) -> None:
+    sides = tuple(make_side(name, label=f"kernel-{name}") for name in ("base", "new", "new2"))
+    options = {"other_bases": ["schedperf compare b a c"] * 2}
+    opened = visit(make_comparison(sides=sides), options=options, width=360)
+    controls = "[...document.querySelectorAll('.tools > button, .tools summary')]"
+    heights = opened.ask(f"{controls}.map((one) => one.getBoundingClientRect().height)")
+    assert len(heights) >= 5
+    assert max(heights) < 30.0
+    assert opened.ask("document.documentElement.scrollWidth") <= 360

@@ -111,7 +111,7 @@ def test_a_ctrl_c_at_any_moment_of_a_page_is_130_and_leaves_no_file(
             assert process.poll() is None
             time.sleep(0.001)
         time.sleep(seconds)
-        # As a terminal does: to the command and to the process that swaps the sides.
+        # As a terminal does: to all that belong to the command.
         os.killpg(process.pid, signal.SIGINT)
         assert process.stderr.read() == "schedperf: interrupted\n"
         assert process.wait(60) == 130

@@ -1,19 +1,17 @@
-"""``schedperf compare --html``: each side may be base; reports may share the charts' library."""
+"""``schedperf compare --html``: commands for other bases; reports may share the charts' library."""
 
-import gzip
 import json
-import multiprocessing
-import os
-import re
-import signal
-from base64 import b64decode
+import shlex
+import shutil
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 from schedperf.cli import main
-from schedperf.commands._compare_request import CompareRequest, compare_swapped
+from schedperf.commands._compare_request import CompareRequest
+from tests.reports.comparison_records import make_side
 
 Capture = pytest.CaptureFixture[str]
 
@@ -29,35 +27,9 @@ def make_request(*paths: str, are_tables: bool = False) -> CompareRequest:
     )
 
 
-def test_the_page_carries_the_comparison_with_the_other_base(
-    base: str, slower: str, tmp_path: Path
-) -> None:
-    page = tmp_path / "report.html"
-    assert main(["compare", base, slower, "--html", str(page)]) == 1
-    island = re.search(r'data-base="B"[^>]*>([^<]+)<', page.read_text())
-    assert island is not None
-    swapped = gzip.decompress(b64decode(island[1])).decode()
-    assert "improvement: " in swapped.partition("</title>")[0]
-
-
-@pytest.mark.parametrize("cpus", [1, 2])
-def test_the_swapped_comparison_is_the_one_in_the_other_order(
-    base: str, slower: str, cpus: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
-    with compare_swapped(make_request(base, slower), is_wanted=True) as swapped:
-        (found,) = swapped()
-    assert found == make_request(slower, base).compare()
-    assert found.overall.verdict == "improvement"
-
-
-def test_nothing_is_swapped_for_what_is_no_page(base: str, slower: str) -> None:
-    with compare_swapped(make_request(base, slower), is_wanted=False) as swapped:
-        assert list(swapped()) == []
-
-
 def test_each_further_side_becomes_base_and_the_others_keep_their_order() -> None:
-    orders = [request.paths for request in make_request("a", "b", "c").swapped()]
+    sides = [make_side(name) for name in ("base", "new", "new2")]
+    orders = [one.paths for one in make_request("a", "b", "c").other_bases(sides)]
     assert orders == [(Path("b"), Path("a"), Path("c")), (Path("c"), Path("a"), Path("b"))]
 
 
@@ -68,19 +40,28 @@ def test_each_side_of_one_table_can_be_base(tmp_path: Path) -> None:
     )
     table.write_text(f"side,workload,point,metric,unit,better,value\n{values}")
     request = make_request(str(table), are_tables=True)
-    assert [one.base for one in request.swapped()] == ["a", "b"]
-    assert [one.base for one in replace(request, base="a").swapped()] == ["tip", "b"]
+    for chosen, others in ((request, ["a", "b"]), (replace(request, base="a"), ["tip", "b"])):
+        sides = chosen.compare().sides
+        assert [one.base for one in chosen.other_bases(sides)] == others
 
 
-@pytest.mark.parametrize("cpus", [1, 2])
-def test_a_page_that_cannot_swap_says_why(
-    base: str, cpus: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+def test_the_command_on_the_page_compares_the_other_way_round(
+    base: str, slower: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
-    with compare_swapped(make_request(base, "gone.tar"), is_wanted=True) as swapped:
-        assert list(swapped()) == []
-    said = capsys.readouterr().err
-    assert said.count("warning: the report cannot swap its sides: gone.tar") == 1
+    spaced = str(shutil.copy(slower, tmp_path / "a slower one.tar"))
+    page = tmp_path / "report.html"
+    assert (
+        main(["compare", base, spaced, "--margin", "5%", "--html", str(page), "--json", "-"]) == 1
+    )
+    there = json.loads(capsys.readouterr().out)
+    menu = page.read_text().partition('class="menu other-bases"')[2].partition("</details>")[0]
+    command = shlex.split(unescape(menu.partition("<code>")[2].partition("</code>")[0]))
+    assert command == ["schedperf", "compare", spaced, base, "--margin", "0.05"]
+    assert main([*command[1:], "--json", "-"]) == 0
+    back = json.loads(capsys.readouterr().out)
+    assert back["overall"]["verdict"] == "improvement"
+    for one, other in zip(there["rows"], back["rows"], strict=True):
+        assert one["ratio"] * other["ratio"] == pytest.approx(1.0)
 
 
 def test_the_record_says_which_command_makes_it_again(
@@ -121,25 +102,3 @@ def test_a_directory_that_cannot_be_written_leaves_no_page(
     assert main(["compare", base, slower, "--html", str(page), "--assets", base]) == 2
     assert "cannot be written" in capsys.readouterr().err
     assert not page.exists()
-
-
-def test_an_interrupt_within_the_fork_comes_behind_it(
-    base: str, slower: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Python drops what is raised while it forks.
-    fork = os.fork
-
-    def interrupted_fork() -> int:
-        signal.raise_signal(signal.SIGINT)
-        return fork()
-
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(os, "fork", interrupted_fork)
-    handler = signal.getsignal(signal.SIGINT)
-    with (
-        pytest.raises(KeyboardInterrupt),
-        compare_swapped(make_request(base, slower), is_wanted=True),
-    ):
-        pytest.fail("the interrupt was lost")
-    assert signal.getsignal(signal.SIGINT) is handler
-    assert multiprocessing.active_children() == []

@@ -22,8 +22,8 @@ class Options:
     :param colour: whether colour codes may be written
     :param see: what shows the rows that a terminal leaves out
     :param everything: all sections, instead of what a reader needs first
-    :param swapped: makes the same comparison with each other side as base, in the order of the
-        sides; none where a page shall have no control that swaps them
+    :param other_bases: a command for each side but the base, which makes it base; none where a page
+        shall name no such commands
     :param library: where a page finds the charts' library, seen from it; None: in itself
     """
 
@@ -31,7 +31,7 @@ class Options:
     colour: bool
     see: str = "--html or --json"
     everything: bool = False
-    swapped: Callable[[], Sequence[Comparison]] = tuple
+    other_bases: Sequence[str] = ()
     library: str | None = None
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from schedperf.model import Comparison
-from schedperf_reports._page import Content, Described, describe_head, render_sections
+from schedperf_reports._page import Described, describe_head, render_sections
 from schedperf_reports._text_report import text_sections
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.formats.markdown import draw_markdown
@@ -13,11 +13,6 @@ from schedperf_reports.sections import shown_sections
 @output_format("html")
 def html(comparison: Comparison, options: Options) -> str:
     """One self-contained page with charts, for a browser."""
-    shown, *others = map(_describe, (comparison, *options.swapped()))
-    return render_sections(shown.head, shown.sections, others=others, library=options.library)
-
-
-def _describe(comparison: Comparison) -> Content:
     shown = tuple(
         Described(
             name=section.name,
@@ -30,5 +25,6 @@ def _describe(comparison: Comparison) -> Content:
     )
     blocks = {section.name: section.blocks for section in shown}
     brief = text_sections(comparison, everything=False, described=blocks)
-    head = replace(describe_head(comparison), brief=draw_markdown(comparison, brief))
-    return Content(head=head, sections=shown)
+    head = describe_head(comparison, options.other_bases)
+    head = replace(head, brief=draw_markdown(comparison, brief))
+    return render_sections(head, shown, library=options.library)

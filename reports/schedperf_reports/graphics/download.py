@@ -13,7 +13,7 @@ class Download(Graphic):
     :param name: of the file
     :param media: its type: "application/json"
     :param write: returns what is in it; only a page asks, for a record is long to write
-    :param otherwise: how somebody gets it who has no scripting, or has swapped the sides
+    :param otherwise: how somebody gets it who has no scripting
     """
 
     name: str

@@ -125,10 +125,6 @@
       figures.set(plot, figure);
       await draw(plot);
       plot.dataset.drawn = "done";
-      // A swap may have taken it from the page meanwhile.
-      if (!plot.isConnected) {
-        forget(plot);
-      }
     } catch (error) {
       plot.dataset.drawn = "failed";
       plot.querySelector(".waiting").textContent = `This chart cannot be drawn (${error.message}); its numbers are in the tables.`;
@@ -166,9 +162,6 @@
 
   const watcher = new IntersectionObserver(showWhatIsSeen, { rootMargin: "300px" });
   page.attach((main) => {
-    watcher.disconnect();
-    inView.clear();
-    plots.filter(isDrawn).forEach(forget);
     plots = [...main.querySelectorAll("figure.chart > .plot")];
     plots.forEach((plot) => watcher.observe(plot));
   });

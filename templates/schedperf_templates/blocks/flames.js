@@ -316,7 +316,7 @@
     }
   }
 
-  let graphs = [];
+  const graphs = [];
 
   // Keys of the page act on the graph that has the focus, else on the first that is in view.
   const isInView = ({ figure }) => {
@@ -346,25 +346,13 @@
     page.press("f", "flame graph: go there; arrows walk, Enter zooms, Backspace goes back, Escape shows all, / finds", go);
   };
 
-  const listened = new Set();
-  const listenTo = (state) => {
-    if (!listened.has(state)) {
-      listened.add(state);
-      page.state.on(state, (text) => graphs.find(({ figure }) => figure.dataset.state === state)?.open(text));
-    }
-  };
-
   page.attach((main) => {
-    // The other scripts are there by now; keys of a main part go with it.
+    // The other scripts are there by now.
     addKeys();
-    graphs = [];
     main.querySelectorAll("figure.flames").forEach(async (figure) => {
-      listenTo(figure.dataset.state);
-      const data = await page.island(figure);
-      // A swap may have taken it from the page meanwhile.
-      if (figure.isConnected) {
-        graphs.push(new Graph(figure, data));
-      }
+      const graph = new Graph(figure, await page.island(figure));
+      page.state.on(figure.dataset.state, (text) => graph.open(text));
+      graphs.push(graph);
     });
   });
 })();

@@ -9,7 +9,7 @@ const Tables = (() => {
   const ADDRESS_DELAY_MS = 200;
 
   const byElement = new WeakMap();
-  const byState = new Map();
+  const tables = [];
 
   class LiveTable {
     constructor(element) {
@@ -188,7 +188,7 @@ const Tables = (() => {
       }
     }
 
-    // A row that a link or a swap gave the focus is where the arrow keys go on from.
+    // A row that a link gave the focus is where the arrow keys go on from.
     onFocus(event, item) {
       this.point(item);
       if (event.target === item?.row && item !== this.current) {
@@ -245,21 +245,13 @@ const Tables = (() => {
 
   page.attach((main) => {
     main.querySelectorAll(".table[data-state]").forEach((element) => {
-      const name = element.dataset.state;
-      const before = byState.get(name);
       const table = new LiveTable(element);
-      // With the other base another row may have the number of one that was opened or put away.
-      if (page.isTurned && before && !table.rows.isNumberedAs(before.rows)) {
-        table.change(() => table.rows.forgetNumbers());
-      }
       byElement.set(element, table);
-      if (!byState.has(name)) {
-        page.state.on(name, (text) => byState.get(name).restore(text));
-      }
-      byState.set(name, table);
+      page.state.on(element.dataset.state, (text) => table.restore(text));
+      tables.push(table);
     });
   });
-  page.settle(() => byState.forEach((table) => table.writeAddress()));
+  page.settle(() => tables.forEach((table) => table.writeAddress()));
 
   // The live table of a ".table" element, undefined where there is none.
   return { of: (element) => byElement.get(element) };

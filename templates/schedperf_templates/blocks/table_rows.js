@@ -129,21 +129,11 @@ const TableRows = (() => {
       this.sorted = null;
       this.showsQuiet = false;
       this.find("");
-      this.forgetNumbers();
-    }
-
-    forgetNumbers() {
       // Numbers of rows: put away by the reader, named by a link, chosen in a chart.
       this.hidden = new Set();
       this.named = new Set();
       this.limit = null;
       this.all.forEach((item) => { item.isOpen = false; });
-    }
-
-    // Whether the numbers of rows mean the same in another table.
-    isNumberedAs(other) {
-      const isSame = (item, place) => item.name === other.all[place].name;
-      return this.all.length === other.all.length && this.all.every(isSame);
     }
 
     find(text) {

@@ -183,25 +183,6 @@ def test_a_view_is_chosen_right_after_going_to_the_graph_and_the_focus_stays(
     assert seen == [["base"], ["new"], ["base", "diff", "new"], ["diff"]]
 
 
-def test_a_graph_whose_page_part_went_while_its_data_came_has_no_keys(
-    visit_flames: Callable[..., Visit], make_data: MakeData, page_of: Callable[..., str]
-) -> None:
-    data = make_data()
-    opened = visit_flames(data)
-    opened.page.evaluate(
-        "(text) => { const parts = [0, 1].map(() =>"
-        " new DOMParser().parseFromString(text, 'text/html').querySelector('main'));"
-        " window.gone = parts[0].querySelector('figure.flames'); parts.forEach(page.swap);"
-        " document.querySelector('main').style.paddingTop = '4000px'; }",
-        page_of(data),
-    )
-    opened.page.wait_for_selector("figure.flames[data-drawn]")
-    opened.page.keyboard.press("f")
-    assert opened.page.evaluate("document.activeElement.className") == "flame-graph"
-    assert opened.page.evaluate("gone.dataset.drawn") is None
-    assert opened.complaints == []
-
-
 def test_five_thousand_frames_are_drawn_in_a_bounded_number_of_elements(
     visit_flames: Callable[..., Visit], make_data: MakeData, computing_ms: Callable[..., float]
 ) -> None:
