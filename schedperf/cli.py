@@ -110,7 +110,6 @@ def main(args: Sequence[str] | None = None) -> int:
         _drop_stdout()
         return _NOBODY_READS
     except (Abort, KeyboardInterrupt):
-        _forget_interrupt()
         return _report("interrupted", _INTERRUPTED)
     except Exception as error:
         # The one place where whatever went wrong becomes one line.
@@ -173,16 +172,6 @@ def _report(message: str, status: int) -> int:
     # What a message quotes may be text of strangers.
     print(f"schedperf: {clean_line(message)}", file=sys.stderr)  # noqa: T201 # the one message
     return status
-
-
-def _forget_interrupt() -> None:
-    """Keep ``python -m schedperf`` from ending by SIGINT instead of with our status.
-
-    CPython notes an interrupt that leaves an ``eval`` or ``exec`` of text, as :mod:`dataclasses`
-    and :mod:`collections` call on import, and dies of it at the end though it was caught; the next
-    such call forgets it (``run_eval_code_obj()`` in Python/pythonrun.c).
-    """
-    eval("None")  # noqa: S307 # a constant
 
 
 def _settle_stdout() -> None:

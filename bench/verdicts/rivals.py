@@ -20,7 +20,6 @@ Calls = NDArray[np.int8]
 
 # golang.org/x/perf/benchmath: DefaultThresholds.CompareAlpha, and the confidence of its intervals.
 BENCHSTAT_ALPHA = 0.05
-BENCHSTAT_CONFIDENCE = 0.95
 # moremath stats.MannWhitneyTiesExactLimit: up to here the test with ties is exact.
 TIES_EXACT_LIMIT = 25
 
@@ -102,19 +101,6 @@ def _rank_sum_ways(doubled_ranks: tuple[int, ...], chosen: int) -> Floats:
     for rank in doubled_ranks:
         ways[1:, rank:] += ways[:-1, : ways.shape[1] - rank].copy()
     return np.asarray(ways[chosen])
-
-
-def median_interval(runs: Floats) -> tuple[Floats, Floats]:
-    """Return the order statistics that bound the median with 95 % confidence, shape (rows,) each.
-
-    They are infinite below 6 runs. Coverage: the binomial distribution with p = 1/2.
-    """
-    count = runs.shape[1]
-    lowest = int(stats.binom.ppf((1 - BENCHSTAT_CONFIDENCE) / 2, count, 0.5))
-    if lowest == 0:
-        return np.full(len(runs), -np.inf), np.full(len(runs), np.inf)
-    ordered = np.sort(runs, axis=1)
-    return ordered[:, lowest - 1], ordered[:, count - lowest]
 
 
 def benchstat(samples: Samples) -> Calls:

@@ -292,11 +292,6 @@ class BpfObject:
             raise Unavailable(f"{self._label}: {what}: {_errno_text(answer)}")
 
 
-def open_object(data: bytes, label: str) -> BpfObject:
-    """Open an object file; see :class:`BpfObject`."""
-    return BpfObject(data, label)
-
-
 def load_what_works(
     data: bytes,
     label: str,

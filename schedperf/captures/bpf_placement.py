@@ -112,10 +112,6 @@ def _rows(values: JsonObject, key: str, parse: Callable[[JsonObject], Value]) ->
     return tuple(parse(row) for row in values.optional(values.children, key) or ())
 
 
-def _invisible(values: JsonObject) -> tuple[str, str]:
-    return _text(values, "what"), _text(values, "reason")
-
-
 def _word(values: JsonObject, key: str, choices: Sequence[Word]) -> Word:
     word = values.text(key)
     if word not in choices:

@@ -68,11 +68,6 @@ class Rename:
     new_name: str
     commit: str | None
 
-    @property
-    def is_inferred(self) -> bool:
-        """Whether no known commit says so."""
-        return self.commit is None
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resize:

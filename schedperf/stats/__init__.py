@@ -16,7 +16,6 @@ import pandas as pd
 
 from schedperf.claims import find_contradictions
 from schedperf.errors import InputError
-from schedperf.model import Verdict
 from schedperf.stats._columns import Columns, compare_columns
 from schedperf.stats._counts import Rates, compare_counts
 from schedperf.stats._engine import Findings, analyse
@@ -25,7 +24,7 @@ from schedperf.stats._judge import judge
 from schedperf.stats._rows import Rows, form_rows
 from schedperf.stats._sweeps import SweepPoint, describe_sweep
 from schedperf.stats._table import KEY, complete
-from schedperf.verdicts import CHANGED, EXIT_STATUS, FALSE_DISCOVERY_RATE, MARGIN
+from schedperf.verdicts import MARGIN
 from schedperf.welch import Difference, welch_difference
 
 __all__ = [
@@ -51,8 +50,6 @@ SWEEP_COLUMNS = [
     "side", "workload", "metric", "points", "geomean_ratio", "ci_low", "ci_high", "p", "shape",
     "first_point", "method",
 ]  # fmt: skip
-VERDICTS: tuple[Verdict, ...] = tuple(EXIT_STATUS)
-FAMILY_COLUMNS = ["side", "family", "rows", "tested", *VERDICTS, "expected_false"]
 COMPARISON = "comparison"
 
 
@@ -69,13 +66,10 @@ class Result:
         of caveats. Runs that failed are a row of their own, with the metric "failed runs"
     :param sweeps: one row a metric and new side that has two points or more: ``side, workload,
         metric, points, geomean_ratio, ci_low, ci_high, p, shape, first_point, method``
-    :param families: how many rows of each family got which verdict: ``side, family, rows, tested``,
-        one column a verdict, and ``expected_false``: how many of the changed rows may be false
     """
 
     rows: pd.DataFrame
     sweeps: pd.DataFrame
-    families: pd.DataFrame
 
 
 def compare_runs(
@@ -134,7 +128,6 @@ def compare_runs(
     return Result(
         rows=shown.where(shown.notna(), None),
         sweeps=_df_sweeps(rows, found, judged, columns),
-        families=_df_families(shown, columns),
     )
 
 
@@ -174,15 +167,3 @@ def _df_sweeps(
         columns=[COMPARISON, *SWEEP_COLUMNS],
     )
     return table if COMPARISON in columns else table.drop(columns=COMPARISON)
-
-
-def _df_families(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    keys = [name for name in (COMPARISON, "side", "family") if name in columns]
-    flags = pd.DataFrame({verdict: rows["verdict"] == verdict for verdict in VERDICTS})
-    counts = flags.astype(int).assign(
-        rows=1, tested=rows["p"].notna().astype(int), **{name: rows[name] for name in keys}
-    )
-    table = counts.groupby(keys, sort=False).sum().reset_index()
-    changed = table[list(CHANGED)].sum(axis=1)
-    table["expected_false"] = FALSE_DISCOVERY_RATE * changed
-    return table[[name for name in (COMPARISON, *FAMILY_COLUMNS) if name in table]]

@@ -21,7 +21,6 @@ from bench.verdicts.rivals import (
     lkp_gap,
     lkp_summary,
     mann_whitney_p,
-    median_interval,
     mmtests,
     mmtests_summary,
     mmtests_without_r,
@@ -95,17 +94,6 @@ def test_benchstat_marks_the_rows_that_benchstat_marks(table: int, unit: str) ->
     assert set(expected) == {-1, 0, 1}
 
 
-def test_median_intervals_are_as_wide_as_benchstat_prints_them() -> None:
-    _, runs = crc_samples("ns/op")
-    for side in ("base", "new"):
-        values = getattr(runs, side)
-        low, high = median_interval(values)
-        middle = np.median(values, axis=1)
-        wide = np.maximum(high / middle - 1, 1 - low / middle)
-        printed = [int(row["old" if side == "base" else "new"]) for row in printed_rows(0)]
-        assert np.rint(100 * wide).astype(int).tolist() == printed
-
-
 def test_benchstat_agrees_with_its_table_of_old_and_new() -> None:
     old, new = (read_benchmarks(shared(f"{BENCHSTAT}/{side}.txt")) for side in ("old", "new"))
     text = shared(f"{BENCHSTAT}/csvOldNew.stdout").read_text(encoding="utf-8")
@@ -134,12 +122,6 @@ def test_benchstat_cannot_decide_below_four_runs(n: int, smallest: float) -> Non
     runs = samples(np.arange(n), 100 + np.arange(n))
     assert mann_whitney_p(runs.base, runs.new)[0] == pytest.approx(smallest)
     assert (benchstat(runs)[0] != 0) == (n >= 4)
-
-
-@pytest.mark.parametrize(("n", "is_finite"), [(5, False), (6, True)])
-def test_benchstat_has_an_interval_of_the_median_from_six_runs(n: int, *, is_finite: bool) -> None:
-    low, high = median_interval(np.arange(float(n))[None, :])
-    assert bool(np.isfinite(low[0]) and np.isfinite(high[0])) == is_finite
 
 
 def test_the_exact_p_with_ties_is_that_of_all_permutations() -> None:

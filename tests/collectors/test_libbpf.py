@@ -17,7 +17,6 @@ from schedperf_collectors._libbpf import (
     Loaded,
     NothingWorks,
     load_what_works,
-    open_object,
 )
 from schedperf_collectors._libbpf_library import load_library
 from schedperf_collectors._system import Unavailable
@@ -215,12 +214,12 @@ def test_nothing_to_load_is_said(program: bytes) -> None:
 
 
 def test_its_programs_are_listed(program: bytes) -> None:
-    with open_object(program, "test") as opened:
+    with BpfObject(program, "test") as opened:
         assert set(opened.programs) == {"switches", "nowhere", "nowhere_typed", "entry", "refused"}
 
 
 def test_what_the_object_has_not_is_an_error_that_names_it(program: bytes) -> None:
-    with open_object(program, "test") as opened:
+    with BpfObject(program, "test") as opened:
         with pytest.raises(Unavailable, match="test: no map absent"):
             opened.resize("absent", 1)
         with pytest.raises(Unavailable, match="test: constants of 3 bytes"):
@@ -231,7 +230,7 @@ def test_what_the_object_has_not_is_an_error_that_names_it(program: bytes) -> No
 
 @pytest.mark.parametrize("length", [0, 1, 4, 63, 64, 500, 2000])
 def test_a_cut_object_is_one_clear_reason(program: bytes, length: int) -> None:
-    with pytest.raises(Unavailable) as refused, open_object(program[:length], "cut"):
+    with pytest.raises(Unavailable) as refused, BpfObject(program[:length], "cut"):
         pass
     assert refused.value.reason.startswith("cut: ")
     assert "\n" not in refused.value.reason
@@ -239,7 +238,7 @@ def test_a_cut_object_is_one_clear_reason(program: bytes, length: int) -> None:
 
 def test_any_file_is_one_clear_reason() -> None:
     for data in (b"no object at all" * 100, Path("/bin/sh").read_bytes()):
-        with pytest.raises(Unavailable) as refused, open_object(data, "any"):
+        with pytest.raises(Unavailable) as refused, BpfObject(data, "any"):
             pass
         assert "\n" not in refused.value.reason
 

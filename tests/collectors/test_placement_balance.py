@@ -13,7 +13,7 @@ from schedperf_collectors import _placement_balance as balance
 from schedperf_collectors._bpf_object import read_object
 from schedperf_collectors._btf import function_arguments
 from schedperf_collectors._kernel_functions import find_functions
-from schedperf_collectors._libbpf import open_object
+from schedperf_collectors._libbpf import BpfObject
 from schedperf_collectors._libbpf_refusals import NO_KPROBES, lacks_kprobes
 from schedperf_collectors._placement_balance import (
     PAIRS,
@@ -257,7 +257,7 @@ def test_records_are_as_large_as_those_of_the_programs() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to make BPF maps")
     try:
-        loaded = open_object(read_object("balance"), "balance")
+        loaded = BpfObject(read_object("balance"), "balance")
     except Unavailable as error:
         pytest.skip(error.reason)
     with loaded:

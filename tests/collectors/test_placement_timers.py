@@ -12,7 +12,7 @@ import pytest
 
 from schedperf_collectors import _placement_timers as timers
 from schedperf_collectors._bpf_object import read_object
-from schedperf_collectors._libbpf import Candidate, load_what_works, open_object
+from schedperf_collectors._libbpf import BpfObject, Candidate, load_what_works
 from schedperf_collectors._placement_machine import Machine, Place, read_machine, set_gate
 from schedperf_collectors._placement_timers import (
     CANDIDATES,
@@ -155,7 +155,7 @@ def test_records_are_as_large_as_those_of_the_program() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to make BPF maps")
     try:
-        loaded = open_object(read_object("timers"), "timers")
+        loaded = BpfObject(read_object("timers"), "timers")
         loaded.load([])
     except Unavailable as error:
         pytest.skip(error.reason)

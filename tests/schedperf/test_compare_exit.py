@@ -114,5 +114,6 @@ def test_a_ctrl_c_at_any_moment_of_a_page_is_130_and_leaves_no_file(
         # As a terminal does: to all that belong to the command.
         os.killpg(process.pid, signal.SIGINT)
         assert process.stderr.read() == "schedperf: interrupted\n"
-        assert process.wait(60) == 130
+        # Interrupted in an import, Python ends by the signal: 130 to a shell.
+        assert process.wait(60) in {130, -signal.SIGINT}
     assert not page.exists()

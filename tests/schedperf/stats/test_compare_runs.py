@@ -40,28 +40,11 @@ class TestTables:
             "side", "workload", "metric", "points", "geomean_ratio", "ci_low", "ci_high", "p",
             "shape", "first_point", "method",
         ]  # fmt: skip
-        assert list(result.families) == [
-            "side", "family", "rows", "tested", "regression", "improvement", "no-change",
-            "inconclusive", "invalid", "expected_false",
-        ]  # fmt: skip
 
     def test_what_is_missing_is_none(self, make_runs: MakeRuns) -> None:
         [row] = rows_of(compare_runs(make_runs({"base": [1.0], "new": SLOWER}), base="base"))
         assert [row[name] for name in ("ci_low", "p", "q", "icc", "p_rank")] == [None] * 5
         assert isinstance(row["warnings"], tuple)
-
-    def test_families_are_counted(self, make_runs: MakeRuns) -> None:
-        table = pd.concat(
-            [
-                make_runs({"base": BASE, "new": SLOWER}, metric="a"),
-                make_runs({"base": QUIET, "new": QUIET}, metric="b"),
-                make_runs({"base": [1.0]}, metric="c", family="diagnostic"),
-            ]
-        )
-        [primary, diagnostic] = records(compare_runs(table, base="base", new=["new"]).families)
-        assert (primary["rows"], primary["tested"], primary["regression"]) == (2, 2, 1)
-        assert primary["expected_false"] == pytest.approx(0.05)
-        assert (diagnostic["rows"], diagnostic["tested"], diagnostic["invalid"]) == (1, 0, 1)
 
     @pytest.mark.parametrize("new", [None, ["new"], []])
     def test_no_runs_at_all_give_no_rows(
@@ -69,7 +52,7 @@ class TestTables:
     ) -> None:
         empty = make_runs({"base": [1.0]}).head(0)
         result = compare_runs(empty, base="base", new=new)
-        assert len(result.rows) == len(result.sweeps) == len(result.families) == 0
+        assert len(result.rows) == len(result.sweeps) == 0
 
     def test_one_side_alone_is_compared_with_nothing(self, make_runs: MakeRuns) -> None:
         assert len(compare_runs(make_runs({"base": BASE}), base="base").rows) == 0
@@ -242,7 +225,7 @@ class TestManyComparisons:
         whole = compare_runs(pd.concat(labelled, ignore_index=True), base="base")
         for index, table in enumerate(tables):
             alone = compare_runs(table, base="base")
-            for name in ("rows", "sweeps", "families"):
+            for name in ("rows", "sweeps"):
                 found = getattr(whole, name)
                 part = found[found["comparison"] == index].drop(columns="comparison")
                 assert records(part) == records(getattr(alone, name))
