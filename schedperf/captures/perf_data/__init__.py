@@ -10,8 +10,8 @@ and counted::
     recording.samples.period.sum()
 """
 
-from schedperf.captures.perf_data._features import Cache, Cpu, Features, Group
+from schedperf.captures.perf_data._features import Cache, Features
 from schedperf.captures.perf_data._reader import Keep, read_perf_data
 from schedperf.captures.perf_data.recording import Recording
 
-__all__ = ["Cache", "Cpu", "Features", "Group", "Keep", "Recording", "read_perf_data"]
+__all__ = ["Cache", "Features", "Keep", "Recording", "read_perf_data"]

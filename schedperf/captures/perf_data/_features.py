@@ -22,7 +22,7 @@ from schedperf_collectors._system import Unavailable, parse_cpu_list
 
 # MAX_NUMNODES is 1024 where CONFIG_NODES_SHIFT is largest.
 MAX_NODES = 1024
-# Far above what machines have: CPUs, cache levels, PMUs, words of a command line.
+# Far above what machines have: cache levels, PMUs.
 _MOST_ENTRIES = 1 << 16
 
 # struct perf_record_header_build_id: header 8, pid 4, build id 20, its size and 3 more, the name.
@@ -32,18 +32,6 @@ _BUILD_ID_NAME = 36
 # PERF_RECORD_MISC_BUILD_ID_SIZE: the byte behind the build id says how long it is.
 _MISC_BUILD_ID_SIZE = 1 << 15
 _KERNEL_NAMES = ("[kernel.kallsyms]", "[kernel.vmlinux]", "vmlinux")
-_CPU_TOPOLOGY = 13
-# A node's bitmap of memory blocks, in bits.
-_MOST_BLOCKS = 1 << 24
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cpu:
-    """Where a CPU is; None: an old perf did not say."""
-
-    core: int
-    socket: int
-    die: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,56 +52,22 @@ class Cache:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
-    """Events that were counted together.
-
-    :param leader: index of the first of them
-    """
-
-    name: str
-    leader: int
-    members: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Features:
     """What perf noted; None where the file does not say.
 
-    :param total_mem: in kB
-    :param topology: by CPU number
     :param node_of_cpu: CPU number to NUMA node; empty where the file does not say
-    :param node_memory: kB in all and free when it was recorded, by node
     :param build_ids: path to hexadecimal; empty where the file does not say
     :param pmus: names by the number that is an event's type
-    :param hybrid: CPUs by the name of their PMU, as a list
-    :param sample_time: of the first and the last sample, ns
-    :param clock_resolution: ns
-    :param memory_block: bytes of a block of memory that can be plugged in
-    :param memory_blocks: how many blocks each node has
     """
 
-    hostname: str | None = None
     os_release: str | None = None
     perf_version: str | None = None
     arch: str | None = None
-    cpu_description: str | None = None
     cpuid: str | None = None
-    cpus_available: int | None = None
-    cpus_online: int | None = None
-    total_mem: int | None = None
-    cmdline: tuple[str, ...] | None = None
-    topology: Mapping[int, Cpu] | None = None
     node_of_cpu: Mapping[int, int] = field(default_factory=dict)
-    node_memory: Mapping[int, tuple[int, int]] | None = None
     build_ids: Mapping[str, str] = field(default_factory=dict)
-    groups: tuple[Group, ...] | None = None
     caches: tuple[Cache, ...] | None = None
     pmus: Mapping[int, str] | None = None
-    hybrid: Mapping[str, str] | None = None
-    clock_resolution: int | None = None
-    sample_time: tuple[int, int] | None = None
-    memory_block: int | None = None
-    memory_blocks: Mapping[int, int] | None = None
 
     @property
     def kernel_build_id(self) -> str | None:
@@ -152,9 +106,7 @@ def read_sections(sections: Mapping[int, Cursor]) -> tuple[Features, list[str]]:
     notes = []
     for bit, cursor in sorted(sections.items()):
         try:
-            if bit == _CPU_TOPOLOGY:
-                found |= _read_topology(cursor, found.get("cpus_available"))
-            elif bit in _READERS:
+            if bit in _READERS:
                 found |= _READERS[bit](cursor)
         except BadPerfData as error:
             notes.append(_damaged(bit, error))
@@ -208,65 +160,20 @@ def read_build_ids(cursor: Cursor) -> dict[str, str]:
     return build_ids
 
 
-def _read_cpu_numbers(cursor: Cursor) -> dict[str, Any]:
-    # perf's documentation has them the other way round; this is how it writes them.
-    return {"cpus_available": cursor.u32(), "cpus_online": cursor.u32()}
-
-
-def _read_cmdline(cursor: Cursor) -> dict[str, Any]:
-    count = _count(cursor, "words in the command line")
-    return {"cmdline": tuple(cursor.text() for _ in range(count))}
-
-
-def _read_topology(cursor: Cursor, cpus: int | None) -> dict[str, Any]:
-    for _ in range(2):  # Who shares a socket, and a core, as lists.
-        _skip_texts(cursor)
-    # How many CPUs follow only another section tells. Before Linux 4.0 none did, and before 5.4
-    # no dies.
-    if cpus is None or not cpus <= _MOST_ENTRIES or cursor.offset == cursor.end:
-        return {}
-    places = [(cursor.u32(), cursor.u32()) for _ in range(cpus)]
-    dies: list[int | None] = [None] * cpus
-    if cursor.offset < cursor.end:
-        _skip_texts(cursor)
-        dies = [cursor.u32() for _ in range(cpus)]
-    return {
-        "topology": {
-            cpu: Cpu(core=core, socket=socket, die=die)
-            for cpu, ((core, socket), die) in enumerate(zip(places, dies, strict=True))
-        }
-    }
-
-
-def _skip_texts(cursor: Cursor) -> None:
-    for _ in range(_count(cursor, "lists of CPUs")):
-        cursor.text()
-
-
 def _read_nodes(cursor: Cursor) -> dict[str, Any]:
     node_of_cpu: dict[int, int] = {}
-    memory: dict[int, tuple[int, int]] = {}
     for _ in range(_count(cursor, "nodes", MAX_NODES)):
         node = cursor.u32()
-        memory[node] = cursor.u64(), cursor.u64()
+        cursor.skip(16)  # Memory in all and free.
         cpus = dict.fromkeys(_cpus(cursor, f"node {node}"), node)
         if not node_of_cpu.keys().isdisjoint(cpus):
             raise BadPerfData(f"{cursor.label}: node {node} has another's CPUs; record it again")
         node_of_cpu.update(cpus)
-    return {"node_of_cpu": node_of_cpu, "node_memory": memory}
+    return {"node_of_cpu": node_of_cpu}
 
 
 def _read_pmus(cursor: Cursor) -> dict[str, Any]:
     return {"pmus": {cursor.u32(): cursor.text() for _ in range(_count(cursor, "PMUs"))}}
-
-
-def _read_groups(cursor: Cursor) -> dict[str, Any]:
-    return {
-        "groups": tuple(
-            Group(name=cursor.text(), leader=cursor.u32(), members=cursor.u32())
-            for _ in range(_count(cursor, "groups"))
-        )
-    }
 
 
 def _read_caches(cursor: Cursor) -> dict[str, Any]:
@@ -289,43 +196,13 @@ def _read_caches(cursor: Cursor) -> dict[str, Any]:
     }
 
 
-def _read_memory_blocks(cursor: Cursor) -> dict[str, Any]:
-    version, block = cursor.u64(), cursor.u64()
-    if version != 1:
-        raise BadPerfData(f"{cursor.label}: memory of version {version}; use a newer schedperf")
-    nodes = cursor.u64()
-    if nodes > MAX_NODES:
-        raise BadPerfData(f"{cursor.label}: {nodes} nodes; record it again")
-    blocks = {}
-    for _ in range(nodes):
-        node, _size, bits = cursor.u64(), cursor.u64(), cursor.u64()
-        if bits > _MOST_BLOCKS:
-            raise BadPerfData(f"{cursor.label}: node {node} of {bits} blocks; record it again")
-        blocks[node] = sum(cursor.u64().bit_count() for _ in range(-(-bits // 64)))
-    return {"memory_block": block, "memory_blocks": blocks}
-
-
-def _read_hybrid(cursor: Cursor) -> dict[str, Any]:
-    return {"hybrid": {cursor.text(): cursor.text() for _ in range(_count(cursor, "PMUs"))}}
-
-
 _READERS: Mapping[int, Callable[[Cursor], dict[str, Any]]] = {
     2: _read_build_ids,
-    3: _text("hostname"),
     4: _text("os_release"),
     5: _text("perf_version"),
     6: _text("arch"),
-    7: _read_cpu_numbers,
-    8: _text("cpu_description"),
     9: _text("cpuid"),
-    10: lambda cursor: {"total_mem": cursor.u64()},
-    11: _read_cmdline,
     14: _read_nodes,
     16: _read_pmus,
-    17: _read_groups,
     20: _read_caches,
-    21: lambda cursor: {"sample_time": (cursor.u64(), cursor.u64())},
-    22: _read_memory_blocks,
-    23: lambda cursor: {"clock_resolution": cursor.u64()},
-    30: _read_hybrid,
 }

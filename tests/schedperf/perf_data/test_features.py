@@ -44,16 +44,9 @@ def test_everything_that_perf_notes_is_read(order: Any, write: Any) -> None:
     recording = read_perf_data(write(data), "perf.data")
     found = recording.features
     assert recording.notes == ()
-    assert (found.hostname, found.os_release, found.arch) == ("bench01", "6.14.0", "x86_64")
+    assert (found.os_release, found.arch) == ("6.14.0", "x86_64")
     assert (found.perf_version, found.cpuid) == ("6.14", "GenuineIntel,6,143,8")
-    assert found.cpu_description == "Generated CPU"
-    assert found.cmdline == ("/usr/bin/perf", "record", "-a")
-    assert (found.cpus_available, found.cpus_online) == (4, 4)
     assert found.node_of_cpu == {0: 0, 1: 1, 2: 0, 3: 1}
-    assert found.topology is not None
-    assert [(cpu.core, cpu.socket, cpu.die) for cpu in found.topology.values()] == [
-        (0, 0, 0), (1, 0, 0), (0, 1, 2), (1, 0, 0),
-    ]  # fmt: skip
     assert found.caches is not None
     assert [(cache.level, cache.line_size, cache.kind) for cache in found.caches] == [
         (1, 64, "Data"),
@@ -63,16 +56,7 @@ def test_everything_that_perf_notes_is_read(order: Any, write: Any) -> None:
     assert found.build_ids["/usr/lib/libc.so.6"] == "12" * 20
     assert found.build_ids["/bin/short"] == "34" * 8
     assert found.kernel_build_id == "ab" * 20
-    assert found.groups is not None
-    assert [(group.name, group.leader, group.members) for group in found.groups] == [
-        ("{cycles,instructions}", 0, 2)
-    ]
     assert found.pmus == {4: "cpu", 9: "msr"}
-    assert found.hybrid == {"cpu_core": "0-1", "cpu_atom": "2-3"}
-    assert (found.clock_resolution, found.sample_time) == (1, (1000, 2000))
-    assert found.memory_block == MACHINE.memory_block_bytes
-    assert found.memory_blocks is not None
-    assert sum(found.memory_blocks.values()) == 2 * MACHINE.memory_bytes // found.memory_block
 
 
 def test_what_perf_did_not_note_is_none() -> None:
@@ -87,33 +71,16 @@ def test_what_perf_did_not_note_is_none() -> None:
     assert recording.features.kernel_build_id is None
 
 
-def test_old_topologies_have_no_dies_and_still_older_ones_no_cores() -> None:
-    lists = struct.pack("<2I", 0, 0)
-    features = {7: struct.pack("<2I", 1, 1), 13: lists + struct.pack("<2I", 5, 6)}
-    topology = read(Machine(), features=features).features.topology
-    assert topology is not None
-    assert (topology[0].core, topology[0].socket, topology[0].die) == (5, 6, None)
-    assert read(Machine(), features=features | {13: lists}).features.topology is None
-
-
 @pytest.mark.parametrize(
     ("bit", "section", "problem"),
     [
         (2, struct.pack("<I2H", 0, 1, 100) + bytes(80), "92 bytes wanted"),
-        (3, b"", "4 bytes wanted"),
-        (11, struct.pack("<I", 1 << 31), f"{1 << 31} words in the command line"),
         (12, b"", "4 bytes wanted"),
-        (13, struct.pack("<I", 1 << 31), f"{1 << 31} lists of CPUs"),
         (14, b"", "4 bytes wanted"),
         (14, struct.pack("<I", 1 << 31), f"{1 << 31} nodes"),
         (16, struct.pack("<I", 1 << 31), f"{1 << 31} PMUs"),
-        (17, struct.pack("<I", 1 << 31), f"{1 << 31} groups"),
         (20, struct.pack("<2I", 1, 1 << 31), f"{1 << 31} caches"),
         (20, struct.pack("<2I", 2, 0), "caches of version 2"),
-        (22, struct.pack("<3Q", 1, 1, 1 << 60), f"{1 << 60} nodes"),
-        (22, struct.pack("<6Q", 1, 1, 1, 0, 0, 1 << 60), f"of {1 << 60} blocks"),
-        (22, struct.pack("<3Q", 2, 1, 0), "memory of version 2"),
-        (30, struct.pack("<I", 1 << 31), f"{1 << 31} PMUs"),
     ],
 )
 def test_a_damaged_section_costs_a_note_and_nothing_else(
@@ -150,13 +117,8 @@ def test_a_real_recording_knows_its_machine(recorded_with: Any, options: tuple[s
     recording = read_perf_data(recorded_with(*options), "perf.data")
     found = recording.features
     online = os.sysconf("SC_NPROCESSORS_ONLN")
-    assert (len(found.node_of_cpu), found.cpus_online) == (online, online)
+    assert len(found.node_of_cpu) == online
     assert found.os_release == os.uname().release
-    assert found.hostname == os.uname().nodename
-    assert found.topology is not None
-    assert len(found.topology) == found.cpus_available
-    assert found.cmdline is not None
-    assert found.cmdline[1] == "record"
     assert recording.kernel is not None
     assert recording.kernel.symbol in {"_text", "_stext"}
     assert re.fullmatch("[0-9a-f]{40}", found.kernel_build_id or "0" * 40)
