@@ -1,0 +1,127 @@
+"""Check that the tests notice 60 mistakes: ``python -m bench.mutants``; see README.md here."""
+
+import argparse
+import csv
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+
+from bench.mutants.trial import Clone, Mutant, Outcome, TrialError
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[1]
+COLUMNS = ("id", "area", "killed_by", "seconds", "commit")
+Row = Mapping[str, str]
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.mutants", description=__doc__)
+    parser.add_argument("--ids", nargs="+", metavar="ID", help="mutants to try [default: all]")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutants at a time")
+    parser.add_argument(
+        "--root", type=Path, default=ROOT, metavar="CHECKOUT", help="its last commit is tested"
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=FOLDER / "results.csv",
+        metavar="FILE",
+        help="table to update",
+    )
+    return parser.parse_args(arguments)
+
+
+def read_mutants(ids: Sequence[str] | None) -> list[Mutant]:
+    """Return the mutants of ``mutants.toml``, or those that are asked for.
+
+    :raises TrialError: there is no mutant of that name
+    """
+    listed = tomllib.loads((FOLDER / "mutants.toml").read_text(encoding="utf-8"))["mutant"]
+    mutants = {entry["id"]: Mutant(**entry) for entry in listed}
+    if unknown := set(ids or ()) - mutants.keys():
+        raise TrialError(f"--ids: unknown mutant {', '.join(sorted(unknown))}; see mutants.toml")
+    return [mutant for name, mutant in mutants.items() if ids is None or name in ids]
+
+
+def read_results(path: Path) -> dict[str, Row]:
+    """Return the rows of a table of results by mutant; none where there is no table."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["id"]: row for row in csv.DictReader(file)}
+
+
+def write_results(path: Path, rows: Mapping[str, Row]) -> None:
+    """Write a table of results in the order of ``mutants.toml``."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[mutant.id] for mutant in read_mutants(None) if mutant.id in rows)
+
+
+def killers() -> dict[str, list[str]]:
+    """Return the tests that killed each mutant before, by any table in this folder."""
+    found: dict[str, list[str]] = {}
+    for row in chain.from_iterable(
+        read_results(path).values() for path in sorted(FOLDER.glob("results*.csv"))
+    ):
+        if row["killed_by"]:
+            tests = found.setdefault(row["id"], [])
+            # The file, because the test may be gone.
+            tests.append(row["killed_by"].partition("::")[0])
+    return {name: list(dict.fromkeys(tests)) for name, tests in found.items()}
+
+
+def try_all(root: Path, mutants: Sequence[Mutant], jobs: int) -> Iterator[Outcome]:
+    """Try mutants, ``jobs`` at a time, each job in a clone of its own."""
+    first = killers()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        clones = []
+        for number in range(jobs):
+            (own := Path(folder, str(number))).mkdir()
+            clones.append(Clone(root, own))
+        with ThreadPoolExecutor(jobs) as pool:
+
+            def try_one(mutant: Mutant) -> Outcome:
+                clone = clones.pop()
+                try:
+                    return clone.try_mutant(mutant, first.get(mutant.id, ()))
+                finally:
+                    clones.append(clone)
+
+            yield from pool.map(try_one, mutants)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Try the mutants, write the results; return 1 where one survives."""
+    chosen = parse_arguments(arguments)
+    root = chosen.root.resolve()
+    command = ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"]
+    commit = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    rows = read_results(chosen.results)
+    survivors = []
+    try:
+        for outcome in try_all(root, read_mutants(chosen.ids), chosen.jobs):
+            mutant, killed_by = outcome.mutant, outcome.killed_by
+            print(f"{mutant.id}: {killed_by or 'SURVIVED'} ({outcome.seconds:.0f} s)", flush=True)
+            values = (mutant.id, mutant.area, killed_by or "", f"{outcome.seconds:.1f}", commit)
+            rows[mutant.id] = dict(zip(COLUMNS, values, strict=True))
+            write_results(chosen.results, rows)
+            survivors += [] if killed_by else [mutant]
+    except TrialError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(
+        f"{len(survivors)} survived", *(f"  {one.id}: {one.wrong}" for one in survivors), sep="\n"
+    )
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""Find the test files that can reach a module, nearest first.
+
+Reach is read from the source: what a test file and its ``conftest.py`` files import, what that
+imports, and so on. A package reaches its modules, because plugins are discovered in their folder,
+and a test that names ``schedperf`` in a string reaches the whole program, because it may start it
+as a process. That is more than what runs, never less.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+SOURCE_ROOTS = ("", "collectors", "generators", "reports", "templates")
+PROGRAM = "schedperf"
+_CODE = ("schedperf", *SOURCE_ROOTS[1:], "tests")
+
+
+class Reach:
+    """The imports of a checkout, from each module to those that import it."""
+
+    def __init__(self, root: Path) -> None:
+        """Read every source file below ``root``, which is what takes the time (about 5 s)."""
+        files = [path for top in _CODE for path in sorted((root / top).rglob("*.py"))]
+        self._modules = {
+            _module_of(path.relative_to(root)): path.relative_to(root) for path in files
+        }
+        self._importers: dict[str, set[str]] = {name: set() for name in self._modules}
+        for name, path in self._modules.items():
+            for imported in _imports(root / path, name, self._modules):
+                self._importers[imported].add(name)
+
+    def test_files(self, file: str) -> list[str]:
+        """Return the test files that reach a source file: few imports away and alike in name first.
+
+        :param file: path below the root of the checkout
+        """
+        distances = self._distances(_module_of(Path(file)))
+        words = _words(file)
+        found = [
+            (distance - len(words & _words(str(path))), str(path))
+            for name, distance in distances.items()
+            if (path := self._modules[name]).name.startswith("test_")
+        ]
+        return [path for _, path in sorted(found)]
+
+    def _distances(self, module: str) -> dict[str, int]:
+        distances = {module: 0}
+        queue = [module]
+        for name in queue:
+            for importer in sorted(self._importers[name]):
+                if importer not in distances:
+                    distances[importer] = distances[name] + 1
+                    queue.append(importer)
+        return distances
+
+
+def _module_of(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    below = parts[1:] if parts[0] in SOURCE_ROOTS else parts
+    return ".".join(below[:-1] if below[-1] == "__init__" else below)
+
+
+def _words(path: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]{3,}", path)) - {"schedperf", "reports", "test"}
+
+
+def _imports(file: Path, name: str, modules: Mapping[str, Path]) -> Iterator[str]:
+    # Names of the modules that a file can reach directly.
+    is_test = name.startswith("tests")
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        match node:
+            case ast.Import(names=names):
+                asked = [one.name for one in names]
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                asked = [module, *(f"{module}.{one.name}" for one in names)]
+            case ast.Constant(value=str(text)) if is_test and text == PROGRAM:
+                asked = [f"{PROGRAM}.__main__"]
+            case _:
+                continue
+        yield from (one for one in asked if one in modules)
+    if file.name == "__init__.py":
+        yield from (one for one in modules if one.rpartition(".")[0] == name)
+    if is_test and file.name != "conftest.py":
+        packages = name.split(".")[:-1]
+        above = (".".join([*packages[:end], "conftest"]) for end in range(1, len(packages) + 1))
+        yield from (one for one in above if one in modules)
