@@ -25,6 +25,12 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--ids", nargs="+", metavar="ID", help="mutants to try [default: all]")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutants at a time")
     parser.add_argument(
+        "--most-files",
+        type=int,
+        metavar="N",
+        help="run the N nearest test files only, to choose a new mutant [default: all]",
+    )
+    parser.add_argument(
         "--root", type=Path, default=ROOT, metavar="CHECKOUT", help="its last commit is tested"
     )
     parser.add_argument(
@@ -78,24 +84,38 @@ def killers() -> dict[str, list[str]]:
     return {name: list(dict.fromkeys(tests)) for name, tests in found.items()}
 
 
-def try_all(root: Path, mutants: Sequence[Mutant], jobs: int) -> Iterator[Outcome]:
-    """Try mutants, ``jobs`` at a time, each job in a clone of its own."""
+def try_all(
+    root: Path, mutants: Sequence[Mutant], jobs: int, most_files: int | None
+) -> Iterator[Outcome]:
+    """Try mutants, ``jobs`` at a time, each job in a clone of its own.
+
+    A test that fails without the mutant, too, kills nothing: such a mutant is tried again, and
+    yielded again.
+    """
     first = killers()
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(jobs) as pool:
         clones = []
         for number in range(jobs):
             (own := Path(folder, str(number))).mkdir()
             clones.append(Clone(root, own))
-        with ThreadPoolExecutor(jobs) as pool:
 
-            def try_one(mutant: Mutant) -> Outcome:
-                clone = clones.pop()
-                try:
-                    return clone.try_mutant(mutant, first.get(mutant.id, ()))
-                finally:
-                    clones.append(clone)
+        def try_one(mutant: Mutant) -> Outcome:
+            clone = clones.pop()
+            try:
+                return clone.try_mutant(
+                    mutant, first=first.get(mutant.id, ()), most_files=most_files
+                )
+            finally:
+                clones.append(clone)
 
-            yield from pool.map(try_one, mutants)
+        while mutants:
+            killed: dict[str, list[Mutant]] = {}
+            for outcome in pool.map(try_one, mutants):
+                if outcome.killed_by is not None:
+                    killed.setdefault(outcome.killed_by, []).append(outcome.mutant)
+                yield outcome
+            unsound = set().union(*(clone.failing(list(killed)) for clone in clones))
+            mutants = [mutant for test in sorted(unsound) for mutant in killed[test]]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -105,20 +125,25 @@ def main(arguments: Sequence[str]) -> int:
     command = ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"]
     commit = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     rows = read_results(chosen.results)
-    survivors = []
+    survivors: dict[str, str] = {}
     try:
-        for outcome in try_all(root, read_mutants(chosen.ids), chosen.jobs):
+        mutants = read_mutants(chosen.ids)
+        for outcome in try_all(root, mutants, chosen.jobs, chosen.most_files):
             mutant, killed_by = outcome.mutant, outcome.killed_by
             print(f"{mutant.id}: {killed_by or 'SURVIVED'} ({outcome.seconds:.0f} s)", flush=True)
             values = (mutant.id, mutant.area, killed_by or "", f"{outcome.seconds:.1f}", commit)
             rows[mutant.id] = dict(zip(COLUMNS, values, strict=True))
             write_results(chosen.results, rows)
-            survivors += [] if killed_by else [mutant]
+            survivors.pop(mutant.id, None)
+            if killed_by is None:
+                survivors[mutant.id] = mutant.wrong
     except TrialError as error:
         print(error, file=sys.stderr)
         return 2
     print(
-        f"{len(survivors)} survived", *(f"  {one.id}: {one.wrong}" for one in survivors), sep="\n"
+        f"{len(survivors)} survived",
+        *(f"  {name}: {wrong}" for name, wrong in survivors.items()),
+        sep="\n",
     )
     return 1 if survivors else 0
 

@@ -68,20 +68,30 @@ def _words(path: str) -> set[str]:
 def _imports(file: Path, name: str, modules: Mapping[str, Path]) -> Iterator[str]:
     # Names of the modules that a file can reach directly.
     is_test = name.startswith("tests")
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        match node:
+    text = file.read_text(encoding="utf-8")
+    for statement in _statements(ast.parse(text)):
+        match statement:
             case ast.Import(names=names):
                 asked = [one.name for one in names]
             case ast.ImportFrom(module=str(module), names=names, level=0):
                 asked = [module, *(f"{module}.{one.name}" for one in names)]
-            case ast.Constant(value=str(text)) if is_test and text == PROGRAM:
-                asked = [f"{PROGRAM}.__main__"]
             case _:
                 continue
         yield from (one for one in asked if one in modules)
+    if is_test and f'"{PROGRAM}"' in text:
+        yield f"{PROGRAM}.__main__"
     if file.name == "__init__.py":
         yield from (one for one in modules if one.rpartition(".")[0] == name)
     if is_test and file.name != "conftest.py":
         packages = name.split(".")[:-1]
         above = (".".join([*packages[:end], "conftest"]) for end in range(1, len(packages) + 1))
         yield from (one for one in above if one in modules)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    # Imports are statements, and to look into expressions would take most of the time.
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from _statements(child)

@@ -1,6 +1,6 @@
 """Run the tests against a mutant, in a clone of the last commit."""
 
-import itertools
+import multiprocessing
 import os
 import re
 import shlex
@@ -10,17 +10,29 @@ import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, pairwise
 from pathlib import Path
+
+import pytest
 
 from bench.mutants.reach import SOURCE_ROOTS, Reach
 
 GOLDEN = "tests/test_golden.py"
 NOT_RUN = ("browser", "vm", "slow")
-# So many files are collected before all others: collecting takes longer than most failing tests.
-NEAREST = 4
+# Ends of the first stages of the files, nearest first: a stage is collected before it runs, which
+# takes longer than most tests that fail.
+STAGES = (1, 4)
 MOST_SECONDS = 200
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 _PASSED, _HAS_FAILED, _NO_TESTS = 0, 1, 5
+
+
+# To import the libraries takes longer than most tests that fail, so it is done once, by the process
+# that all others are forked from. pytest must import its plugins itself.
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(
+    ["jsonschema", "numpy", "pandas", "pytest", "rich.console", "scipy.optimize", "scipy.stats"]
+)
 
 
 class TrialError(Exception):
@@ -49,9 +61,9 @@ class Mutant:
 
         :raises TrialError: ``before`` does not occur exactly once
         """
-        if (count := text.count(self.before)) != 1:
+        if (found := text.count(self.before)) != 1:
             raise TrialError(
-                f"{self.id}: `before` occurs {count} times in {self.file} (expected once); "
+                f"{self.id}: `before` occurs {found} times in {self.file} (expected once); "
                 "adapt it to the file"
             )
         return text.replace(self.before, self.after)
@@ -61,7 +73,7 @@ class Mutant:
 class Outcome:
     """What became of a mutant.
 
-    :param killed_by: the test that fails, with the mutant only; None: it survived
+    :param killed_by: the first test that fails; None: it survived
     """
 
     mutant: Mutant
@@ -82,12 +94,15 @@ class Clone:
         self.reach = Reach(self.path)
         self._not_run = _not_run(self.path)
         self._fails_anyway: set[str] = set()
-        self._seconds = itertools.count(1)
+        self._seconds = count(1)
 
-    def try_mutant(self, mutant: Mutant, first: Sequence[str] = ()) -> Outcome:
-        """Run the tests that reach the mutant until one fails that passes without it.
+    def try_mutant(
+        self, mutant: Mutant, *, first: Sequence[str] = (), most_files: int | None = None
+    ) -> Outcome:
+        """Run the tests that reach the mutant until one fails.
 
-        :param first: tests to run before all others
+        :param first: test files to run before all others
+        :param most_files: of those that reach the mutant, the nearest; None: all of them
         :raises TrialError: the mutant cannot be made, or pytest cannot run
         """
         started = time.monotonic()
@@ -95,36 +110,30 @@ class Clone:
         if not file.is_file():
             raise TrialError(f"{mutant.id}: {mutant.file} does not exist; adapt its path")
         original = file.read_text(encoding="utf-8")
-        changed = mutant.apply(original)
-        killed_by = None
-        for tests in self._stages(mutant, first):
-            self._write(file, changed)
-            try:
-                killed_by = self._first_failure(tests, file, original, changed)
-            finally:
-                self._write(file, original)
-            if killed_by is not None:
-                break
+        self._write(file, mutant.apply(original))
+        try:
+            stages = self._stages(mutant, first, most_files)
+            found = (self._run(["-x", *tests]) for tests in stages if tests)
+            killed_by = next((failed[0] for failed in found if failed), None)
+        finally:
+            self._write(file, original)
         return Outcome(mutant=mutant, killed_by=killed_by, seconds=time.monotonic() - started)
 
-    def _stages(self, mutant: Mutant, first: Sequence[str]) -> Iterator[Sequence[str]]:
-        files = [path for path in self.reach.test_files(mutant.file) if path != GOLDEN]
-        yield [test for test in first if (self.path / test.partition("::")[0]).exists()]
-        yield files[:NEAREST]
-        yield [GOLDEN] if (self.path / GOLDEN).exists() else []
-        yield files[NEAREST:]
+    def failing(self, tests: Sequence[str]) -> set[str]:
+        """Return which of some tests fail without any mutant; they are not run again."""
+        failed = set(self._run(tests)) if tests else set()
+        self._fails_anyway |= failed
+        return failed
 
-    def _first_failure(
-        self, tests: Sequence[str], file: Path, original: str, changed: str
-    ) -> str | None:
-        # The first test that fails with the mutant and passes without it.
-        while tests and (failed := self._run(tests)) is not None:
-            self._write(file, original)
-            if self._run([failed]) is None:
-                return failed
-            self._fails_anyway.add(failed)
-            self._write(file, changed)
-        return None
+    def _stages(
+        self, mutant: Mutant, first: Sequence[str], most_files: int | None
+    ) -> Iterator[Sequence[str]]:
+        files = [path for path in self.reach.test_files(mutant.file) if path != GOLDEN][:most_files]
+        yield [path for path in first if (self.path / path).exists()]
+        for start, end in pairwise((0, *STAGES)):
+            yield files[start:end]
+        yield [GOLDEN] if (self.path / GOLDEN).exists() else []
+        yield files[STAGES[-1] :]
 
     def _write(self, file: Path, text: str) -> None:
         # Bytecode is checked by size and seconds, which a mutant may share with the original.
@@ -132,28 +141,38 @@ class Clone:
         second = next(self._seconds)
         os.utime(file, (second, second))
 
-    def _run(self, tests: Sequence[str]) -> str | None:
-        options = ["-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", self._not_run]
+    def _run(self, arguments: Sequence[str]) -> list[str]:
+        # The tests that fail, in their order.
+        options = ["-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", self._not_run]
         skipped = [f"--deselect={test}" for test in sorted(self._fails_anyway)]
-        limit = f"--timeout={MOST_SECONDS}"
-        command = [sys.executable, "-m", "pytest", *options, limit, *skipped, *tests]
-        roots = os.pathsep.join(str(self.path / root) for root in SOURCE_ROOTS)
-        done = subprocess.run(
-            command,
-            cwd=self.path,
-            env=os.environ | {"PYTHONPATH": roots},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode in {_PASSED, _NO_TESTS}:
-            return None
-        found = _FAILED.findall(done.stdout)
-        if done.returncode != _HAS_FAILED or not found:
-            raise TrialError(
-                f"pytest cannot run: {shlex.join(command)}\n{done.stdout}{done.stderr}"
-            )
-        return str(found[0])
+        command = [*options, f"--timeout={MOST_SECONDS}", *skipped, *arguments]
+        output = self.path.parent / "output"
+        process = _SERVER.Process(target=_run_pytest, args=(self.path, command, output))
+        process.start()
+        process.join()
+        text = output.read_text(encoding="utf-8", errors="replace")
+        failed: list[str] = _FAILED.findall(text)
+        status = process.exitcode
+        if status not in {_PASSED, _HAS_FAILED, _NO_TESTS} or (status == _HAS_FAILED) != bool(
+            failed
+        ):
+            raise TrialError(f"pytest cannot run: {shlex.join(command)}\n{text}")
+        return failed
+
+
+def _run_pytest(folder: Path, arguments: Sequence[str], output: Path) -> None:
+    # In a process of its own, which imports the clone's code, and so do the processes it starts.
+    with output.open("wb") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    roots = [str(folder / root) for root in SOURCE_ROOTS]
+    sys.path[:0] = roots
+    os.environ["PYTHONPATH"] = os.pathsep.join(roots)
+    # The clone is ours: what was compiled once is there for all mutants.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+    os.chdir(folder)
+    sys.exit(pytest.main(list(arguments)))
 
 
 def _not_run(root: Path) -> str:
