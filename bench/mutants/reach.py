@@ -8,11 +8,13 @@ as a process. That is more than what runs, never less.
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE_ROOTS = ("", "collectors", "generators", "reports", "templates")
 PROGRAM = "schedperf"
+# A test file that has all words of a module's name is as many imports nearer.
+MOST_SAID = 2.0
 _CODE = ("schedperf", *SOURCE_ROOTS[1:], "tests")
 
 
@@ -25,23 +27,29 @@ class Reach:
         self._modules = {
             _module_of(path.relative_to(root)): path.relative_to(root) for path in files
         }
+        self._texts = {
+            name: (root / path).read_text(encoding="utf-8") for name, path in self._modules.items()
+        }
         self._importers: dict[str, set[str]] = {name: set() for name in self._modules}
-        for name, path in self._modules.items():
-            for imported in _imports(root / path, name, self._modules):
+        for name in self._modules:
+            for imported in self._imports(name):
                 self._importers[imported].add(name)
 
     def test_files(self, file: str) -> list[str]:
-        """Return the test files that reach a source file: few imports away and alike in name first.
+        """Return the test files that reach a source file: those that are few imports away, alike
+        in name or speak of it come first.
 
         :param file: path below the root of the checkout
         """
         distances = self._distances(_module_of(Path(file)))
-        words = _words(file)
-        found = [
-            (distance - len(words & _words(str(path))), str(path))
-            for name, distance in distances.items()
-            if (path := self._modules[name]).name.startswith("test_")
-        ]
+        words, names = _words(file), _words(Path(file).stem)
+        found = []
+        for name, distance in distances.items():
+            path = self._modules[name]
+            if path.name.startswith("test_"):
+                said = sum(word in self._texts[name] for word in names) / max(len(names), 1)
+                nearness = distance - len(words & _words(str(path))) - MOST_SAID * said
+                found.append((nearness, str(path)))
         return [path for _, path in sorted(found)]
 
     def _distances(self, module: str) -> dict[str, int]:
@@ -54,6 +62,28 @@ class Reach:
                     queue.append(importer)
         return distances
 
+    def _imports(self, name: str) -> Iterator[str]:
+        # Names of the modules that a module can reach directly.
+        modules, text, file = self._modules, self._texts[name], self._modules[name]
+        is_test = name.startswith("tests")
+        for statement in _statements(ast.parse(text)):
+            match statement:
+                case ast.Import(names=names):
+                    asked = [one.name for one in names]
+                case ast.ImportFrom(module=str(module), names=names, level=0):
+                    asked = [module, *(f"{module}.{one.name}" for one in names)]
+                case _:
+                    continue
+            yield from (one for one in asked if one in modules)
+        if is_test and f'"{PROGRAM}"' in text:
+            yield f"{PROGRAM}.__main__"
+        if file.name == "__init__.py":
+            yield from (one for one in modules if one.rpartition(".")[0] == name)
+        if is_test and file.name != "conftest.py":
+            packages = name.split(".")[:-1]
+            above = (".".join([*packages[:end], "conftest"]) for end in range(1, len(packages) + 1))
+            yield from (one for one in above if one in modules)
+
 
 def _module_of(path: Path) -> str:
     parts = path.with_suffix("").parts
@@ -63,29 +93,6 @@ def _module_of(path: Path) -> str:
 
 def _words(path: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]{3,}", path)) - {"schedperf", "reports", "test"}
-
-
-def _imports(file: Path, name: str, modules: Mapping[str, Path]) -> Iterator[str]:
-    # Names of the modules that a file can reach directly.
-    is_test = name.startswith("tests")
-    text = file.read_text(encoding="utf-8")
-    for statement in _statements(ast.parse(text)):
-        match statement:
-            case ast.Import(names=names):
-                asked = [one.name for one in names]
-            case ast.ImportFrom(module=str(module), names=names, level=0):
-                asked = [module, *(f"{module}.{one.name}" for one in names)]
-            case _:
-                continue
-        yield from (one for one in asked if one in modules)
-    if is_test and f'"{PROGRAM}"' in text:
-        yield f"{PROGRAM}.__main__"
-    if file.name == "__init__.py":
-        yield from (one for one in modules if one.rpartition(".")[0] == name)
-    if is_test and file.name != "conftest.py":
-        packages = name.split(".")[:-1]
-        above = (".".join([*packages[:end], "conftest"]) for end in range(1, len(packages) + 1))
-        yield from (one for one in above if one in modules)
 
 
 def _statements(node: ast.AST) -> Iterator[ast.stmt]:
