@@ -7,9 +7,9 @@ from typing import get_args
 
 import pandas as pd
 
-from schedperf.benchmarks._numbers import printed_step
 from schedperf.claims import parse_change, parse_mean
 from schedperf.model import Better, Family
+from schedperf.numbers import printed_step
 from schedperf_collectors import point_key
 
 # More text than this in an error message hides what it is about.

@@ -40,8 +40,9 @@ from math import sqrt
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, parser
 from schedperf.benchmarks._netperf_forms import FormReader, Printed
-from schedperf.benchmarks._numbers import LARGEST_NUMBER, MICROSECOND_S, measure
+from schedperf.benchmarks._numbers import MICROSECOND_S, measure
 from schedperf.model import Better, Family
+from schedperf.numbers import LARGEST_NUMBER
 
 TITLE = re.compile(
     r"^(?:MIGRATED )?(OMNI|(?:TCP|UDP|SDP|STREAM|DG|SCTP)(?: IPV6)?)( 1-TO-MANY)?"

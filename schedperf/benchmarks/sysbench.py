@@ -41,8 +41,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import LARGEST_NUMBER, MILLISECOND_S, measure
+from schedperf.benchmarks._numbers import MILLISECOND_S, measure
 from schedperf.model import Better, Family
+from schedperf.numbers import LARGEST_NUMBER
 
 HEADER = re.compile(r"^sysbench \d+\.\d[\w.+-]*(?: \(|: +multi-threaded )", re.MULTILINE | re.ASCII)
 
