@@ -196,17 +196,3 @@ def loss_caveat(samples: int, lost: int, throttled: int) -> str | None:
         times = "time" if throttled == 1 else "times"
         parts.append(f"the kernel paused the event {throttled} {times}: it fired too often")
     return "; ".join(parts) or None
-
-
-def machine_facts(host: Mapping[str, object]) -> tuple[str | None, bool | None]:
-    """Return the machine's kind and whether it is emulated, as host.json says them."""
-
-    def find(group: str, key: str) -> object:
-        values = host.get(group)
-        return values.get(key) if isinstance(values, dict) else None
-
-    machine, emulated = find("kernel", "machine"), find("virtualisation", "emulated")
-    return (
-        machine if isinstance(machine, str) else None,
-        emulated if isinstance(emulated, bool) else None,
-    )

@@ -12,12 +12,12 @@ from schedperf.bundle import Boot, Bundle, Run
 from schedperf.c2c.analysis import analyse_memory
 from schedperf.c2c.merge import MemoryRun
 from schedperf.c2c.sources import COLLECTOR, BootNames
-from schedperf.captures.perf_data import Keep, read_perf_data
+from schedperf.captures.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.captures.perf_data.recording import Recording
 from schedperf.errors import InputError
+from schedperf.host_facts import build_of_host, line_bytes_of_host, nodes_of_host
 from schedperf.layout.analysis import USUAL_LINE_BYTES
 from schedperf.operations import operations_of
-from schedperf.sections._profile_sources import LARGEST_PERF_DATA_BYTES, nodes_of_host
 from schedperf.sections._profile_symbols import BootSymbols
 from schedperf.sides import Side
 
@@ -105,7 +105,7 @@ class _Loader:
             recording,
             namer=names.namer(run, recording, symbols.of(recording)),
             node_of_cpu={**recording.features.node_of_cpu, **nodes_of_host(boot.host)},
-            line_bytes=_line_bytes(boot),
+            line_bytes=line_bytes_of_host(boot.host) or USUAL_LINE_BYTES,
         )
         if name == f"{run.folder}/{LOADS_COLLECTOR}/perf.data":
             self._notes.append(
@@ -121,7 +121,7 @@ class _Loader:
                 operations=operations_of(self._bundle, run),
                 # What does not say which boot or build it is, is none that another bundle has.
                 boot=run.boot_id or f"{self._bundle.path}:{boot.number}",
-                kernel=_build_of(boot) or str(self._bundle.path),
+                kernel=build_of_host(boot.host) or str(self._bundle.path),
             ),
         )
 
@@ -143,16 +143,3 @@ def store_period(recording: Recording) -> int | None:
     stores = [event for event in events if "store" in event.name] or events
     rates = {None if event.by_frequency else event.rate for event in stores}
     return rates.pop() if len(rates) == 1 else None
-
-
-def _build_of(boot: Boot) -> str | None:
-    kernel = boot.host.get("kernel")
-    found = kernel.get("build_id") if isinstance(kernel, dict) else None
-    return found if isinstance(found, str) else None
-
-
-def _line_bytes(boot: Boot) -> int:
-    # What bounces are the hardware's lines, whatever the kernel was compiled for.
-    cpu = boot.host.get("cpu")
-    found = cpu.get("l1_line_bytes") if isinstance(cpu, dict) else None
-    return found if isinstance(found, int) else USUAL_LINE_BYTES

@@ -8,12 +8,13 @@ from weakref import WeakKeyDictionary
 
 from schedperf._json import parse_object
 from schedperf.bundle import Boot, Bundle, Run
-from schedperf.captures.perf_data import Keep, read_perf_data
+from schedperf.captures.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.captures.perf_data.recording import Recording
 from schedperf.errors import InputError
+from schedperf.host_facts import machine_facts, nodes_of_host
 from schedperf.operations import Operations, operations_of
 from schedperf.profile.alignment import RunNames, names_of
-from schedperf.profile.blindness import EventSight, judge_event, machine_facts
+from schedperf.profile.blindness import EventSight, judge_event
 from schedperf.profile.bystanders import Bystanders, find_bystanders
 from schedperf.profile.compare import ProfiledRun
 from schedperf.profile.loaded import LoadedRun, make_run
@@ -24,8 +25,6 @@ from schedperf.sections._profile_symbols import BootSymbols
 from schedperf.sides import Side
 
 FOLDER = "perf_profile"
-# A minute of 200 CPUs at 1 kHz with call chains of 15 addresses; it is read from a file.
-LARGEST_PERF_DATA_BYTES = 2 << 30
 LARGEST_JSON_BYTES = 1 << 20
 
 # Which command a sample is of, and its call chain: what any section tells samples apart by.
@@ -306,15 +305,3 @@ def read_sight(bundle: Bundle, run: Run) -> tuple[str, bool | None, str] | None:
     event, blind = facts.optional(facts.text, "event"), facts.optional(facts.flag, "blind")
     reason = facts.optional(facts.text, "blind_reason")
     return None if event is None or reason is None else (event, blind, reason)
-
-
-def nodes_of_host(host: Mapping[str, object]) -> dict[int, int]:
-    """Return the NUMA node of each CPU, as host.json says it; empty where it does not."""
-    topology = host.get("topology")
-    cpus = topology.get("cpus") if isinstance(topology, dict) else None
-    pairs = [
-        (entry.get("cpu"), entry.get("node"))
-        for entry in (cpus if isinstance(cpus, list) else [])
-        if isinstance(entry, dict)
-    ]
-    return {cpu: node for cpu, node in pairs if isinstance(cpu, int) and isinstance(node, int)}

@@ -14,4 +14,14 @@ from schedperf.captures.perf_data._features import Cache, Features
 from schedperf.captures.perf_data._reader import Keep, read_perf_data
 from schedperf.captures.perf_data.recording import Recording
 
-__all__ = ["Cache", "Features", "Keep", "Recording", "read_perf_data"]
+__all__ = [
+    "LARGEST_PERF_DATA_BYTES",
+    "Cache",
+    "Features",
+    "Keep",
+    "Recording",
+    "read_perf_data",
+]
+
+# A minute of 200 CPUs at 1 kHz with call chains of 15 addresses; it is read from a file.
+LARGEST_PERF_DATA_BYTES = 2 << 30

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.profile.blindness import judge_event, loss_caveat, machine_facts
+from schedperf.profile.blindness import judge_event, loss_caveat
 from schedperf_collectors._perf_data import Event
 
 
@@ -121,18 +121,3 @@ def test_losses_are_said_with_their_share() -> None:
     both = loss_caveat(0, 1, 3)
     assert both is not None
     assert both.startswith("1 record was lost, 1e+02 % of what was due; the kernel paused")
-
-
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        (
-            {"kernel": {"machine": "x86_64"}, "virtualisation": {"emulated": False}},
-            ("x86_64", False),
-        ),
-        ({"kernel": [], "virtualisation": {"emulated": "no"}}, (None, None)),
-        ({}, (None, None)),
-    ],
-)
-def test_facts_of_the_machine_are_read_or_unknown(host: dict[str, Any], expected: Any) -> None:
-    assert machine_facts(host) == expected
