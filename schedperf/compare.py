@@ -17,7 +17,8 @@ from schedperf.bundle import Bundle
 from schedperf.caveats import Caveat, caveat
 from schedperf.comparability import compare_hosts
 from schedperf.errors import InputError, describe
-from schedperf.findings import all_rules, find_all
+from schedperf.evidence import Absent, SectionPlugin, all_rules, all_sections
+from schedperf.findings._find import find_all
 from schedperf.kernel_config import option_differences
 from schedperf.model import (
     SCHEMA,
@@ -37,7 +38,7 @@ from schedperf.model import (
 from schedperf.next_steps import next_steps
 from schedperf.recordings import recordings_of
 from schedperf.runs import RunValues, df_run_values
-from schedperf.sections import Absent, SectionPlugin, all_sections
+from schedperf.sections._c2c_sources import measure_heat
 from schedperf.sections._profile_others import others_caveats
 from schedperf.sides import BASE, Side, name_sides
 from schedperf.stats import KEY, Result, compare_runs, records
@@ -52,6 +53,9 @@ from schedperf.verdicts import (
 from schedperf_collectors import __version__
 
 Item = TypeVar("Item")
+
+# Kinds of evidence do not import each other: what one takes of another is handed to it here.
+GIVEN: Mapping[str, Mapping[str, object]] = {"layout": {"measure_heat": measure_heat}}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +82,10 @@ def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) ->
     facts = _Facts.of(sides, compare_hosts(sides, allowed=chosen.allowed))
     values = df_run_values(sides)
     rows, result = _compare_numbers(sides, facts, values, chosen)
-    sections = {name: analyse_sides(plugin, sides) for name, plugin in all_sections().items()}
+    sections = {
+        name: analyse_sides(plugin, sides, **GIVEN.get(name, {}))
+        for name, plugin in all_sections().items()
+    }
     findings, failed_rules = find_all(all_rules().values(), sections, rows)
     comparison = Comparison(
         schema=SCHEMA,
@@ -289,10 +296,13 @@ def to_families(rows: Sequence[Row]) -> Iterator[FamilySummary]:
         )
 
 
-def analyse_sides(plugin: SectionPlugin, sides: Sequence[Side]) -> Section:
-    """Run one analysis; whatever goes wrong in it costs its section only."""
+def analyse_sides(plugin: SectionPlugin, sides: Sequence[Side], **given: object) -> Section:
+    """Run one analysis; whatever goes wrong in it costs its section only.
+
+    :param given: what it takes of another kind of evidence
+    """
     try:
-        data = plugin.analyse(sides)
+        data = plugin.analyse(sides, **given)
         json.dumps(data, allow_nan=False)
     except Absent as absent:
         return Section(schema=plugin.schema_id, status="absent", reason=str(absent), data=None)

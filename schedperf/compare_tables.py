@@ -21,9 +21,9 @@ from schedperf.compare import (
     to_sweeps,
 )
 from schedperf.errors import InputError
+from schedperf.evidence import all_sections
 from schedperf.model import SCHEMA, Comparability, Comparison, Difference, Section, SideSummary
 from schedperf.next_steps import next_steps
-from schedperf.sections import all_sections
 from schedperf.sides import BASE, side_name
 from schedperf.stats import compare_runs, records
 from schedperf.tables import Table

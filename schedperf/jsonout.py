@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
 from schedperf.caveats import Caveat
+from schedperf.evidence import all_sections
 from schedperf.json_text import write_json
 from schedperf.model import SCHEMA, Comparison, Section
-from schedperf.sections import all_sections
 
 Schema = dict[str, object]
 

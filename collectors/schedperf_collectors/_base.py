@@ -128,7 +128,7 @@ class Collector:
     function: BootFunction | RunFunction | AfterFunction
 
 
-registry: Registry[Collector] = Registry("schedperf_collectors", "collector")
+registry: Registry[Collector] = Registry("schedperf_collectors", kind="collector")
 
 
 def collector(

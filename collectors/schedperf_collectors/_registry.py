@@ -1,13 +1,16 @@
 """A registry that needs no list: a plugin is a public module of a plugin package.
 
 Importing the package's public modules runs their decorators, and these
-register. Modules that start with an underscore are machinery.
+register. Modules that start with an underscore are machinery. Where each plugin is a
+package of its own, its module of one name registers: ``section``, or a second one that ends with
+it, ``flames_section``.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 Plugin = TypeVar("Plugin")
@@ -20,13 +23,15 @@ class DuplicatePlugin(Exception):
 class Registry(Generic[Plugin]):
     """The plugins of one package, by name.
 
-    :param package: dotted name of the package whose public modules register here
+    :param packages: dotted names of the packages whose public modules register here
     :param kind: what a plugin is, for messages: "collector"
+    :param module: which module of a package in these packages registers; None where none does
     """
 
-    def __init__(self, package: str, kind: str) -> None:
-        self.package = package
+    def __init__(self, *packages: str, kind: str, module: str | None = None) -> None:
+        self.packages = packages
         self.kind = kind
+        self._module = module
         self._plugins: dict[str, Plugin] = {}
 
     def add(self, name: str, plugin: Plugin) -> None:
@@ -39,9 +44,21 @@ class Registry(Generic[Plugin]):
         self._plugins[name] = plugin
 
     def all(self) -> dict[str, Plugin]:
-        """Import every public module of the package and return what registered, sorted by name."""
-        package = importlib.import_module(self.package)
-        for module in pkgutil.iter_modules(package.__path__):
-            if not module.name.startswith("_"):
-                importlib.import_module(f"{self.package}.{module.name}")
+        """Import every module that registers and return what they registered, sorted by name."""
+        for package in self.packages:
+            for module in public_modules(package, self._module):
+                importlib.import_module(module)
         return dict(sorted(self._plugins.items()))
+
+
+def public_modules(package: str, module: str | None = None) -> Iterator[str]:
+    """Yield the public modules of a package, and those called ``module`` of the packages in it."""
+    for found in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        name = found.name.rpartition(".")[2]
+        if name.startswith("_"):
+            continue
+        if not found.ispkg:
+            yield found.name
+        elif module is not None:
+            inner = public_modules(found.name)
+            yield from (one for one in inner if one.endswith((f".{module}", f"_{module}")))

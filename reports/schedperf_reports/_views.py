@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
+from schedperf_reports._anchors import anchor_id
 from schedperf_reports._clean import clean
 from schedperf_reports.blocks import (
     Block,
@@ -33,8 +34,6 @@ TEMPLATES = "schedperf_templates"
 # Longer than any symbol or command line; a megabyte of text in a name must not become the page.
 LONGEST_TEXT = 2000
 
-# An id of this length is still a fragment that a mail client keeps whole.
-LONGEST_ANCHOR = 120
 
 # Level 6 costs a tenth of a second and level 9 saves no further per cent.
 COMPRESSION_LEVEL = 6
@@ -217,19 +216,6 @@ def _named_rows(blocks: Mapping[str, Sequence[Block]]) -> Iterator[tuple[str, st
             if isinstance(block, Table):
                 for anchor, row in zip(block.anchors, block.rows, strict=False):
                     yield anchor_id(section, anchor), row[0].text
-
-
-def anchor_id(section: str, row: str) -> str:
-    """Return the element id of a row; where a text cannot be one, a hash makes it its own.
-
-    >>> anchor_id("layout", "sd_llc_id")
-    'layout-sd_llc_id'
-    """
-    plain = "".join(letter if letter.isalnum() or letter in "_.+-" else "-" for letter in row)
-    if plain != row or len(row) > LONGEST_ANCHOR:
-        digest = hashlib.sha256(row.encode(errors="surrogatepass")).hexdigest()
-        plain = f"{plain[:LONGEST_ANCHOR]}-{digest[:8]}"
-    return f"{section}-{plain}"
 
 
 def draw_island(graphic: Graphic) -> Markup:

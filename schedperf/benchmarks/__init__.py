@@ -73,7 +73,7 @@ class BenchmarkParser:
     parse: Parse
 
 
-registry: Registry[BenchmarkParser] = Registry("schedperf.benchmarks", "benchmark parser")
+registry: Registry[BenchmarkParser] = Registry("schedperf.benchmarks", kind="benchmark parser")
 
 
 def parser(name: str, *, claims: Claims) -> Callable[[Parse], Parse]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from schedperf.findings import finding
+from schedperf.evidence import finding
 from schedperf.findings._lines import Contention, Data, contentions, data_of
 from schedperf.model import Finding, Section
 

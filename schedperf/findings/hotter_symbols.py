@@ -7,7 +7,7 @@ scheduler, most of which runs so. Where the event is blind, that is the finding.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.findings import finding
+from schedperf.evidence import finding
 from schedperf.model import Finding, Section
 from schedperf.profile.blindness import CHARGED_FUNCTIONS, EMULATED_COUNTER
 from schedperf.profile.order import ONE_AFTER_THE_OTHER

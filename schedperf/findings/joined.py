@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedperf.captures.renamed_functions import newest_function
-from schedperf.findings import joined_finding
+from schedperf.evidence import joined_finding
 from schedperf.findings._layout_edges import LayoutEdge, is_layout_known, layout_edges
 from schedperf.findings._lines import (
     Contention,

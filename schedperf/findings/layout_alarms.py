@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schedperf.findings import finding
+from schedperf.evidence import finding
 from schedperf.model import Finding, Section
 
 # One inserted variable can raise several alarms; the best ranked ones name it, the rest is in the

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.findings import finding
+from schedperf.evidence import finding
 from schedperf.model import Finding, Section
 from schedperf.quantities import format_number, scale_for
 from schedperf.rates import distance_of

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schedperf.findings import finding
+from schedperf.evidence import finding
 from schedperf.findings._pace import Paces
 from schedperf.model import Finding, Section
 from schedperf.verdicts import count_units

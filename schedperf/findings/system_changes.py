@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schedperf.captures._system_changes import TOTAL
-from schedperf.findings import finding
+from schedperf.evidence import finding
 from schedperf.findings._cpu_time import describe_part, is_cost, rates
 from schedperf.findings._pace import Paces
 from schedperf.model import Finding, Section

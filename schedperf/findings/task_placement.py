@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedperf.findings import finding
+from schedperf.evidence import finding
 from schedperf.model import Finding, Section
 from schedperf.quantities import format_number, scale_for
 from schedperf.rates import BASES, LEAST_EVENTS, distance_of

@@ -10,7 +10,7 @@ from schedperf.c2c.compare import Change, LineChange, compare_memory
 from schedperf.c2c.entries import say_name
 from schedperf.c2c.merge import SeenLine
 from schedperf.c2c.model import Access, MemoryProfile
-from schedperf.sections import Data
+from schedperf.evidence import Data
 from schedperf.sections._c2c_sources import PointRun
 
 # Lines that the data holds of each point; those that changed are all there.

@@ -1,7 +1,7 @@
 """From a bundle to cache lines: each instrumented run's memory samples, and what names them."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -10,7 +10,8 @@ import numpy as np
 
 from schedperf.bundle import Boot, Bundle, Run
 from schedperf.c2c.analysis import analyse_memory
-from schedperf.c2c.merge import MemoryRun
+from schedperf.c2c.entries import contended_entries
+from schedperf.c2c.merge import MemoryRun, see_lines
 from schedperf.c2c.sources import COLLECTOR, BootNames
 from schedperf.captures.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.captures.perf_data.recording import Recording
@@ -57,6 +58,19 @@ def load_memory(side: Side) -> SideMemory:
     if found is None:
         found = _READ[side.bundle] = _Loader(side.bundle).load()
     return found
+
+
+def measure_heat(sides: Iterable[Side]) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+    """Count the contended accesses of each side by group and entry of its layout.
+
+    :return: by side, group and entry; a side without samples is left out
+    """
+    sampled = {side.name: load_memory(side).runs for side in sides}
+    return {
+        name: contended_entries(see_lines([one.run for one in runs]).values())
+        for name, runs in sampled.items()
+        if runs
+    }
 
 
 class _Loader:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from schedperf.captures.perf_data.recording import NO_CHAIN
+from schedperf.evidence import Absent
 from schedperf.profile.alignment import align
 from schedperf.profile.loaded import LoadedRun
 from schedperf.profile.sampled import Side as SampledSide
-from schedperf.sections import Absent
 from schedperf.sections._profile_sources import read_profiles
 from schedperf.sides import Side
 

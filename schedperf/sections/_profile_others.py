@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.caveats import Caveat, caveat
+from schedperf.evidence import Data
 from schedperf.model import Section
 from schedperf.profile.bystanders import Bystanders
-from schedperf.sections import Data
 from schedperf.sides import BASE
 
 # Per cent of the busy time. perf and the recorder take one or two on a machine of two CPUs; what

@@ -6,6 +6,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
+from schedperf.evidence import Data
 from schedperf.profile.alignment import Alignment, align
 from schedperf.profile.blindness import loss_caveat
 from schedperf.profile.compare import PointComparison, compare_point
@@ -16,7 +17,6 @@ from schedperf.profile.place import KERNEL, Place
 from schedperf.profile.ranking import choose_places, moving_places
 from schedperf.profile.shares import RunWeights, align_weights
 from schedperf.profile.spread import Spread, class_spread, one_node_only, spread_of
-from schedperf.sections import Data
 from schedperf.sections._profile_others import caution_of, describe_others
 from schedperf.sections._profile_sources import RunProfile
 from schedperf.stats import Columns, Difference

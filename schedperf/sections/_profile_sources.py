@@ -11,6 +11,7 @@ from schedperf.bundle import Boot, Bundle, Run
 from schedperf.captures.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.captures.perf_data.recording import Recording
 from schedperf.errors import InputError
+from schedperf.evidence import Absent
 from schedperf.host_facts import machine_facts, nodes_of_host
 from schedperf.operations import Operations, operations_of
 from schedperf.profile.alignment import RunNames, names_of
@@ -20,7 +21,6 @@ from schedperf.profile.compare import ProfiledRun
 from schedperf.profile.loaded import LoadedRun, make_run
 from schedperf.profile.places import Placed, build_ids, place_samples
 from schedperf.profile.shares import weigh
-from schedperf.sections import Absent
 from schedperf.sections._profile_symbols import BootSymbols
 from schedperf.sides import Side
 

@@ -8,7 +8,7 @@ the most samples comes first; in a point what changed, then what is most contend
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.sections import Absent, Data, section
+from schedperf.evidence import Absent, Data, section
 from schedperf.sections._c2c_point import describe_point
 from schedperf.sections._c2c_schema import SCHEMA
 from schedperf.sections._c2c_sources import PointRun, SideMemory, load_memory

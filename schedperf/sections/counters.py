@@ -14,8 +14,8 @@ from schedperf._json import parse_object
 from schedperf.bundle import Bundle, Run
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
 from schedperf.errors import BadLine
+from schedperf.evidence import Absent, Data, section
 from schedperf.rates import CountedSide, Measure, Question, Rate, compare_rates, divide, mean_of
-from schedperf.sections import Absent, Data, section
 from schedperf.sections._counted import (
     RATE_FIELDS,
     CapturedRun,

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from schedperf._timeline import Moment, place_in_time
+from schedperf.evidence import Absent, Data, section
 from schedperf.profile.flame_data import describe_stacks
 from schedperf.profile.loaded import operation_of
 from schedperf.profile.order import may_be_drift
 from schedperf.profile.sampled import sampled_events
 from schedperf.profile.stacks import collect_stacks
-from schedperf.sections import Absent, Data, section
 from schedperf.sections._flames_schema import SCHEMA
 from schedperf.sections._flames_sources import (
     Point,

@@ -4,26 +4,29 @@ Offsets and addresses in the data count from the start of the per-CPU section, t
 the globals that they are in.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from schedperf.c2c.entries import contended_entries
-from schedperf.c2c.merge import see_lines
 from schedperf.errors import InputError
+from schedperf.evidence import Absent, Data, section
 from schedperf.layout.analysis import Hitm, analyse_kernels, check_comparable
 from schedperf.layout.model import Kernel
 from schedperf.layout.sources import load_kernel
-from schedperf.sections import Absent, Data, section
-from schedperf.sections._c2c_sources import load_memory
 from schedperf.sections._layout_schema import ANALYSIS
 from schedperf.sections._schema import TEXT, array, record
 from schedperf.sides import Side
 
 SCHEMA = record(**ANALYSIS, missing=array(record(side=TEXT, reason=TEXT)))
 
+# Measures the heat of the entries on the lines of these sides.
+MeasureHeat = Callable[[Iterable[Side]], Hitm]
+
 
 @section("layout", version=2, schema=SCHEMA)
-def layout(sides: Sequence[Side]) -> Data:
-    """Compare the layout of each new side with base's."""
+def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> Data:
+    """Compare the layout of each new side with base's.
+
+    :param measure_heat: outranks the table of hot variables; None where nothing was sampled
+    """
     base, *news = sides
     try:
         kernels, missing = _load(base, news)
@@ -33,7 +36,9 @@ def layout(sides: Sequence[Side]) -> Data:
         data = analyse_kernels(
             list(kernels.values()),
             sides=list(kernels),
-            hitm=_contended(side for side in news if side.name in kernels),
+            hitm=measure_heat([side for side in news if side.name in kernels])
+            if measure_heat
+            else {},
         )
     except InputError as error:
         raise Absent(str(error)) from None
@@ -52,13 +57,3 @@ def _load(base: Side, news: Sequence[Side]) -> tuple[Mapping[str, Kernel], list[
         else:
             kernels[side.name] = kernel
     return kernels, missing
-
-
-def _contended(news: Iterable[Side]) -> Hitm:
-    # What was sampled outranks the table of hot variables; a side without samples has no say.
-    sampled = {side.name: load_memory(side).runs for side in news}
-    return {
-        name: contended_entries(see_lines([one.run for one in runs]).values())
-        for name, runs in sampled.items()
-        if runs
-    }

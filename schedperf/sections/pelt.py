@@ -13,12 +13,12 @@ from schedperf.bundle import Bundle, Run
 from schedperf.captures.bpf_pelt import PeltCapture, parse_bpf_pelt
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
 from schedperf.errors import InputError
+from schedperf.evidence import Absent, Data, section
 from schedperf.host_facts import machine_facts, nodes_of_host
 from schedperf.pelt.analysis import analyse_sides
 from schedperf.pelt.measures import PeltRun, What
 from schedperf.pelt.rows import PER
 from schedperf.pelt.sight import PeltSide
-from schedperf.sections import Absent, Data, section
 from schedperf.sections._counted import (
     RATE_FIELDS,
     CapturedRun,

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from schedperf.bundle import Bundle, Run
 from schedperf.captures.bpf_placement import parse_placement
 from schedperf.captures.placement_records import EVENTS, IDLE_TYPES, Placement
+from schedperf.evidence import Absent, Data, section
 from schedperf.placement.analysis import analyse_sides
 from schedperf.placement.model import PARTS, PlacedRun, PlacedSide
-from schedperf.sections import Absent, Data, section
 from schedperf.sections._counted import (
     RATE_FIELDS,
     CapturedRun,

@@ -14,8 +14,8 @@ from typing import Any
 import pandas as pd
 
 from schedperf.bundle import Bundle
+from schedperf.evidence import Absent, Data, section
 from schedperf.runs import df_run_values
-from schedperf.sections import Absent, Data, section
 from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, array, record
 from schedperf.sides import BASE, Side
 from schedperf.stats import KEY, compare_runs, records

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf._timeline import Moment, place_in_time
+from schedperf.evidence import Absent, Data, section
 from schedperf.profile.order import may_be_drift
-from schedperf.sections import Absent, Data, section
 from schedperf.sections._profile_point import describe_point
 from schedperf.sections._profile_schema import SCHEMA
 from schedperf.sections._profile_sources import RunProfile, SideProfiles, load_profiles

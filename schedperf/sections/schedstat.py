@@ -8,8 +8,8 @@ often, never whether it was worse, so they get no verdict.
 from collections.abc import Sequence
 
 from schedperf.captures.schedstat_fields import IDLE_TYPES
+from schedperf.evidence import Absent, Data, section
 from schedperf.schedstat.analysis import analyse_sides
-from schedperf.sections import Absent, Data, section
 from schedperf.sections._counted import RATE_FIELDS, why_nothing
 from schedperf.sections._places import CPUS
 from schedperf.sections._schedstat_sources import FOLDER, load_sides

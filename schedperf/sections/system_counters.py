@@ -16,8 +16,8 @@ from schedperf.captures.system_counters import (
     read_system_counters,
     read_task_counters,
 )
+from schedperf.evidence import Absent, Data, section
 from schedperf.rates import CountedSide
-from schedperf.sections import Absent, Data, section
 from schedperf.sections._counted import RATE_FIELDS, CapturedSide, load_captured, why_nothing
 from schedperf.sections._places import CPUS
 from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record

@@ -2,7 +2,8 @@
 
 import re
 
-from schedperf_reports._views import anchor_id, make_safe
+from schedperf_reports._anchors import anchor_id
+from schedperf_reports._views import make_safe
 
 
 def test_anchors_of_odd_texts_differ_and_are_short() -> None:

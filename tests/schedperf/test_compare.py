@@ -9,9 +9,9 @@ import pytest
 from schedperf.bundle import open_bundle
 from schedperf.caveats import caveat
 from schedperf.compare import CompareOptions, analyse_sides, compare
-from schedperf.findings import FindingPlugin, Rule, all_rules, find_all
+from schedperf.evidence import Data, FindingPlugin, Rule, SectionPlugin, all_rules
+from schedperf.findings._find import find_all
 from schedperf.model import SCHEMA, Comparison, Finding, Section
-from schedperf.sections import Data, SectionPlugin
 from schedperf.sides import Side
 
 MakeBundle = Callable[..., Path]

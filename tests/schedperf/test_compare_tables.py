@@ -10,8 +10,8 @@ import pytest
 from schedperf.cli import main
 from schedperf.compare import CompareOptions
 from schedperf.compare_tables import compare_tables
+from schedperf.evidence import all_sections
 from schedperf.model import Comparison
-from schedperf.sections import all_sections
 from schedperf.tables import open_table
 
 HEADER = "workload,point,metric,unit,better,value"

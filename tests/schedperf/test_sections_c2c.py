@@ -13,12 +13,12 @@ import pytest
 from schedperf.bundle import open_bundle
 from schedperf.c2c.entries import contended_entries
 from schedperf.c2c.merge import see_lines
+from schedperf.evidence import Absent, all_sections
 from schedperf.findings.bouncing_lines import MOST_FINDINGS, bouncing_lines
 from schedperf.model import Finding, Section
-from schedperf.sections import Absent, all_sections
 from schedperf.sections._c2c_point import format_cpus
 from schedperf.sections._c2c_schema import SCHEMA
-from schedperf.sections._c2c_sources import load_memory
+from schedperf.sections._c2c_sources import load_memory, measure_heat
 from schedperf.sections.c2c import c2c
 from schedperf.sections.layout import layout
 from schedperf.sides import Side, name_sides
@@ -375,7 +375,8 @@ def test_samples_of_new_outrank_the_table_in_the_layout_section(sides: Sides) ->
             runs_of("base", 1.0, kernel=kernels[0], touches=QUEUE),
             runs_of("new", 1.0, kernel=kernels[1], touches=QUEUE),
             kernels=kernels,
-        )
+        ),
+        measure_heat,
     )
     before: Any = unsampled["comparisons"]
     assert not any(alarm["grade"] == "sampled" for alarm in before[0]["alarms"])

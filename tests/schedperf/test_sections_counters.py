@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedperf.sections import Absent
+from schedperf.evidence import Absent
 from schedperf.sections.counters import SCHEMA, counters
 
 # One run: counts by event, per node.

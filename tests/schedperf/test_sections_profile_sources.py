@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.sections import Absent
+from schedperf.evidence import Absent
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.features import BuildId, Cpu, Machine
 from schedperf_generators.perf_data import PerfData, write_perf_data

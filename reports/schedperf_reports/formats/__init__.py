@@ -50,7 +50,7 @@ class OutputFormat:
     render: Render
 
 
-registry: Registry[OutputFormat] = Registry("schedperf_reports.formats", "output format")
+registry: Registry[OutputFormat] = Registry("schedperf_reports.formats", kind="output format")
 
 
 def output_format(name: str) -> Callable[[Render], Render]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from schedperf.model import Better, Verdict
+from schedperf_reports._anchors import anchor_id
 from schedperf_reports._ratio_axis import RatioAxis, bounded, fit_axis
 from schedperf_reports._units import MISSING, format_change, format_interval
-from schedperf_reports._views import anchor_id
 from schedperf_reports._words import VERDICT_TONES
 from schedperf_reports.blocks import Graphic, Tone
 

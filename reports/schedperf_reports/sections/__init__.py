@@ -62,7 +62,7 @@ class ReportSection:
         return self.order == ABSENT_ORDER
 
 
-registry: Registry[ReportSection] = Registry("schedperf_reports.sections", "report section")
+registry: Registry[ReportSection] = Registry("schedperf_reports.sections", kind="report section")
 
 
 def report_section(

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from schedperf.bundle import open_bundle
-from schedperf.sections import Absent
+from schedperf.evidence import Absent
 from schedperf.sections.schedstat import SCHEMA, schedstat
 from schedperf.sides import name_sides
 

@@ -12,7 +12,7 @@ import pytest
 
 from schedperf.bundle import open_bundle
 from schedperf.commands._profile_request import make_request
-from schedperf.sections import Absent
+from schedperf.evidence import Absent
 from schedperf.sections._profile_sources import read_profiles
 from schedperf.sections.flames import LEAST_SHARE, MOST_TREES, SCHEMA, flames
 from schedperf.sections.profile import profile as compare_symbols

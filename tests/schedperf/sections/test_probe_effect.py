@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.sections import Absent
+from schedperf.evidence import Absent
 from schedperf.sections.probe_effect import SCHEMA, probe_effect
 
 Analyse = Callable[..., Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.sections import Absent
+from schedperf.evidence import Absent
 from schedperf.sections._system_rows import MOST_NAMED
 
 Analyse = Callable[..., Any]

@@ -1,0 +1,45 @@
+"""Apply every finding rule, and drop what an earlier finding says already.
+
+A finding that rests on nothing else than what an earlier one rests on is not repeated.
+:mod:`schedperf.findings._ranking` orders them.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from schedperf.caveats import Caveat, caveat
+from schedperf.errors import describe
+from schedperf.evidence import FindingPlugin
+from schedperf.findings._ranking import rank_findings
+from schedperf.model import Finding, Row, Section
+
+
+def find_all(
+    rules: Iterable[FindingPlugin], sections: Mapping[str, Section], rows: Sequence[Row] = ()
+) -> tuple[tuple[Finding, ...], tuple[Caveat, ...]]:
+    """Apply every rule whose sections are all there.
+
+    :param rows: results of the benchmarks, for the rules that join
+    :return: what the rules found, best reason first, and a caveat for each rule that failed
+    """
+    findings: list[Finding] = []
+    caveats: list[Caveat] = []
+    for rule in sorted(rules, key=lambda rule: not rule.is_joined):
+        if not all(name in sections and sections[name].status == "ok" for name in rule.needs):
+            continue
+        try:
+            found = list(rule.find(sections, rows))
+            json.dumps([(one.value, one.ci) for one in found], allow_nan=False)
+        except Exception as error:  # noqa: BLE001 # one rule must not cost the others
+            caveats.append(caveat("failed-finding", rule=rule.name, problem=describe(error)))
+        else:
+            findings += [one for one in found if not _is_told(one, findings)]
+    return rank_findings(findings, rows), tuple(caveats)
+
+
+def _is_told(found: Finding, before: Iterable[Finding]) -> bool:
+    # All that it rests on is part of what an earlier one of the side says.
+    evidence = set(found.evidence)
+    return any(
+        evidence and evidence < set(other.evidence) and found.side == other.side for other in before
+    )
