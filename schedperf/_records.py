@@ -11,8 +11,13 @@ from typing import Literal, cast
 
 from schedperf._json import JsonObject, parse_object
 from schedperf.errors import BundleError
-from schedperf_collectors import BUNDLE_FORMAT, BUNDLE_VERSION, point_key, run_folder
-from schedperf_collectors._plan import MOST_BUDGETED
+from schedperf_collectors.contract import (
+    BUNDLE_FORMAT,
+    BUNDLE_VERSION,
+    MOST_BUDGETED,
+    point_key,
+    run_folder,
+)
 
 # `record` makes no more runs than these, and each may be a point of its own.
 MOST_POINTS = 100_000

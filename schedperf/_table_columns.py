@@ -10,7 +10,7 @@ import pandas as pd
 from schedperf.claims import parse_change, parse_mean
 from schedperf.model import Better, Family
 from schedperf.numbers import printed_step
-from schedperf_collectors import point_key
+from schedperf_collectors.contract import point_key
 
 # More text than this in an error message hides what it is about.
 LONGEST_SHOWN = 40

@@ -36,7 +36,7 @@ from schedperf._records import (
 from schedperf._tar import Archive
 from schedperf.caveats import Caveat, caveat
 from schedperf.errors import BundleError
-from schedperf_collectors import BUNDLE_VERSION, MANIFEST, boot_folder
+from schedperf_collectors.contract import BUNDLE_VERSION, MANIFEST, boot_folder
 
 __all__ = ["Boot", "Bundle", "CaptureEntry", "MetricRule", "Run", "Sequential", "open_bundle"]
 

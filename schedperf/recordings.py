@@ -14,10 +14,9 @@ from typing import Literal
 
 from schedperf.bundle import Bundle, Run
 from schedperf.sides import Side
-from schedperf_collectors._append import SUFFIXES
 from schedperf_collectors._errors import RecordError
 from schedperf_collectors._options import make_parser
-from schedperf_collectors._plan import format_template
+from schedperf_collectors.contract import BUNDLE_SUFFIXES, format_template
 
 Program = Literal["record", "ab", "vm"]
 
@@ -74,14 +73,14 @@ class Recording:
         """Return the name of another bundle beside this one: ``base.tar`` to ``base-pelt.tar``."""
         path = PurePath(self.path)
         stem = path.name
-        for suffix in SUFFIXES:
+        for suffix in BUNDLE_SUFFIXES:
             stem = stem.removesuffix(suffix)
         return as_argument(str(path.with_name(f"{stem}-{word}.tar")))
 
     @property
     def grows(self) -> bool:
         """Can runs be appended to the bundle?"""
-        return self.path.endswith(SUFFIXES)
+        return self.path.endswith(BUNDLE_SUFFIXES)
 
     @property
     def local_files(self) -> tuple[str, ...]:

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedperf_collectors import BUNDLE_FORMAT, BUNDLE_VERSION, MANIFEST
 from schedperf_collectors._errors import RecordError
-
-SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
+from schedperf_collectors.contract import BUNDLE_FORMAT, BUNDLE_SUFFIXES, BUNDLE_VERSION, MANIFEST
 
 # 100,000 runs with eight captures each make a manifest of some 300 MB; host.json has some 20 kB.
 _LONGEST_MANIFEST_BYTES = 512 << 20
@@ -52,7 +50,7 @@ class Existing:
 
 def check_suffix(path: Path) -> None:
     """Refuse a name that says no format which can be written."""
-    if not path.name.endswith(SUFFIXES) or path.name in SUFFIXES:
+    if not path.name.endswith(BUNDLE_SUFFIXES) or path.name in BUNDLE_SUFFIXES:
         raise RecordError(f"{path}: cannot write this format; name it .tar, .tar.gz or .tar.xz")
 
 

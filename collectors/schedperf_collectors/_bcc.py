@@ -19,7 +19,8 @@ from typing import Any, Callable
 
 from schedperf_collectors._base import Skipped
 from schedperf_collectors._host_cpu import possible_cpus
-from schedperf_collectors._system import System, Unavailable, last_line
+from schedperf_collectors._system import System, last_line
+from schedperf_collectors.contract import Unavailable
 
 PAIRS = ("fentry/fexit", "kprobe/kretprobe")
 FENTRY, KPROBE = PAIRS

@@ -15,7 +15,7 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 
-from schedperf_collectors._system import Unavailable
+from schedperf_collectors.contract import Unavailable
 
 TRACEPOINT = b"sched_update_nr_running_tp"
 # bpf(2) has no wrapper in the C library; numbers of asm/unistd.h.

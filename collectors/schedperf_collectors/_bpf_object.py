@@ -21,7 +21,8 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from schedperf_collectors._system import Unavailable, execute, run
+from schedperf_collectors._system import execute, run
+from schedperf_collectors.contract import Unavailable
 
 PACKAGE = "schedperf_collectors"
 SOURCE, OBJECT, HEADER = ".bpf.c", ".bpf.o", ".h"

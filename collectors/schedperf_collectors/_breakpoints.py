@@ -19,7 +19,8 @@ from pathlib import Path
 
 from schedperf_collectors._base import Skipped
 from schedperf_collectors._perf import PerfFailed, Recording, perf_output, perf_running
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 BREAKPOINT = "breakpoint"
 # Long enough for each event to be on once on each CPU.

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from schedperf_collectors._system import Unavailable
+from schedperf_collectors.contract import Unavailable
 
 MAGIC = 0xEB9F
 HEADER_BYTES = 24

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from schedperf_collectors import MANIFEST
 from schedperf_collectors._append import Existing, check_suffix
 from schedperf_collectors._captures import Captured
 from schedperf_collectors._errors import OUT_OF_SPACE, RecordError
 from schedperf_collectors._isolate import OK, Result
+from schedperf_collectors.contract import MANIFEST
 
 # The manifest of some 300 runs with eight captures each; a longer one gets a larger reserve.
 RESERVE_BYTES = 1 << 20

@@ -19,17 +19,11 @@ from schedperf_collectors._doctor import examine_all, format_text, to_json
 from schedperf_collectors._errors import RecordError
 from schedperf_collectors._looks import Looks
 from schedperf_collectors._options import COMMANDS, RUNS, Parser, make_parser
-from schedperf_collectors._plan import (
-    FIRST_LOOK,
-    MAX_RUNS,
-    MOST_BUDGETED,
-    check_placeholders,
-    cross_points,
-    fill,
-)
+from schedperf_collectors._plan import FIRST_LOOK, MAX_RUNS, check_placeholders, cross_points, fill
 from schedperf_collectors._progress import Progress
 from schedperf_collectors._record import Target, record
 from schedperf_collectors._session import Request
+from schedperf_collectors.contract import MOST_BUDGETED
 
 # A shell reports a program that a signal ended with this much more.
 _BY_SIGNAL = 128

@@ -12,8 +12,9 @@ import time
 from collections.abc import Iterator
 
 from schedperf_collectors._host_cpu import CPUS, online_cpus
-from schedperf_collectors._system import System, Unavailable, attempt, or_none
+from schedperf_collectors._system import System, attempt, or_none
 from schedperf_collectors._value_files import Row, ValueFiles, format_table
+from schedperf_collectors.contract import Unavailable
 
 POWERCAP = "/sys/class/powercap"
 HWMON = "/sys/class/hwmon"

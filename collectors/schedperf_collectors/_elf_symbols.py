@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from schedperf_collectors.contract import Function
+
 # A program of a gigabyte with one section a function has some 10,000; a debug file no more.
 MOST_SECTIONS = 100_000
 MOST_SEGMENTS = 10_000
@@ -50,18 +52,6 @@ _DEBUGDATA = b".gnu_debugdata"
 
 class BadElf(Exception):
     """A file is no ELF file that can be read; the message is one line."""
-
-
-class Function(NamedTuple):
-    """One function.
-
-    :param offset: of its first byte in the file
-    :param size: in bytes; 0 where the file does not say
-    """
-
-    offset: int
-    size: int
-    name: str
 
 
 @dataclass(frozen=True)

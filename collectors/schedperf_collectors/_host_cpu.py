@@ -10,15 +10,8 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-from schedperf_collectors._system import (
-    Finders,
-    System,
-    Unavailable,
-    getconf,
-    or_none,
-    parse_cpu_list,
-    to_integer,
-)
+from schedperf_collectors._system import Finders, System, getconf, or_none, to_integer
+from schedperf_collectors.contract import Unavailable, parse_cpu_list
 
 CPUS = "/sys/devices/system/cpu"
 NODES = "/sys/devices/system/node"

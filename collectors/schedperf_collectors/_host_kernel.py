@@ -12,14 +12,8 @@ from collections.abc import Mapping
 from typing import Callable
 
 from schedperf_collectors._kernel_files import build_id, config_value, find_config
-from schedperf_collectors._system import (
-    Finders,
-    System,
-    Unavailable,
-    bracketed,
-    or_none,
-    to_integer,
-)
+from schedperf_collectors._system import Finders, System, bracketed, or_none, to_integer
+from schedperf_collectors.contract import Unavailable
 
 SYSCTL = "/proc/sys/kernel"
 # debugfs since v5.13 ("sched: Move SCHED_DEBUG sysctl to debugfs").

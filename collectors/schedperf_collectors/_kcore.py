@@ -10,7 +10,8 @@ import os
 import struct
 from dataclasses import dataclass
 
-from schedperf_collectors._system import System, Unavailable, unavailable
+from schedperf_collectors._system import System, unavailable
+from schedperf_collectors.contract import Unavailable
 
 KCORE = "/proc/kcore"
 ELF_HEADER_BYTES = 64

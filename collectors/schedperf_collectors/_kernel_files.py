@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from schedperf_collectors._elf_symbols import gnu_build_id
-from schedperf_collectors._system import System, Unavailable, attempt
+from schedperf_collectors._system import System, attempt
+from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, Unavailable
 
-# A distribution's configuration is 0.3 MB, its System.map 5 to 10 MB; kallsyms with all data
-# symbols and allocation profiling reaches 40 MB.
+# A distribution's configuration is 0.3 MB.
 CONFIG_LIMIT_BYTES = 4 << 20
-SYMBOLS_LIMIT_BYTES = 256 << 20
 NOTES_LIMIT_BYTES = 1 << 16
 ADDRESSES_HIDDEN = (
     "/proc/kallsyms: addresses are hidden; run as root with kernel.kptr_restrict=0 or 1"

@@ -21,7 +21,8 @@ from typing import Any, Callable, Optional
 
 from schedperf_collectors._libbpf_library import load_library, log
 from schedperf_collectors._libbpf_refusals import NO_KPROBES, lacks_kprobes, say_refusals
-from schedperf_collectors._system import Unavailable, unavailable
+from schedperf_collectors._system import unavailable
+from schedperf_collectors.contract import Unavailable
 
 # enum bpf_map_type of include/uapi/linux/bpf.h: PERCPU_HASH, PERCPU_ARRAY, LRU_PERCPU_HASH.
 PERCPU_MAP_TYPES = (5, 6, 10)

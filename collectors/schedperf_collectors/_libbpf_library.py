@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedperf_collectors._libbpf_log import Log
-from schedperf_collectors._system import Unavailable
+from schedperf_collectors.contract import Unavailable
 
 LIBRARY = "libbpf.so.1"
 

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Mapping
 
 from schedperf_collectors._kernel_functions import find_functions
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 NO_KPROBES = "this kernel has no kprobes; rebuild with CONFIG_KPROBES=y"
 # Where perf's kprobes are, and the function that is in every kernel with kprobes.

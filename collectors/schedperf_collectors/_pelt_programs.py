@@ -17,7 +17,8 @@ from schedperf_collectors._bcc import (
     compile_programs,
 )
 from schedperf_collectors._kernel_functions import KernelFunctions, find_functions
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 FUNCTIONS = (
     "update_cfs_group",

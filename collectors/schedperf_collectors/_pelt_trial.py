@@ -32,7 +32,7 @@ from schedperf_collectors._pelt_programs import (
     TIMED_CALL,
     syscall_names,
 )
-from schedperf_collectors._system import Unavailable
+from schedperf_collectors.contract import Unavailable
 
 # 250 calls are 25 us bare and 0.5 ms under emulation: much shorter than the time between two ticks,
 # so that most loops meet no interrupt and the median is of loops that met none.

@@ -39,8 +39,9 @@ from schedperf_collectors._btf import RunQueues, find_run_queues
 from schedperf_collectors._host_cpu import online_cpus
 from schedperf_collectors._kcore import Kcore
 from schedperf_collectors._kernel_files import find_system_map, read_kallsyms
-from schedperf_collectors._system import X86_MACHINES, System, Unavailable, attempt
-from schedperf_collectors.layout import BTF_LIMIT_BYTES, percpu_lines
+from schedperf_collectors._system import X86_MACHINES, System, attempt
+from schedperf_collectors.contract import BTF_LIMIT_BYTES, Unavailable
+from schedperf_collectors.layout import percpu_lines
 
 ADDRESS_MASK = (1 << 64) - 1
 # Symbols of the kernel's image are in the upper half; below it they are absolute or offsets.

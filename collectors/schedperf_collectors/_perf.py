@@ -23,14 +23,8 @@ from typing import IO
 
 from schedperf_collectors._base import Skipped
 from schedperf_collectors._process import signal_name
-from schedperf_collectors._system import (
-    Unavailable,
-    c_locale,
-    execute,
-    last_line,
-    or_none,
-    run,
-)
+from schedperf_collectors._system import c_locale, execute, last_line, or_none, run
+from schedperf_collectors.contract import Unavailable
 
 # Opening an event on each of 512 CPUs and reading all of /proc takes seconds, more under emulation.
 READY_TIMEOUT_S = 60.0

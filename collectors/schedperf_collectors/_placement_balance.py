@@ -14,7 +14,6 @@ from typing import Callable
 
 from schedperf_collectors._bpf_object import read_object
 from schedperf_collectors._btf import function_arguments
-from schedperf_collectors._kernel_files import SYMBOLS_LIMIT_BYTES
 from schedperf_collectors._kernel_functions import KernelFunctions, find_functions
 from schedperf_collectors._libbpf import (
     BpfObject,
@@ -35,7 +34,8 @@ from schedperf_collectors._placement_balance_rows import (
     read_counts,
 )
 from schedperf_collectors._placement_machine import Machine, set_gate
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, Unavailable
 
 FIRST_KEY = struct.pack("=I", 0)
 # The mechanisms at entry and exit. The exit that fexit sees has the arguments, so only an attempt,

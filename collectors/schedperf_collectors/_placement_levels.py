@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Callable, NamedTuple, Optional
 
 from schedperf_collectors._host_kernel import DEBUG_SCHED, SYSCTL
-from schedperf_collectors._system import System, Unavailable, attempt
+from schedperf_collectors._system import System, attempt
+from schedperf_collectors.contract import Unavailable
 
 SCHEDSTAT = "/proc/schedstat"
 # "sched: Move SCHED_DEBUG sysctl to debugfs" (v5.13).

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from schedperf_collectors._host_cpu import CPUS, online_cpus, possible_cpus, topology_finders
 from schedperf_collectors._libbpf import BpfObject
 from schedperf_collectors._placement_levels import MOST_LEVELS, read_levels
-from schedperf_collectors._system import System, Unavailable, attempt
+from schedperf_collectors._system import System, attempt
+from schedperf_collectors.contract import Unavailable
 
 # What CPUs of two nodes share, and a CPU with itself.
 NUMA, SAME_CPU = "NUMA", "CPU"

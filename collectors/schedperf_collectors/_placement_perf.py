@@ -22,13 +22,14 @@ from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped
 from schedperf_collectors._perf import PerfFailed, perf_running
 from schedperf_collectors._perf_data import BadPerfData, read_header
 from schedperf_collectors._placement_machine import Machine
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
 from schedperf_collectors._tracepoint_samples import (
     Sample,
     Samples,
     Tracepoint,
     read_tracepoint,
 )
+from schedperf_collectors.contract import Unavailable
 
 SCHEMA = "schedperf/bpf_placement/1"
 # The fields that are needed of each tracepoint. sched_wakeup_new is made by the parent.

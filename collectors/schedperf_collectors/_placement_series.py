@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import Callable, Generic, TypeVar
 
-from schedperf_collectors._system import Unavailable
+from schedperf_collectors.contract import Unavailable
 
 FIRST_STEP_S = 0.1
 MOST_STEPS = 2000

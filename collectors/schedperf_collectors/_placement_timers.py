@@ -15,7 +15,8 @@ from schedperf_collectors._bpf_object import read_object
 from schedperf_collectors._kernel_functions import find_functions
 from schedperf_collectors._libbpf import BpfObject, Candidate, load_what_works
 from schedperf_collectors._placement_machine import Machine, set_gate
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 # struct timer_key and struct timer_value of timers.bpf.c.
 KEY = struct.Struct("=2Q")

@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 import random
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Callable
 
 from schedperf_collectors._errors import RecordError
+from schedperf_collectors.contract import PLACEHOLDER
 
 CLEAN = "clean"
 INSTRUMENTED = "instrumented"
@@ -27,11 +27,8 @@ MOST_RUNS = 100_000
 FIRST_LOOK = 3
 # The budget unless the user says; a change of two standard deviations needs six runs a side.
 MAX_RUNS = 30
-# The largest budget whose looks the comparison can correct for.
-MOST_BUDGETED = 100
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_PLACEHOLDER = re.compile(r"\{\{(?P<literal>[A-Za-z_]\w*)\}\}|\{(?P<name>[A-Za-z_]\w*)\}", re.ASCII)
 
 Point = Mapping[str, str]
 
@@ -114,7 +111,7 @@ def check_placeholders(template: Sequence[str], names: Sequence[str]) -> None:
     used = {
         match["name"]
         for argument in template
-        for match in _PLACEHOLDER.finditer(argument)
+        for match in PLACEHOLDER.finditer(argument)
         if match["name"]
     }
     for name in sorted(used - set(names)):
@@ -136,23 +133,7 @@ def fill(template: Sequence[str], point: Point) -> list[str]:
     def replace(match: re.Match[str]) -> str:
         return "{" + match["literal"] + "}" if match["literal"] else point[match["name"]]
 
-    return [_PLACEHOLDER.sub(replace, argument) for argument in template]
-
-
-def format_template(template: Sequence[str]) -> str:
-    """Return a command as a shell would read it, its placeholders unquoted.
-
-    >>> format_template(["hackbench", "-g", "{groups}", "--name", "a b"])
-    "hackbench -g {groups} --name 'a b'"
-    """
-    return " ".join(
-        argument if _is_plain(_PLACEHOLDER.sub("x", argument)) else shlex.quote(argument)
-        for argument in template
-    )
-
-
-def _is_plain(argument: str) -> bool:
-    return shlex.quote(argument) == argument
+    return [PLACEHOLDER.sub(replace, argument) for argument in template]
 
 
 def plan_record(points: Sequence[Point], counts: Counts, seed: int) -> list[PlannedRun]:

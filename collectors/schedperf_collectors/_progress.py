@@ -13,11 +13,11 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from schedperf_collectors import point_key
 from schedperf_collectors._captures import Captured
 from schedperf_collectors._isolate import OK
 from schedperf_collectors._plan import PlannedRun
 from schedperf_collectors._process import signal_name
+from schedperf_collectors.contract import point_key
 from schedperf_collectors.workload import Outcome
 
 

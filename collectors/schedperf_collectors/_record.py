@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedperf_collectors import point_key
 from schedperf_collectors._append import Existing, examine
 from schedperf_collectors._bundle import BundleWriter, check_no_partial, check_output
 from schedperf_collectors._captures import (
@@ -17,7 +16,7 @@ from schedperf_collectors._captures import (
     choose,
 )
 from schedperf_collectors._looks import Looks
-from schedperf_collectors._plan import format_template, plan_record
+from schedperf_collectors._plan import plan_record
 from schedperf_collectors._progress import Progress, say_missing
 from schedperf_collectors._session import (
     Request,
@@ -27,6 +26,7 @@ from schedperf_collectors._session import (
 )
 from schedperf_collectors._settle import settle
 from schedperf_collectors._signals import signals
+from schedperf_collectors.contract import format_template, point_key
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
-from schedperf_collectors import (
-    BUNDLE_FORMAT,
-    BUNDLE_VERSION,
-    __version__,
-    boot_folder,
-    point_key,
-    run_folder,
-)
+from schedperf_collectors import __version__
 from schedperf_collectors._append import Existing
 from schedperf_collectors._base import Capture
 from schedperf_collectors._bundle import BundleWriter, Entry
@@ -35,18 +28,18 @@ from schedperf_collectors._captures import (
 from schedperf_collectors._errors import Interrupted, NotComparable, RecordError, explain
 from schedperf_collectors._isolate import SKIPPED
 from schedperf_collectors._looks import Looks
-from schedperf_collectors._plan import (
-    CLEAN,
-    INSTRUMENTED,
-    PlannedRun,
-    Point,
-    Turn,
-    fill,
-    format_template,
-)
+from schedperf_collectors._plan import CLEAN, INSTRUMENTED, PlannedRun, Point, Turn, fill
 from schedperf_collectors._process import SetupFailed, last_words
 from schedperf_collectors._progress import Progress, format_size, say_missing, say_outcome
 from schedperf_collectors._signals import signals
+from schedperf_collectors.contract import (
+    BUNDLE_FORMAT,
+    BUNDLE_VERSION,
+    boot_folder,
+    format_template,
+    point_key,
+    run_folder,
+)
 from schedperf_collectors.workload import Outcome, run_workload, utc_now
 
 # Below this the output of a run may be cut off without anyone having said so.

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Callable, TypeVar
 
+from schedperf_collectors.contract import Unavailable
+
 # Files of /proc and /sys are a few kB; only kallsyms and BTF are larger and say so themselves.
 TEXT_LIMIT_BYTES = 4 << 20
 # /proc/sys refuses to read more than KMALLOC_MAX_SIZE (4 MB) at once.
@@ -24,25 +26,12 @@ KMSG_RECORD_BYTES = 8192
 KMSG_RECORDS = 1 << 20
 # Programs that only print their version answer in 20 ms, in 1 s under emulation.
 COMMAND_TIMEOUT_S = 5.0
-# The widest CPU list that a kernel prints: NR_CPUS of any distribution is far below.
-CPUS_LIMIT = 1 << 16
 
 X86_MACHINES = ("x86_64", "i686", "i386")
 
 Value = TypeVar("Value")
 # What finds the values of one group of host.json; a finder raises Unavailable.
 Finders = dict[str, Callable[[], object]]
-
-
-class Unavailable(Exception):
-    """A value cannot be had here.
-
-    :param reason: why, one line, lower case, no full stop
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 def unavailable(where: str, error: OSError) -> Unavailable:
@@ -191,21 +180,6 @@ def bracketed(text: str, brackets: str = "[]") -> str:
     if not found:
         raise Unavailable(f"no value is marked in {text[:40]!r}")
     return found.group(1)
-
-
-def parse_cpu_list(text: str) -> list[int]:
-    """Parse a CPU list as the kernel prints it: ``0-2,8``.
-
-    :raises Unavailable: it is none, or longer than any kernel's
-    """
-    cpus: list[int] = []
-    for part in filter(None, text.strip().split(",")):
-        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
-        if not first <= last < CPUS_LIMIT or len(cpus) > CPUS_LIMIT:
-            raise Unavailable(f"not a list of cpus: {text[:40]!r}")
-        cpus.extend(range(first, last + 1))
-    return cpus
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -25,8 +25,9 @@ import time
 from dataclasses import dataclass
 
 from schedperf_collectors._host_kernel import cgroup_folder, cpu_cgroup
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
 from schedperf_collectors._value_files import ABSENT, ValueFiles
+from schedperf_collectors.contract import Unavailable
 
 # Groups of services and containers: some hundreds on a desk, some thousands on a server.
 MOST_WALKED = 4096

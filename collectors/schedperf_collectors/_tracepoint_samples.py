@@ -31,7 +31,8 @@ from schedperf_collectors._perf_data import (
     lost_records,
     records,
 )
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 IDENTIFIER = re.compile(r"^ID:\s*(\d{1,9})$", re.MULTILINE)

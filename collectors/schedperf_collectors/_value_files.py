@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from schedperf_collectors._system import System, Unavailable, unavailable
+from schedperf_collectors._system import System, unavailable
+from schedperf_collectors.contract import Unavailable
 
 # The kernel gives a file of sysfs one page.
 VALUE_LIMIT_BYTES = 4096

@@ -47,12 +47,8 @@ from schedperf_collectors._pelt_programs import (
     mechanism_of,
 )
 from schedperf_collectors._pelt_trial import Trial, measure_cost, still_counts
-from schedperf_collectors._system import (
-    System,
-    Unavailable,
-    attempt,
-    to_integer,
-)
+from schedperf_collectors._system import System, attempt, to_integer
+from schedperf_collectors.contract import Unavailable
 
 SCHEMA = "schedperf/bpf_pelt/1"
 # A busy CPU makes some 100,000 calls a second, so that it still times one in ten seconds.

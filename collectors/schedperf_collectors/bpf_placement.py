@@ -35,7 +35,8 @@ from schedperf_collectors._placement_machine import Machine, read_machine
 from schedperf_collectors._placement_perf import capture_with_perf
 from schedperf_collectors._placement_series import Series
 from schedperf_collectors._placement_tracepoints import CpuCounts, Tracepoints, is_placed
-from schedperf_collectors._system import System, Unavailable, or_none
+from schedperf_collectors._system import System, or_none
+from schedperf_collectors.contract import Unavailable
 
 SCHEMA = "schedperf/bpf_placement/1"
 FILE_NAME = "placement.json"

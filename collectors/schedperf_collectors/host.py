@@ -30,7 +30,6 @@ from schedperf_collectors._host_kernel import cgroup_finders, kernel_finders, sc
 from schedperf_collectors._system import (
     Finders,
     System,
-    Unavailable,
     attempt,
     bracketed,
     or_none,
@@ -39,6 +38,7 @@ from schedperf_collectors._system import (
     to_integer,
 )
 from schedperf_collectors._virtualisation import Virtualisation, detect_virtualisation, dmi_text
+from schedperf_collectors.contract import Unavailable
 
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
 THERMAL = "/sys/class/thermal"

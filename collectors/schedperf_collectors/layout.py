@@ -31,22 +31,15 @@ from schedperf_collectors._kernel_files import (
     find_system_map,
     read_kallsyms,
 )
-from schedperf_collectors._system import System, Unavailable, attempt, getconf
+from schedperf_collectors._system import System, attempt, getconf
+from schedperf_collectors.contract import (
+    BTF_LIMIT_BYTES,
+    CONSTANT_LINE_BYTES,
+    SHIFT_OPTION,
+    Unavailable,
+)
 
-# 5 MB for a distribution's kernel.
-BTF_LIMIT_BYTES = 128 << 20
 PERCPU_LINE = re.compile(r"^(?:setup_percpu|percpu|pcpu-alloc): .*$", re.MULTILINE)
-# x86, arm, mips and loongarch compute L1_CACHE_BYTES from an option of the configuration.
-SHIFT_OPTION = re.compile(r"^(CONFIG_(?:[A-Z0-9]+_)?L1_CACHE_SHIFT)=(\d{1,2})$", re.MULTILINE)
-# Where asm/cache.h has a constant. arm64: 64 again since "arm64: Revert L1_CACHE_SHIFT back to 6
-# (64-byte cache line size)", v4.17.
-CONSTANT_LINE_BYTES = {
-    "aarch64": 64,
-    "ppc64": 128,
-    "ppc64le": 128,
-    "riscv64": 64,
-    "s390x": 256,
-}
 
 
 @collector(scope="boot", cost="10 to 30 MB before compression, 0.5 s")

@@ -29,7 +29,8 @@ from schedperf_collectors._perf_data import (
     Summary,
     summarise_perf_data,
 )
-from schedperf_collectors._system import X86_MACHINES, System, Unavailable, or_none
+from schedperf_collectors._system import X86_MACHINES, System, or_none
+from schedperf_collectors.contract import Unavailable
 
 # Samples a second and CPU. No multiple or divisor of HZ, so that samples do not beat with the tick.
 DEFAULT_FREQUENCY = "999"

@@ -15,7 +15,8 @@ from collections.abc import Generator, Iterator
 
 from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped, collector
 from schedperf_collectors._guard import changed_for_now
-from schedperf_collectors._system import System, Unavailable, or_none, unavailable
+from schedperf_collectors._system import System, or_none, unavailable
+from schedperf_collectors.contract import Unavailable
 
 # 8192 CPUs with four levels have 85 MB, half of it masks of CPUs; whoever reads it takes no more.
 LIMIT_BYTES = 128 << 20

@@ -29,18 +29,13 @@ from schedperf_collectors._elf_symbols import (
     read_functions,
 )
 from schedperf_collectors._system import run
+from schedperf_collectors.contract import MOST_SYMBOLS_BYTES, SYMBOLS_FORMAT, SYMBOLS_SUFFIX, VDSO
 
-FORMAT = "schedperf-symbols/1"
-SUFFIX = ".sym"
 PERF_DATA = "perf.data"
-# The kernel gives every process a small ELF file of its own; it is in no file system.
-VDSO = "[vdso]"
 VDSO_LIMIT_BYTES = 1 << 20
 
 # A desktop hits 300 files in a minute.
 MOST_FILES = 2000
-# A browser's own file has 30 MB of such lines, a C library 60 kB.
-MOST_TEXT_BYTES = 64 << 20
 MOST_BYTES_A_RUN = 256 << 20
 # perf reads the whole profile once: 1 GB takes a second, and a slow disk more.
 BUILD_IDS_TIMEOUT_S = 60.0
@@ -63,11 +58,13 @@ def symbols(capture: AfterRun) -> None:
         if path.name == PERF_DATA:
             hit.update(files_hit(program, path))
     left_bytes = MOST_BYTES_A_RUN
-    new = {key: name for key, name in hit.items() if f"{key}{SUFFIX}" not in capture.present}
+    new = {
+        key: name for key, name in hit.items() if f"{key}{SYMBOLS_SUFFIX}" not in capture.present
+    }
     for build_id, name in sorted(new.items())[:MOST_FILES]:
-        text = symbols_of(build_id, name, min(left_bytes, MOST_TEXT_BYTES))
+        text = symbols_of(build_id, name, min(left_bytes, MOST_SYMBOLS_BYTES))
         left_bytes = max(0, left_bytes - len(text))
-        (capture.folder / f"{build_id}{SUFFIX}").write_bytes(text)
+        (capture.folder / f"{build_id}{SYMBOLS_SUFFIX}").write_bytes(text)
 
 
 def files_hit(program: str, path: Path) -> dict[str, str]:
@@ -80,7 +77,7 @@ def files_hit(program: str, path: Path) -> dict[str, str]:
     return dict(_HIT.findall(run(command, BUILD_IDS_TIMEOUT_S)))
 
 
-def symbols_of(build_id: str, path: str, limit_bytes: int = MOST_TEXT_BYTES) -> bytes:
+def symbols_of(build_id: str, path: str, limit_bytes: int = MOST_SYMBOLS_BYTES) -> bytes:
     """Return the content of a ``.sym`` file.
 
     :param limit_bytes: more lines than that are left out, and the reason is given
@@ -117,7 +114,7 @@ def _header(
     reason: str | None = None,
 ) -> bytes:
     facts = {
-        "format": FORMAT,
+        "format": SYMBOLS_FORMAT,
         "build_id": build_id,
         "path": path,
         "table": table,

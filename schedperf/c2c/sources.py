@@ -21,7 +21,7 @@ from schedperf.errors import InputError
 from schedperf.layout.model import Kernel
 from schedperf.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.profile.places import Symbols
-from schedperf_collectors._kernel_files import SYMBOLS_LIMIT_BYTES
+from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES
 
 COLLECTOR = "perf_c2c"
 UNITS, UNIT_SIZES = "percpu.json", "percpu.txt"

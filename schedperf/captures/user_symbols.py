@@ -18,11 +18,10 @@ from schedperf._json import parse_object
 from schedperf.captures._symbol_table import LONGEST_NAME, split_lines
 from schedperf.captures.kernel_symbols import NO_SYMBOL
 from schedperf.errors import InputError
-from schedperf_collectors._elf_symbols import Function
-from schedperf_collectors.symbols import FORMAT, MOST_TEXT_BYTES
+from schedperf_collectors.contract import MOST_SYMBOLS_BYTES, SYMBOLS_FORMAT, Function
 
 # The file and its first line.
-MOST_FILE_BYTES = MOST_TEXT_BYTES + (1 << 16)
+MOST_FILE_BYTES = MOST_SYMBOLS_BYTES + (1 << 16)
 _LARGEST = 1 << 63
 
 
@@ -67,8 +66,10 @@ def parse_user_symbols(content: bytes, label: str) -> FileSymbols:
     """
     head, _, body = content.partition(b"\n")
     facts = parse_object(head, label)
-    if facts.text("format") != FORMAT:
-        raise InputError(f"{label}: format {facts.text('format')[:40]!r}; only {FORMAT} is known")
+    if facts.text("format") != SYMBOLS_FORMAT:
+        raise InputError(
+            f"{label}: format {facts.text('format')[:40]!r}; only {SYMBOLS_FORMAT} is known"
+        )
     reason = facts.optional(facts.text, "reason")
     if reason is not None:
         raise InputError(f"{label}: {reason}")

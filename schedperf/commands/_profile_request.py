@@ -21,7 +21,7 @@ from schedperf.profile.stacks import StackedSamples, collect_stacks
 from schedperf.profile.table import SORT_KEYS, tabulate
 from schedperf.profile.table_data import SIDES, describe_rows, describe_table
 from schedperf.text import clean_line
-from schedperf_collectors._system import Unavailable, parse_cpu_list
+from schedperf_collectors.contract import Unavailable, parse_cpu_list
 from schedperf_reports.standalone import Head, HeadSide
 
 SCHEMA = "schedperf/profile/1"

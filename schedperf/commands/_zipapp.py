@@ -14,7 +14,7 @@ from pathlib import Path
 
 import schedperf_collectors
 from schedperf_collectors._bpf_object import compile_all
-from schedperf_collectors._system import Unavailable
+from schedperf_collectors.contract import Unavailable
 
 _PACKAGE = schedperf_collectors.__name__
 _SHEBANG = b"#!/usr/bin/env python3\n"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from schedperf._json import JsonObject, parse_object
 from schedperf.layout.model import LARGEST_LINE_BYTES, SMALLEST_LINE_BYTES, LineBytes
-from schedperf_collectors.layout import CONSTANT_LINE_BYTES, SHIFT_OPTION
+from schedperf_collectors.contract import CONSTANT_LINE_BYTES, SHIFT_OPTION
 
 # X86_L1_CACHE_SHIFT of arch/x86/Kconfig.cpu is 6 but for Pentium 4, where it was 7 up to 6.14.
 X86_LINE_BYTES = 64

@@ -20,8 +20,7 @@ from schedperf.captures.system_map import (
 )
 from schedperf.errors import InputError
 from schedperf.layout._machine import machine_of_uname
-from schedperf_collectors._kernel_files import SYMBOLS_LIMIT_BYTES
-from schedperf_collectors.layout import BTF_LIMIT_BYTES
+from schedperf_collectors.contract import BTF_LIMIT_BYTES, SYMBOLS_LIMIT_BYTES
 
 # How files are called in a folder and in a bundle. A distribution adds the release: config-6.1.0.
 VMLINUX, SYSTEM_MAP, KALLSYMS = "vmlinux", "System.map", "kallsyms"

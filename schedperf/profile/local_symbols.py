@@ -27,9 +27,10 @@ from schedperf.captures.perf_data.recording import (
 from schedperf.captures.user_symbols import FileSymbols, file_symbols
 from schedperf.profile.places import Symbols
 from schedperf_collectors._elf_symbols import BadElf
-from schedperf_collectors._kernel_files import SYMBOLS_LIMIT_BYTES, build_id, read_kallsyms
+from schedperf_collectors._kernel_files import build_id, read_kallsyms
 from schedperf_collectors._system import System, attempt
-from schedperf_collectors.symbols import VDSO, read_file
+from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, VDSO
+from schedperf_collectors.symbols import read_file
 
 
 def symbols_for_file(

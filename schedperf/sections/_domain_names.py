@@ -14,7 +14,7 @@ from schedperf.bundle import Boot, Bundle
 from schedperf.captures.sched_debug import read_sched_debug
 from schedperf.captures.schedstat import Domain
 from schedperf.schedstat.levels import FORMER_NAMES
-from schedperf_collectors._system import Unavailable, parse_cpu_list
+from schedperf_collectors.contract import Unavailable, parse_cpu_list
 
 # By CPU, the smallest domain first.
 Names = Mapping[int, Sequence[str]]

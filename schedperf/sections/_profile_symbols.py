@@ -11,8 +11,7 @@ from schedperf.captures.perf_data.recording import KernelText, MappedFile, Recor
 from schedperf.captures.user_symbols import MOST_FILE_BYTES, FileSymbols, parse_user_symbols
 from schedperf.errors import InputError
 from schedperf.profile.places import Symbols
-from schedperf_collectors._kernel_files import SYMBOLS_LIMIT_BYTES
-from schedperf_collectors.symbols import SUFFIX
+from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, SYMBOLS_SUFFIX
 
 # Best first: kallsyms has the modules and the addresses at run time.
 SOURCES = ("kallsyms", "System.map")
@@ -51,7 +50,7 @@ class BootSymbols:
         return self._files[mapped.build_id]
 
     def _read_file(self, mapped: MappedFile) -> FileSymbols | None:
-        name = f"{self._boot.folder}/symbols/{mapped.build_id}{SUFFIX}"
+        name = f"{self._boot.folder}/symbols/{mapped.build_id}{SYMBOLS_SUFFIX}"
         if self._bundle.size(name) is None:
             return None
         try:

@@ -18,7 +18,7 @@ from schedperf_collectors._bpf_object import (
     list_sources,
     read_object,
 )
-from schedperf_collectors._system import Unavailable
+from schedperf_collectors.contract import Unavailable
 
 PACKAGE = Path(schedperf_collectors.__file__).parent
 VMLINUX_BTF = Path("/sys/kernel/btf/vmlinux")

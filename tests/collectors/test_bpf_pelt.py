@@ -17,7 +17,7 @@ from schedperf_collectors._breakpoints import BREAKPOINT, BreakpointCounts
 from schedperf_collectors._kernel_functions import KernelFunctions
 from schedperf_collectors._pelt_programs import CONTEXTS, FUNCTIONS, SLOTS, TRACEPOINTS, Marked
 from schedperf_collectors._pelt_trial import PROOF_CALLS, Trial, still_counts
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
 from schedperf_collectors.bpf_pelt import (
     Watch,
     Window,
@@ -27,6 +27,7 @@ from schedperf_collectors.bpf_pelt import (
     incidents,
     read_wanted,
 )
+from schedperf_collectors.contract import Unavailable
 
 MARKED = Marked(FENTRY, {"enqueue": ["enqueue_task_fair"]}, {"tick": "task_tick_fair: refused"})
 KERNEL = KernelFunctions(addresses=dict.fromkeys(FUNCTIONS, (0xFFFFFFFF81000000,)), copies={})

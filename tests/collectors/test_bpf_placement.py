@@ -18,8 +18,9 @@ from schedperf_collectors._base import BEGUN, PREPARED, Capture, Collector, all_
 from schedperf_collectors._libbpf import NothingWorks
 from schedperf_collectors._placement_machine import read_machine
 from schedperf_collectors._placement_tracepoints import TRACEPOINTS, Tracepoints
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
 from schedperf_collectors.bpf_placement import _refusals, bpf_placement
+from schedperf_collectors.contract import Unavailable
 
 pytestmark = [pytest.mark.system, pytest.mark.xdist_group("machine")]
 

@@ -14,7 +14,7 @@ from schedperf_collectors._breakpoints import (
     read_counts,
     try_breakpoints,
 )
-from schedperf_collectors._system import Unavailable
+from schedperf_collectors.contract import Unavailable
 
 # A prime number, so that no multiple of something else can be taken for it.
 CALLS = 97

@@ -15,11 +15,11 @@ from schedperf_collectors._elf_symbols import (
     LONGEST_NAME_BYTES,
     MOST_SECTIONS,
     BadElf,
-    Function,
     gnu_build_id,
     parse_functions,
     read_functions,
 )
+from schedperf_collectors.contract import Function
 
 BUILD_ID = bytes(range(20))
 # Where the file's one loaded segment lies in the file and in memory.

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from schedperf_collectors._host_cpu import CPUS, online_cpus, possible_cpus
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 
 def test_cpus_are_those_of_the_kernel(make_system: Callable[..., System]) -> None:

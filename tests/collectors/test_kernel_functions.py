@@ -6,7 +6,8 @@ import pytest
 
 from schedperf_collectors._kernel_files import ADDRESSES_HIDDEN
 from schedperf_collectors._kernel_functions import find_functions
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 KALLSYMS = """\
 ffffffff810db740 t update_blocked_averages

@@ -11,7 +11,8 @@ import pytest
 
 from schedperf_collectors._base import Capture
 from schedperf_collectors._kernel_files import build_id
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.layout import cacheline, capture_layout, layout
 from tests.shared_data import shared_kernel
 

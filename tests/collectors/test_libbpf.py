@@ -19,7 +19,7 @@ from schedperf_collectors._libbpf import (
     load_what_works,
 )
 from schedperf_collectors._libbpf_library import load_library
-from schedperf_collectors._system import Unavailable
+from schedperf_collectors.contract import Unavailable
 
 HEADER = Path(schedperf_collectors.__file__).parent / "placement.h"
 SOURCE = rb"""

@@ -13,7 +13,8 @@ from schedperf_collectors._pelt_programs import (
     mechanism_of,
     program_text,
 )
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 ALL = [*FUNCTIONS, *(name for groups in MARKERS.values() for names in groups for name in names)]
 

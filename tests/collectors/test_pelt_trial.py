@@ -7,7 +7,7 @@ import pytest
 
 from schedperf_collectors._pelt_programs import LINEAR_BINS, LINEAR_STEP_NS
 from schedperf_collectors._pelt_trial import median_reading
-from schedperf_collectors._system import Unavailable
+from schedperf_collectors.contract import Unavailable
 
 LOG2_BINS = 32
 

@@ -20,7 +20,8 @@ from schedperf_collectors._percpu_units import (
     describe_units,
     percpu_symbols,
 )
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 MakeSystem = Callable[..., System]
 

@@ -34,7 +34,8 @@ from schedperf_collectors._placement_balance_rows import (
     read_counts,
 )
 from schedperf_collectors._placement_machine import Machine, Place, read_machine
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 SOURCES = Path(balance.__file__).parent
 BTF = "/sys/kernel/btf/vmlinux"

@@ -12,7 +12,8 @@ from schedperf_collectors._placement_tracepoints import (
     move_of,
     moves_rows,
 )
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 MakeSystem = Callable[..., System]
 

@@ -8,7 +8,7 @@ import pytest
 
 from schedperf_collectors import _placement_series
 from schedperf_collectors._placement_series import FIRST_STEP_S, Series
-from schedperf_collectors._system import Unavailable
+from schedperf_collectors.contract import Unavailable
 
 Wait = Callable[[Callable[[], object]], None]
 

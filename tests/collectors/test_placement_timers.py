@@ -25,7 +25,8 @@ from schedperf_collectors._placement_timers import (
     group_path,
     read_expiries,
 )
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
+from schedperf_collectors.contract import Unavailable
 
 Wait = Callable[[Callable[[], object]], None]
 

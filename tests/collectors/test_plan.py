@@ -10,11 +10,11 @@ from schedperf_collectors._plan import (
     check_placeholders,
     cross_points,
     fill,
-    format_template,
     parse_point,
     plan_ab,
     plan_record,
 )
+from schedperf_collectors.contract import format_template
 
 POINTS = [{"groups": "1"}, {"groups": "4"}, {"groups": "16"}]
 COUNTS = Counts(clean=8, instrumented=3, warmup=2)

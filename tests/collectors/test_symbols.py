@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from schedperf_collectors._base import AfterRun
-from schedperf_collectors._system import Unavailable
-from schedperf_collectors.symbols import VDSO, files_hit, read_file, symbols, symbols_of
+from schedperf_collectors.contract import VDSO, Unavailable
+from schedperf_collectors.symbols import files_hit, read_file, symbols, symbols_of
 
 # What spends nearly all of its time in user space.
 BUSY = "sh -c 'i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done'"

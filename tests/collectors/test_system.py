@@ -5,13 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from schedperf_collectors._system import (
-    System,
-    Unavailable,
-    bracketed,
-    parse_cpu_list,
-    run,
-)
+from schedperf_collectors._system import System, bracketed, run
+from schedperf_collectors.contract import Unavailable, parse_cpu_list
 
 MakeSystem = Callable[..., System]
 

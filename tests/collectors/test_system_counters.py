@@ -18,7 +18,7 @@ from schedperf.captures.power import parse_power
 from schedperf_collectors import system_counters as module
 from schedperf_collectors._base import BEGUN, PREPARED, Capture
 from schedperf_collectors._cpu_counters import frequency_table, idle_table, power_table
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
 from schedperf_collectors._throttled_groups import (
     MOST_GROUPS,
     TOO_MANY,
@@ -26,6 +26,7 @@ from schedperf_collectors._throttled_groups import (
     ThrottledGroups,
     find_hierarchy,
 )
+from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.system_counters import capture_system_counters, system_counters
 
 MakeSystem = Callable[..., System]

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf_collectors._perf_data import HEADER_BYTES, BadPerfData, read_header
-from schedperf_collectors._system import System, Unavailable
+from schedperf_collectors._system import System
 from schedperf_collectors._tracepoint_samples import Samples, Tracepoint, read_tracepoint
+from schedperf_collectors.contract import Unavailable
 
 FORMAT = """name: sched_migrate_task
 ID: 371

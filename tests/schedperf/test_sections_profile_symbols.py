@@ -9,7 +9,8 @@ from schedperf.bundle import open_bundle
 from schedperf.captures.perf_data import Recording, read_perf_data
 from schedperf.captures.perf_data.recording import MappedFile
 from schedperf.sections._profile_symbols import BootSymbols
-from schedperf_collectors.symbols import VDSO, read_file, symbols_of
+from schedperf_collectors.contract import VDSO
+from schedperf_collectors.symbols import read_file, symbols_of
 from schedperf_generators.perf_data import write_perf_data
 from schedperf_generators.profiles import profile, profiled_kernel
 

@@ -19,7 +19,8 @@ from schedperf.sequential import (
     warn_of_blocks,
 )
 from schedperf.verdicts import FEWEST_IN_BLOCKS
-from schedperf_collectors._plan import FIRST_LOOK, MAX_RUNS, MOST_BUDGETED
+from schedperf_collectors._plan import FIRST_LOOK, MAX_RUNS
+from schedperf_collectors.contract import MOST_BUDGETED
 
 PLAN = {"against": "0" * 64, "first": 3, "max_runs": 30, "looks": [3, 4, 7], "stopped": "decided"}
 

@@ -18,7 +18,7 @@ from schedperf_collectors._perf_data import (
     open_section,
     text_until_nul,
 )
-from schedperf_collectors._system import Unavailable, parse_cpu_list
+from schedperf_collectors.contract import Unavailable, parse_cpu_list
 
 # MAX_NUMNODES is 1024 where CONFIG_NODES_SHIFT is largest.
 MAX_NODES = 1024

@@ -13,7 +13,7 @@ from schedperf.captures.user_symbols import FileSymbols, file_symbols
 from schedperf.profile.local_symbols import symbols_for_file
 from schedperf.profile.place import Place
 from schedperf.profile.places import Placed, Symbols, build_ids, place_samples
-from schedperf_collectors._elf_symbols import Function
+from schedperf_collectors.contract import Function
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.features import BuildId, Machine
 from schedperf_generators.kernel import MODULES_START, KernelImage, lay_out

@@ -1,0 +1,123 @@
+"""The contract between collectors and analysis: what both know of a bundle and of its captures.
+
+Names of members, limits that captures keep, and the texts that both sides write and parse.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import NamedTuple
+
+BUNDLE_FORMAT = "schedperf-bundle"
+# Readers refuse a newer major and warn about a newer minor.
+BUNDLE_VERSION = (1, 0)
+
+MANIFEST = "manifest.json"
+
+# What a bundle's file name ends with.
+BUNDLE_SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
+
+# The largest budget whose looks the comparison can correct for.
+MOST_BUDGETED = 100
+
+# A System.map has 5 to 10 MB; kallsyms with all data symbols and allocation profiling 40 MB.
+SYMBOLS_LIMIT_BYTES = 256 << 20
+# 5 MB for a distribution's kernel.
+BTF_LIMIT_BYTES = 128 << 20
+
+# x86, arm, mips and loongarch compute L1_CACHE_BYTES from an option of the configuration.
+SHIFT_OPTION = re.compile(r"^(CONFIG_(?:[A-Z0-9]+_)?L1_CACHE_SHIFT)=(\d{1,2})$", re.MULTILINE)
+# Where asm/cache.h has a constant. arm64: 64 again since "arm64: Revert L1_CACHE_SHIFT back to 6
+# (64-byte cache line size)", v4.17.
+CONSTANT_LINE_BYTES = {
+    "aarch64": 64,
+    "ppc64": 128,
+    "ppc64le": 128,
+    "riscv64": 64,
+    "s390x": 256,
+}
+
+# The files of the collector ``symbols``: the first line of each, how their names end, and their
+# largest size. A browser's own file has 30 MB of such lines, a C library 60 kB.
+SYMBOLS_FORMAT = "schedperf-symbols/1"
+SYMBOLS_SUFFIX = ".sym"
+MOST_SYMBOLS_BYTES = 64 << 20
+# The kernel gives every process a small ELF file of its own; it is in no file system.
+VDSO = "[vdso]"
+
+# The widest CPU list that a kernel prints: NR_CPUS of any distribution is far below.
+CPUS_LIMIT = 1 << 16
+
+# What stands for a parameter's value in a workload's command; doubled braces are braces.
+PLACEHOLDER = re.compile(r"\{\{(?P<literal>[A-Za-z_]\w*)\}\}|\{(?P<name>[A-Za-z_]\w*)\}", re.ASCII)
+
+
+class Unavailable(Exception):
+    """A value cannot be had here.
+
+    :param reason: why, one line, lower case, no full stop
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Function(NamedTuple):
+    """One function.
+
+    :param offset: of its first byte in the file
+    :param size: in bytes; 0 where the file does not say
+    """
+
+    offset: int
+    size: int
+    name: str
+
+
+def boot_folder(boot: int) -> str:
+    """Return where a boot's captures lie inside the bundle: ``boots/0``."""
+    return f"boots/{boot}"
+
+
+def run_folder(boot: int, run: int) -> str:
+    """Return where a run's captures lie inside the bundle: ``boots/0/runs/007``."""
+    return f"{boot_folder(boot)}/runs/{run:03d}"
+
+
+def point_key(point: dict[str, str]) -> str:
+    """Return the canonical text of a point, ``fds=20,groups=4``; "" without parameters."""
+    return ",".join(f"{name}={point[name]}" for name in sorted(point))
+
+
+def format_template(template: Sequence[str]) -> str:
+    """Return a command as a shell would read it, its placeholders unquoted.
+
+    >>> format_template(["hackbench", "-g", "{groups}", "--name", "a b"])
+    "hackbench -g {groups} --name 'a b'"
+    """
+    return " ".join(
+        argument if _is_plain(PLACEHOLDER.sub("x", argument)) else shlex.quote(argument)
+        for argument in template
+    )
+
+
+def _is_plain(argument: str) -> bool:
+    return shlex.quote(argument) == argument
+
+
+def parse_cpu_list(text: str) -> list[int]:
+    """Parse a CPU list as the kernel prints it: ``0-2,8``.
+
+    :raises Unavailable: it is none, or longer than any kernel's
+    """
+    cpus: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
+        if not first <= last < CPUS_LIMIT or len(cpus) > CPUS_LIMIT:
+            raise Unavailable(f"not a list of cpus: {text[:40]!r}")
+        cpus.extend(range(first, last + 1))
+    return cpus
