@@ -25,7 +25,6 @@ import functools
 import hashlib
 import io
 import json
-import os
 import pickle
 import signal
 import subprocess

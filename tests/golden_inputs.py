@@ -634,9 +634,7 @@ def bystanders(folder: Path) -> None:
     )
     run = {"kind": "instrumented", "files": {"perf_profile/perf.data": write_perf_data(data)}}
     symbols = {"boots/0/layout/kallsyms": PROFILE_KERNEL.kallsyms()}
-    write_sides(
-        folder, [*in_turns("base", 0.6), run], [*in_turns("new", 0.6), run], files=symbols
-    )
+    write_sides(folder, [*in_turns("base", 0.6), run], [*in_turns("new", 0.6), run], files=symbols)
 
 
 def story(folder: Path) -> None:
@@ -656,7 +654,12 @@ NUMA = Numa(cpus=8, nodes=2)
 
 def units_of(kernel_numa: Numa) -> bytes:
     units = {str(cpu): hex(base) for cpu, base in kernel_numa.unit_bases().items()}
-    facts = {"method": "kcore", "units": units, "stable": True, "unit_bytes": kernel_numa.unit_bytes}
+    facts = {
+        "method": "kcore",
+        "units": units,
+        "stable": True,
+        "unit_bytes": kernel_numa.unit_bytes,
+    }
     return json.dumps(facts).encode()
 
 
@@ -826,7 +829,9 @@ def wrong_files(folder: Path) -> None:
     write_bundle(folder / "base.tar", runs=2)
     (folder / "text.tar").write_text("this is no archive\n")
     (folder / "empty.csv").write_text("")
-    (folder / "table.csv").write_text("side,workload,metric,unit,better,value\nbase,w,m,s,lower,x\n")
+    (folder / "table.csv").write_text(
+        "side,workload,metric,unit,better,value\nbase,w,m,s,lower,x\n"
+    )
     write_tar(folder / "other.tar", [("README", b"a tar of something else")])
     newer = {"version": {"major": 2, "minor": 0}}
     write_bundle(folder / "newer.tar", runs=2, manifest=newer)
