@@ -47,10 +47,11 @@ def latency(comparison: Comparison) -> Iterator[Block]:
 
 def _describe_side(side: str, distributions: Sequence[Distribution]) -> Iterator[Block]:
     yield _tails_table(side, distributions)
+    # Of some benchmarks a mean and a maximum are all that is known.
     drawn = [
         figure
         for one in distributions
-        if (figure := draw_tail(one, _caption(side, one))) is not None
+        if one.percentiles and (figure := draw_tail(one, _caption(side, one))) is not None
     ]
     yield from drawn[:MOST_DRAWN]
     if len(drawn) > MOST_DRAWN:
