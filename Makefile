@@ -81,7 +81,7 @@ format: ## lay the code out
 
 bless: ## rewrite the golden files from what the code prints now
 	@scripts/setup browser
-	@SCHEDPERF_BLESS=1 $(PYTEST) -q -k golden
+	@SCHEDPERF_BLESS=1 $(PYTEST) -q -m golden
 
 clean: ## remove what the other targets made
 	rm -rf .venv out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -77,6 +77,7 @@ CASES = (
     ),
     comparison("claims", inputs.claims, "claims.csv --base tip"),
     comparison("shapes", inputs.shapes, "shapes.csv"),
+    comparison("wandering", inputs.wandering, "wandering.csv"),
     comparison("regression", inputs.regression),
     comparison("improvement", inputs.improvement),
     comparison("no-change", inputs.no_change),
@@ -120,7 +121,6 @@ CASES = (
     comparison("cache-lines", inputs.cache_lines),
     comparison("bystanders", inputs.bystanders),
     comparison("unreadable-captures", inputs.unreadable_captures),
-    comparison("edited-captures", inputs.edited_captures),
     Case(
         name="layout-command",
         make=inputs.published_layouts,

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def check_text(path: Path, text: str) -> None:
 
 def check_json(path: Path, found: object) -> None:
     """Fail with the paths that differ, and both values of each, unless the file holds this."""
-    short = shorten(found)
+    short = shorten(_hide_tool_version(found))
     is_same = path.exists() and not list(differences(json.loads(path.read_bytes()), short))
     # Numbers that differ in their last bits alone are no reason to rewrite a file.
     if is_blessing() and not is_same:
@@ -87,9 +88,16 @@ def write(value: object) -> str:
 
 
 def hide_version(text: str) -> str:
-    """Replace the version of the program that printed the text."""
-    text = text.replace(f"schedperf {__version__}", "schedperf VERSION")
-    return text.replace(f'"tool_version": "{__version__}"', '"tool_version": "VERSION"')
+    """Replace the version of the program that prints the text; bundles keep that of theirs."""
+    return re.sub(rf"(?<!by )schedperf {re.escape(__version__)}", "schedperf VERSION", text)
+
+
+def _hide_tool_version(document: object) -> object:
+    # What is shown of a bundle has the version that recorded it, which stays.
+    is_ours = isinstance(document, Mapping) and document.get("schema") != "schedperf/show/1"
+    if is_ours and isinstance(document, Mapping) and "tool_version" in document:
+        return {**document, "tool_version": "VERSION"}
+    return document
 
 
 def shorten(document: object) -> object:
@@ -105,7 +113,7 @@ def shorten(document: object) -> object:
 
 
 def _shorten_part(key: str, value: Any) -> object:
-    # Sections are kept one by one: their status and reason, and of their data a digest of each part.
+    # Sections are kept one by one: status, reason, and a digest of each part of their data.
     if len(write(value)) <= LONGEST_PART:
         return value
     if isinstance(value, Mapping):

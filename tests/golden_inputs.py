@@ -301,15 +301,31 @@ def until_decided(folder: Path) -> None:
     )
 
 
-def write_table(path: Path, rows: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> None:
-    """Write a table of runs that took turns, one metric for each entry."""
+def write_table(
+    path: Path,
+    rows: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    in_blocks: bool = False,
+) -> None:
+    """Write a table of runs, one metric for each entry.
+
+    :param in_blocks: base was recorded wholly before new; else they took turns
+    """
     lines = ["side,workload,metric,unit,better,order,value"]
-    for metric, sides in rows.items():
-        for number, values in enumerate(zip(*sides, strict=True)):
+    for metric, (base, new) in rows.items():
+        for number, values in enumerate(zip(base, new, strict=True)):
             for second, value in enumerate(values):
-                name = ("base", "new")[second]
-                lines.append(f"{name},made,{metric},s,lower,{2 * number + second},{value:.6g}")
+                order = second * len(base) + number if in_blocks else 2 * number + second
+                lines.append(f"{('base', 'new')[second]},made,{metric},s,lower,{order},{value:.6g}")
     path.write_text("\n".join(lines) + "\n")
+
+
+def wandering(folder: Path) -> None:
+    """Write runs of which each resembles the one before."""
+    waves = tuple(
+        [mean + 0.02 * math.sin(number / 2.0) for number in range(16)] for mean in (1.0, 1.03)
+    )
+    write_table(folder / "wandering.csv", {"time": (waves[0], waves[1])}, in_blocks=True)
 
 
 def shapes(folder: Path) -> None:
@@ -323,8 +339,6 @@ def shapes(folder: Path) -> None:
 
     fast_or_slow = [1.0, 1.5]
     slow_of_base, slow_of_new = (2, 7), (0, 1, 3, 4, 6, 8, 9, 11, 12, 13)
-    # Of 16 runs each resembles the one before.
-    wave = [1.0 + 0.02 * math.sin(number / 2.0) for number in range(16)]
     write_table(
         folder / "shapes.csv",
         {
@@ -338,10 +352,6 @@ def shapes(folder: Path) -> None:
                 ]
                 for slow, shift in ((slow_of_base, 0), (slow_of_new, 5))
             ),  # type: ignore[dict-item] # two sides
-            "serial": (
-                [one * other for one, other in zip(wave, near(1.0, 0.2), strict=True)],
-                [one * other for one, other in zip(wave, near(1.03, 0.2, 5), strict=True)],
-            ),
             "drifting": (
                 [value * (1.0 + 0.01 * number) for number, value in enumerate(near(1.0))],
                 [value * (1.0 + 0.01 * number) for number, value in enumerate(near(1.02, 1.0, 5))],
@@ -390,13 +400,18 @@ def recorded_benchmarks(folder: Path) -> None:
 
 def printing_benchmarks(folder: Path) -> None:
     """Write a bundle of benchmarks whose output is short enough to be spelled out."""
+    stress = "stress-ng: metrc: [9] "
     texts = {
-        "stress-ng --switch 2": "stress-ng: metrc: [9] stressor       bogo ops real time  usr time  sys time   bogo ops/s     bogo ops/s\n"
-        "stress-ng: metrc: [9]                           (secs)    (secs)    (secs)   (real time) (usr+sys time)\n"
-        "stress-ng: metrc: [9] switch           {0}     10.00      1.20     18.20     {1}      19587.63\n",
-        "perf bench sched pipe": "# Running 'sched/pipe' benchmark:\n# Executed 1000000 pipe operations between two processes\n\n"
+        "stress-ng --switch 2": f"{stress}stressor       bogo ops real time  usr time  sys time "
+        "  bogo ops/s     bogo ops/s\n"
+        f"{stress}                          (secs)    (secs)    (secs) "
+        "  (real time) (usr+sys time)\n"
+        f"{stress}switch           {{0}}     10.00      1.20     18.20     {{1}}      19587.63\n",
+        "perf bench sched pipe": "# Running 'sched/pipe' benchmark:\n"
+        "# Executed 1000000 pipe operations between two processes\n\n"
         "     Total time: {2} [sec]\n\n       5.741000 usecs/op\n         174183 ops/sec\n",
-        "perf bench sched messaging": "# Running 'sched/messaging' benchmark:\n# 20 sender and receiver processes per group\n"
+        "perf bench sched messaging": "# Running 'sched/messaging' benchmark:\n"
+        "# 20 sender and receiver processes per group\n"
         "# 10 groups == 400 processes run\n\n     Total time: {2} [sec]\n",
     }
 
@@ -454,45 +469,35 @@ def pelt(folder: Path) -> None:
 def placement(folder: Path) -> None:
     """Write where tasks went: across nodes more often, with timers that expire together."""
 
-    def runs(crossing: int, waits: int, bins: tuple[int, int], mechanism: str) -> Runs:
-        return [
+    def placed(crossing: int, waits: int, bins: tuple[int, int], step: int) -> Json:
+        latency = [
             {
-                "files": {
-                    "bpf_placement/placement.json": json.dumps(
-                        {
-                            **PLACEMENT,
-                            "mechanism": mechanism,
-                            "moves": [
-                                move("fork", 900 + step),
-                                move("fork", crossing + step, (0, 1)),
-                                move("wakeup", 8000 + step),
-                                move("migration", 3 * crossing + step, (0, 1), cause="load_balance"),
-                                move("migration", 100 + step, cause="wakeup"),
-                            ],
-                            "latency": [
-                                {
-                                    "node": node,
-                                    "log2_ns": [5000 * (place == waits + node) for place in range(40)],
-                                    "sum_ns": 5000 << (waits + node),
-                                    "count": 5000,
-                                    "max_ns": 3 << (waits + node),
-                                }
-                                for node in (0, 1)
-                            ],
-                            "timers": [
-                                timer("/a", phases_of(bins[0])), timer("/b", phases_of(bins[1]))
-                            ],
-                        }
-                    )
-                }
+                "node": node,
+                "log2_ns": [5000 * (place == waits + node) for place in range(40)],
+                "sum_ns": 5000 << (waits + node),
+                "count": 5000,
+                "max_ns": 3 << (waits + node),
             }
-            for step in (0, 4, -3, 2)
-        ]  # fmt: skip
+            for node in (0, 1)
+        ]
+        moves = [
+            move("fork", 900 + step),
+            move("fork", crossing + step, (0, 1)),
+            move("wakeup", 8000 + step),
+            move("migration", 3 * crossing + step, (0, 1), cause="load_balance"),
+            move("migration", 100 + step, cause="wakeup"),
+        ]
+        timers = [timer("/a", phases_of(bins[0])), timer("/b", phases_of(bins[1]))]
+        return {**PLACEMENT, "moves": moves, "latency": latency, "timers": timers}
+
+    def runs(crossing: int, waits: int, bins: tuple[int, int]) -> Runs:
+        captured = (placed(crossing, waits, bins, step) for step in (0, 4, -3, 2))
+        return [{"files": {"bpf_placement/placement.json": json.dumps(one)}} for one in captured]
 
     write_sides(
         folder,
-        [*clean(0.6, 12), *instrumented(runs(100, 10, (0, 16), "bpf"))],
-        [*clean(0.6, 12, shift=5), *instrumented(runs(400, 13, (0, 0), "bpf"))],
+        [*clean(0.6, 12), *instrumented(runs(100, 10, (0, 16)))],
+        [*clean(0.6, 12, shift=5), *instrumented(runs(400, 13, (0, 0)))],
     )
 
 
@@ -710,19 +715,6 @@ def unreadable_captures(folder: Path) -> None:
     write_sides(folder, [*clean(0.6, 4), *runs], [*clean(0.6, 4, shift=5), *runs], files=layout)
 
 
-def edited_captures(folder: Path) -> None:
-    """Write captures whose bytes are not those that were recorded: no checksum fits."""
-    sides: tuple[Side, ...] = ("base", "new")
-    for side in sides:
-        runs = [*in_turns(side, 0.6, 4), {"kind": "instrumented", "files": UNREADABLE}]
-        layout = {"boots/0/layout/System.map": "this is no map\n"}
-        members = bundle_members(runs=runs, files=layout, label=side)
-        for path in members:
-            if path.endswith(("layout/System.map", *UNREADABLE)):
-                members[path] += b"more"
-        write_tar(folder / f"{side}.tar", members.items())
-
-
 def example(name: str) -> Any:
     def link(folder: Path) -> None:
         for side in ("base", "new"):
@@ -766,7 +758,7 @@ def schedstat_files(folder: Path) -> None:
 
 
 def interrupted_sweep(folder: Path) -> None:
-    """Write a bundle of two points whose recording was cut, one run and some captures of which failed."""
+    """Write two points whose recording was cut, after a run and some captures failed."""
     runs: Runs = [
         {
             "time_s": 0.5 + number / 100,

@@ -12,7 +12,7 @@ def test_a_difference_to_a_golden_file_is_shown_as_a_diff(
 ) -> None:
     monkeypatch.delenv("SCHEDPERF_BLESS", raising=False)
     with pytest.raises(pytest.fail.Exception, match=r"(?s)--- expected.*\+another text"):
-        golden("show", "two-boots", "another text")
+        golden("text", "regression", "another text")
 
 
 def test_a_golden_file_is_not_rewritten_in_ci(
@@ -21,7 +21,7 @@ def test_a_golden_file_is_not_rewritten_in_ci(
     monkeypatch.setenv("SCHEDPERF_BLESS", "1")
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="must not be rewritten"):
-        golden("show", "two-boots", "another text")
+        golden("text", "regression", "another text")
 
 
 def test_a_golden_file_that_is_missing_fails(
@@ -29,4 +29,4 @@ def test_a_golden_file_that_is_missing_fails(
 ) -> None:
     monkeypatch.delenv("SCHEDPERF_BLESS", raising=False)
     with pytest.raises(pytest.fail.Exception, match="SCHEDPERF_BLESS=1 writes it"):
-        golden("show", "never-written", "text")
+        golden("text", "never-written", "text")

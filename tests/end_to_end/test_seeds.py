@@ -3,14 +3,14 @@
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from schedperf.compare_tables import compare_tables
-from schedperf.model import Comparison, Row
+from schedperf.model import Comparison
 from schedperf.tables import open_table
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
@@ -59,13 +59,6 @@ def compared() -> Callable[[str], Comparison]:
     return compared
 
 
-def verdict_lines(rows: tuple[Row, ...]) -> Iterator[str]:
-    for row in rows:
-        side = "" if row.side == "new" else f" {row.side}"
-        yield f"{row.metric} {row.point}{side}: {row.verdict}: {row.reason}; {row.method}"
-        yield from (f"  {one.text}" for one in row.caveats)
-
-
 def test_every_table_is_whole_and_says_where_it_is_from(
     compared: Callable[[str], Comparison],
 ) -> None:
@@ -94,13 +87,6 @@ def test_what_a_table_contradicts_is_told_and_nothing_else(
         if one.code in {"claim", "claimed-mean"}
     }
     assert found == {key: told for key, told in CONTRADICTIONS.items() if key[0] == name}
-
-
-@pytest.mark.parametrize("name", WITH_RUNS)
-def test_verdicts_of_printed_runs_are_golden(
-    name: str, compared: Callable[[str], Comparison], golden: Callable[[str, str, str], None]
-) -> None:
-    golden("seeds", name, "\n".join(verdict_lines(compared(name).rows)) + "\n")
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in WITH_RUNS])

@@ -25,18 +25,21 @@ def draw(
     return text(comparison, Options(width=width, colour=colour, everything=everything))
 
 
+@pytest.mark.golden
 def test_piped_report_is_as_blessed(
     make_comparison: Make, golden: Callable[[str, str, str], None]
 ) -> None:
     golden("text", "regression", draw(make_comparison()))
 
 
+@pytest.mark.golden
 def test_whole_report_is_as_blessed(
     make_comparison: Make, golden: Callable[[str, str, str], None]
 ) -> None:
     golden("text", "regression-all", draw(make_comparison(), everything=True))
 
 
+@pytest.mark.golden
 def test_narrow_report_is_as_blessed(
     make_comparison: Make, golden: Callable[[str, str, str], None]
 ) -> None:

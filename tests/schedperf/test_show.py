@@ -66,50 +66,6 @@ FAILED = {
 }
 
 
-def test_an_interrupted_sweep_looks_like_this(
-    tmp_path: Path, make_bundle: MakeBundle, golden: Callable[[str, str, str], None], show: RunCli
-) -> None:
-    make_bundle(
-        tmp_path / "base.tar.xz",
-        runs=sweep(6),
-        captures=[*SKIPPED, FAILED],
-        treatment=["sched.autogroup"],
-        setup="sysctl -w kernel.sched_autogroup_enabled=0",
-        metric=[{"name": "rate", "unit": "1/s", "better": "higher", "regex": "rate: (.*)"}],
-        manifest={
-            "complete": False,
-            "incomplete_reason": "interrupted after 7 of 20 runs",
-            "planned_runs": 20,
-        },
-    )
-    done = show(tmp_path, "--runs", "base.tar.xz")
-    assert (done.returncode, done.stderr) == (0, "")
-    golden("show", "interrupted-sweep", done.stdout)
-
-
-def test_two_boots_and_two_workloads_look_like_this(
-    tmp_path: Path, make_bundle: MakeBundle, golden: Callable[[str, str, str], None], show: RunCli
-) -> None:
-    pipe = {"workload": "perf bench sched pipe", "command": ["perf", "bench", "sched", "pipe"]}
-    second = "11111111-0000-4000-8000-000000000000"
-    runs = [
-        {},
-        {**pipe, "stdout": "Total time: 0.271 [sec]\n"},
-        {"boot": 1, "run": 0, "boot_id": second},
-        {"boot": 1, "run": 1, "boot_id": second, **pipe, "exit_status": None, "signal": 9},
-        {"boot": 1, "run": 2, "boot_id": second, "warmup": True},
-    ]
-    make_bundle(
-        tmp_path / "new.tar",
-        label="cluster",
-        runs=runs,
-        host={"virtualisation": {"kind": "qemu", "emulated": True}},
-    )
-    done = show(tmp_path, "--verify", "--runs", "new.tar")
-    assert (done.returncode, done.stderr) == (0, "")
-    golden("show", "two-boots", done.stdout)
-
-
 def test_piped_output_has_78_columns_and_no_trailing_blanks(
     tmp_path: Path, make_bundle: MakeBundle, show: RunCli
 ) -> None:
