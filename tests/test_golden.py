@@ -22,7 +22,7 @@ from schedperf.benchmarks import all_parsers
 from schedperf.caveats import TEXTS
 from schedperf.cli import main
 from schedperf.commands._compare_request import CompareRequest
-from schedperf.findings import all_rules
+from schedperf.evidence import all_rules, all_sections
 from schedperf.model import (
     SCHEMA,
     Bearing,
@@ -33,7 +33,6 @@ from schedperf.model import (
     Severity,
     Verdict,
 )
-from schedperf.sections import all_sections
 from tests.golden_cases import CASES, COMMANDS, Case
 from tests.golden_files import check_json, check_text, hide_version
 

@@ -41,9 +41,10 @@ def test_every_public_module_is_a_collector_of_its_name() -> None:
     public = {
         module.name
         for module in pkgutil.iter_modules([str(PACKAGE)])
-        if not module.name.startswith("_")
+        if not module.name.startswith("_") and not module.ispkg
     }
-    assert public == set(all_collectors())
+    # What collectors share with the analysis is no collector.
+    assert public - {"contract"} == set(all_collectors())
 
 
 def test_every_collector_says_what_it_is_and_costs() -> None:
