@@ -36,6 +36,7 @@ _NOBODY_READS = 128 + signal.SIGPIPE
 # Of the letters of two names those that they share: "rums" and "runs" 0.75, "alpha" and "all" 0.5.
 _NEAREST = 0.7
 
+_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 _COMPLETE = "_SCHEDPERF_COMPLETE"
 _COLOURS = {"auto": None, "always": True, "never": False}
 
@@ -52,6 +53,8 @@ class _Commands(click.Group):
             return None
         command = importlib.import_module(f"{commands.__name__}.{cmd_name}").command
         assert isinstance(command, click.Command)
+        # click remembers the help option of the first context that asked, which may be a bare one.
+        command.context_settings.update(_HELP_OPTIONS)
         return command
 
     def resolve_command(
@@ -76,7 +79,7 @@ def _ask_for_near(given: str, known: Sequence[str]) -> str:
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_Commands, context_settings=_HELP_OPTIONS)
 @click.version_option(__version__, message="schedperf %(version)s")
 @click.option(
     "--color",

@@ -233,16 +233,6 @@ def test_an_interrupt_is_130_and_one_line(command_that: CommandThat) -> None:
         assert process.wait(60) == 130
 
 
-def test_an_interrupt_within_executed_text_is_130_as_well(
-    command_that: CommandThat, tmp_path: Path
-) -> None:
-    _, starter, name = command_that("exec('raise KeyboardInterrupt')")
-    # Only what Python's -m runs ended by the signal.
-    program = [sys.executable, "-m", Path(starter).stem, name]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=60, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (130, "schedperf: interrupted\n")
-
-
 def test_completion_names_subcommands() -> None:
     done = run(_SCHEDPERF_COMPLETE="bash_complete", COMP_WORDS="schedperf sh", COMP_CWORD="1")
     assert done.returncode == 0

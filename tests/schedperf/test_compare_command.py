@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -181,9 +182,12 @@ def test_text_is_the_default(
     base: str, slower: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    main(["compare", base, slower])
+    # Paths are not broken, and those of tests are long.
+    monkeypatch.chdir(Path(base).parent)
+    sides = [os.path.relpath(base), os.path.relpath(slower)]
+    main(["compare", *sides])
     unsaid = capsys.readouterr().out
-    main(["compare", base, slower, "--format", "text"])
+    main(["compare", *sides, "--format", "text"])
     assert capsys.readouterr().out == unsaid
     assert max(map(len, unsaid.splitlines())) <= PIPED_COLUMNS
 

@@ -83,10 +83,7 @@ def test_files_are_written_beside_the_text(
     assert out.startswith("Cache lines\n")
     assert json.loads(record.read_text())["tool_version"]
     html = page.read_text()
-    assert (
-        '<title data-part="title">cache lines: patch-1.map, against tip.map - schedperf</title>'
-        in html
-    )
+    assert "<title>cache lines: patch-1.map, against tip.map - schedperf</title>" in html
     assert 'href="#layout"' in html
     assert "sd_llc_id" in html
 

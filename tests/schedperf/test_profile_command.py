@@ -270,10 +270,7 @@ def test_files_are_written_beside_the_text(
     assert status == 0
     assert out.startswith("Profile\n")
     assert "update_cfs_group" in page.read_text()
-    assert (
-        '<title data-part="title">profile: new.data, against base.data - schedperf</title>'
-        in page.read_text()
-    )
+    assert "<title>profile: new.data, against base.data - schedperf</title>" in page.read_text()
     assert json.loads(record.read_text())["tool_version"]
     assert all(len(line.split(" ")[-2:]) == 2 for line in folded.read_text().splitlines())
 
