@@ -87,7 +87,16 @@ class Clone:
     def __init__(self, root: Path, folder: Path) -> None:
         """Clone ``root`` into a folder, beside a link to the data that lie beside ``root``."""
         self.path = folder / "checkout"
-        git = ["git", "clone", "--quiet", "--shared", str(root), str(self.path)]
+        git = [
+            "git",
+            "-c",
+            "advice.detachedHead=false",
+            "clone",
+            "--quiet",
+            "--shared",
+            str(root),
+            str(self.path),
+        ]
         subprocess.run(git, check=True)
         if (shared := root.parent / "shared").exists():
             (folder / "shared").symlink_to(shared.resolve())
