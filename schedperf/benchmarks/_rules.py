@@ -22,8 +22,7 @@ from dataclasses import dataclass
 
 import regex
 
-from schedperf.benchmarks import BadLine, Measurement, Metric
-from schedperf.benchmarks._numbers import measure
+from schedperf.benchmarks import BadLine, Measurement, Metric, measure
 from schedperf.bundle import MetricRule
 
 # An honest expression needs milliseconds for the output of a benchmark.

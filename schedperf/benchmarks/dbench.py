@@ -25,8 +25,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import floor, log10
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import MILLISECOND_S, measure
+from schedperf.benchmarks import MILLISECOND_S, BadLine, Measurement, Metric, measure, parser
 
 THROUGHPUT = Metric(
     name="dbench throughput",

@@ -15,8 +15,7 @@ A script that runs hackbench several times prints several times: each is a measu
 import re
 from collections.abc import Iterable, Iterator
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import measure
+from schedperf.benchmarks import BadLine, Measurement, Metric, measure, parser
 
 TIME = Metric(
     name="hackbench time",

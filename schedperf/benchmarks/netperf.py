@@ -38,9 +38,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import sqrt
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, parser
+from schedperf.benchmarks import MICROSECOND_S, BadLine, Measurement, Metric, measure, parser
 from schedperf.benchmarks._netperf_forms import FormReader, Printed
-from schedperf.benchmarks._numbers import MICROSECOND_S, measure
 from schedperf.model import Better, Family
 from schedperf.numbers import LARGEST_NUMBER
 

@@ -14,8 +14,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import measure
+from schedperf.benchmarks import BadLine, Measurement, Metric, measure, parser
 from schedperf.benchmarks._perf_bench import is_printed, lines_of
 
 NAME = "sched/messaging"

@@ -20,8 +20,7 @@ most digits and decides; the rate is what people quote; the total time adds noth
 
 from collections.abc import Iterable, Iterator
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import MICROSECOND_S, measure
+from schedperf.benchmarks import MICROSECOND_S, BadLine, Measurement, Metric, measure, parser
 from schedperf.benchmarks._perf_bench import is_printed, lines_of
 
 NAME = "sched/pipe"

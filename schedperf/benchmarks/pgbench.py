@@ -33,8 +33,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import MILLISECOND_S, measure
+from schedperf.benchmarks import MILLISECOND_S, BadLine, Measurement, Metric, measure, parser
 from schedperf.model import Better, Family
 
 HEADER = re.compile(r"^transaction type: ", re.MULTILINE)

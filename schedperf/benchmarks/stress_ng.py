@@ -21,8 +21,7 @@ better, so a ``--metric`` rule must.
 import re
 from collections.abc import Iterable, Iterator
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import measure
+from schedperf.benchmarks import BadLine, Measurement, Metric, measure, parser
 from schedperf.model import Better, Family
 
 # "stress-ng: metrc: [7922] pipe …"; --timestamp puts the time of day before the tag.

@@ -40,8 +40,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import MILLISECOND_S, measure
+from schedperf.benchmarks import MILLISECOND_S, BadLine, Measurement, Metric, measure, parser
 from schedperf.model import Better, Family
 from schedperf.numbers import LARGEST_NUMBER
 

@@ -36,8 +36,7 @@ output says all of what was run, so each test and form needs a run of its own.
 import re
 from collections.abc import Iterable, Iterator
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, parser
-from schedperf.benchmarks._numbers import measure
+from schedperf.benchmarks import BadLine, Measurement, Metric, measure, parser
 
 TABLE = "tasks,processes,processes_idle,threads,threads_idle,linear"
 COLUMNS = {"processes": 1, "threads": 3}
