@@ -3,7 +3,8 @@
 PYTHON_IN_VENV = .venv/bin/python
 PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses auto --dist loadgroup $(PYTEST_OPTIONS)
 
-# Every test belongs to exactly one of "test", "test-browser", "test-vm" and "test-slow"; "check" is the quick part of "test".
+# Every test belongs to exactly one of "test", "test-browser", "test-vm" and "test-slow", save that
+# "test-slow" tries more examples of the properties in "test"; "check" is the quick part of "test".
 CHECK = not vm and not browser and not slow and not system
 TEST = not vm and not browser and not slow
 
@@ -34,9 +35,9 @@ test-vm: ## the tests that boot kernels under QEMU
 	@scripts/setup vm
 	@$(PYTEST) -m vm
 
-test-slow: ## simulated verdicts and long fuzzing
+test-slow: ## simulated verdicts, long fuzzing, ten times as many examples of each property
 	@scripts/setup test
-	@$(PYTEST) -m slow
+	@$(PYTEST) --hypothesis-profile long -m "slow or property"
 
 lint: ## ruff, mypy, import-linter, the Python floor of the collectors
 	@scripts/setup lint

@@ -44,9 +44,11 @@ from tests.golden_files import check_text
 from tests.programs import no_process_left
 
 # A deadline would time the machine, and the machine is noisy. Without a random seed nothing depends
-# on luck; "long" explores, and prints how to repeat what it found.
+# on luck: "dev" and "long" try the same examples each time. "explore" tries others, and prints how
+# to repeat what it found: make test-slow PYTEST_OPTIONS="--hypothesis-profile explore".
 settings.register_profile("dev", deadline=None, derandomize=True, max_examples=50)
-settings.register_profile("long", deadline=None, max_examples=500, print_blob=True)
+settings.register_profile("long", deadline=None, derandomize=True, max_examples=500)
+settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("dev")
 
 # A test does what its fixtures do: those that use one of these start programs.

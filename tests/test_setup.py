@@ -273,7 +273,10 @@ class TestSelections:
             test: [name for name, tests in targets.items() if test in tests]
             for test in marks_of_tests
         }
-        assert {test: names for test, names in runs.items() if len(names) != 1} == {}
+        twice = {test for test, marks in marks_of_tests.items() if "property" in marks}
+        assert {runs[test] == ["test", "test-slow"] for test in twice} == {True}
+        others = {test: names for test, names in runs.items() if test not in twice}
+        assert {test: names for test, names in others.items() if len(names) != 1} == {}
 
     def test_check_is_a_part_of_test(self, marks_of_tests: dict[str, list[str]]) -> None:
         check = self.selected("check", marks_of_tests)
