@@ -1,7 +1,7 @@
 # Each target does all of its own set-up, also on a fresh Debian machine.
 
 PYTHON_IN_VENV = .venv/bin/python
-PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses auto --dist loadgroup $(PYTEST_OPTIONS)
+PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses auto --dist loadgroup
 
 # Every test belongs to exactly one of "test", "test-browser", "test-vm" and "test-slow", save that
 # "test-slow" tries more examples of the properties in "test"; "check" is the quick part of "test".
@@ -21,23 +21,23 @@ demo: ## compare the real bundles of examples/, write their HTML reports
 
 check: lint ## lint, unit tests and golden tests: before every commit
 	@scripts/setup check
-	@$(PYTEST) -m "$(CHECK)"
+	@$(PYTEST) -m "$(CHECK)" $(PYTEST_OPTIONS)
 
 test: ## all tests but those in a browser, in guests, and the slow ones
 	@scripts/setup test
-	@$(PYTEST) -m "$(TEST)"
+	@$(PYTEST) -m "$(TEST)" $(PYTEST_OPTIONS)
 
 test-browser: ## the tests that open reports in Chromium
 	@scripts/setup browser
-	@$(PYTEST) -m browser
+	@$(PYTEST) -m browser $(PYTEST_OPTIONS)
 
 test-vm: ## the tests that boot kernels under QEMU
 	@scripts/setup vm
-	@$(PYTEST) -m vm
+	@$(PYTEST) -m vm $(PYTEST_OPTIONS)
 
 test-slow: ## simulated verdicts, long fuzzing, ten times as many examples of each property
 	@scripts/setup test
-	@$(PYTEST) --hypothesis-profile long -m "slow or property"
+	@$(PYTEST) --hypothesis-profile long -m "slow or property" $(PYTEST_OPTIONS)
 
 lint: ## ruff, mypy, import-linter, the Python floor of the collectors
 	@scripts/setup lint
@@ -82,7 +82,7 @@ format: ## lay the code out
 
 bless: ## rewrite the golden files from what the code prints now
 	@scripts/setup browser
-	@SCHEDPERF_BLESS=1 $(PYTEST) -q -m golden
+	@SCHEDPERF_BLESS=1 $(PYTEST) -q -m golden $(PYTEST_OPTIONS)
 
 clean: ## remove what the other targets made
 	rm -rf .venv out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
