@@ -5,7 +5,7 @@ PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses auto --dist loadgroup
 
 # Every test belongs to exactly one of "test", "test-browser", "test-vm" and "test-slow", save that
 # "test-slow" tries more examples of the properties in "test"; "check" is the quick part of "test".
-CHECK = not vm and not browser and not slow and not system
+CHECK = not vm and not browser and not slow and not system and not property
 TEST = not vm and not browser and not slow
 
 .PHONY: help demo check test test-browser test-vm test-slow lint \

@@ -51,6 +51,7 @@ settings.register_profile("long", deadline=None, derandomize=True, max_examples=
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("dev")
 
+END_TO_END = Path(__file__).parent / "end_to_end"
 # A test does what its fixtures do: those that use one of these start programs.
 STARTS_PROGRAMS = {"compare_two_recordings", "recorder", "recorder_with", "server", "small_disk"}
 # These watch or set what the machine has once: its PMU, its breakpoints, its counts, its settings.
@@ -384,7 +385,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Mark tests by what they use, before pytest chooses by marks and xdist by groups."""
     for item in items:
         used = set(getattr(item, "fixturenames", ()))
-        if used & (STARTS_PROGRAMS | WATCHES_MACHINE):
+        if used & (STARTS_PROGRAMS | WATCHES_MACHINE) or END_TO_END in item.path.parents:
             item.add_marker(pytest.mark.system)
         if used & WATCHES_MACHINE:
             # One worker runs them, one after another.
