@@ -24,7 +24,6 @@ MakeSide = Callable[..., SideSummary]
 HeadlineOf = Callable[[Comparison], Headline]
 BlocksOf = Callable[[Comparison], list[Block]]
 ItemsOf = Callable[[Comparison], list[Item]]
-ItemOf = Callable[[Comparison, str], Item]
 
 
 REGRESSION = (
@@ -36,12 +35,6 @@ def overall(word: Any, reason: str = "because") -> Overall:
     return Overall(verdict=word, reason=reason, exit_status=0)
 
 
-def regressions(make_row: MakeRow, **ratios: float) -> tuple[Row, ...]:
-    return tuple(
-        make_row(point=f"groups={name[1:]}", ratio=ratio) for name, ratio in ratios.items()
-    )
-
-
 def make_finding(**changes: Any) -> Finding:
     values: dict[str, Any] = {
         "id": "x", "side": "new", "claim": "PELT (a +1, b +2 pp) takes 9 % more; by node 1",
@@ -51,21 +44,11 @@ def make_finding(**changes: Any) -> Finding:
     return Finding(**values | changes)
 
 
-def test_a_regression_is_one_sentence_with_number_interval_and_n(
-    make_comparison: Make, make_row: MakeRow, headline: HeadlineOf
-) -> None:
-    rows = (make_row(ci_low=1.35, ci_high=1.395),)
-    assert headline(make_comparison(rows=rows)) == Headline(
-        word="regression (this boot only)",
-        text=f"B new is worse than A base: {REGRESSION}",
-        tone="bad",
-    )
-
-
 def test_some_worse_and_some_better_is_mixed_with_both_numbers(
     make_comparison: Make, headline: HeadlineOf
 ) -> None:
     found = headline(make_comparison())
+    assert found.tone == "bad"
     assert found.word == "regression (mixed, this boot only)"
     assert found.text == (
         f"B new is mixed against A base: 1 of 4 results is worse: {REGRESSION}; 1 of 4 results is "
@@ -75,55 +58,16 @@ def test_some_worse_and_some_better_is_mixed_with_both_numbers(
     )
 
 
-def test_of_several_regressions_the_largest_is_named(
+def test_a_smallest_change_of_some_results_is_not_one_of_each(
     make_comparison: Make, make_row: MakeRow, headline: HeadlineOf
 ) -> None:
-    rows = (*regressions(make_row, g1=1.1, g2=1.3), make_row(point="x", verdict="no-change"))
-    text = headline(make_comparison(rows=rows)).text
-    assert text.startswith(
-        "B new is worse than A base: 2 of 3 results are worse, the most: hackbench time at "
-        "groups=2 is 30.0 %"
+    rows = tuple(
+        make_row(verdict="no-change", ratio=1.004, point=point, mde=mde)
+        for point, mde in (("x", 0.024), ("y", None))
     )
-    assert text.endswith("; 1 unchanged")
-
-
-def test_no_change_says_the_smallest_change_that_would_have_been_seen(
-    make_comparison: Make, make_row: MakeRow, headline: HeadlineOf
-) -> None:
-    equal = {"verdict": "no-change", "ratio": 1.004, "ci_low": 0.991, "ci_high": 1.017}
-    one = make_comparison(rows=(make_row(**equal, mde=0.024),), overall=overall("no-change"))
-    assert headline(one).text == (
-        "B new is unchanged against A base: hackbench time at groups=4 looks 0.4 % longer (95 % "
-        "interval -0.9 % to "
-        "+1.7 %, 5+5 runs), equal within ±3.0 %; a change of 2.4 % would have been seen"
-    )
-    rows = (make_row(**equal, mde=0.024), make_row(**equal, point="x", mde=0.05))
-    several = headline(make_comparison(rows=rows, overall=overall("no-change"))).text
-    assert several == (
-        "B new is unchanged against A base: none of 2 results changed, all are equal within ±3.0 "
-        "%; "
-        "a change of 5.0 % would have been seen in each"
-    )
-    rows = (make_row(**equal, mde=0.024), make_row(**equal, point="x", mde=None))
-    unknown = headline(make_comparison(rows=rows, overall=overall("no-change"))).text
-    assert "would have been seen" not in unknown
-
-
-def test_an_open_result_says_what_it_looks_like_and_how_many_runs_are_missing(
-    make_comparison: Make, make_row: MakeRow, headline: HeadlineOf
-) -> None:
-    reason = "+4.6 % (95 % interval -1 % to +10.5 %, q = 0.08, 5+5 runs): no significant change"
-    row = make_row(
-        ratio=1.046, ci_low=0.99, ci_high=1.105, verdict="inconclusive", reason=reason,
-        more_runs=6, mde=0.072,
-    )  # fmt: skip
-    text = headline(make_comparison(rows=(row,), overall=overall("inconclusive"))).text
-    assert text == (
-        "B new is undecided against A base: hackbench time at groups=4 looks 4.6 % longer "
-        "(95 % interval -1.0 % to +10.5 %, 5+5 runs): no significant change; needs about 6 more "
-        "runs a side; these find "
-        "changes from 7.2 %"
-    )
+    shown = headline(make_comparison(rows=rows, overall=overall("no-change")))
+    assert "none of 2 results changed" in shown.text
+    assert "would have been seen" not in shown.text
 
 
 @pytest.mark.parametrize(
@@ -177,16 +121,6 @@ def test_what_one_boot_decides_is_decided_for_this_boot_only(
     made = {"rows": (make_row(),), "overall": overall(word)}
     assert headline(make_comparison(**made, caveats=caveats)).word == shown
     assert headline(make_comparison(**made, caveats=caveats[:1])).word == word
-
-
-def test_equal_bundles_are_called_the_same_data(
-    make_comparison: Make, make_side: MakeSide, headline: HeadlineOf
-) -> None:
-    sides = (make_side("base", digest="d"), make_side("new", digest="d"))
-    rows = tuple(one for one in make_comparison().rows if one.verdict == "no-change")
-    shown = headline(make_comparison(sides=sides, rows=rows, overall=overall("no-change")))
-    assert shown.word == "no-change (same data)"
-    assert shown.text == "the sides hold the same data; 1 result compared with itself"
 
 
 def test_each_new_side_has_its_sentence(
@@ -260,15 +194,3 @@ def test_rows_of_one_name_are_told_apart_by_their_command(
     assert (
         "hackbench time at groups=4 (hackbench -p) is" in headline(make_comparison(rows=rows)).text
     )
-
-
-def test_the_grounds_of_an_emulation_are_not_in_the_headline(
-    make_comparison: Make, headline: HeadlineOf, item: ItemOf
-) -> None:
-    caveats = (caveat("emulated", how="psci (v1.0), not KVM's"),)
-    why = "no result can decide: measured under emulation (psci (v1.0), not KVM's)"
-    comparison = make_comparison(rows=(), overall=overall("inconclusive", why), caveats=caveats)
-    assert headline(comparison).text == (
-        "B new is undecided against A base: measured under emulation, so no result can decide"
-    )
-    assert item(comparison, "measured under emulation (psci").tone == "warning"
