@@ -40,7 +40,6 @@ from hypothesis import settings
 from schedperf.cli import main
 from schedperf.model import Comparison
 from tests.chromium import start_chromium
-from tests.golden_files import check_text
 from tests.programs import no_process_left
 
 # A deadline would time the machine, and the machine is noisy. Without a random seed nothing depends
@@ -479,16 +478,6 @@ def make_members() -> Callable[..., dict[str, bytes]]:
 def make_tar() -> Callable[[Path, Iterable[tuple[str, bytes]]], Path]:
     """Write (name, content) pairs as a tar, as they are: ``make_tar(path, pairs) -> path``."""
     return write_tar
-
-
-def _check_golden(kind: str, case: str, text: str) -> None:
-    check_text(Path(__file__).parent / "data" / kind / f"{case}.expected", text)
-
-
-@pytest.fixture(scope="session")
-def golden() -> Callable[[str, str, str], None]:
-    """Compare text with ``tests/data/KIND/CASE.expected``: ``golden(kind, case, text)``."""
-    return _check_golden
 
 
 @pytest.fixture(scope="session")

@@ -308,6 +308,14 @@ def test_a_wrong_number_a_lost_line_and_a_changed_word_of_text_fail(
         check_text(path, found)
 
 
+def test_an_expectation_that_is_missing_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCHEDPERF_BLESS", raising=False)
+    with pytest.raises(pytest.fail.Exception, match="SCHEDPERF_BLESS=1 writes it"):
+        check_text(tmp_path / "never-written.txt", "text")
+
+
 def test_expectations_are_not_rewritten_in_ci(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

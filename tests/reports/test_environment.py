@@ -38,14 +38,6 @@ def test_a_field_that_one_side_lacks_is_a_dash_there(
     assert rows == {"a.b.c": ["1", "-", ""], "a.d": ["-", "{}", ""]}
 
 
-def test_sides_without_host_json_say_so(
-    make_comparison: Make, make_side: Callable[..., SideSummary]
-) -> None:
-    sides = (make_side(host={}), make_side("new", host={}))
-    (text,) = environment(make_comparison(sides=sides))
-    assert text == Text(text="no side says on what machine it was recorded", tone="warning")
-
-
 def test_caveats_of_single_rows_stand_beside_the_rows(
     make_comparison: Make, make_row: Callable[..., Row]
 ) -> None:
@@ -64,18 +56,6 @@ def test_caveats_of_single_rows_stand_beside_the_rows(
     assert pointer not in list(caveats(make_comparison(rows=repeated, caveats=(general,))))
 
 
-def test_a_result_without_weakness_says_so_and_names_its_methods(
-    make_comparison: Make, make_row: Callable[..., Row]
-) -> None:
-    blocks = list(caveats(make_comparison(rows=(make_row(caveats=()),), caveats=())))
-    assert blocks[0] == Text(text="nothing is known that weakens this result")
-    assert isinstance(blocks[1], Text)
-    assert blocks[1].text == (
-        "one run is one value (10 clean runs in all); no-change: the 90 % interval lies within ±3 %"
-    )
-    assert blocks[2] == Text(text="tests: Welch t on logs", tone="muted")
-
-
 def test_methods_name_every_unit_and_every_test_once(
     make_comparison: Make, make_row: Callable[..., Row]
 ) -> None:
@@ -90,13 +70,3 @@ def test_methods_name_every_unit_and_every_test_once(
     expected = "the mean of a boot is one value, one round is a pair of values (10 clean"
     assert values.text.startswith(expected)
     assert tests.text == "tests: Welch t on logs; paired t on logs"
-
-
-def test_what_weakens_both_sides_is_one_caveat(make_comparison: Make) -> None:
-    both = tuple(caveat("one-boot", side=side) for side in ("base", "new"))
-    [items] = [
-        block
-        for block in caveats(make_comparison(rows=(), caveats=both))
-        if isinstance(block, Items)
-    ]
-    assert [item.text for item in items.items] == [caveat("one-boot", side="base and new").text]

@@ -72,24 +72,18 @@ def test_values_are_counted_in_their_unit(
     assert item(make_comparison(rows=(make_row(**changes),)), text).text
 
 
-def test_rounds_are_interleaved_and_an_unknown_order_is_not(
+def test_an_unknown_order_is_a_warning(
     make_comparison: Make, make_row: MakeRow, item: ItemOf
 ) -> None:
-    rounds = make_comparison(rows=(make_row(replication="rounds"),), caveats=())
-    assert item(rounds, "interleaved").text
-    assert item(make_comparison(caveats=()), "the sides took turns").text
     unknown = make_comparison(rows=(make_row(values_base=(), values_new=()),), caveats=())
     assert item(unknown, "in which order the runs were made is not known").tone == "warning"
 
 
-def test_other_builds_and_several_boots_are_said(
+def test_numbers_of_boots_are_said_or_not_known(
     make_comparison: Make, make_side: MakeSide, item: ItemOf
 ) -> None:
-    kernels = [{"kernel": {"build_id": name}} for name in ("a", "b")]
-    sides = (make_side(boots=3, host=kernels[0]), make_side("new", boots=4, host=kernels[1]))
-    comparison = make_comparison(sides=sides)
-    assert item(comparison, "one build of each kernel: another build may").text
-    assert item(comparison, "3+4 boots: how boots differ is seen").text
+    sides = (make_side(boots=3), make_side("new", boots=4))
+    assert item(make_comparison(sides=sides), "3+4 boots: how boots differ is seen").text
     unknown = make_comparison(sides=(make_side(boots=None), make_side("new", boots=None)))
     assert item(unknown, "how often each side was booted is not known").tone == "warning"
 
@@ -113,16 +107,6 @@ def test_weaknesses_beyond_the_first_are_counted(
     assert item(comparison, "2 more caveats").evidence == ("caveats",)
 
 
-def test_of_one_result_nothing_is_said_of_chance(
-    make_comparison: Make, make_row: MakeRow, item: ItemOf
-) -> None:
-    family = FamilySummary(
-        family="primary", side="new", rows=1, tested=1, expected_false=0.05, verdicts={}
-    )
-    comparison = make_comparison(rows=(make_row(),), families=(family,))
-    assert item(comparison, "1 result tested by").text == "1 result tested by Welch t on logs"
-
-
 def test_a_drift_that_both_sides_share_is_a_warning_in_spite_of_turns(
     make_comparison: Make, make_row: MakeRow, item: ItemOf
 ) -> None:
@@ -137,12 +121,7 @@ def test_a_drift_that_both_sides_share_is_a_warning_in_spite_of_turns(
     both = replace(row, values_base=base, values_new=new)
     found = item(make_comparison(rows=(both,), caveats=()), "interleaved")
     assert found.tone == "warning"
-    # What is compared, and that nobody knows how sure it is.
-    assert found.text == (
-        "interleaved, but both sides may have drifted: mean hackbench time, without an interval: "
-        "A base +54.9 % (last 2 of 5 runs against the first 2), "
-        "B new +54.9 % (last 2 of 5 runs against the first 2)"
-    )
+    assert "B new +54.9 % (last 2 of 5 runs against the first 2)" in found.text
     booted = replace(both, replication="boots")
     turns = item(make_comparison(rows=(booted,), caveats=()), "the sides took turns, but both")
     assert (turns.tone, "last 2 of 5 runs" in turns.text) == ("plain", True)
