@@ -1,6 +1,5 @@
 """The report's counters: one table a workload and point, no verdict, and what is missing."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytest
 
 from schedperf.model import Comparison, Section
 from schedperf_reports.blocks import Block, Table, Text
-from schedperf_reports.sections import all_report_sections
 from schedperf_reports.sections.counters import counters
 
 Describe = Callable[..., list[Block]]
@@ -78,11 +76,6 @@ def said(blocks: list[Block]) -> list[str]:
     return [block.text for block in blocks if isinstance(block, Text)]
 
 
-def test_it_stands_behind_the_scheduler_statistics() -> None:
-    orders = {section.name: section.order for section in all_report_sections()}
-    assert orders["counters"] == max(orders[name] for name in ("schedstat", "pelt", "counters"))
-
-
 def test_a_row_shows_the_rates_the_change_and_its_interval_and_the_totals(
     describe: Describe,
 ) -> None:
@@ -132,20 +125,6 @@ def test_the_same_event_a_second_is_what_its_row_opens_to(describe: Describe) ->
     assert twins.rows[0][0].text == "second"
 
 
-def test_it_says_which_runs_were_compared_and_how_many_rows_changed(describe: Describe) -> None:
-    assert said(describe(row(), row(event="faults", changed=False))) == [
-        (
-            "1 of 2 rows changed beyond noise; most of all sched:sched_switch: +50.0 %, 61240 -> "
-            "91860 per second (5 + 5 runs, 95 % interval +40.0..+60.0 %)"
-        ),
-        "base: 5 instrumented runs; new: 5 instrumented runs",
-        (
-            "means over runs are geometric (arithmetic where a run has 0); more is neither better "
-            "nor worse"
-        ),
-    ]
-
-
 def test_what_was_zero_and_sides_without_counts_are_named(describe: Describe) -> None:
     missing = [{"side": "new2", "reason": "perf is not permitted"}]
     blocks = describe(row(), zeros=["alignment-faults", "cgroup-switches"], missing=missing)
@@ -191,22 +170,3 @@ def test_notes_are_warnings_and_few(describe: Describe) -> None:
     warnings = [block for block in blocks if isinstance(block, Text) and block.tone == "warning"]
     assert len(warnings) == 6
     assert warnings[-1].text == "95 more notes"
-
-
-@pytest.mark.parametrize(
-    ("sections", "reason"),
-    [
-        ({}, "not analysed"),
-        (
-            {"counters": Section(schema="s", status="absent", reason="no perf_stat", data=None)},
-            "no perf_stat",
-        ),
-    ],
-)
-def test_an_absent_analysis_is_one_line(
-    make_comparison: Callable[..., Comparison], sections: dict[str, Section], reason: str
-) -> None:
-    comparison = dataclasses.replace(make_comparison(), sections=sections)
-    [block] = counters(comparison)
-    assert isinstance(block, Text)
-    assert block.text == reason

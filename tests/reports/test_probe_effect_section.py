@@ -9,7 +9,7 @@ import pytest
 
 from schedperf.bundle import open_bundle
 from schedperf.compare import compare
-from schedperf_reports.blocks import Block, Items, Table, Text
+from schedperf_reports.blocks import Block, Items, Table
 from schedperf_reports.sections.probe_effect import probe_effect
 
 TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
@@ -141,8 +141,3 @@ def test_each_instrumented_run_is_a_line_with_its_collectors_the_worst_first(
         ["base", "1/008", "hackbench time (no clean run in this boot)", "no collector is known"],
     ]
     assert table.limit == 3
-
-
-def test_without_instrumented_runs_one_line_says_why(blocks: Blocks) -> None:
-    [text] = blocks([{"time_s": time} for time in TIMES])
-    assert text == Text(text="no metric has both clean and instrumented runs", tone="muted")

@@ -29,6 +29,26 @@ def test_every_analysis_of_the_report_is_told_to_be_one() -> None:
     }  # fmt: skip
 
 
+def test_the_scheduler_and_memory_have_their_sections_in_order() -> None:
+    inner = [one.name for one in all_report_sections() if one.chapter in {"scheduler", "memory"}]
+    assert inner == [
+        "schedstat", "placement", "pelt", "system_counters", "counters", "layout", "c2c",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(set(ANALYSES) - {"c2c", "probe_effect"}))
+def test_an_analysis_without_data_is_one_muted_line_that_says_why(
+    name: str, make_comparison: Make
+) -> None:
+    [analysis] = [one for one in all_report_sections() if one.name == name]
+    for sections, why in (
+        ({}, "not analysed"),
+        ({name: section("absent", "no perf")}, "no perf"),
+    ):
+        blocks = list(analysis.describe(make_comparison(sections=sections)))
+        assert blocks == [Text(text=why, tone="muted")]
+
+
 def test_absent_analyses_are_one_list_at_the_end_of_their_chapter(make_comparison: Make) -> None:
     reasons = {name: section("absent", f"no {name}") for name in ANALYSES}
     reasons["pelt"] = section("failed", "KeyError: 'calls'")

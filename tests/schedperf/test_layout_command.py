@@ -32,24 +32,6 @@ def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
     return status, done.out, done.err
 
 
-def test_an_alarm_is_status_1_and_the_first_thing_said(
-    write_map: WriteMap, capsys: Capture
-) -> None:
-    status, out, _ = run(capsys, write_map("tip"), write_map("patch-1"))
-    assert status == 1
-    first = " ".join(out.split())[:600]
-    assert "root_cpuacct_cpuusage and sd_llc_id shared a 64-byte line" in first
-    assert "separated by the boundary at 0x20540" in first
-    assert "because of sd_cluster (inserted" in first
-
-
-def test_an_unchanged_layout_is_status_0_and_said(write_map: WriteMap, capsys: Capture) -> None:
-    tip = write_map("tip")
-    status, out, _ = run(capsys, tip, tip, "--percpu")
-    assert status == 0
-    assert out.startswith("Cache lines\n  layout unchanged: per-CPU section; 64-byte lines\n")
-
-
 def test_five_kernels_are_drawn_column_by_column(write_map: WriteMap, capsys: Capture) -> None:
     names = ("tip", "patch-1", "moved-declaration", "align-first", "custom-layout")
     status, out, _ = run(capsys, *map(write_map, names), "--percpu", "--json", "-")
@@ -86,22 +68,6 @@ def test_files_are_written_beside_the_text(
     assert "<title>cache lines: patch-1.map, against tip.map - schedperf</title>" in html
     assert 'href="#layout"' in html
     assert "sd_llc_id" in html
-
-
-def test_one_kernel_alone_is_drawn_around_what_is_hot(write_map: WriteMap, capsys: Capture) -> None:
-    status, out, _ = run(capsys, write_map("tip"), "--percpu")
-    assert status == 0
-    lines = [line.strip() for line in out.splitlines()]
-    assert "20538 D sd_llc_id  <- hot" in lines
-    assert "20528 D sd_numa" in lines
-    assert any(line.endswith("- 64 B cacheline boundary") for line in lines)
-
-
-def test_a_hot_set_of_one_kernel_gets_advice(write_map: WriteMap, capsys: Capture) -> None:
-    names = "root_cpuacct_cpuusage,sd_llc_id"
-    _, out, _ = run(capsys, write_map("patch-1"), "--percpu", "--hot", names)
-    assert "advice for patch-1.map: declare " in out
-    assert "1 line instead of 2" in " ".join(out.split())
 
 
 def test_a_hot_set_of_two_kernels_is_counted_on_both(write_map: WriteMap, capsys: Capture) -> None:

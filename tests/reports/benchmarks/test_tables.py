@@ -8,9 +8,8 @@ import pytest
 
 from schedperf.model import Comparison, Overall, Row, SideSummary
 from schedperf_reports._geomean import geomean_of
-from schedperf_reports.blocks import Block, Items, Table, Text
+from schedperf_reports.blocks import Items, Table
 from schedperf_reports.graphics.intervals import Intervals
-from schedperf_reports.sections.benchmarks import benchmarks
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]
@@ -92,11 +91,6 @@ def test_a_missing_value_is_a_dash_and_no_line(
     assert cells(table)[0][2:6] == ["-"] * 4
     assert {table.rows[0][place].sort for place in (2, 3, 4, 5)} == {None}
     assert of_kind(make_comparison(rows=(row,), sweeps=()), Intervals) == []
-
-
-def test_without_results_the_section_says_so(make_comparison: Make) -> None:
-    blocks: list[Block] = list(benchmarks(make_comparison(rows=())))
-    assert blocks == [Text(text="no benchmark result to compare", tone="warning")]
 
 
 def test_each_new_side_has_its_table(

@@ -7,7 +7,6 @@ import pytest
 
 from schedperf.model import Comparison, Section
 from schedperf_reports.blocks import Block, Item, Items, Table, Text
-from schedperf_reports.sections import all_report_sections
 from schedperf_reports.sections.profile import profile
 
 Describe = Callable[[dict[str, Any]], Any]
@@ -194,25 +193,3 @@ def test_missing_sides_are_named_and_so_are_several(
     sides = tuple(make_side(name) for name in ("base", "new", "new2"))
     blocks = to_blocks(profile(make_comparison(sections={"profile": section}, sides=sides)))
     assert blocks.texts()[0] == "new against base"
-
-
-@pytest.mark.parametrize(
-    ("section", "text"),
-    [
-        (None, "not analysed"),
-        (
-            Section(schema="", status="absent", reason="no perf", data=None),
-            "no perf",
-        ),
-    ],
-)
-def test_an_absent_section_is_one_line_that_says_why(
-    make_comparison: Callable[..., Comparison], section: Section | None, text: str
-) -> None:
-    sections = {} if section is None else {"profile": section}
-    assert list(profile(make_comparison(sections=sections))) == [Text(text=text, tone="muted")]
-
-
-def test_it_is_registered_as_hot_symbols() -> None:
-    found = next(section for section in all_report_sections() if section.name == "profile")
-    assert (found.title, found.chapter, found.order) == ("Hot symbols", "profile", 10)

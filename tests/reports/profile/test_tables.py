@@ -109,13 +109,6 @@ def test_a_row_without_q_says_why(example: Any, describe: Describe) -> None:
     assert table.caption.endswith(f"none of 1 row was tested: {blind}")
 
 
-def test_boots_are_said_where_they_are_what_is_independent(
-    example: Any, describe: Describe
-) -> None:
-    table = describe(example.with_point(independent="boots")).tables()[0]
-    assert "n = 5 + 6 runs; intervals count boots" in table.caption
-
-
 def test_what_changed_is_shown_over_nodes_in_a_narrow_table_too(
     example: Any, describe: Describe, cells: Cells
 ) -> None:

@@ -1,13 +1,10 @@
 """Which readings of the scheduler's counts become findings, on bundles that are compared."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
-from schedperf.compare import compare
 from schedperf.findings.scheduler_counts import MOST_FINDINGS, scheduler_counts
 from schedperf.model import Finding, Section
 
@@ -118,37 +115,3 @@ def test_what_falls_per_second_too_says_both_rates(find: Find) -> None:
     rate = {**ROW, "row": "s", "basis": "time", "unit": "1/tick", "ratio": 0.1, "ci_high": 0.12}
     [found] = find(READING, others=[rate])
     assert "(95 % interval -92..-90 %, per tick -90 % within -92..-88 %); CPUs" in found.claim
-
-
-def test_bundles_whose_balancing_changed_have_the_finding(
-    tmp_path: Path, make_bundle: Callable[..., Path]
-) -> None:
-    def schedstat(pulls: int, jiffies: int) -> str:
-        # Version 17: 12 numbers before lb_gained of newidle, of 45 in all; 9 of the CPU.
-        domain = [0] * 29 + [pulls] + [0] * 15
-        return (
-            f"version 17\ntimestamp {jiffies}\ncpu0 0 0 {jiffies} 0 0 0 0 0 {jiffies}\n"
-            f"domain0 MC 1 {' '.join(map(str, domain))}\n"
-        )
-
-    def runs(*counts: int) -> list[dict[str, Any]]:
-        return [
-            {
-                "files": {
-                    "schedstat/before": schedstat(0, 1000),
-                    "schedstat/after": schedstat(count, 1500),
-                }
-            }
-            for count in counts
-        ]
-
-    base = make_bundle(tmp_path / "base.tar", runs=runs(9000, 9100, 8900, 9050))
-    new = make_bundle(tmp_path / "new.tar", runs=runs(810, 820, 800, 815))
-    compared = compare([open_bundle(path) for path in (base, new)])
-    found = [one for one in compared.findings if one.id.startswith("scheduler_counts#")]
-    assert "newidle pulls at MC -91 % per message" in found[0].claim
-    data: Any = compared.sections["schedstat"].data
-    [row] = [row for row in data["rows"] if f"schedstat#{row['row']}" == found[0].evidence[0]]
-    assert (row["field"], row["idle"]) == ("lb_gained", "newidle")
-    same = compare([open_bundle(path) for path in (base, base)])
-    assert not [one for one in same.findings if one.id.startswith("scheduler_counts#")]

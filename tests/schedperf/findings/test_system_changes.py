@@ -278,14 +278,6 @@ def test_cpu_time_is_told_per_operation_and_no_share_of_it(
     assert (found.metric, found.better) == ("cpu system time", "lower")
 
 
-def test_the_sentence_of_cpu_time_has_both_values_the_change_and_no_function(find: Find) -> None:
-    [found] = find(COST)
-    assert found.claim == (
-        "system time per message is 1.25 us instead of 1 us, +25.0 % (95 % interval +20..+30 %, "
-        "at least 100 % of the growth of busy time per message): time of CPUs"
-    )
-
-
 @pytest.mark.parametrize("rate", [SHARE, {**COST, "basis": "time", "unit": "s/s"}])
 def test_cpus_that_work_all_the_time_before_and_after_still_work_longer(
     rate: Mapping[str, Any], find: Find
