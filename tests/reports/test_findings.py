@@ -132,12 +132,6 @@ def test_a_step_has_its_reason_and_its_commands(make_comparison: Make) -> None:
     assert steps == Items(items=(item,), ordered=True, brief=BRIEF_STEPS)
 
 
-def test_without_steps_that_is_said(make_comparison: Make) -> None:
-    assert texts(list(next_steps(make_comparison()))) == [
-        "nothing that schedperf knows would make this surer"
-    ]
-
-
 def element_of(text: str, name: str) -> str:
     return text[text.index(f'<section id="{name}"') :].partition("</section>")[0]
 

@@ -53,24 +53,6 @@ def data_of(capsys: Capture, *arguments: object) -> Any:
     return json.loads(out)
 
 
-def test_a_recording_is_told_with_what_is_known_of_names(recorded: Path, capsys: Capture) -> None:
-    status, out, err = run(
-        capsys, recorded / "base.data", "--symbols", recorded / "kallsyms",
-        "--layout", recorded / "System.map", "--units", recorded / "percpu.json",
-    )  # fmt: skip
-    assert (status, err) == (0, "")
-    words = " ".join(out.split())
-    assert "1 of 1000 sampled, loads of 30 cycles and more" in words
-    assert "HITM: a load found the line modified" in words
-    assert "runqueues 40 24 32 136 40 true 16" in words
-    assert "written by CPUs 0-15" in words
-    assert "node 1: 32 reads, 16 writes, 24+8 HITM" in words
-    assert "the layout has no BTF" in words
-    assert "update_cfs_group" in words
-    assert "remote HITM are counted as remote DRAM accesses too" in words
-    assert all(len(line) <= 78 for line in out.splitlines())
-
-
 def test_without_units_and_layout_that_is_said(recorded: Path, capsys: Capture) -> None:
     _, out, _ = run(capsys, recorded / "base.data", "--symbols", recorded / "kallsyms")
     words = " ".join(out.split())
@@ -98,19 +80,6 @@ def test_json_has_all_lines_in_the_order_asked_for(recorded: Path, capsys: Captu
         values = [order(line) for line in data["sides"][0]["lines"]]
         assert values == sorted(values, reverse=True)
         assert len(values) == data["sides"][0]["totals"]["total_shared_cache_lines"]
-
-
-def test_limit_is_of_the_text_alone(recorded: Path, capsys: Capture) -> None:
-    _, out, _ = run(capsys, recorded / "base.data", "--limit", 1)
-    assert "more with --limit" in " ".join(out.split())
-    assert len(data_of(capsys, recorded / "base.data", "--limit", 1)["sides"][0]["lines"]) > 1
-
-
-def test_two_recordings_alone_have_no_rates_and_that_is_said(
-    recorded: Path, capsys: Capture
-) -> None:
-    _, out, _ = run(capsys, recorded / "base.data", recorded / "new.data")
-    assert "no rates are compared: how many operations" in " ".join(out.split())
 
 
 def test_two_sides_are_sorted_as_asked(recorded: Path, capsys: Capture) -> None:

@@ -10,7 +10,6 @@ import pytest
 from schedperf.cli import main
 from schedperf.compare import CompareOptions
 from schedperf.compare_tables import compare_tables
-from schedperf.evidence import all_sections
 from schedperf.model import Comparison
 from schedperf.tables import open_table
 
@@ -95,24 +94,6 @@ class TestRecord:
         assert [(run.run, run.boot, run.order, run.round) for run in row.values_new] == [
             (number, None, None, None) for number in range(5)
         ]
-
-    def test_nothing_is_known_of_the_machines(self, base: Path, new: Path) -> None:
-        found = compared(base, new)
-        assert found.comparability.comparable
-        [difference] = found.comparability.differences
-        assert (difference.severity, difference.side) == ("noted", "new")
-        assert "says nothing of its machine" in difference.reason
-        for side, path in zip(found.sides, (base, new), strict=True):
-            assert (side.label, side.path, side.host) == (path.stem, str(path), {})
-            assert (side.boots, side.runs_clean, side.runs_failed) == (None, 5, 0)
-
-    def test_every_section_is_absent_and_says_why(self, base: Path, new: Path) -> None:
-        found = compared(base, new)
-        assert set(found.sections) == set(all_sections())
-        assert {(section.status, section.reason) for section in found.sections.values()} == {
-            ("absent", "a table of numbers has no captures")
-        }
-        assert found.findings == ()
 
     def test_equal_files_are_the_same_data(self, base: Path, write: Write, new: Path) -> None:
         copy = write("copy.csv", *base.read_text().splitlines())
@@ -208,24 +189,6 @@ class TestSummaries:
         )
         assert [side.runs_clean for side in found.sides] == [10, 10]
 
-    def test_of_unknown_n_are_inconclusive_and_say_how_many_runs_it_takes(
-        self, write: Write
-    ) -> None:
-        lines = ["A,t,time,s,lower,45.5,0.4%,,", "B,t,time,s,lower,41.4,0.4%,,"]
-        found = compared(write("all.csv", self.HEADER, *lines))
-        [row] = found.rows
-        assert (row.verdict, row.n_base) == ("inconclusive", None)
-        assert row.more_runs is not None
-        assert f"{row.more_runs} runs a side would settle it" in row.reason
-        assert [side.runs_clean for side in found.sides] == [None, None]
-
-    def test_a_claim_that_its_numbers_contradict_is_told(self, write: Write) -> None:
-        lines = ["A,t,time,s,lower,45.51,,,", "B,t,time,s,lower,41.41,,,~-8%"]
-        [row] = compared(write("all.csv", self.HEADER, *lines)).rows
-        assert [one.text for one in row.caveats if one.code == "claim"] == [
-            "the source claims ~-8%, its own numbers give -9.0 %"
-        ]
-
 
 @pytest.fixture
 def folder(base: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,13 +200,6 @@ def folder(base: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestCommand:
-    def test_two_tables(self, base: Path, new: Path, capsys: Capture) -> None:
-        assert main(["compare", str(base), str(new)]) == 1
-        printed = capsys.readouterr().out
-        assert "time at groups=1 is 30.0 % longer" in printed
-        assert "machine" in printed
-        assert "None" not in printed
-
     def test_means_of_unknown_n_are_drawn_everywhere(
         self, write: Write, tmp_path: Path, capsys: Capture
     ) -> None:

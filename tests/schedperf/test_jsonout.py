@@ -101,12 +101,3 @@ def test_the_schema_holds_a_section_to_its_own(
     probe = record["sections"]["probe_effect"]
     probe |= {"status": "ok", "data": {"rows": [{"side": "base"}]}}
     assert not validator.is_valid(record)
-
-
-def test_a_caveat_says_itself(make_bundle: MakeBundle, tmp_path: Path) -> None:
-    record: Any = to_plain(comparison_of(make_bundle, tmp_path, {}, {"runs": 4}))
-    assert record["caveats"][0] == {
-        "code": "one-boot",
-        "numbers": {"side": "base"},
-        "text": "this boot only: one boot in base, so boot-to-boot variance cannot be seen",
-    }

@@ -13,7 +13,7 @@ import pytest
 from schedperf.bundle import open_bundle
 from schedperf.c2c.entries import contended_entries
 from schedperf.c2c.merge import see_lines
-from schedperf.evidence import Absent, all_sections
+from schedperf.evidence import Absent
 from schedperf.findings.bouncing_lines import MOST_FINDINGS, bouncing_lines
 from schedperf.model import Finding, Section
 from schedperf.sections._c2c_point import format_cpus
@@ -125,12 +125,6 @@ SCALES = (1.0, 1.1, 0.9)
 @pytest.fixture
 def compared(sides: Sides) -> Json:
     return data_of(sides(runs_of("base", *SCALES), runs_of("new", *SCALES)))
-
-
-def test_the_section_publishes_its_schema() -> None:
-    plugin = all_sections()["c2c"]
-    assert plugin.schema_id == "schedperf/section/c2c/1"
-    jsonschema.Draft202012Validator.check_schema(plugin.schema)
 
 
 def test_the_totals_are_those_of_the_recordings_per_operation(compared: Json) -> None:

@@ -244,15 +244,6 @@ def test_a_damaged_run_is_a_note_and_costs_nothing_else(analyse: Analyse, facts:
     assert note.startswith("base: boots/0/runs/000/perf_stat/perf_stat.json")
 
 
-def test_a_bad_line_is_a_note(analyse: Analyse) -> None:
-    bad = run("nonsense\n" + csv({"sched:sched_switch": [100]}))
-    data = analyse([bad], switches(NEW))
-    assert data["rows"][0]["n_base"] == 1
-    assert data["notes"] == [
-        "base: boots/0/runs/000/perf_stat/perf_stat.csv:1: 1 fields are too few for perf stat's CSV"
-    ]
-
-
 def test_without_counts_the_recorders_reason_is_given(analyse: Analyse) -> None:
     skipped = {
         "collector": "perf_stat",

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from schedperf.bundle import open_bundle
-from schedperf.evidence import Absent, all_sections
+from schedperf.evidence import Absent
 from schedperf.findings.layout_alarms import MOST_FINDINGS, layout_alarms
 from schedperf.layout._plain import MOST_LISTED
 from schedperf.model import Finding, Section
@@ -78,12 +78,6 @@ def percpu_of(data: dict[str, Any], side: int = 0) -> dict[str, Any]:
 def findings_of(data: dict[str, Any]) -> list[Finding]:
     section = Section(schema="schedperf/section/layout/2", status="ok", reason=None, data=data)
     return list(layout_alarms({"layout": section}))
-
-
-def test_the_section_publishes_its_schema() -> None:
-    plugin = all_sections()["layout"]
-    assert plugin.schema_id == "schedperf/section/layout/2"
-    jsonschema.Draft202012Validator.check_schema(plugin.schema)
 
 
 def test_the_first_alarm_is_the_measured_pair_with_the_inserted_variable_as_cause(

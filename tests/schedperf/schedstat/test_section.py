@@ -1,19 +1,13 @@
 """The section on bundles: what the recorder kept, by the operations of each run."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from schedperf.bundle import open_bundle
 from schedperf.evidence import Absent
 from schedperf.sections.schedstat import SCHEMA, schedstat
-from schedperf.sides import name_sides
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 Analyse = Callable[..., Any]
 Runs = Callable[..., list[dict[str, Any]]]
 
@@ -93,14 +87,3 @@ def test_bundles_without_schedstat_say_why(analyse: Analyse, stat_runs: Runs) ->
     broken = stat_runs((1,), files={"schedstat/before": ""})
     with pytest.raises(Absent, match="schedstat/before: empty; give a copy of /proc/schedstat"):
         analyse(broken, broken)
-
-
-def test_real_bundles_of_kernels_that_were_switched_off_say_so() -> None:
-    bundles = [
-        open_bundle(EXAMPLES / f"deep-cgroup-arm64/{side}.tar.xz") for side in ("base", "new")
-    ]
-    data: Any = schedstat(name_sides(bundles))
-    jsonschema.validate(json.loads(json.dumps(data)), SCHEMA)
-    assert {row["field"] for row in data["rows"]} >= {"run_delay", "pcount"}
-    assert all(row["level"] == "" for row in data["rows"])
-    assert "kernel.sched_schedstats was 0" in data["notes"][0]

@@ -45,17 +45,6 @@ def test_one_run_that_cannot_tell_makes_the_side_unknown() -> None:
     assert describe_others([run(perf=1.0), None]) is None
 
 
-def test_the_sentence_names_both_sides_and_who_it_was() -> None:
-    sides = {
-        "base": describe_others([run(schedperf=12.0, perf=1.2, sed=0.1)]),
-        "new": describe_others([run(perf=1.0)]),
-    }
-    assert caution_of(sides) == (
-        "other commands than the workload have 13 % of the event's count without idle in base "
-        "(schedperf 12 %, perf 1 %) and 1 % in new (perf 1 %)"
-    )
-
-
 def test_commands_of_a_set_up_are_named_beside_the_recorder() -> None:
     sides = {
         "base": describe_others([run(perf=4.6, python3=1.6)]),

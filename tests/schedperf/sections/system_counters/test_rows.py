@@ -1,13 +1,10 @@
 """What the system counted: values, units and changes of counters, CPUs and a cgroup."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
-from schedperf.compare import compare
 from schedperf.sections._system_rows import LARGEST_BY_NODE
 
 Analyse = Callable[..., Any]
@@ -169,26 +166,6 @@ def test_what_one_run_a_side_cannot_say_stays_unsaid_however_small(
 ) -> None:
     data = analyse([run_of(stalled_us=4000)], [run_of(stalled_us=6000)])
     assert row_of(data, "pressure cpu some share")["changed"] is None
-
-
-def test_a_throttled_cgroup_becomes_a_finding_with_its_row(
-    tmp_path: Path, make_bundle: Callable[..., Path], runs_of: RunsOf
-) -> None:
-    series = ((41, 40, 42, 41), (84, 83, 85, 84))
-    paths = [
-        make_bundle(tmp_path / f"{number}.tar", runs=runs_of(throttled=one))
-        for number, one in enumerate(series)
-    ]
-    compared = compare([open_bundle(path) for path in paths])
-    found = [one for one in compared.findings if one.id.startswith("system_changes#")]
-    assert found[0].claim.startswith(
-        "cgroup /2cg/a: throttled in 84.0 % of its periods instead of 41.0 %"
-    )
-    data: Any = compared.sections["system_counters"].data
-    [row] = [row for row in data["rows"] if f"system_counters#{row['row']}" in found[0].evidence]
-    assert row["field"] == "throttled_share"
-    same = compare([open_bundle(path) for path in (paths[0], paths[0])])
-    assert not [one for one in same.findings if one.id.startswith("system_changes#")]
 
 
 def test_each_cpu_has_its_busy_time_idle_states_and_interrupts(
