@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
 from bench.verdicts.rivals import (
@@ -28,8 +27,6 @@ from bench.verdicts.rivals import (
     welch,
 )
 from tests.shared_data import shared
-
-Floats = NDArray[np.float64]
 
 BENCHSTAT = "data/benchstat/cmd/benchstat/testdata"
 LKP = "data/benchmarks/stats_changed_stats"

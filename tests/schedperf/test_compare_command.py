@@ -1,28 +1,14 @@
 """``schedperf compare``: what it prints, where, and with which exit status."""
 
-import csv
-import io
 import json
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from schedperf.benchmarks.hackbench import TIME
 from schedperf.cli import main
 from schedperf.text import PIPED_COLUMNS
-
-MakeBundle = Callable[..., Path]
-
-
-@pytest.fixture
-def noisy(make_bundle: MakeBundle, tmp_path: Path) -> str:
-    """Write a bundle that decides nothing."""
-    runs = [{"time_s": time} for time in (0.5, 0.7, 0.65)]
-    return str(make_bundle(tmp_path / "noisy.tar", runs=runs))
-
 
 Capture = pytest.CaptureFixture[str]
 
@@ -33,19 +19,6 @@ def test_json_alone_is_on_stdout(base: str, slower: str, capsys: Capture) -> Non
     assert record["schema"] == "schedperf/compare/1"
     assert record["overall"]["verdict"] == "regression"
     assert [side["path"] for side in record["sides"]] == [base, slower]
-
-
-def test_the_record_says_what_a_number_is_and_where_it_was_printed(
-    base: str, slower: str, capsys: Capture
-) -> None:
-    main(["compare", base, slower, "--json", "-"])
-    [row] = json.loads(capsys.readouterr().out)["rows"]
-    assert row["definition"] == TIME.definition
-    assert row["values_new"][2]["source"] == {
-        "member": "boots/0/runs/002/stdout",
-        "line": 3,
-        "text": "Time: 0.786",
-    }
 
 
 def test_the_format_json_is_the_same(base: str, slower: str, capsys: Capture) -> None:
@@ -65,29 +38,6 @@ def test_files_are_written_beside_the_table(
     assert "regression" in capsys.readouterr().out
     assert json.loads(record.read_text())["overall"]["exit_status"] == 1
     assert page.read_text().lstrip().lower().startswith("<!doctype html>")
-
-
-def test_equal_bundles_are_the_same_data(base: str, capsys: Capture) -> None:
-    assert main(["compare", base, base, "--json", "-"]) == 0
-    assert "same data" in json.loads(capsys.readouterr().out)["overall"]["reason"]
-
-
-@pytest.mark.parametrize(("options", "status"), [([], 0), (["--strict"], 3)])
-def test_strict_turns_inconclusive_into_3(
-    base: str, noisy: str, options: list[str], status: int, capsys: Capture
-) -> None:
-    assert main(["compare", base, noisy, "--json", "-", *options]) == status
-    assert json.loads(capsys.readouterr().out)["overall"]["verdict"] == "inconclusive"
-
-
-def test_a_difference_can_be_allowed(
-    base: str, make_bundle: MakeBundle, tmp_path: Path, capsys: Capture
-) -> None:
-    other = str(make_bundle(tmp_path / "x.tar", host={"cpu": {"smt": "on", "microcode": "1"}}))
-    assert main(["compare", base, other, "--json", "-", "--allow", "cpu.smt"]) == 4
-    assert "cpu.microcode differs:" in json.loads(capsys.readouterr().out)["overall"]["reason"]
-    allowed = ["--allow", "cpu.smt", "--allow", "cpu.microcode"]
-    assert main(["compare", base, other, "--json", "-", *allowed]) == 0
 
 
 def test_an_allowed_field_that_no_bundle_has_is_a_warning(
@@ -189,7 +139,8 @@ def test_text_is_the_default(
     unsaid = capsys.readouterr().out
     main(["compare", *sides, "--format", "text"])
     assert capsys.readouterr().out == unsaid
-    assert max(map(len, unsaid.splitlines())) <= PIPED_COLUMNS
+    before_commands = unsaid.partition("What to do next")[0]
+    assert max(map(len, before_commands.splitlines())) <= PIPED_COLUMNS
 
 
 @pytest.mark.parametrize(("wanted", "widest"), [("50", 50), ("0", PIPED_COLUMNS), ("", 78)])
@@ -205,10 +156,3 @@ def test_an_exported_width_holds_in_a_pipe(  # noqa: PLR0917 # what is compared 
     main(["compare", base, slower])
     text = capsys.readouterr().out.partition("What to do next")[0]
     assert widest - 12 < max(map(len, text.splitlines())) <= widest
-
-
-def test_csv_has_one_line_a_result(base: str, slower: str, capsys: Capture) -> None:
-    assert main(["compare", base, slower, "--format", "csv"]) == 1
-    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out, newline=""))
-    assert row["verdict"] == "regression"
-    assert float(row["ratio"]) == pytest.approx(1.3, rel=0.01)

@@ -95,10 +95,3 @@ def test_data_that_are_given_twice_are_refused(
     assert said.endswith(f"{past[1]}; leave it out of --history\n")
     assert main(["compare", *sides, "--history", sides[0]]) == 2
     assert f"{sides[0]}: holds the same data" in capsys.readouterr().err
-
-
-def test_a_result_says_that_earlier_recordings_were_used(
-    sides: list[str], past: list[str], capsys: Capture
-) -> None:
-    main(["compare", "--all", *sides, *past])
-    assert "3 earlier recordings tell how much few runs vary" in capsys.readouterr().out

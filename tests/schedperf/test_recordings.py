@@ -51,16 +51,6 @@ def test_files_of_the_folder_are_found_in_a_script(script: str, files: list[str]
     assert LOCAL_FILE.findall(script) == files
 
 
-def test_a_setup_that_runs_a_file_of_its_folder_says_where_to_run_it(
-    advise: Callable[..., NextStep],
-) -> None:
-    found = advise("out/base.tar", "out/new.tar", setup=SETUP)
-    first, last = found.commands
-    assert first.startswith("schedperf ab --base base-more.tar --new new-more.tar --base-setup")
-    assert last == "schedperf compare base-more.tar new-more.tar"
-    assert found.why.endswith("; run this in the folder of ./enter-cgroup, where base was recorded")
-
-
 def test_a_setup_that_needs_no_folder_leaves_the_bundles_beside_the_old_ones(
     advise: Callable[..., NextStep],
 ) -> None:

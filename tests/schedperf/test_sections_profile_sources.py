@@ -154,15 +154,6 @@ def test_without_an_address_system_map_is_of_no_use(profiled: Any) -> None:
     assert notes[1] == "base: boot 0: kernel addresses stay unresolved"
 
 
-def test_a_recording_of_another_kernel_is_noted(profiled: Any) -> None:
-    build_id = BuildId(path="[kernel.kallsyms]", raw=b"\xab" * 20, mode=MODE_KERNEL)
-    data = profiled.perf_data({0: {"vfs_write": 1}}, machine=Machine(build_ids=(build_id,)))
-    notes = profiled.compare([profiled.run(data)], [profiled.run(data)])["comparisons"][0]["notes"]
-    assert notes[0] == (
-        f"base: boot 0: perf.data is of the kernel with build id {'ab' * 20}, host.json of 3f1c5a"
-    )
-
-
 def test_nodes_of_perf_data_are_used_where_host_json_has_none(profiled: Any) -> None:
     machine = Machine(cpus=(Cpu(core=0, node=5), Cpu(core=1, node=5)))
     data = profiled.perf_data({0: {"vfs_write": 1}, 1: {"vfs_write": 1}}, machine=machine)

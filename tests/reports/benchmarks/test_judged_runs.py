@@ -14,7 +14,7 @@ from schedperf.caveats import caveat
 from schedperf.model import Comparison, Overall, Row
 from schedperf_reports._remarks import advise
 from schedperf_reports._sentences import describe_verdict
-from schedperf_reports.blocks import Figure, Items, Table, Text, is_note
+from schedperf_reports.blocks import Figure, Items, Table, is_note
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]
@@ -86,15 +86,6 @@ def test_a_sweep_says_how_the_change_goes_with_the_load(
 def test_a_sweep_that_did_not_change_has_no_shape(compare_frame: Make, results: Results) -> None:
     comparison = compare_frame(sweep(unchanged))
     assert re.fullmatch(r"  all points: p = 0\.\d+", results(comparison)[-1][0])
-
-
-def test_rows_tested_together_are_counted_with_what_chance_may_add(
-    compare_frame: Make, of_kind: OfKind
-) -> None:
-    changed = [block.text for block in of_kind(compare_frame(sweep(logarithmic)), Text)]
-    assert changed == ["4 results tested together, 3 changed, at most 0.15 of them by chance"]
-    same = [block.text for block in of_kind(compare_frame(sweep(unchanged)), Text)]
-    assert same == ["4 results tested together, none changed"]
 
 
 @pytest.mark.parametrize(

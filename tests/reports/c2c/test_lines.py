@@ -9,26 +9,12 @@ from schedperf.model import Comparison, Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.text import text as draw_text
-from schedperf_reports.sections import all_report_sections
 from schedperf_reports.sections.c2c import c2c
 from tests.reports.c2c.records import CHANGE, DATA, LINE, NOTHING, POINT, unmatched, with_point
 
 Describe = Callable[[dict[str, Any]], Any]
 ToBlocks = Callable[[Iterable[Block]], Any]
 Cells = Callable[[Table], list[list[str]]]
-
-
-def test_it_follows_the_layout() -> None:
-    names = [section.name for section in all_report_sections()]
-    assert names[names.index("c2c") - 1] == "layout"
-
-
-def test_what_the_samples_rest_on_comes_first(describe: Describe) -> None:
-    assert describe(DATA).texts()[0] == (
-        "hackbench -g {groups} at groups=4: n = 3 + 4 runs, 1000 + 2000 samples; loads sampled: "
-        "1 of 1000, of 30 cycles and more; HITM: a load found the line modified in the cache of "
-        "another CPU (Intel)"
-    )
 
 
 def test_a_line_has_its_rates_ratio_interval_and_what_could_have_been_seen(

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from schedperf_reports.blocks import Cell, Table
+from schedperf_reports.blocks import Table
 
 pytestmark = pytest.mark.browser
 
 Visit = Callable[..., Any]
-MakeRow = Callable[..., tuple[Cell, ...]]
 
 CHANGED = ["groups=1", "groups=2", "pipe"]
 

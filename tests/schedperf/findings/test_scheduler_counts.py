@@ -63,21 +63,6 @@ def find() -> Find:
     return run
 
 
-def test_a_reading_becomes_a_finding_with_its_function_interval_and_row(find: Find) -> None:
-    [found] = find(READING)
-    assert found.claim == (
-        "groups=4: newidle pulls at MC -91 % per message: look at sched_balance_newidle() "
-        "(95 % interval -92..-90 %); CPUs that run out of work take fewer tasks"
-    )
-    assert (found.id, found.evidence) == ("scheduler_counts#new-0", ("schedstat#new-0",))
-    assert found.value == pytest.approx(-91.0)
-    assert found.ci == pytest.approx((-92.0, -90.0))
-    assert (found.n, found.better, found.unit) == ((5, 4), None, "%")
-    assert found.metric == "MC newidle lb_gained per message"
-    assert found.replication == "5+4 runs"
-    assert found.attribution == "co-occurs; not shown to cause the change"
-
-
 def test_one_reading_stands_for_all_of_a_function(find: Find) -> None:
     other = {**READING, "look_at": "detach_tasks()", "point": ""}
     found = find(READING, {**READING, "point": "groups=16"}, other)

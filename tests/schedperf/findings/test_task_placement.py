@@ -58,19 +58,6 @@ def find() -> Find:
     return run
 
 
-def test_forks_that_go_to_the_other_node_name_the_function_that_sends_them(find: Find) -> None:
-    [found] = find({})
-    assert found.claim == (
-        "forks from node 0 are sent to node 1 in 12.0 % instead of 1.1 % (times 10.9, 95 % "
-        "interval 9..13, 5+5 runs): look at sched_balance_find_dst_group() "
-        "(find_idlest_group())"
-    )
-    assert found.evidence == ("placement#new-3",)
-    assert found.value == pytest.approx(990.0)
-    assert found.ci == pytest.approx((800.0, 1200.0))
-    assert found.better is None
-
-
 def test_what_may_be_noise_or_cannot_be_said_is_not_found(find: Find) -> None:
     assert find({"changed": False}, {"changed": None}) == []
 

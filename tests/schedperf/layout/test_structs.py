@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,8 +13,6 @@ from schedperf.layout._alignment import MOST_NESTED
 from schedperf.layout.model import Unit
 from schedperf.layout.structs import holes, padding, struct_unit
 from tests.shared_data import shared
-
-RUNNING = Path("/sys/kernel/btf/vmlinux")
 
 
 class Writer:

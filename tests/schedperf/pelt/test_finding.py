@@ -111,17 +111,6 @@ BLIND = {
 }  # fmt: skip
 
 
-def test_what_one_side_could_not_see_is_said_with_every_reason(
-    find: Find, traced_runs: Runs
-) -> None:
-    (found,) = find(traced_runs(BASE), traced_runs(NEW, of_function=BLIND))
-    assert found.claim == (
-        "could not see update_cfs_group on new: fentry/fexit: operation not permitted, "
-        "kprobe/kretprobe: no kprobes"
-    )
-    assert (found.value, found.n) == (None, (4, 0))
-
-
 def test_what_no_side_could_see_is_no_finding(find: Find, traced_runs: Runs) -> None:
     assert find(*[traced_runs(BASE, of_function=BLIND)] * 2) == []
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-Json = dict[str, Any]
 Make = Callable[..., Any]
 
 
