@@ -386,7 +386,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         used = set(getattr(item, "fixturenames", ()))
         if used & (STARTS_PROGRAMS | WATCHES_MACHINE) or END_TO_END in item.path.parents:
             item.add_marker(pytest.mark.system)
-        if used & WATCHES_MACHINE:
+        if used & WATCHES_MACHINE and item.get_closest_marker("vm") is None:
             # One worker runs them, one after another.
             item.add_marker(pytest.mark.xdist_group("machine"))
 

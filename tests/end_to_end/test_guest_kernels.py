@@ -13,7 +13,7 @@ import pytest
 from schedperf.bundle import Bundle, open_bundle
 from schedperf.vm.images import Kernel, read_kernel
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guest-kernels")]
 
 # A boot with both of its runs tells something every half a minute under emulation.
 SILENT_S = 240

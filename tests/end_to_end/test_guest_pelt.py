@@ -14,7 +14,7 @@ TASKS = 80
 SECONDS = 240
 PROBED = ("update_cfs_group", "__update_load_avg_se", "__update_load_avg_cfs_rq")
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guest-traces")]
 
 
 @pytest.fixture(scope="module")
