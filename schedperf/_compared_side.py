@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schedperf.model import Comparison, Row, SideSummary
+from schedperf.model.comparison import Comparison, Row, SideSummary
 from schedperf.recordings import MOST_WORKLOADS, Pair, Recording, as_argument, join
 from schedperf.sides import BASE, has_other_kernel
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from schedperf._tar import Archive, Member
-from schedperf.errors import BundleError
+from schedperf.model.errors import BundleError
 
 # File systems take names of 255 bytes; a character may have four.
 LONGEST_FILE_NAME = 60

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from schedperf._compared_side import ComparedSide
-from schedperf.model import NextStep
+from schedperf.model.comparison import NextStep
 from schedperf.sides import BASE
 
 # Fields that a sentence names; a command names all, or it would only ask for the next ones.

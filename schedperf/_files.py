@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 
 def read_regular(path: Path, limit: int, advice: str) -> bytes:

@@ -5,7 +5,8 @@
     record = parse_object(b'{"run": 3}', "base.tar: boots/0/runs/003/run.json", RUN_LIMIT)
     record.count("run")
 
-Whatever is wrong is a :class:`~schedperf.errors.BundleError` that names the member and the key.
+Whatever is wrong is a :class:`~schedperf.model.errors.BundleError` that names the member and the
+key.
 """
 
 import json
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
-from schedperf.errors import BundleError
+from schedperf.model.errors import BundleError
 
 Value = TypeVar("Value")
 

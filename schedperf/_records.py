@@ -1,7 +1,7 @@
 """What manifest.json, run.json and host.json hold, as records; docs/bundle.md is the text.
 
 Each ``parse_`` function takes bytes of strangers and where they are from, and
-raises :class:`~schedperf.errors.BundleError` that names the key that is wrong.
+raises :class:`~schedperf.model.errors.BundleError` that names the key that is wrong.
 """
 
 import itertools
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from schedperf._json import JsonObject, parse_object
-from schedperf.errors import BundleError
+from schedperf.model.errors import BundleError
 from schedperf_collectors.contract import (
     BUNDLE_FORMAT,
     BUNDLE_VERSION,

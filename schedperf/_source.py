@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from schedperf.errors import BundleError
+from schedperf.model.errors import BundleError
 
 # Bytes that are read, decompressed or hashed at a time.
 CHUNK = 1 << 20

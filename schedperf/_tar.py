@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedperf._source import CHUNK, Source, open_source
-from schedperf.errors import BundleError
-from schedperf.text import clean
+from schedperf.model.errors import BundleError
+from schedperf.model.text import clean
 
 # Members, folders and extended headers. A run leaves about a dozen members, so this is more
 # than 10 000 runs, and their headers are read in two seconds.

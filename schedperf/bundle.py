@@ -34,8 +34,8 @@ from schedperf._records import (
     rebuild_manifest,
 )
 from schedperf._tar import Archive
-from schedperf.caveats import Caveat, caveat
-from schedperf.errors import BundleError
+from schedperf.model.caveats import Caveat, caveat
+from schedperf.model.errors import BundleError
 from schedperf_collectors.contract import BUNDLE_VERSION, MANIFEST, boot_folder
 
 __all__ = ["Boot", "Bundle", "CaptureEntry", "MetricRule", "Run", "Sequential", "open_bundle"]

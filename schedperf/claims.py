@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from schedperf.caveats import Caveat, caveat
-from schedperf.errors import InputError
+from schedperf.model.caveats import Caveat, caveat
+from schedperf.model.errors import InputError
 
 _NUMBER = r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,12})?"
 _CHANGE = re.compile(

@@ -25,8 +25,8 @@ from click.exceptions import (
 from click.shell_completion import shell_complete
 
 from schedperf import __version__, commands
-from schedperf.errors import SchedperfError
-from schedperf.text import clean_line
+from schedperf.model.errors import SchedperfError
+from schedperf.model.text import clean_line
 
 _TROUBLE = 2
 # As a shell reports a program that a signal ended.

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import cast
 
 from schedperf.bundle import Bundle
-from schedperf.model import Comparability, Difference, Severity
+from schedperf.model.comparison import Comparability, Difference, Severity
 from schedperf.sides import Side
 
 TABLE = "comparability.toml"

@@ -1,4 +1,4 @@
-"""Two or more bundles become one :class:`~schedperf.model.Comparison`.
+"""Two or more bundles become one :class:`~schedperf.model.comparison.Comparison`.
 
 The first bundle is base. Everything that limits the result travels in it as a
 caveat, a reason or a section's status.
@@ -14,13 +14,12 @@ import pandas as pd
 
 from schedperf.benchmarks import all_parsers
 from schedperf.bundle import Bundle
-from schedperf.caveats import Caveat, caveat
 from schedperf.comparability import compare_hosts
-from schedperf.errors import InputError, describe
 from schedperf.evidence import Absent, SectionPlugin, all_rules, all_sections
 from schedperf.findings._find import find_all
 from schedperf.kernel_config import option_differences
-from schedperf.model import (
+from schedperf.model.caveats import Caveat, caveat
+from schedperf.model.comparison import (
     SCHEMA,
     Comparability,
     Comparison,
@@ -35,6 +34,7 @@ from schedperf.model import (
     Sweep,
     Verdict,
 )
+from schedperf.model.errors import InputError, describe
 from schedperf.next_steps import next_steps
 from schedperf.recordings import recordings_of
 from schedperf.runs import RunValues, df_run_values

@@ -1,4 +1,4 @@
-"""Two or more tables of numbers become one :class:`~schedperf.model.Comparison`.
+"""Two or more tables of numbers become one :class:`~schedperf.model.comparison.Comparison`.
 
 The first table, or the first side of the only one, is base. A table says nothing of
 its machines and holds no captures: the numbers are compared, and nothing else.
@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from schedperf.caveats import Caveat, caveat
 from schedperf.compare import (
     CompareOptions,
     say_history,
@@ -20,9 +19,17 @@ from schedperf.compare import (
     to_rows,
     to_sweeps,
 )
-from schedperf.errors import InputError
 from schedperf.evidence import all_sections
-from schedperf.model import SCHEMA, Comparability, Comparison, Difference, Section, SideSummary
+from schedperf.model.caveats import Caveat, caveat
+from schedperf.model.comparison import (
+    SCHEMA,
+    Comparability,
+    Comparison,
+    Difference,
+    Section,
+    SideSummary,
+)
+from schedperf.model.errors import InputError
 from schedperf.next_steps import next_steps
 from schedperf.sides import BASE, side_name
 from schedperf.stats import compare_runs, records

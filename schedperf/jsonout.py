@@ -11,10 +11,10 @@ import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
-from schedperf.caveats import Caveat
 from schedperf.evidence import all_sections
-from schedperf.json_text import write_json
-from schedperf.model import SCHEMA, Comparison, Section
+from schedperf.model.caveats import Caveat
+from schedperf.model.comparison import SCHEMA, Comparison, Section
+from schedperf.model.json_text import write_json
 
 Schema = dict[str, object]
 

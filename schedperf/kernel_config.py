@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 from schedperf.bundle import Bundle
-from schedperf.errors import InputError
-from schedperf.model import OptionDifference
+from schedperf.model.comparison import OptionDifference
+from schedperf.model.errors import InputError
 from schedperf.sides import Side
 
 MEMBER = "boots/0/layout/config"

@@ -12,7 +12,7 @@ from typing import Any
 
 from schedperf._compared_side import ComparedSide
 from schedperf._equal_steps import RECORD_BOTH, blocking, nothing_shared
-from schedperf.model import Comparison, NextStep, Row
+from schedperf.model.comparison import Comparison, NextStep, Row
 from schedperf.recordings import Pair, Recording, as_argument, join
 from schedperf.verdicts import CHANGED, FEWEST_IN_BLOCKS
 from schedperf.welch import FEWEST_RUNS

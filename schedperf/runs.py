@@ -16,10 +16,10 @@ from schedperf._timeline import Moment, place_in_time
 from schedperf.benchmarks import BadLine, Measurement, Metric, all_parsers
 from schedperf.benchmarks._rules import Allowance, parse_rules
 from schedperf.bundle import Bundle, Run
-from schedperf.caveats import Caveat, caveat
-from schedperf.model import Source
+from schedperf.model.caveats import Caveat, caveat
+from schedperf.model.comparison import Source
+from schedperf.model.text import cut_line
 from schedperf.sides import Side
-from schedperf.text import cut_line
 
 COLUMNS = [
     "side", "workload", "point", "metric", "unit", "better", "family", "value", "resolution",
@@ -68,7 +68,8 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
     unknown resolution), ``kind`` ("clean" or "instrumented"), ``boot, run``,
     ``order`` (place in time over all sides), ``round`` (None where the sides did not
     take turns in one session), ``status`` ("ok"), ``definition`` of the metric (None where nobody
-    says) and ``source`` (:class:`~schedperf.model.Source`). A run that failed has one row,
+    says) and ``source`` (:class:`~schedperf.model.comparison.Source`). A run that failed has one
+    row,
     with status "failed", an empty metric, no value and no source.
     """
     moments = place_in_time(sides)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedperf.model import Row, Verdict
+from schedperf.model.comparison import Row, Verdict
 from schedperf.verdicts import FEWEST_IN_BLOCKS, FEWEST_POINTS
 
 # The level of each look that leaves 5 % for all of them together, by the budget: looks after 3, 4,

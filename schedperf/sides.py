@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.bundle import Bundle
-from schedperf.model import SideSummary
+from schedperf.model.comparison import SideSummary
 
 BASE = "base"
 FIRST_NEW = "new"

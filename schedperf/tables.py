@@ -25,9 +25,9 @@ import pandas as pd
 
 from schedperf._files import read_regular
 from schedperf._table_columns import COLUMNS, df_rows, shown
-from schedperf.errors import InputError
-from schedperf.model import Source
-from schedperf.text import cut_line
+from schedperf.model.comparison import Source
+from schedperf.model.errors import InputError
+from schedperf.model.text import cut_line
 
 SUFFIXES = (".csv", ".tsv")
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedperf.model import Better, Difference, Overall, Replication, Row, Verdict
+from schedperf.model.comparison import Better, Difference, Overall, Replication, Row, Verdict
 from schedperf.welch import FEWEST_RUNS
 
 # Share of false discoveries tolerated among the rows called changed: Benjamini & Hochberg,

@@ -38,7 +38,7 @@ import pytest
 from hypothesis import settings
 
 from schedperf.cli import main
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from tests.chromium import start_chromium
 from tests.programs import no_process_left
 

@@ -19,11 +19,11 @@ import jsonschema
 import pytest
 
 from schedperf.benchmarks import all_parsers
-from schedperf.caveats import TEXTS
 from schedperf.cli import main
 from schedperf.commands._compare_request import CompareRequest
 from schedperf.evidence import all_rules, all_sections
-from schedperf.model import (
+from schedperf.model.caveats import TEXTS
+from schedperf.model.comparison import (
     SCHEMA,
     Bearing,
     Better,

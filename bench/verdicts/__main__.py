@@ -14,7 +14,7 @@ from bench.verdicts.measure import Score, score_cell
 from bench.verdicts.real import RealScore, Recording, read_csv, read_texts, score_recording
 from bench.verdicts.speed import ROWS, lines, time_thousand_rows
 from bench.verdicts.table import cell_lines, gate_lines, real_lines, tool_lines, write_csv
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 FOLDER = Path(__file__).parent
 OWN_RECORDING = FOLDER / "aa.csv"

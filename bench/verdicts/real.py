@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from bench.verdicts.measure import DIRECTIONS, OURS, SEED, Rate, rate
 from bench.verdicts.rivals import RIVALS, Samples
 from schedperf.benchmarks import BadLine, all_parsers
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.stats import compare_runs
 
 Floats = NDArray[np.float64]

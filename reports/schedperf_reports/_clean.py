@@ -6,7 +6,7 @@
 'aaaaaaa…'
 """
 
-from schedperf.text import clean as strip_controls
+from schedperf.model.text import clean as strip_controls
 
 
 def clean(text: str, *, limit: int) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from schedperf.model import Comparison
-from schedperf.quantities import MISSING, Scale, format_number, scale_for
+from schedperf.model.comparison import Comparison
+from schedperf.model.units import MISSING, Scale, format_number, scale_for
 from schedperf_reports._words import count_compared, count_of
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.matrix import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.quantities import format_measure
+from schedperf.model.units import format_measure
 from schedperf_reports._rate_cells import OPERATIONS, change_of, divisor_of, split_twins
 from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from schedperf.model import Comparison, Replication, Row, SideSummary
+from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
 from schedperf.sides import has_other_kernel
 from schedperf.verdicts import FALSE_DISCOVERY_RATE
 from schedperf_reports._host import text_at

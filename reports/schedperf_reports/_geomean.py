@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedperf.model import Row
+from schedperf.model.comparison import Row
 
 # Commands and points of which a mean is told.
 FEWEST_MEASURED = 2

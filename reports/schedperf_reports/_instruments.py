@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from schedperf.model import Comparison, Row
+from schedperf.model.comparison import Comparison, Row
 from schedperf_reports._units import format_change, format_interval
 from schedperf_reports._words import count_of, name_rows
 from schedperf_reports.blocks import Item, Items

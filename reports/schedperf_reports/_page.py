@@ -11,7 +11,7 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._views import (
     Anchors,
     all_blocks,

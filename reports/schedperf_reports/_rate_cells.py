@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from schedperf.quantities import RATE_DIGITS, format_measure
+from schedperf.model.units import RATE_DIGITS, format_measure
 from schedperf.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
 from schedperf_reports._units import (
     MISSING,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from schedperf.quantities import format_number
+from schedperf.model.units import format_number
 
 # Room around the values, as a share of their range, and the smallest range shown (as a ratio):
 # a change of half a per cent must not fill the page.

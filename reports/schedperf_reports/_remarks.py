@@ -7,7 +7,7 @@ does not say one thing nine times.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.model import Row
+from schedperf.model.comparison import Row
 from schedperf_reports._units import format_share
 from schedperf_reports._words import count_of, strip_numbers
 from schedperf_reports.blocks import Item

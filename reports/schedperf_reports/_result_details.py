@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
-from schedperf.model import Row, RunValue
+from schedperf.model.comparison import Row, RunValue
 from schedperf_reports._run_figures import (
     SideRuns,
     draw_runs,

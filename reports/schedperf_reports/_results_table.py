@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.model import Better, Row, Sweep, Verdict
+from schedperf.model.comparison import Better, Row, Sweep, Verdict
 from schedperf_reports._geomean import Geomean, geomean_of
 from schedperf_reports._remarks import Line, Remarks, advise
 from schedperf_reports._result_details import describe_result

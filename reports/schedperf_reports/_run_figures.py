@@ -12,8 +12,8 @@ from itertools import groupby
 from statistics import fmean, geometric_mean, median
 from typing import Any
 
-from schedperf.model import Row, RunValue
-from schedperf.quantities import Scale
+from schedperf.model.comparison import Row, RunValue
+from schedperf.model.units import Scale
 from schedperf_reports._side_traces import side_colour, side_dash, side_symbol
 from schedperf_reports._units import MISSING, format_change, format_number, scale_for
 from schedperf_reports._words import count_of, side_title

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.model import Comparison, Overall, Row, Verdict
+from schedperf.model.comparison import Comparison, Overall, Row, Verdict
 from schedperf.sides import BASE
 from schedperf.verdicts import decide_overall
 from schedperf_reports._remarks import advise

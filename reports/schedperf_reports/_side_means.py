@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 import scipy
 
-from schedperf.model import Row, RunValue
+from schedperf.model.comparison import Row, RunValue
 from schedperf.welch import CONFIDENCE, FEWEST_RUNS
 
 

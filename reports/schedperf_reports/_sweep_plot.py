@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedperf.model import Row, Sweep
-from schedperf.quantities import Scale, scale_for
+from schedperf.model.comparison import Row, Sweep
+from schedperf.model.units import Scale, scale_for
 from schedperf_reports._ratio_axis import bounded, fit_axis, value_axis
 from schedperf_reports._side_means import SideMean, mean_of
 from schedperf_reports._side_traces import MEANS_LAYOUT, draw_means

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedperf.model import Row
-from schedperf.quantities import scale_for
+from schedperf.model.comparison import Row
+from schedperf.model.units import scale_for
 from schedperf_reports._ratio_axis import value_axis
 from schedperf_reports._remarks import Line
 from schedperf_reports._side_means import mean_of

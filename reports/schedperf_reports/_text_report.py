@@ -6,7 +6,7 @@ All is all: of lists and tables no row is missing, save those of reference table
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS
 from schedperf_reports._brief import shorten
 from schedperf_reports._sentences import describe_diagnostic

@@ -6,7 +6,7 @@
     ('+37.2 %', '+35.0..+39.5')
 """
 
-from schedperf.quantities import MISSING, Scale, format_number, scale_for
+from schedperf.model.units import MISSING, Scale, format_number, scale_for
 
 __all__ = [
     "MISSING",

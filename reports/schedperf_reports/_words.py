@@ -7,7 +7,15 @@ from string import ascii_uppercase
 from typing import Any
 
 from schedperf import verdicts
-from schedperf.model import Better, Comparison, Family, Row, Severity, SideSummary, Verdict
+from schedperf.model.comparison import (
+    Better,
+    Comparison,
+    Family,
+    Row,
+    Severity,
+    SideSummary,
+    Verdict,
+)
 from schedperf_reports._units import format_size, format_size_interval, scale_for
 from schedperf_reports.blocks import Tone
 

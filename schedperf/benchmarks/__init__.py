@@ -18,9 +18,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from schedperf.errors import BadLine
-from schedperf.model import Better, Family
-from schedperf.numbers import LARGEST_NUMBER, LONGEST_NUMBER, printed_step, read_number
+from schedperf.model.comparison import Better, Family
+from schedperf.model.errors import BadLine
+from schedperf.model.numbers import LARGEST_NUMBER, LONGEST_NUMBER, printed_step, read_number
 from schedperf_collectors._registry import Registry
 
 __all__ = [

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from schedperf.numbers import read_number
+from schedperf.model.numbers import read_number
 
 # netperf's names of the values that are read, by what stands above their column.
 HEADINGS: Mapping[str, str] = {

@@ -40,8 +40,8 @@ from math import sqrt
 
 from schedperf.benchmarks import MICROSECOND_S, BadLine, Measurement, Metric, measure, parser
 from schedperf.benchmarks._netperf_forms import FormReader, Printed
-from schedperf.model import Better, Family
-from schedperf.numbers import LARGEST_NUMBER
+from schedperf.model.comparison import Better, Family
+from schedperf.model.numbers import LARGEST_NUMBER
 
 TITLE = re.compile(
     r"^(?:MIGRATED )?(OMNI|(?:TCP|UDP|SDP|STREAM|DG|SCTP)(?: IPV6)?)( 1-TO-MANY)?"

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from schedperf.benchmarks import MILLISECOND_S, BadLine, Measurement, Metric, measure, parser
-from schedperf.model import Better, Family
+from schedperf.model.comparison import Better, Family
 
 HEADER = re.compile(r"^transaction type: ", re.MULTILINE)
 RATE = re.compile(

@@ -46,7 +46,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from schedperf.benchmarks import MICROSECOND_S, BadLine, Measurement, Metric, measure, parser
-from schedperf.model import Better, Family
+from schedperf.model.comparison import Better, Family
 
 SECTION = re.compile(
     r"^(Wakeup Latencies|Request Latencies|RPS|Latency) percentiles \((?:usec|requests)\)"

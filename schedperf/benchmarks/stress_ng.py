@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, measure, parser
-from schedperf.model import Better, Family
+from schedperf.model.comparison import Better, Family
 
 # "stress-ng: metrc: [7922] pipe …"; --timestamp puts the time of day before the tag.
 LINE = re.compile(r"^stress-ng:(?: [\d:.]+)? (?:metrc|info): +\[\d+\] (.*)$", re.ASCII)

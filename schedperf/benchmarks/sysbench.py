@@ -41,8 +41,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from schedperf.benchmarks import MILLISECOND_S, BadLine, Measurement, Metric, measure, parser
-from schedperf.model import Better, Family
-from schedperf.numbers import LARGEST_NUMBER
+from schedperf.model.comparison import Better, Family
+from schedperf.model.numbers import LARGEST_NUMBER
 
 HEADER = re.compile(r"^sysbench \d+\.\d[\w.+-]*(?: \(|: +multi-threaded )", re.MULTILINE | re.ASCII)
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from schedperf.c2c.comparable import Runs, why_incomparable
 from schedperf.c2c.merge import MemoryRun, Pair, SeenLine, pair_lines, see_lines
 from schedperf.c2c.model import Observable
-from schedperf.model import Replication
+from schedperf.model.comparison import Replication
 from schedperf.stats import Rates, compare_counts
 from schedperf.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.welch import FEWEST_RUNS

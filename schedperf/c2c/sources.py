@@ -17,9 +17,9 @@ from schedperf.captures.kernel_symbols import address_of
 from schedperf.captures.percpu_units import PercpuUnits, parse_percpu_log, parse_percpu_units
 from schedperf.captures.perf_data.recording import KernelText, Recording
 from schedperf.captures.system_map import PAGE_BYTES, global_bounds
-from schedperf.errors import InputError
 from schedperf.layout.model import Kernel
 from schedperf.layout.sources import SCHEDULER_STRUCTS, load_kernel
+from schedperf.model.errors import InputError
 from schedperf.profile.places import Symbols
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES
 

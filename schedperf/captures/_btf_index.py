@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from schedperf.captures._symbol_table import LONGEST_NAME
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # BTF_MAX_TYPE of include/uapi/linux/btf.h: the kernel itself loads no more types.
 MOST_TYPES = 0xFFFFF

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # What stands in a table where there is no value.
 ABSENT = "-"

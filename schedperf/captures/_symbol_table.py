@@ -2,7 +2,7 @@
 
 from typing import AnyStr
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # KSYM_NAME_LEN of include/linux/kallsyms.h: no kernel prints a longer name.
 LONGEST_NAME = 512

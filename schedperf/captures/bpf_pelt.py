@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from schedperf._json import JsonObject, parse_object
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 SCHEMA = "schedperf/bpf_pelt/1"
 # What counts a second time where programs count the first; alone, it is no check of itself.

@@ -40,7 +40,7 @@ from schedperf.captures.placement_records import (
     Source,
     Timer,
 )
-from schedperf.errors import BundleError
+from schedperf.model.errors import BundleError
 
 SCHEMA = "schedperf/bpf_placement/1"
 

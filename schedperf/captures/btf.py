@@ -28,7 +28,7 @@ from schedperf.captures._btf_index import (
 )
 from schedperf.captures._btf_records import BtfMember, BtfSection, BtfVariable, Linkage
 from schedperf.captures._btf_spelling import spell_type
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 __all__ = [
     "PERCPU_SECTION",

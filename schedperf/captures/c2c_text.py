@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # A report of 1,000 lines with 20 rows each has 5 MB.
 LARGEST_BYTES = 64 << 20

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from schedperf.captures._counters import ABSENT, SHOWN, parse_count
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 NO_LIMIT = "max"
 # The collector keeps 256 groups, each with some ten counts.

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from schedperf.captures._counters import MOST_CPUS, parse_count, parse_cpu
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 KINDS = (
     "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice",

@@ -19,7 +19,7 @@ from schedperf.captures._counters import (
     parse_cpu,
     read_table,
 )
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 COLUMNS = (
     "cpu", "cur_khz", "min_khz", "max_khz", "total_trans", "time_in_state", "cpus",

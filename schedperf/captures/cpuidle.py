@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from schedperf.captures._counters import optional_count, parse_cpu, read_table
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 COLUMNS = ("cpu", "state", "name", "usage", "time_us", "above", "below", "rejected")
 LONGEST_NAME = 64

@@ -26,7 +26,7 @@ from schedperf.captures.system_map import (
     global_symbols,
     percpu_symbols,
 )
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 ELF_MAGIC = b"\x7fELF"
 # vmlinux has 60 sections, a module built with one section a function some hundreds.

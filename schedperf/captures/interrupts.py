@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedperf.captures._counters import MOST_CPUS, SHOWN
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # Large machines have some thousand.
 MOST_LINES = 1 << 15

@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from schedperf.captures._symbol_table import LONGEST_NAME, check_lines
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # Text and data, as perf reads them (symbol_type__filter of tools/perf/util/symbol.c): data too,
 # since it ends the text symbol in front of it. Absolute and read-only symbols are left out.

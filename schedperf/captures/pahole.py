@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # A distribution's vmlinux takes 15 s and 2 GB, one with everything in it a minute.
 TIMEOUT_S = 600

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedperf._json import JsonObject, parse_object
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # NR_CPUS is 8192 where it is largest.
 MOST_CPUS = 8192

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from schedperf.errors import BadLine
+from schedperf.model.errors import BadLine
 
 # perf's unit, the base unit and the factor between them; an event without a unit is a count.
 UNITS = {"": ("count", 1.0), "msec": ("s", 1e-3), "ns": ("s", 1e-9), "Joules": ("J", 1.0)}

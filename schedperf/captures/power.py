@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from schedperf.captures._counters import optional_count, read_table
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 COLUMNS = ("zone", "name", "energy_uj", "max_energy_range_uj", "power_uw")
 LONGEST_NAME = 128

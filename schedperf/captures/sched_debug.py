@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from schedperf._json import JsonObject, parse_object
 from schedperf.bundle import Boot, Bundle
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 FOLDER = "sched_debug"
 # A boot of 8192 CPUs that all differ has 256 kinds of them, each with nine settings a domain.

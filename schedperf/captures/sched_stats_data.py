@@ -21,7 +21,7 @@ from schedperf.captures.schedstat import (
     refuse_missing_cpus,
 )
 from schedperf.captures.schedstat_fields import FIELDS, LAYOUTS, Column, known_versions
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf_collectors._perf_data import (
     BIG_ENDIAN_MAGIC,
     HEADER_BYTES,

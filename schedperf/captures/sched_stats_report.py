@@ -35,7 +35,7 @@ from schedperf.captures.schedstat_change import (
     describe_restarts,
 )
 from schedperf.captures.schedstat_fields import FIELDS, LAYOUTS, Column, Idle, Layout
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 FIRST_LINE = "Columns description"
 LONGEST_LINE = 8192

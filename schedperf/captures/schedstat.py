@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedperf.captures.schedstat_fields import FIELDS, LAYOUTS, Column, Layout, known_versions
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 Counts = npt.NDArray[np.uint64]
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from schedperf.captures.schedstat import Counts, Domain, Snapshot
 from schedperf.captures.schedstat_fields import FIELDS, LAYOUTS, Column
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Key = TypeVar("Key", bound=Hashable)

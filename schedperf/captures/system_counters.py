@@ -32,7 +32,7 @@ from schedperf.captures.interrupts import parse_interrupts
 from schedperf.captures.power import parse_power
 from schedperf.captures.pressure import parse_pressure
 from schedperf.captures.task_sched import parse_task_sched
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 __all__ = [
     "CpuKey",

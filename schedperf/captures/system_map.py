@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from schedperf.captures._symbol_table import LONGEST_NAME, split_lines
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # Real kernels have 200 to 700 variables, and up to some 8,000 with allocation tags.
 MOST_SYMBOLS = 50_000

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from schedperf._json import JsonObject, parse_object
 from schedperf.captures._counters import SHOWN
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 SCHEMA = "schedperf/task_sched/1"
 MOST_TASKS = 4096

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from schedperf._json import parse_object
 from schedperf.captures._symbol_table import LONGEST_NAME, split_lines
 from schedperf.captures.kernel_symbols import NO_SYMBOL
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf_collectors.contract import MOST_SYMBOLS_BYTES, SYMBOLS_FORMAT, Function
 
 # The file and its first line.

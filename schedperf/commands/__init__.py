@@ -8,6 +8,6 @@
         \"\"\"Do one thing.\"\"\"
 
 A command returns its exit status, None being 0, and raises
-:class:`~schedperf.errors.SchedperfError` for what the user must mend. Modules
+:class:`~schedperf.model.errors.SchedperfError` for what the user must mend. Modules
 import nothing heavy at their top: ``schedperf --help`` imports all of them.
 """

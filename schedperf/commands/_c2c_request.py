@@ -16,8 +16,8 @@ from schedperf.c2c.sources import file_namer
 from schedperf.captures.c2c_text import LARGEST_BYTES, is_c2c_text, parse_c2c_text
 from schedperf.captures.perf_data import Keep, read_perf_data
 from schedperf.commands._profile_inputs import is_perf_data
-from schedperf.errors import InputError
 from schedperf.layout.analysis import USUAL_LINE_BYTES
+from schedperf.model.errors import InputError
 from schedperf.profile.local_symbols import symbols_for_file
 from schedperf.sections._c2c_point import describe_access, describe_point
 from schedperf.sections._c2c_sources import PointRun, load_memory, store_period

@@ -7,8 +7,7 @@
 import json
 import sys
 
-from schedperf.sections._c2c_schema import ACCESS, POINT, SEEN
-from schedperf.sections._schema import (
+from schedperf.model.schema import (
     COUNT,
     NUMBER_OR_NULL,
     TEXT,
@@ -21,6 +20,7 @@ from schedperf.sections._schema import (
     or_null,
     record,
 )
+from schedperf.sections._c2c_schema import ACCESS, POINT, SEEN
 
 _COUNT_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
 

@@ -10,10 +10,10 @@ from schedperf.bundle import Bundle, open_bundle
 from schedperf.comparability import unknown_fields
 from schedperf.compare import CompareOptions, compare, df_past_runs
 from schedperf.compare_tables import compare_tables
-from schedperf.errors import InputError
-from schedperf.model import Comparison, SideSummary
+from schedperf.model.comparison import Comparison, SideSummary
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
 from schedperf.tables import Table, open_table
-from schedperf.text import clean_line
 from schedperf.verdicts import MARGIN
 
 

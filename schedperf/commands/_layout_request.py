@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from schedperf import __version__
-from schedperf.errors import InputError
 from schedperf.layout.analysis import KINDS, analyse_kernels
 from schedperf.layout.maps import map_kernel
 from schedperf.layout.model import Kernel, UnitKind
 from schedperf.layout.sources import SCHEDULER_STRUCTS, load_kernel
+from schedperf.model.errors import InputError
 from schedperf_reports.standalone import Head, HeadSide
 
 # Of the JSON: a comparison of two or more kernels, and the map of one.

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from schedperf.text import clean_line, make_console
+from schedperf.model.text import clean_line, make_console
 
 
 def draw(events: Iterable[str]) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 from schedperf.bundle import Bundle, open_bundle
 from schedperf.comparability import compare_hosts
 from schedperf.compare import compare_rows
-from schedperf.errors import InputError, SchedperfError, describe
+from schedperf.model.errors import InputError, SchedperfError, describe
+from schedperf.model.text import clean_line
 from schedperf.runs import df_run_values
 from schedperf.sequential import FEWEST_IN_BASE, decide_look, warn_of_blocks
 from schedperf.sides import name_sides
-from schedperf.text import clean_line
 from schedperf.verdicts import FEWEST_IN_BLOCKS, describe_blocking
 from schedperf_collectors._looks import CONTINUE, LOST, REFUSE, STOP
 

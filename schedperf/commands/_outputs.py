@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 if TYPE_CHECKING:
     from schedperf_reports.blocks import Block
@@ -60,7 +60,7 @@ def printed_format(files: Mapping[str, str | None]) -> str | None:
 def dump_json(data: object) -> str:
     """Return a JSON text that ends with a newline."""
     # Imported here so that --help of all commands stays fast; so are those below.
-    from schedperf.json_text import write_json  # noqa: PLC0415
+    from schedperf.model.json_text import write_json  # noqa: PLC0415
 
     return write_json(data)
 
@@ -70,7 +70,7 @@ def draw_for_stdout(title: str, blocks: "Iterable[Block]", *, see: str) -> str:
 
     :param see: what shows the rows that the text leaves out: "--json"
     """
-    from schedperf.text import make_console  # noqa: PLC0415
+    from schedperf.model.text import make_console  # noqa: PLC0415
     from schedperf_reports.formats import Options  # noqa: PLC0415
     from schedperf_reports.standalone import draw_text  # noqa: PLC0415
 

@@ -11,7 +11,7 @@ import zstandard
 
 from schedperf._files import read_head
 from schedperf.bundle import Bundle, open_bundle
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # Of a file and of a pipe, in either byte order; the last is of perf before Linux 2.6.39.
 MAGICS = (b"PERFILE2", b"2ELIFREP", b"PERFFILE")

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.bundle import Bundle, Run
-from schedperf.errors import InputError
-from schedperf.text import clean_line
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)

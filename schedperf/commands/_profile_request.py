@@ -11,7 +11,8 @@ from schedperf import __version__
 from schedperf.captures.perf_data import Keep
 from schedperf.captures.perf_data.recording import NO_CHAIN
 from schedperf.commands._profile_sources import Loaded, Wanted, load_sides
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
 from schedperf.profile.blindness import EventSight, loss_caveat
 from schedperf.profile.export import EXPORTS
 from schedperf.profile.flame_data import describe_stacks
@@ -20,7 +21,6 @@ from schedperf.profile.sampled import Flags, Runs, RunSamples, Side, sampled_eve
 from schedperf.profile.stacks import StackedSamples, collect_stacks
 from schedperf.profile.table import SORT_KEYS, tabulate
 from schedperf.profile.table_data import SIDES, describe_rows, describe_table
-from schedperf.text import clean_line
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
 from schedperf_reports.standalone import Head, HeadSide
 

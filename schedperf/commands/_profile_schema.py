@@ -7,7 +7,7 @@
 import json
 import sys
 
-from schedperf.sections._schema import (
+from schedperf.model.schema import (
     COUNT,
     FLAG,
     FLAG_OR_NULL,

@@ -16,7 +16,7 @@ from schedperf.captures.sched_stats_data import is_perf_data, read_sched_stats
 from schedperf.captures.sched_stats_report import is_sched_stats_report, parse_sched_stats_report
 from schedperf.captures.schedstat import MOST_CPUS, Snapshot, is_schedstat, parse_schedstat
 from schedperf.captures.schedstat_change import Change, change_between
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.schedstat.analysis import analyse_sides
 from schedperf.schedstat.levels import Topology, levels_of
 from schedperf.schedstat.totals import SideRuns, StatRun

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from schedperf.commands._summary import BundleSummary, Machine, PointSummary, RunSummary
-from schedperf.text import clean_line, make_console
+from schedperf.model.text import clean_line, make_console
 
 # Wall times above this are shown to the tenth of a second, others to the millisecond.
 _LONG_S = 100.0

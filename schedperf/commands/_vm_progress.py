@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from schedperf.text import clean_line, make_console
+from schedperf.model.text import clean_line, make_console
 from schedperf.vm.session import News
 from schedperf_collectors._progress import format_duration
 

@@ -10,7 +10,7 @@ import click
 from schedperf.commands._outputs import STDOUT, open_outputs, write_output
 
 if TYPE_CHECKING:
-    from schedperf.model import Comparison
+    from schedperf.model.comparison import Comparison
 
 EPILOG = """\b
 Examples:
@@ -167,7 +167,7 @@ def _share_library(assets: Path | None, html: str | None) -> str | None:
 
 
 def _are_tables(paths: Sequence[Path]) -> bool:
-    from schedperf.errors import InputError  # noqa: PLC0415 # as above
+    from schedperf.model.errors import InputError  # noqa: PLC0415 # as above
     from schedperf.tables import is_table  # noqa: PLC0415
 
     tables = [path for path in paths if is_table(path)]
@@ -201,7 +201,7 @@ def _render(comparison: "Comparison", name: str, **how: Any) -> str:
 
     :param how: further fields of :class:`schedperf_reports.formats.Options`
     """
-    from schedperf.text import make_console  # noqa: PLC0415 # as above
+    from schedperf.model.text import make_console  # noqa: PLC0415 # as above
     from schedperf_reports.formats import Options, all_formats  # noqa: PLC0415
 
     console = make_console()

@@ -34,7 +34,7 @@ def doctor(arguments: Sequence[str]) -> int:
 
 def _print(record: Mapping[str, Any]) -> None:
     # Imported here so that --help of all commands stays fast.
-    from schedperf.text import make_console  # noqa: PLC0415
+    from schedperf.model.text import make_console  # noqa: PLC0415
 
     console = make_console()
     collectors = record["collectors"]
@@ -71,7 +71,7 @@ def _took(one: Mapping[str, Any]) -> str:
 
 
 def _facts(one: Mapping[str, Any], room: int) -> Iterator[str]:
-    from schedperf.text import clean_line  # noqa: PLC0415 # as above
+    from schedperf.model.text import clean_line  # noqa: PLC0415 # as above
 
     yield clean_line(one["summary"])
     if one["reason"]:

@@ -52,7 +52,7 @@ def command(
 
 def _write_member(bundle: "Bundle", member: str) -> None:
     """Write a member as it is; a terminal gets no control characters."""
-    from schedperf.text import clean  # noqa: PLC0415 # as above
+    from schedperf.model.text import clean  # noqa: PLC0415 # as above
 
     if sys.stdout.isatty():
         click.echo(clean(bundle.read_text(member)), nl=False)
@@ -65,7 +65,7 @@ def _complain(bundle: "Bundle", broken: tuple[str, ...]) -> None:
 
     :param broken: members that do not match their checksum
     """
-    from schedperf.errors import BundleError  # noqa: PLC0415 # as above
+    from schedperf.model.errors import BundleError  # noqa: PLC0415 # as above
 
     problems = [
         str(caveat.numbers["problem"]) for caveat in bundle.caveats if caveat.code == "damaged"

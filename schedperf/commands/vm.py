@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedperf.commands._recorder import parameters, system_python
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf_collectors._errors import RecordError
 from schedperf_collectors._options import RUNS, make_parser
 

@@ -33,7 +33,7 @@ the benchmarks::
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.model import Finding, Row, Section
+from schedperf.model.comparison import Finding, Row, Section
 from schedperf_collectors._registry import Registry
 
 Data = Mapping[str, object]

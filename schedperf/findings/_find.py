@@ -7,11 +7,11 @@ A finding that rests on nothing else than what an earlier one rests on is not re
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from schedperf.caveats import Caveat, caveat
-from schedperf.errors import describe
 from schedperf.evidence import FindingPlugin
 from schedperf.findings._ranking import rank_findings
-from schedperf.model import Finding, Row, Section
+from schedperf.model.caveats import Caveat, caveat
+from schedperf.model.comparison import Finding, Row, Section
+from schedperf.model.errors import describe
 
 
 def find_all(

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from schedperf.model import Section
-from schedperf.quantities import format_number
+from schedperf.model.comparison import Section
+from schedperf.model.units import format_number
 
 Data = Mapping[str, Any]
 

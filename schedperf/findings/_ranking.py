@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from schedperf.model import Bearing, Finding, Row
+from schedperf.model.comparison import Bearing, Finding, Row
 from schedperf.verdicts import CHANGED
 
 _BEARINGS: tuple[Bearing, ...] = ("reason", "against", "unseen")

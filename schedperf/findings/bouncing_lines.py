@@ -5,7 +5,7 @@ from itertools import islice
 
 from schedperf.evidence import finding
 from schedperf.findings._lines import Contention, Data, contentions, data_of
-from schedperf.model import Finding, Section
+from schedperf.model.comparison import Finding, Section
 
 # Of one point; the section's table has all of them.
 MOST_FINDINGS = 5

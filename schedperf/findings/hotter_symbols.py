@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.evidence import finding
-from schedperf.model import Finding, Section
+from schedperf.model.comparison import Finding, Section
+from schedperf.model.units import cost_scale
 from schedperf.profile.blindness import CHARGED_FUNCTIONS, EMULATED_COUNTER
 from schedperf.profile.order import ONE_AFTER_THE_OTHER
-from schedperf.quantities import cost_scale
 from schedperf.sides import FIRST_NEW
 
 # Of one point; the section's tables have all of them.

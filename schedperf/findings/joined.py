@@ -29,7 +29,7 @@ from schedperf.findings._lines import (
     list_some,
     why_unseen,
 )
-from schedperf.model import Finding, Row, Section
+from schedperf.model.comparison import Finding, Row, Section
 from schedperf.profile.places import KERNEL
 from schedperf.verdicts import FALSE_DISCOVERY_RATE
 

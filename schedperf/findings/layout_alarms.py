@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schedperf.evidence import finding
-from schedperf.model import Finding, Section
+from schedperf.model.comparison import Finding, Section
 
 # One inserted variable can raise several alarms; the best ranked ones name it, the rest is in the
 # section's own part of the report.

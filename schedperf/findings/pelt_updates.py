@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.evidence import finding
-from schedperf.model import Finding, Section
-from schedperf.quantities import format_number, scale_for
+from schedperf.model.comparison import Finding, Section
+from schedperf.model.units import format_number, scale_for
 from schedperf.rates import distance_of
 from schedperf.sides import FIRST_NEW
 from schedperf.verdicts import count_units

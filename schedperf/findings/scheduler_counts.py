@@ -5,7 +5,7 @@ from typing import Any
 
 from schedperf.evidence import finding
 from schedperf.findings._pace import Paces
-from schedperf.model import Finding, Section
+from schedperf.model.comparison import Finding, Section
 from schedperf.verdicts import count_units
 
 # Of one side; the section has every reading.

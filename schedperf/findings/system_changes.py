@@ -13,8 +13,8 @@ from schedperf.captures._system_changes import TOTAL
 from schedperf.evidence import finding
 from schedperf.findings._cpu_time import describe_part, is_cost, rates
 from schedperf.findings._pace import Paces
-from schedperf.model import Finding, Section
-from schedperf.quantities import format_measure
+from schedperf.model.comparison import Finding, Section
+from schedperf.model.units import format_measure
 from schedperf.rates import distance_of
 from schedperf.verdicts import count_units
 

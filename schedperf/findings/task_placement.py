@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedperf.evidence import finding
-from schedperf.model import Finding, Section
-from schedperf.quantities import format_number, scale_for
+from schedperf.model.comparison import Finding, Section
+from schedperf.model.units import format_number, scale_for
 from schedperf.rates import BASES, LEAST_EVENTS, distance_of
 from schedperf.verdicts import count_units
 

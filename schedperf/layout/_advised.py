@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from schedperf.errors import InputError
 from schedperf.layout._plain import MOST_LISTED, Plain, pairs_plain, uses_plain
 from schedperf.layout._unit_pairs import UnitPair
 from schedperf.layout.advice import Advice, advise, hot_set_of
 from schedperf.layout.model import Unit
 from schedperf.layout.ranking import Alarm, Rule
 from schedperf.layout.windows import MOST_WINDOW_LINES, Sheet
+from schedperf.model.errors import InputError
 
 # Rules about entries that should share lines; of the others no order of declarations is the cure.
 PACKABLE: tuple[Rule, ...] = ("separated", "spread")

@@ -18,8 +18,8 @@ from schedperf.captures.system_map import (
     parse_global_symbols,
     parse_percpu_symbols,
 )
-from schedperf.errors import InputError
 from schedperf.layout._machine import machine_of_uname
+from schedperf.model.errors import InputError
 from schedperf_collectors.contract import BTF_LIMIT_BYTES, SYMBOLS_LIMIT_BYTES
 
 # How files are called in a folder and in a bundle. A distribution adds the release: config-6.1.0.

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from schedperf.errors import InputError
 from schedperf.layout._packing import fewest_lines, span_lines
 from schedperf.layout._placement import Atom, Layout, as_it_is, atoms_of, entries_of, laid_out
 from schedperf.layout.cotenancy import check_line_bytes
 from schedperf.layout.heat import HeatTable, Use, heat_table
 from schedperf.layout.model import Entry, Unit, say_unsized
+from schedperf.model.errors import InputError
 
 # How many entries beside a member of the set are tried as its new place. Farther ones would move
 # more variables and have no more room.

@@ -13,7 +13,6 @@ section's.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from schedperf.errors import InputError
 from schedperf.layout._advised import advise_alarm, advise_hot, find_hot, hot_plain
 from schedperf.layout._drawn import draw_windows
 from schedperf.layout._plain import (
@@ -28,6 +27,7 @@ from schedperf.layout._unit_pairs import UnitPair, compare_pair
 from schedperf.layout.cotenancy import check_line_bytes
 from schedperf.layout.model import Kernel, UnitKind
 from schedperf.layout.ranking import Alarm
+from schedperf.model.errors import InputError
 from schedperf.sides import FIRST_NEW, side_name
 
 KINDS: tuple[UnitKind, ...] = ("percpu", "struct", "globals")

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from schedperf.errors import InputError
 from schedperf.layout.changes import CoTenancy, EntryChange, Lines, Pair, Place
 from schedperf.layout.matching import Matching
 from schedperf.layout.model import (
@@ -19,6 +18,7 @@ from schedperf.layout.model import (
     Unit,
     UnitKind,
 )
+from schedperf.model.errors import InputError
 
 # Pairs on common lines in one unit: the per-CPU section of a real kernel has less than 1,000, its
 # globals 40,000, and task_struct 2,000.

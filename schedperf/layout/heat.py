@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import Any, Literal, cast, get_args
 
 from schedperf.captures.renamed_functions import newest_function
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 PathName = Literal["wakeup", "switch", "tick", "newidle", "fork", "idle", "balance"]
 Writer = Literal["rarely", "own", "remote"]

@@ -10,7 +10,6 @@ Rows are those of :mod:`schedperf.layout.windows`.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from schedperf.errors import InputError
 from schedperf.layout._advised import OWN_SET, advice_plain
 from schedperf.layout._plain import Plain, use_plain
 from schedperf.layout.advice import advise
@@ -20,6 +19,7 @@ from schedperf.layout.heat import Use, heat_table
 from schedperf.layout.model import Kernel, Unit, UnitKind
 from schedperf.layout.structs import holes, padding
 from schedperf.layout.windows import draw_lines, lines_of
+from schedperf.model.errors import InputError
 
 # Rows of one drawing: task_struct with all that is in it has some 1,000 fields.
 MOST_ROWS = 2000

@@ -8,9 +8,9 @@ from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
 
-from schedperf.errors import InputError
 from schedperf.layout.changes import Rename, Resize
 from schedperf.layout.model import Entry, Unit
+from schedperf.model.errors import InputError
 
 # Entries of one unit: the globals of a distribution's kernel are some 60,000.
 MOST_ENTRIES = 500_000

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from schedperf.bundle import Bundle
 from schedperf.captures.btf import PERCPU_SECTION, Btf, BtfSection
-from schedperf.errors import InputError
 from schedperf.layout._machine import (
     compile_time_line,
     machine_of_config,
@@ -27,6 +26,7 @@ from schedperf.layout._material import Candidate, Material, SymbolTable, candida
 from schedperf.layout._variables import globals_unit, percpu_unit
 from schedperf.layout.model import Kernel, LineBytes, Unit
 from schedperf.layout.structs import struct_unit
+from schedperf.model.errors import InputError
 
 # Types that the scheduler's hot paths work on; those that a kernel's options left out are
 # reported as unknown.

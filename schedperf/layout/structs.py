@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from schedperf.captures.btf import Btf, BtfMember, Kind
-from schedperf.errors import InputError
 from schedperf.layout._alignment import COMPOSITE, MOST_NESTED, inferred_alignment
 from schedperf.layout.model import Entry, Unit
+from schedperf.model.errors import InputError
 
 # Fields of one struct: task_struct with everything that is in it has 1,000.
 MOST_FIELDS = 50_000

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from schedperf.model.text import clean_line
 from schedperf.profile.sampled import Floats
 from schedperf.profile.stacks import Stacks
-from schedperf.text import clean_line
 
 UNNAMED = "[unnamed]"
 

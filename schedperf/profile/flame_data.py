@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from schedperf.captures.perf_data.recording import Integers
+from schedperf.model.text import clean_line
 from schedperf.profile.flame import (
     LEAST_SHARE,
     Flame,
@@ -28,7 +29,6 @@ from schedperf.profile.parts import Part, find_parts
 from schedperf.profile.place import Place
 from schedperf.profile.sampled import Floats, Measure, unit_of_event
 from schedperf.profile.stacks import StackedSamples
-from schedperf.text import clean_line
 
 # Of a number that is drawn: the fifth digit of a share is far below any noise.
 DIGITS = 4

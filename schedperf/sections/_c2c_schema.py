@@ -1,6 +1,6 @@
 """JSON Schema of what the section about bouncing cache lines says."""
 
-from schedperf.sections._schema import (
+from schedperf.model.schema import (
     COUNT,
     FLAG,
     NUMBER_OR_NULL,

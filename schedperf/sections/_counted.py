@@ -7,10 +7,10 @@ from typing import Generic, TypeVar
 
 from schedperf._timeline import Moment, place_in_time
 from schedperf.bundle import Bundle, Run
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
+from schedperf.model.schema import COUNT, NUMBER_OR_NULL, NUMBERS, TEXT, Schema
 from schedperf.operations import Operations, operations_of
 from schedperf.rates import CountedRun, Key, Measures
-from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, NUMBERS, TEXT, Schema
 from schedperf.sides import Side
 
 Content = TypeVar("Content")

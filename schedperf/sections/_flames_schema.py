@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from schedperf.sections._schema import (
+from schedperf.model.schema import (
     COUNT,
     FLAG,
     NUMBER_OR_NULL,

@@ -9,7 +9,7 @@ from typing import get_args
 
 from schedperf.layout.heat import Reader, Writer
 from schedperf.layout.ranking import GRADES, RULES
-from schedperf.sections._schema import (
+from schedperf.model.schema import (
     COUNT,
     FLAG,
     FLAG_OR_NULL,

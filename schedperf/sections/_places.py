@@ -1,6 +1,6 @@
 """JSON Schema of what is compared place by place: CPUs, pairs of nodes, bins of a histogram."""
 
-from schedperf.sections._schema import COUNT, TEXT, Schema, array, record
+from schedperf.model.schema import COUNT, TEXT, Schema, array, record
 
 _NUMBERS: Schema = array({"type": ["number", "null"]})
 _WHERE = {"side": TEXT, "workload": TEXT, "point": TEXT}

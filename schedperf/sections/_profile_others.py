@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.caveats import Caveat, caveat
 from schedperf.evidence import Data
-from schedperf.model import Section
+from schedperf.model.caveats import Caveat, caveat
+from schedperf.model.comparison import Section
 from schedperf.profile.bystanders import Bystanders
 from schedperf.sides import BASE
 

@@ -1,6 +1,6 @@
 """JSON Schema of what the profile section says."""
 
-from schedperf.sections._schema import (
+from schedperf.model.schema import (
     COUNT,
     FLAG,
     FLAG_OR_NULL,

@@ -10,9 +10,9 @@ from schedperf._json import parse_object
 from schedperf.bundle import Boot, Bundle, Run
 from schedperf.captures.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.captures.perf_data.recording import Recording
-from schedperf.errors import InputError
 from schedperf.evidence import Absent
 from schedperf.host_facts import machine_facts, nodes_of_host
+from schedperf.model.errors import InputError
 from schedperf.operations import Operations, operations_of
 from schedperf.profile.alignment import RunNames, names_of
 from schedperf.profile.blindness import EventSight, judge_event

@@ -7,7 +7,7 @@ from schedperf._json import parse_object
 from schedperf.bundle import Bundle, Run
 from schedperf.captures.schedstat import Snapshot, parse_schedstat
 from schedperf.captures.schedstat_change import Change, change_between
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.schedstat.levels import Topology, levels_of
 from schedperf.schedstat.totals import SideRuns, StatRun
 from schedperf.sections._counted import CapturedRun, CapturedSide, load_captured

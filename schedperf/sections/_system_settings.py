@@ -7,7 +7,7 @@ host.json has those that decide whether sides are comparable at all (``sched.fea
 from collections.abc import Iterator, Sequence
 
 from schedperf.captures.sched_debug import FOLDER, flat_settings, read_sched_debug
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.sides import Side
 
 # Whole values are in the bundle; these are for people to read.

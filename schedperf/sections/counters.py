@@ -13,17 +13,9 @@ from typing import Any, NamedTuple
 from schedperf._json import parse_object
 from schedperf.bundle import Bundle, Run
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
-from schedperf.errors import BadLine
 from schedperf.evidence import Absent, Data, section
-from schedperf.rates import CountedSide, Measure, Question, Rate, compare_rates, divide, mean_of
-from schedperf.sections._counted import (
-    RATE_FIELDS,
-    CapturedRun,
-    CapturedSide,
-    load_captured,
-    why_nothing,
-)
-from schedperf.sections._schema import (
+from schedperf.model.errors import BadLine
+from schedperf.model.schema import (
     COUNT,
     FLAG,
     NUMBER_OR_NULL,
@@ -31,6 +23,14 @@ from schedperf.sections._schema import (
     TEXTS,
     array,
     record,
+)
+from schedperf.rates import CountedSide, Measure, Question, Rate, compare_rates, divide, mean_of
+from schedperf.sections._counted import (
+    RATE_FIELDS,
+    CapturedRun,
+    CapturedSide,
+    load_captured,
+    why_nothing,
 )
 from schedperf.sides import Side
 

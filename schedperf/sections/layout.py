@@ -6,13 +6,13 @@ the globals that they are in.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from schedperf.errors import InputError
 from schedperf.evidence import Absent, Data, section
 from schedperf.layout.analysis import Hitm, analyse_kernels, check_comparable
 from schedperf.layout.model import Kernel
 from schedperf.layout.sources import load_kernel
+from schedperf.model.errors import InputError
+from schedperf.model.schema import TEXT, array, record
 from schedperf.sections._layout_schema import ANALYSIS
-from schedperf.sections._schema import TEXT, array, record
 from schedperf.sides import Side
 
 SCHEMA = record(**ANALYSIS, missing=array(record(side=TEXT, reason=TEXT)))

@@ -12,9 +12,20 @@ from typing import get_args
 from schedperf.bundle import Bundle, Run
 from schedperf.captures.bpf_pelt import PeltCapture, parse_bpf_pelt
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
-from schedperf.errors import InputError
 from schedperf.evidence import Absent, Data, section
 from schedperf.host_facts import machine_facts, nodes_of_host
+from schedperf.model.errors import InputError
+from schedperf.model.schema import (
+    COUNT,
+    FLAG,
+    NUMBER_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    TEXTS,
+    Schema,
+    array,
+    record,
+)
 from schedperf.pelt.analysis import analyse_sides
 from schedperf.pelt.measures import PeltRun, What
 from schedperf.pelt.rows import PER
@@ -27,17 +38,6 @@ from schedperf.sections._counted import (
     why_nothing,
 )
 from schedperf.sections._places import CPUS, bins
-from schedperf.sections._schema import (
-    COUNT,
-    FLAG,
-    NUMBER_OR_NULL,
-    TEXT,
-    TEXT_OR_NULL,
-    TEXTS,
-    Schema,
-    array,
-    record,
-)
 from schedperf.sides import Side
 
 COLLECTOR = "bpf_pelt"

@@ -11,6 +11,15 @@ from schedperf.bundle import Bundle, Run
 from schedperf.captures.bpf_placement import parse_placement
 from schedperf.captures.placement_records import EVENTS, IDLE_TYPES, Placement
 from schedperf.evidence import Absent, Data, section
+from schedperf.model.schema import (
+    COUNT,
+    NUMBER_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    TEXTS,
+    array,
+    record,
+)
 from schedperf.placement.analysis import analyse_sides
 from schedperf.placement.model import PARTS, PlacedRun, PlacedSide
 from schedperf.sections._counted import (
@@ -21,15 +30,6 @@ from schedperf.sections._counted import (
     why_nothing,
 )
 from schedperf.sections._places import bins, pairs
-from schedperf.sections._schema import (
-    COUNT,
-    NUMBER_OR_NULL,
-    TEXT,
-    TEXT_OR_NULL,
-    TEXTS,
-    array,
-    record,
-)
 from schedperf.sides import Side
 
 FOLDER = "bpf_placement"

@@ -15,8 +15,8 @@ import pandas as pd
 
 from schedperf.bundle import Bundle
 from schedperf.evidence import Absent, Data, section
+from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, array, record
 from schedperf.runs import df_run_values
-from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, array, record
 from schedperf.sides import BASE, Side
 from schedperf.stats import KEY, compare_runs, records
 

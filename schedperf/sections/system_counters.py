@@ -17,10 +17,10 @@ from schedperf.captures.system_counters import (
     read_task_counters,
 )
 from schedperf.evidence import Absent, Data, section
+from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
 from schedperf.rates import CountedSide
 from schedperf.sections._counted import RATE_FIELDS, CapturedSide, load_captured, why_nothing
 from schedperf.sections._places import CPUS
-from schedperf.sections._schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
 from schedperf.sections._system_cpus import compare_loaded
 from schedperf.sections._system_measures import accounted_share, count_cpus, measure
 from schedperf.sections._system_rows import (

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from schedperf.claims import find_contradictions
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.stats._columns import Columns, compare_columns
 from schedperf.stats._counts import Rates, compare_counts
 from schedperf.stats._engine import Findings, analyse
@@ -60,7 +60,8 @@ class Result:
     :param rows: one row a metric, point and new side: ``side, workload, point, metric, unit,
         better, family, n_base, n_new, base, new, ratio, ci_low, ci_high, p, q, verdict, mde,
         more_runs, method, reason, warnings, replication, icc, design_effect, p_rank, rank_ratio,
-        rank_low, rank_high``, as :class:`schedperf.model.Row` describes them. ``base`` and ``new``
+        rank_low, rank_high``, as :class:`schedperf.model.comparison.Row` describes them. ``base``
+        and ``new``
         are in ``unit``, ``ci_*`` is the 95 % interval of ``ratio`` = new / base, ``q`` is p after
         the correction for all rows of the family, ``mde`` is a fraction, ``warnings`` holds tuples
         of caveats. Runs that failed are a row of their own, with the metric "failed runs"

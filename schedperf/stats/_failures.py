@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from schedperf.model import Verdict
+from schedperf.model.comparison import Verdict
 from schedperf.verdicts import FALSE_DISCOVERY_RATE
 
 METRIC = "failed runs"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from schedperf.caveats import Caveat, caveat
+from schedperf.model.caveats import Caveat, caveat
 from schedperf.stats._engine import Findings
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._power import least_detectable, runs_to_settle

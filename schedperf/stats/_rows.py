@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from schedperf.model import Family, Replication
+from schedperf.model.comparison import Family, Replication
 from schedperf.stats._table import MOST_RUNS, QUESTION
 
 Floats = npt.NDArray[np.float64]

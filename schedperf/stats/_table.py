@@ -7,8 +7,8 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from schedperf.errors import InputError
-from schedperf.model import Better, Family
+from schedperf.model.comparison import Better, Family
+from schedperf.model.errors import InputError
 
 # What makes two runs the same question; ``family`` and ``resolution`` only describe it.
 KEY = ["workload", "point", "metric", "unit", "better"]

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf_collectors._append import examine
 from schedperf_collectors._bundle import BundleWriter, check_no_partial
 from schedperf_collectors._errors import RecordError

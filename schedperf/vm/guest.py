@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.vm import script
 from schedperf.vm.machine import Machine
 

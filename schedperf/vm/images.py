@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedperf._files import read_head, read_regular
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # The header and the version lie in the real-mode code, which has at most 64 setup sectors.
 HEAD_BYTES = 65 * 512

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 # QEMU's q35 has an APIC id of 8 bits where nothing else is asked for.
 MOST_CPUS = 255

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.vm import bundles
 from schedperf.vm.guest import Event, GuestFailed, Hypervisor, boot
 from schedperf.vm.images import Kernel

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle import Bundle, open_bundle
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports.formats import Options, all_formats
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from schedperf.compare_tables import compare_tables
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf.tables import open_table
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from schedperf.caveats import caveat
 from schedperf.compare import to_families, to_rows, to_sweeps
-from schedperf.model import (
+from schedperf.model.caveats import caveat
+from schedperf.model.comparison import (
     SCHEMA,
     Comparability,
     Comparison,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison, Replication, Row, SideSummary
+from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison, Row
+from schedperf.model.comparison import Comparison, Row
 
 pytestmark = pytest.mark.browser
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from schedperf.caveats import caveat
-from schedperf.model import Comparison, Row, RunValue, Sweep
+from schedperf.model.caveats import caveat
+from schedperf.model.comparison import Comparison, Row, RunValue, Sweep
 from schedperf_reports._ratio_axis import RatioAxis, choose_ticks, fit_axis, value_ticks
 from schedperf_reports._run_figures import draw_runs
 from schedperf_reports._side_means import mean_of

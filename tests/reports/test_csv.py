@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.model import Comparison, Row
+from schedperf.model.comparison import Comparison, Row
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.csv import FIELDS, FORMULA_STARTS, LISTS, csv
 

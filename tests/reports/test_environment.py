@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
-from schedperf.caveats import caveat
-from schedperf.model import Comparison, Row, SideSummary
+from schedperf.model.caveats import caveat
+from schedperf.model.comparison import Comparison, Row, SideSummary
 from schedperf_reports.blocks import Items, Table, Text
 from schedperf_reports.sections.caveats import caveats
 from schedperf_reports.sections.environment import environment

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison, Finding, NextStep, Overall, Section, SideSummary
+from schedperf.model.comparison import Comparison, Finding, NextStep, Overall, Section, SideSummary
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import shown_sections

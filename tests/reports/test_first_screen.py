@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from rich.cells import cell_len
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports.formats import Options, all_formats
 
 # What a window of 48 lines has beside the command and the next prompt.

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports.formats import Options, all_formats
 
 Make = Callable[..., Comparison]

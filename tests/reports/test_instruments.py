@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison, Row, Section
+from schedperf.model.comparison import Comparison, Row, Section
 from schedperf_reports._evidence import list_evidence
 from schedperf_reports._instruments import (
     list_costs,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison, Row, SideSummary
+from schedperf.model.comparison import Comparison, Row, SideSummary
 from schedperf_reports._tails import find_distributions, read_tail
 from schedperf_reports.blocks import Figure, Table, Text
 from schedperf_reports.sections.latency import MOST_DRAWN, latency

@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from schedperf.bundle import open_bundle
-from schedperf.model import SCHEMA, Comparability, Comparison, Overall, Section
+from schedperf.model.comparison import SCHEMA, Comparability, Comparison, Overall, Section
 from schedperf.sections.layout import layout as analyse
 from schedperf.sides import name_sides
 from schedperf_reports.blocks import Block, Drawing, Items, Table, Text

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._page import Described, describe_head, render_sections
 from schedperf_reports.blocks import Figure
 from schedperf_reports.formats import Options

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.bins import RunBins, compare_bins
-from schedperf.model import Comparison, Section
+from schedperf.model.comparison import Comparison, Section
 from schedperf_reports._bin_drawings import mirror_of, write_time
 from schedperf_reports.blocks import Drawing
 from schedperf_reports.graphics.mirror import Mirror

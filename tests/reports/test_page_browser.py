@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from tests.reports.comparison_records import OTHER_BASE
 
 pytestmark = pytest.mark.browser

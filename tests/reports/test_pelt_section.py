@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.bins import RunBins, compare_bins
-from schedperf.model import Comparison, Section
+from schedperf.model.comparison import Comparison, Section
 from schedperf_reports.blocks import Drawing, Items, Table, Text, is_note
 from schedperf_reports.formats import Options, all_formats
 from schedperf_reports.graphics.mirror import Mirror

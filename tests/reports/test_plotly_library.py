@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf_reports.plotly_library import share_plotly
 
 

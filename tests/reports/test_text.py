@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from schedperf.model import Comparison, Overall, Row
+from schedperf.model.comparison import Comparison, Overall, Row
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.text import text
 from schedperf_reports.sections import all_report_sections

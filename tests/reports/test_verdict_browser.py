@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison, NextStep
+from schedperf.model.comparison import Comparison, NextStep
 
 pytestmark = pytest.mark.browser
 

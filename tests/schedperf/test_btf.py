@@ -17,7 +17,7 @@ from schedperf.captures.btf import (
     parse_percpu_section,
 )
 from schedperf.captures.system_map import parse_percpu_symbols
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from tests.shared_data import shared
 
 

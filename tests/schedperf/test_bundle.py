@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.bundle import Bundle, open_bundle
-from schedperf.errors import BundleError
+from schedperf.model.errors import BundleError
 
 MakeBundle = Callable[..., Path]
 MakeMembers = Callable[..., dict[str, bytes]]

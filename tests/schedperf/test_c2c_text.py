@@ -8,7 +8,7 @@ import pytest
 
 from schedperf.c2c.imported import profile_of_text
 from schedperf.captures.c2c_text import C2cText, is_c2c_text, parse_c2c_text
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data

@@ -13,7 +13,7 @@ from schedperf.claims import (
     parse_mean,
     printed_step,
 )
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 
 def contradiction(claimed: str, base: float, new: float) -> str | None:

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from schedperf import cli, commands
-from schedperf.errors import InputError, NotComparable
+from schedperf.model.errors import InputError, NotComparable
 
 PROGRAM = [sys.executable, "-m", "schedperf"]
 # design.md: --help and --version answer in 100 ms above what Python itself takes.
@@ -148,7 +148,7 @@ def test_an_error_of_the_user_is_one_line_without_control_characters(
 ) -> None:
     done = finish(
         command_that(
-            f"from schedperf.errors import {kind.__name__}\n"
+            f"from schedperf.model.errors import {kind.__name__}\n"
             f"raise {kind.__name__}('base.tar: found \\x1b[2J\\n\\u202ex; do this')"
         )
     )

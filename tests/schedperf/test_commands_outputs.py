@@ -10,7 +10,7 @@ import pytest
 
 from schedperf.cli import main
 from schedperf.commands._outputs import open_outputs, write_output
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 TABLE = "workload,metric,unit,better,value\n" + "".join(f"h,time,s,lower,0.6{n}\n" for n in "123")
 Capture = pytest.CaptureFixture[str]

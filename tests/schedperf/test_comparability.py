@@ -16,7 +16,7 @@ from schedperf.comparability import (
     find_rule,
     flatten_host,
 )
-from schedperf.model import Comparability
+from schedperf.model.comparison import Comparability
 from schedperf.sides import name_sides
 from schedperf_collectors import host as host_collector
 from schedperf_collectors._base import Capture

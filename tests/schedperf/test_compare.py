@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from schedperf.bundle import open_bundle
-from schedperf.caveats import caveat
 from schedperf.compare import CompareOptions, analyse_sides, compare
 from schedperf.evidence import Data, FindingPlugin, Rule, SectionPlugin, all_rules
 from schedperf.findings._find import find_all
-from schedperf.model import SCHEMA, Comparison, Finding, Section
+from schedperf.model.caveats import caveat
+from schedperf.model.comparison import SCHEMA, Comparison, Finding, Section
 from schedperf.sides import Side
 
 MakeBundle = Callable[..., Path]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.cli import main
-from schedperf.text import PIPED_COLUMNS
+from schedperf.model.text import PIPED_COLUMNS
 
 Capture = pytest.CaptureFixture[str]
 

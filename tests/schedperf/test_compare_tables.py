@@ -10,7 +10,7 @@ import pytest
 from schedperf.cli import main
 from schedperf.compare import CompareOptions
 from schedperf.compare_tables import compare_tables
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf.tables import open_table
 
 HEADER = "workload,point,metric,unit,better,value"

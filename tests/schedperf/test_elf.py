@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schedperf.captures.elf import MOST_SECTIONS, ElfKernel, read_elf
-from schedperf.errors import InputError
 from schedperf.layout.sources import load_kernel
+from schedperf.model.errors import InputError
 
 # What makes a kernel's image a kernel's image for us: sections and the marks around them.
 SOURCE = """

@@ -10,7 +10,7 @@ import pytest
 from schedperf.bundle import open_bundle
 from schedperf.compare import compare
 from schedperf.compare_tables import compare_tables
-from schedperf.model import Comparison, NextStep
+from schedperf.model.comparison import Comparison, NextStep
 from schedperf.tables import open_table
 
 MakeBundle = Callable[..., Path]

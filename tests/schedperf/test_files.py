@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from schedperf._files import read_head, read_regular
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.findings.hotter_symbols import MOST_FINDINGS, hotter_symbols
-from schedperf.model import Finding, Section
+from schedperf.model.comparison import Finding, Section
 from schedperf.profile.order import ONE_AFTER_THE_OTHER
 from schedperf_generators.events import Event
 

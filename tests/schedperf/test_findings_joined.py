@@ -12,7 +12,7 @@ import pytest
 from schedperf.bundle import open_bundle
 from schedperf.compare import compare
 from schedperf.findings.joined import joined
-from schedperf.model import Comparison, Finding, Section
+from schedperf.model.comparison import Comparison, Finding, Section
 from schedperf_generators.events import PLAIN, Event
 from schedperf_generators.kernel import KernelImage, Symbol, lay_out
 from schedperf_generators.memory import MemoryRun, Touch

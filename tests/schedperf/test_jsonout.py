@@ -12,7 +12,7 @@ from schedperf.bundle import open_bundle
 from schedperf.compare import compare
 from schedperf.evidence import all_sections
 from schedperf.jsonout import json_schema, to_json, to_plain
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "compare-1.schema.json"
 

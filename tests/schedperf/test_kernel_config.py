@@ -7,7 +7,7 @@ import pytest
 
 from schedperf.bundle import open_bundle
 from schedperf.kernel_config import MEMBER, option_differences
-from schedperf.model import OptionDifference
+from schedperf.model.comparison import OptionDifference
 from schedperf.sides import name_sides
 
 MakeBundle = Callable[..., Path]

@@ -10,7 +10,7 @@ from schedperf.captures.kernel_symbols import (
     parse_kernel_symbols,
     without_modules,
 )
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 KALLSYMS = """\
 0000000000000000 A fixed_percpu_data

@@ -13,7 +13,7 @@ import pytest
 from schedperf.bundle import open_bundle
 from schedperf.cli import cli
 from schedperf.compare import compare
-from schedperf.model import Comparison, NextStep
+from schedperf.model.comparison import Comparison, NextStep
 from schedperf.next_steps import next_steps
 from schedperf.recordings import MOST_WORKLOADS, recordings_of
 from schedperf.sides import name_sides

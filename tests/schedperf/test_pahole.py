@@ -9,7 +9,7 @@ import pytest
 
 from schedperf.captures.btf import Kind, parse_btf
 from schedperf.captures.pahole import encode_btf
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 pytestmark = pytest.mark.system
 

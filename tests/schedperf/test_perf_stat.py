@@ -3,7 +3,7 @@
 import pytest
 
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
-from schedperf.errors import BadLine
+from schedperf.model.errors import BadLine
 
 WHOLE = """\
 # started on Sat Nov 21 02:14:13 2026

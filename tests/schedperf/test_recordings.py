@@ -8,7 +8,7 @@ import pytest
 
 from schedperf.bundle import open_bundle
 from schedperf.compare import compare
-from schedperf.model import Comparison, NextStep
+from schedperf.model.comparison import Comparison, NextStep
 from schedperf.recordings import LOCAL_FILE
 
 MakeBundle = Callable[..., Path]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schedperf._records import parse_host, parse_manifest
 from schedperf.bundle import open_bundle
-from schedperf.errors import BundleError
+from schedperf.model.errors import BundleError
 
 MakeBundle = Callable[..., Path]
 MakeMembers = Callable[..., dict[str, bytes]]

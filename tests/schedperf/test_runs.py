@@ -8,11 +8,11 @@ import pytest
 
 from schedperf.benchmarks.hackbench import TIME
 from schedperf.bundle import open_bundle
-from schedperf.model import Source
+from schedperf.model.comparison import Source
+from schedperf.model.text import LONGEST_SOURCE
 from schedperf.runs import COLUMNS, RunValues, df_run_values
 from schedperf.sides import name_sides
 from schedperf.stats import records
-from schedperf.text import LONGEST_SOURCE
 
 HEADER = "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\n"
 

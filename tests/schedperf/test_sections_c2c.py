@@ -15,7 +15,7 @@ from schedperf.c2c.entries import contended_entries
 from schedperf.c2c.merge import see_lines
 from schedperf.evidence import Absent
 from schedperf.findings.bouncing_lines import MOST_FINDINGS, bouncing_lines
-from schedperf.model import Finding, Section
+from schedperf.model.comparison import Finding, Section
 from schedperf.sections._c2c_point import format_cpus
 from schedperf.sections._c2c_schema import SCHEMA
 from schedperf.sections._c2c_sources import load_memory, measure_heat

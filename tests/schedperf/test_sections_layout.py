@@ -12,7 +12,7 @@ from schedperf.bundle import open_bundle
 from schedperf.evidence import Absent
 from schedperf.findings.layout_alarms import MOST_FINDINGS, layout_alarms
 from schedperf.layout._plain import MOST_LISTED
-from schedperf.model import Finding, Section
+from schedperf.model.comparison import Finding, Section
 from schedperf.sections.layout import SCHEMA, layout
 from schedperf.sides import name_sides
 

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from schedperf._records import Sequential, parse_manifest, parse_run
-from schedperf.errors import BundleError
-from schedperf.model import Row
+from schedperf.model.comparison import Row
+from schedperf.model.errors import BundleError
 from schedperf.sequential import (
     NOMINAL_LEVELS,
     decide_look,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schedperf.bundle import open_bundle
 from schedperf.commands._show_text import format_summary
 from schedperf.commands._summary import summarise
-from schedperf.errors import BundleError
+from schedperf.model.errors import BundleError
 
 MakeBundle = Callable[..., Path]
 RunCli = Callable[..., subprocess.CompletedProcess[str]]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from schedperf.model import SideSummary
+from schedperf.model.comparison import SideSummary
 from schedperf.sides import has_other_kernel, side_name
 
 KERNEL = {"release": "6.12.0", "build_id": "3f1c5a"}

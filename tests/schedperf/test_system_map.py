@@ -14,7 +14,7 @@ from schedperf.captures.system_map import (
     parse_global_symbols,
     parse_percpu_symbols,
 )
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from tests.shared_data import shared
 
 ZERO_BASED = b"""\

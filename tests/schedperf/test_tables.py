@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.tables import LARGEST_BYTES, MOST_ROWS, MOST_SIDES, is_table, open_table, read_table
 
 HEADER = "workload,point,metric,unit,better,value"

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from schedperf._tar import MAX_HEADERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES, Archive
-from schedperf.errors import BundleError
+from schedperf.model.errors import BundleError
 
 MakeTar = Callable[[Path, Iterable[tuple[str, bytes]]], Path]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Difference, Family, Row, Verdict
+from schedperf.model.comparison import Difference, Family, Row, Verdict
 from schedperf.verdicts import (
     MARGIN,
     SMALLEST_EFFECT,

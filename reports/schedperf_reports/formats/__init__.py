@@ -10,7 +10,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_collectors._registry import Registry
 
 

@@ -1,6 +1,7 @@
 """One row a result, with every number of the record, for spreadsheets and scripts.
 
-Columns are the fields of :class:`schedperf.model.Row`, which says what each is; docs/comparison.md
+Columns are the fields of :class:`schedperf.model.comparison.Row`, which says what each is;
+docs/comparison.md
 lists them. Numbers are in base units with all their digits, missing is empty.
 """
 
@@ -8,7 +9,7 @@ import csv as _csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 
-from schedperf.model import Comparison, Row, RunValue
+from schedperf.model.comparison import Comparison, Row, RunValue
 from schedperf_reports._clean import clean
 from schedperf_reports.formats import Options, output_format
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._page import Described, describe_head, render_sections
 from schedperf_reports._text_report import text_sections
 from schedperf_reports.formats import Options, output_format

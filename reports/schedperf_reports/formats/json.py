@@ -1,7 +1,7 @@
 """The record itself, as the published JSON Schema describes it."""
 
 from schedperf.jsonout import to_json
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports.formats import Options, output_format
 
 

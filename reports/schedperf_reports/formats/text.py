@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._terminal import NARROWEST, STYLES, draw_section, write_text
 from schedperf_reports._text_report import MORE, MOST, SEE, describe_exit, text_sections
 from schedperf_reports._words import VERDICT_TONES

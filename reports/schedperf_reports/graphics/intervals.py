@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from schedperf.model import Better, Verdict
+from schedperf.model.comparison import Better, Verdict
 from schedperf_reports._anchors import anchor_id
 from schedperf_reports._ratio_axis import RatioAxis, bounded, fit_axis
 from schedperf_reports._units import MISSING, format_change, format_interval

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_collectors._registry import Registry
 from schedperf_reports._instruments import warn_of_instruments
 from schedperf_reports.blocks import Block, Item, Items, Text

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from schedperf.quantities import MISSING, Scale, format_measure
+from schedperf.model.units import MISSING, Scale, format_measure
 from schedperf_reports._cpu_maps import describe_place, difference_cell, shorten
 from schedperf_reports._rate_cells import OPERATIONS
 from schedperf_reports._words import count_compared, count_of

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.quantities import format_number, scale_for
+from schedperf.model.units import format_number, scale_for
 from schedperf_reports._rate_cells import (
     COMPARED,
     PER_COLUMN,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.quantities import RATE_DIGITS, format_number
+from schedperf.model.units import RATE_DIGITS, format_number
 from schedperf_reports._rate_tables import titled
 from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Cell, Column, Figure, Table

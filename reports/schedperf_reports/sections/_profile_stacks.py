@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf.sides import BASE
 from schedperf_reports._flame_tables import describe_flames
 from schedperf_reports._words import count_of

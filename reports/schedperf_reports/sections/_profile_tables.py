@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedperf.model.units import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.profile.family import SMALLEST_CHANGE_PP
-from schedperf.quantities import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.verdicts import FALSE_DISCOVERY_RATE
 from schedperf_reports._rate_cells import CHANGED
 from schedperf_reports._units import format_p, format_points

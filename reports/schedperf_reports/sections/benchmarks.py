@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.model import Comparison, Family, FamilySummary, Row
+from schedperf.model.comparison import Comparison, Family, FamilySummary, Row
 from schedperf_reports._remarks import Line, find_remarks, list_reasons, list_shared
 from schedperf_reports._results_table import Results, build_results, common_direction
 from schedperf_reports._sentences import describe_verdict

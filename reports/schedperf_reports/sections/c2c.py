@@ -9,7 +9,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._words import merge_sides
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.sections import report_section

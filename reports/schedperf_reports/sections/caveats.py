@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from schedperf.model import Comparison, Replication, Verdict
+from schedperf.model.comparison import Comparison, Replication, Verdict
 from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from schedperf.model import Comparison
-from schedperf.quantities import RATE_DIGITS, format_measure
+from schedperf.model.comparison import Comparison
+from schedperf.model.units import RATE_DIGITS, format_measure
 from schedperf_reports._rate_cells import MEANS, explain_gaps, gather_twins, lead, tone_of
 from schedperf_reports._rate_tables import Rates, by_subject, notes_below, titled
 from schedperf_reports._words import count_of, merge_sides

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._comparable import comparability_panel
 from schedperf_reports._evidence import list_evidence
 from schedperf_reports.blocks import Block, Items

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.model import Bearing, Comparison, Finding
+from schedperf.model.comparison import Bearing, Comparison, Finding
 from schedperf_reports._words import count_of, has_changed, side_title
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.graphics.panels import Fold

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.model import Comparison, Row
+from schedperf.model.comparison import Comparison, Row
 from schedperf_reports._remarks import Line
 from schedperf_reports._side_means import mean_of
 from schedperf_reports._sweep_plot import format_side_interval

@@ -14,7 +14,7 @@ zeros in front, so that base and new fit beside each other on 78 columns.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Headline, Item, Items, Text, Tone
 from schedperf_reports.sections import report_section

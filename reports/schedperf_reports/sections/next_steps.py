@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section

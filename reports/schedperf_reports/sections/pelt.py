@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._bin_drawings import mirror_of
 from schedperf_reports._cpu_maps import cpu_maps
 from schedperf_reports._rate_cells import MEANS, lead

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._bin_drawings import mirror_of
 from schedperf_reports._rate_cells import MEANS, lead, zeros_table
 from schedperf_reports._rate_tables import name_place, notes_below, titled

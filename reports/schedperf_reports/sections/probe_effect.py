@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._instruments import (
     Pair,
     count_kinds,

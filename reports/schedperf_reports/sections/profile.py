@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Item, Items, Text, Tone
 from schedperf_reports.sections import report_section

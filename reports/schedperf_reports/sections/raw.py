@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from schedperf.jsonout import to_json
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._words import count_of, side_title
 from schedperf_reports.blocks import Block, Cell, Column, Table
 from schedperf_reports.graphics.download import Download

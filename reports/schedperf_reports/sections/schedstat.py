@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._cpu_maps import cpu_maps
 from schedperf_reports._rate_cells import MEANS
 from schedperf_reports._scheduler_counts import describe_counts

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports._comparable import comparability_panel, describe_treatments
 from schedperf_reports._evidence import count_values_of
 from schedperf_reports._sentences import (

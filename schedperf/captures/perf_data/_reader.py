@@ -42,7 +42,7 @@ from schedperf.captures.perf_data.recording import (
     Losses,
     Recording,
 )
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf_collectors._perf_data import RECORD_LOST, RECORD_LOST_SAMPLES, BadPerfData
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports.sections.benchmarks import benchmarks
 
 OfKind = Callable[[Comparison, type[Any]], list[Any]]

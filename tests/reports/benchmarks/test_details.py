@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison, Row, RunValue, Source
+from schedperf.model.comparison import Comparison, Row, RunValue, Source
 from schedperf_reports.blocks import Block, Figure, Items, Table, Text
 
 Make = Callable[..., Comparison]

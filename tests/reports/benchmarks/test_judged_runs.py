@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from schedperf.caveats import caveat
-from schedperf.model import Comparison, Overall, Row
+from schedperf.model.caveats import caveat
+from schedperf.model.comparison import Comparison, Overall, Row
 from schedperf_reports._remarks import advise
 from schedperf_reports._sentences import describe_verdict
 from schedperf_reports.blocks import Figure, Items, Table, is_note

@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schedperf.model import Comparison, Section
+from schedperf.model.comparison import Comparison, Section
 from schedperf.sections._c2c_schema import SCHEMA
 from schedperf_reports.blocks import Block
 from schedperf_reports.sections.c2c import c2c

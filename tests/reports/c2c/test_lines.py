@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison, Section
+from schedperf.model.comparison import Comparison, Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.text import text as draw_text

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison, Section
+from schedperf.model.comparison import Comparison, Section
 from schedperf_reports.sections.placement import placement
 from tests.placement_rates import ROSE
 

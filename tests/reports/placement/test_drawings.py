@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Figure, Table
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Comparison
+from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Items
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html

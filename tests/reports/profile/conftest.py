@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schedperf.model import Comparison, Section
+from schedperf.model.comparison import Comparison, Section
 from schedperf.sections.profile import SCHEMA
 from schedperf_reports.blocks import Block
 from schedperf_reports.sections.profile import profile

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from schedperf.model import (
+from schedperf.model.comparison import (
     Comparison,
 )
 from schedperf_reports.blocks import Block, Graphic, Headline, Item, Items

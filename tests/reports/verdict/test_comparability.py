@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import (
+from schedperf.model.comparison import (
     Comparability,
     Comparison,
     Difference,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.caveats import caveat
-from schedperf.model import (
+from schedperf.model.caveats import caveat
+from schedperf.model.comparison import (
     Comparison,
     FamilySummary,
     Row,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.caveats import caveat
-from schedperf.model import (
+from schedperf.model.caveats import caveat
+from schedperf.model.comparison import (
     Comparability,
     Comparison,
     Difference,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import (
+from schedperf.model.comparison import (
     Row,
     SideSummary,
 )

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.benchmarks import BadLine, BenchmarkParser, Measurement, all_parsers
-from schedperf.numbers import LARGEST_NUMBER
+from schedperf.model.numbers import LARGEST_NUMBER
 
 RECORDED = Path(__file__).resolve().parents[2] / "data" / "benchmarks"
 

@@ -19,7 +19,7 @@ from schedperf.captures.power import COLUMNS as POWER
 from schedperf.captures.power import parse_power
 from schedperf.captures.pressure import parse_pressure
 from schedperf.captures.task_sched import parse_sched
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 Parse = Callable[[list[str], str], Any]
 

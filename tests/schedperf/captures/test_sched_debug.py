@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.captures.sched_debug import flat_settings, parse_sched_debug
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 RECORD: dict[str, Any] = {
     "source": "/sys/kernel/debug/sched",

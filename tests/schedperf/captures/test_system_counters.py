@@ -19,7 +19,7 @@ from schedperf.captures.system_counters import (
     read_system_counters,
     read_task_counters,
 )
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf_collectors._base import BEGUN, PREPARED, Capture
 from schedperf_collectors.system_counters import system_counters
 

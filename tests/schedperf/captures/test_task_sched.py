@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.captures.task_sched import parse_sched, parse_task_sched
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 SCHED = """\
 a (b) (42, #threads: 3)

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from schedperf.findings._ranking import rank_findings
-from schedperf.model import Finding, Row
+from schedperf.model.comparison import Finding, Row
 
 
 class FakeRow:

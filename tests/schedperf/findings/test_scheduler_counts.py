@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.findings.scheduler_counts import MOST_FINDINGS, scheduler_counts
-from schedperf.model import Finding, Section
+from schedperf.model.comparison import Finding, Section
 
 Find = Callable[..., list[Finding]]
 

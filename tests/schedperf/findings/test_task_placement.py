@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.findings.task_placement import MOST_FINDINGS, task_placement
-from schedperf.model import Finding, Section
+from schedperf.model.comparison import Finding, Section
 from tests.placement_rates import ROSE
 
 Find = Callable[..., list[Finding]]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.errors import InputError
 from schedperf.layout._packing import Block, align_up, fewest_lines, span_lines
 from schedperf.layout.advice import MOST_MEMBERS, Advice, advise, hot_set_of
 from schedperf.layout.heat import heat_table
 from schedperf.layout.model import Entry, Unit
+from schedperf.model.errors import InputError
 
 MakeUnit = Callable[..., Unit]
 Places = list[tuple[str, int, int]]

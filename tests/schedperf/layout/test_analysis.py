@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.errors import InputError
 from schedperf.layout._unit_pairs import compare_pair
 from schedperf.layout.analysis import analyse_kernels
 from schedperf.layout.difference import compare_units
 from schedperf.layout.model import Entry, Kernel, LineBytes, Unit, UnitKind
 from schedperf.layout.sources import load_kernel
+from schedperf.model.errors import InputError
 from schedperf.sections.layout import SCHEMA
 from tests.shared_data import shared
 

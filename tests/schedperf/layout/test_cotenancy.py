@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.errors import InputError
 from schedperf.layout.changes import EntryChange, Pair, UnitChange
 from schedperf.layout.difference import compare_units
 from schedperf.layout.model import Entry, Unit, UnitKind
+from schedperf.model.errors import InputError
 
 LINE = 64
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.errors import InputError
 from schedperf.layout._variables import HOT_GROUP, plain_name
 from schedperf.layout.model import LineBytes
 from schedperf.layout.sources import SCHEDULER_STRUCTS, load_kernel
+from schedperf.model.errors import InputError
 from tests.shared_data import shared
 
 MAP = """\

@@ -1,4 +1,4 @@
-"""schedperf.layout.structs: leaves, holes and padding of real structs are where pahole has them."""
+"""Leaves, holes and padding of real structs are where pahole has them."""
 
 import re
 import shutil

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.captures.btf import Btf, parse_btf
-from schedperf.errors import InputError
 from schedperf.layout._alignment import MOST_NESTED
 from schedperf.layout.model import Unit
 from schedperf.layout.structs import holes, padding, struct_unit
+from schedperf.model.errors import InputError
 from tests.shared_data import shared
 
 

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from schedperf.captures.bpf_pelt import SCHEMA as CAPTURE_SCHEMA
-from schedperf.model import Section
+from schedperf.model.comparison import Section
 from schedperf.sections.pelt import SCHEMA, pelt
 
 Json = dict[str, Any]

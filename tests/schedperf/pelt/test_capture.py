@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schedperf.captures.bpf_pelt import LARGEST_COUNT, MOST_CPUS, MOST_NOTES, parse_bpf_pelt
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 Json = dict[str, Any]
 Make = Callable[..., Json]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.findings.pelt_updates import MOST_FINDINGS, pelt_updates
-from schedperf.model import Finding, Section
+from schedperf.model.comparison import Finding, Section
 from schedperf.pelt.rows import EMULATED
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ import pytest
 
 from schedperf.captures.perf_data import Keep, Recording, read_perf_data
 from schedperf.captures.perf_data.recording import CONTEXT_MAX, CONTEXT_USER, NO_FILE
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from tests.shared_data import shared
 
 PRINTED = "data/perfdata/expected-perf6.10"

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from schedperf.captures.perf_data import read_perf_data
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.perf_data import (
     PerfData,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schedperf.captures.bpf_placement import MOST_LEVELS, MOST_NODES, parse_placement
 from schedperf.captures.placement_records import Placement
-from schedperf.errors import BundleError, InputError
+from schedperf.model.errors import BundleError, InputError
 
 Make = Callable[..., Any]
 

@@ -7,7 +7,7 @@ import pytest
 
 from schedperf.captures.perf_data import Recording, read_perf_data
 from schedperf.captures.perf_data.recording import MappedFile
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.profile.local_symbols import symbols_for_file
 from schedperf_collectors._system import System
 from schedperf_collectors.symbols import read_file

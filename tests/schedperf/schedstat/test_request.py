@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedperf.commands._schedstat_request import Wanted, describe
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 
 def test_a_source_without_points_says_so(

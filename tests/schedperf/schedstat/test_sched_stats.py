@@ -13,7 +13,7 @@ from schedperf.captures.sched_stats_data import read_sched_stats
 from schedperf.captures.sched_stats_report import parse_sched_stats_report
 from schedperf.captures.schedstat_change import Change, change_between
 from schedperf.captures.schedstat_fields import LAYOUTS
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 Make = Callable[..., str]
 MakeData = Callable[..., bytes]

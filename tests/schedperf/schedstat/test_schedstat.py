@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schedperf.captures.schedstat import MOST_CPUS, Snapshot, parse_schedstat
 from schedperf.captures.schedstat_change import change_between
 from schedperf.captures.schedstat_fields import LAYOUTS, Column
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 
 MakeSchedstat = Callable[..., str]
 

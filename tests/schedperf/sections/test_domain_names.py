@@ -9,7 +9,7 @@ import pytest
 
 from schedperf.bundle import Bundle, open_bundle
 from schedperf.captures.schedstat import Domain
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.sections._domain_names import name_domains, read_domain_flags, read_domain_names
 from schedperf.sections.schedstat import SCHEMA, schedstat
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model import Section
+from schedperf.model.comparison import Section
 from schedperf.profile.bystanders import Bystanders
 from schedperf.sections._profile_others import caution_of, describe_others, others_caveats
 

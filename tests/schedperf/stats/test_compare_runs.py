@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.sequential import nominal_level
 from schedperf.stats import Result, compare_runs, records
 

@@ -1,4 +1,4 @@
-"""schedperf.stats._modes: planted modes are found, and each of the two questions has its answer."""
+"""Planted modes are found, and each of the two questions has its answer."""
 
 from collections.abc import Callable
 from typing import Any

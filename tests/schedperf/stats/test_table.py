@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.stats import compare_runs, records
 from schedperf.stats._table import complete
 

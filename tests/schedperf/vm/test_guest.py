@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.vm.guest import Event, GuestFailed, Hypervisor, boot, explain
 
 MakeHypervisor = Callable[..., Hypervisor]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.vm.images import read_kernel
 from tests.shared_data import shared_kernel
 

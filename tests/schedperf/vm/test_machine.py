@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.vm.machine import make_machine, total_memory, try_kvm
 
 GB = 1 << 30

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle import open_bundle
-from schedperf.errors import InputError
+from schedperf.model.errors import InputError
 from schedperf.vm.guest import Hypervisor
 from schedperf.vm.images import Kernel
 from schedperf.vm.script import Work

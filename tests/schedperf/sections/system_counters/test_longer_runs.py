@@ -9,7 +9,7 @@ import pytest
 
 from schedperf.bundle import open_bundle
 from schedperf.compare import compare
-from schedperf.model import Finding
+from schedperf.model.comparison import Finding
 
 Run = dict[str, Any]
 RunOf = Callable[..., Run]

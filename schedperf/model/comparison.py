@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from schedperf.caveats import Caveat
+from schedperf.model.caveats import Caveat
 
 SCHEMA = "schedperf/compare/1"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.json_text import write_json
+from schedperf.model.json_text import write_json
 
 VALUES = st.recursive(
     st.none()

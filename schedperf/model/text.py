@@ -44,7 +44,7 @@ def clean_line(text: str) -> str:
 
 
 def cut_line(line: str) -> str:
-    """Return a printed line as :class:`schedperf.model.Source` keeps it."""
+    """Return a printed line as :class:`schedperf.model.comparison.Source` keeps it."""
     return line if len(line) <= LONGEST_SOURCE else f"{line[: LONGEST_SOURCE - 1]}…"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedperf.quantities import MISSING, cost_scale, format_measure, format_number, scale_for
+from schedperf.model.units import MISSING, cost_scale, format_measure, format_number, scale_for
 
 
 @pytest.mark.parametrize(

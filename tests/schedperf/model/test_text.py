@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedperf.text import clean, clean_line
+from schedperf.model.text import clean, clean_line
 
 
 @pytest.mark.parametrize(

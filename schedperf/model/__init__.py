@@ -1,0 +1,2 @@
+"""The record that every report is drawn from, and the words, units and errors it shares with the
+analysis."""
