@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.bundle import Run
+from schedperf.bundle.open import Run
 from schedperf.sides import Side
 
 

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import cast
 
-from schedperf.bundle import Bundle
+from schedperf.bundle.open import Bundle
 from schedperf.model.comparison import Comparability, Difference, Severity
 from schedperf.sides import Side
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from schedperf.benchmarks import all_parsers
-from schedperf.bundle import Bundle
+from schedperf.bundle.open import Bundle
 from schedperf.comparability import compare_hosts
 from schedperf.evidence import Absent, SectionPlugin, all_rules, all_sections
 from schedperf.findings._find import find_all

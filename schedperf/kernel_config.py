@@ -6,7 +6,7 @@ The hash in host.json says only that some do; the file that stands with the layo
 import re
 from collections.abc import Sequence
 
-from schedperf.bundle import Bundle
+from schedperf.bundle.open import Bundle
 from schedperf.model.comparison import OptionDifference
 from schedperf.model.errors import InputError
 from schedperf.sides import Side

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 
 from schedperf.benchmarks import Measurement, Metric, sysbench
 from schedperf.benchmarks._rules import Allowance
-from schedperf.bundle import Bundle, Run
+from schedperf.bundle.open import Bundle, Run
 from schedperf.runs import LARGEST_TEXT_BYTES, STREAMS, read_run
 
 BYTES_PER_MB = 1e6

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
-from schedperf.bundle import Bundle, Run
+from schedperf.bundle.open import Bundle, Run
 from schedperf.sides import Side
 from schedperf_collectors._errors import RecordError
 from schedperf_collectors._options import make_parser

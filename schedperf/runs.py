@@ -15,7 +15,7 @@ import pandas as pd
 from schedperf._timeline import Moment, place_in_time
 from schedperf.benchmarks import BadLine, Measurement, Metric, all_parsers
 from schedperf.benchmarks._rules import Allowance, parse_rules
-from schedperf.bundle import Bundle, Run
+from schedperf.bundle.open import Bundle, Run
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import Source
 from schedperf.model.text import cut_line

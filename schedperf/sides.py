@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.bundle import Bundle
+from schedperf.bundle.open import Bundle
 from schedperf.model.comparison import SideSummary
 
 BASE = "base"

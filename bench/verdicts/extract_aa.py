@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from schedperf.bundle import Bundle, open_bundle
+from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.runs import df_run_values
 from schedperf.sides import name_sides
 

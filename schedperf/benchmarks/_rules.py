@@ -4,7 +4,7 @@ The first group is the number. ``^`` and ``$`` match at lines. Where the
 expression matches several times the last match counts, because programs print
 progress first and the result at the end.
 
->>> from schedperf.bundle import MetricRule
+>>> from schedperf.bundle.open import MetricRule
 >>> rule = MetricRule(name="rate", unit="1/s", better="higher", regex=r"^total: (\S+) events/s")
 >>> text = "progress: 10 %\ntotal: 1234.5 events/s\n"
 >>> [found] = parse_rules([rule], text, "stdout", Allowance())
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import regex
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, measure
-from schedperf.bundle import MetricRule
+from schedperf.bundle.open import MetricRule
 
 # An honest expression needs milliseconds for the output of a benchmark.
 TIME_LIMIT_S = 1.0

@@ -9,8 +9,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from schedperf._files import read_head, read_regular
-from schedperf.bundle import Boot, Bundle, Run
+from schedperf.bundle.files import read_head, read_regular
+from schedperf.bundle.open import Boot, Bundle, Run
 from schedperf.c2c.namer import Namer
 from schedperf.c2c.naming import PERCPU, Variables, struct_names
 from schedperf.captures.kernel_symbols import address_of

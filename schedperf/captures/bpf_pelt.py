@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from schedperf._json import JsonObject, parse_object
+from schedperf.bundle.json import JsonObject, parse_object
 from schedperf.model.errors import InputError
 
 SCHEMA = "schedperf/bpf_pelt/1"

@@ -17,7 +17,7 @@ of 0 was looked for.
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
-from schedperf._json import JsonObject, parse_object
+from schedperf.bundle.json import JsonObject, parse_object
 from schedperf.captures.placement_records import (
     ANSWERS,
     CAUSES,

@@ -23,7 +23,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedperf._json import JsonObject, parse_object
+from schedperf.bundle.json import JsonObject, parse_object
 from schedperf.model.errors import InputError
 
 # NR_CPUS is 8192 where it is largest.

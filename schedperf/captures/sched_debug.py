@@ -11,8 +11,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf._json import JsonObject, parse_object
-from schedperf.bundle import Boot, Bundle
+from schedperf.bundle.json import JsonObject, parse_object
+from schedperf.bundle.open import Boot, Bundle
 from schedperf.model.errors import InputError
 
 FOLDER = "sched_debug"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from schedperf._json import JsonObject, parse_object
-from schedperf.bundle import Bundle, Run
+from schedperf.bundle.json import JsonObject, parse_object
+from schedperf.bundle.open import Bundle, Run
 from schedperf.captures._counters import MOST_CPUS
 from schedperf.captures._system_changes import (
     add_cpu_times,

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf._json import parse_object
+from schedperf.bundle.json import parse_object
 from schedperf.captures._symbol_table import LONGEST_NAME, split_lines
 from schedperf.captures.kernel_symbols import NO_SYMBOL
 from schedperf.model.errors import InputError

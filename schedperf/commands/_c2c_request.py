@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from schedperf import __version__
-from schedperf._files import read_head, read_regular
-from schedperf.bundle import open_bundle
+from schedperf.bundle.files import read_head, read_regular
+from schedperf.bundle.open import open_bundle
 from schedperf.c2c.analysis import analyse_memory
 from schedperf.c2c.entries import say_name
 from schedperf.c2c.imported import profile_of_text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from schedperf.bundle import Bundle, open_bundle
+from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.comparability import unknown_fields
 from schedperf.compare import CompareOptions, compare, df_past_runs
 from schedperf.compare_tables import compare_tables

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedperf.bundle import Bundle, open_bundle
+from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.comparability import compare_hosts
 from schedperf.compare import compare_rows
 from schedperf.model.errors import InputError, SchedperfError, describe

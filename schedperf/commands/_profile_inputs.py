@@ -9,8 +9,8 @@ from pathlib import Path
 
 import zstandard
 
-from schedperf._files import read_head
-from schedperf.bundle import Bundle, open_bundle
+from schedperf.bundle.files import read_head
+from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.model.errors import InputError
 
 # Of a file and of a pipe, in either byte order; the last is of perf before Linux 2.6.39.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedperf._timeline import place_in_time
-from schedperf.bundle import Bundle
+from schedperf.bundle.open import Bundle
 from schedperf.captures.perf_data import Keep, read_perf_data
 from schedperf.commands._profile_inputs import is_perf_data, open_source
 from schedperf.commands._profile_points import Point, choose_point

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from schedperf import __version__
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.captures.sched_stats_data import is_perf_data, read_sched_stats
 from schedperf.captures.sched_stats_report import is_sched_stats_report, parse_sched_stats_report
 from schedperf.captures.schedstat import MOST_CPUS, Snapshot, is_schedstat, parse_schedstat

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.bundle import Boot, Bundle, CaptureEntry, MetricRule, Run
+from schedperf.bundle.open import Boot, Bundle, CaptureEntry, MetricRule, Run
 
 SCHEMA = "schedperf/show/1"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from schedperf.bundle import Bundle
+    from schedperf.bundle.open import Bundle
 
 EPILOG = """\b
 Examples:
@@ -33,7 +33,7 @@ def command(
     A damaged bundle is read as far as possible; the exit status is then 2.
     """
     # Imported here so that --help of all commands stays fast.
-    from schedperf.bundle import open_bundle  # noqa: PLC0415
+    from schedperf.bundle.open import open_bundle  # noqa: PLC0415
     from schedperf.commands._summary import summarise  # noqa: PLC0415
 
     bundle = open_bundle(path, salvage=True)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from schedperf._json import JsonObject, parse_object
+from schedperf.bundle.json import JsonObject, parse_object
 from schedperf.layout.model import LARGEST_LINE_BYTES, SMALLEST_LINE_BYTES, LineBytes
 from schedperf_collectors.contract import CONSTANT_LINE_BYTES, SHIFT_OPTION
 

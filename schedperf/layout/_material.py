@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import BinaryIO
 
-from schedperf.bundle import Boot, Bundle, open_bundle
+from schedperf.bundle.open import Boot, Bundle, open_bundle
 from schedperf.captures.btf import Btf, needs_base, parse_btf
 from schedperf.captures.elf import ELF_MAGIC, ElfKernel, read_elf
 from schedperf.captures.pahole import encode_btf

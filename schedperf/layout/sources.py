@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from schedperf.bundle import Bundle
+from schedperf.bundle.open import Bundle
 from schedperf.captures.btf import PERCPU_SECTION, Btf, BtfSection
 from schedperf.layout._machine import (
     compile_time_line,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from schedperf._files import read_regular
+from schedperf.bundle.files import read_regular
 from schedperf.captures.kernel_symbols import (
     KernelSymbols,
     address_of,

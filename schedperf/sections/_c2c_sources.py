@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from schedperf.bundle import Boot, Bundle, Run
+from schedperf.bundle.open import Boot, Bundle, Run
 from schedperf.c2c.analysis import analyse_memory
 from schedperf.c2c.entries import contended_entries
 from schedperf.c2c.merge import MemoryRun, see_lines

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from schedperf._timeline import Moment, place_in_time
-from schedperf.bundle import Bundle, Run
+from schedperf.bundle.open import Bundle, Run
 from schedperf.model.errors import InputError
 from schedperf.model.schema import COUNT, NUMBER_OR_NULL, NUMBERS, TEXT, Schema
 from schedperf.operations import Operations, operations_of

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from schedperf.bundle import Boot, Bundle
+from schedperf.bundle.open import Boot, Bundle
 from schedperf.captures.sched_debug import read_sched_debug
 from schedperf.captures.schedstat import Domain
 from schedperf.schedstat.levels import FORMER_NAMES

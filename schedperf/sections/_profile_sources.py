@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from schedperf._json import parse_object
-from schedperf.bundle import Boot, Bundle, Run
+from schedperf.bundle.json import parse_object
+from schedperf.bundle.open import Boot, Bundle, Run
 from schedperf.captures.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.captures.perf_data.recording import Recording
 from schedperf.evidence import Absent

@@ -5,7 +5,7 @@ The collector ``layout`` captured the kernel's, ``symbols`` those of programs an
 
 from collections.abc import Callable, Iterator
 
-from schedperf.bundle import Boot, Bundle
+from schedperf.bundle.open import Boot, Bundle
 from schedperf.captures.kernel_symbols import KernelSymbols, address_of, parse_kernel_symbols
 from schedperf.captures.perf_data.recording import KernelText, MappedFile, Recording
 from schedperf.captures.user_symbols import MOST_FILE_BYTES, FileSymbols, parse_user_symbols

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf._json import parse_object
-from schedperf.bundle import Bundle, Run
+from schedperf.bundle.json import parse_object
+from schedperf.bundle.open import Bundle, Run
 from schedperf.captures.schedstat import Snapshot, parse_schedstat
 from schedperf.captures.schedstat_change import Change, change_between
 from schedperf.model.errors import InputError

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from schedperf._json import parse_object
-from schedperf.bundle import Bundle, Run
+from schedperf.bundle.json import parse_object
+from schedperf.bundle.open import Bundle, Run
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
 from schedperf.evidence import Absent, Data, section
 from schedperf.model.errors import BadLine

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from schedperf.bundle import Bundle, Run
+from schedperf.bundle.open import Bundle, Run
 from schedperf.captures.bpf_pelt import PeltCapture, parse_bpf_pelt
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
 from schedperf.evidence import Absent, Data, section

@@ -7,7 +7,7 @@ whether it was worse, so they get no verdict.
 
 from collections.abc import Sequence
 
-from schedperf.bundle import Bundle, Run
+from schedperf.bundle.open import Bundle, Run
 from schedperf.captures.bpf_placement import parse_placement
 from schedperf.captures.placement_records import EVENTS, IDLE_TYPES, Placement
 from schedperf.evidence import Absent, Data, section

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from schedperf.bundle import Bundle
+from schedperf.bundle.open import Bundle
 from schedperf.evidence import Absent, Data, section
 from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, array, record
 from schedperf.runs import df_run_values

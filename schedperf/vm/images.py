@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedperf._files import read_head, read_regular
+from schedperf.bundle.files import read_head, read_regular
 from schedperf.model.errors import InputError
 
 # The header and the version lie in the real-mode code, which has at most 64 setup sectors.

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf_collectors._base import BEGUN, PREPARED, Capture, Collector, all_collectors
 from schedperf_collectors._libbpf import NothingWorks
 from schedperf_collectors._placement_machine import read_machine

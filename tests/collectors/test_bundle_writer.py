@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf_collectors._append import examine
 from schedperf_collectors._bundle import BundleWriter, check_output
 from schedperf_collectors._errors import RecordError

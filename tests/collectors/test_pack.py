@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import schedperf_collectors
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.cli import main
 from schedperf_collectors._bpf_object import compile_all
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 
 pytestmark = pytest.mark.system
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf._timeline import place_in_time
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.sides import Side
 
 pytestmark = pytest.mark.system

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.commands._zipapp import write_zipapp
 
 pytestmark = pytest.mark.system

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 
 pytestmark = [pytest.mark.system, pytest.mark.xdist_group("machine")]
 

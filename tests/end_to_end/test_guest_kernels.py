@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import Bundle, open_bundle
+from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.vm.images import Kernel, read_kernel
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guest-kernels")]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 
 # hackbench -g 2 has 80 tasks.
 TASKS = 80

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import Bundle, Run, open_bundle
+from schedperf.bundle.open import Bundle, Run, open_bundle
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guest-traces")]

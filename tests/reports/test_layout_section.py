@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.model.comparison import SCHEMA, Comparability, Comparison, Overall, Section
 from schedperf.sections.layout import layout as analyse
 from schedperf.sides import name_sides

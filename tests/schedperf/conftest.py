@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.sections.profile import SCHEMA, profile
 from schedperf.sides import name_sides
 from schedperf_generators.events import Event

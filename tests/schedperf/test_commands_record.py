@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.cli import main
 from schedperf.compare import compare
 from tests.programs import Program

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.cli import cli, main
 from schedperf.commands._recorder import _wait
 from schedperf_collectors._base import all_collectors

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.comparability import (
     LONGEST_VALUE,
     compare_hosts,

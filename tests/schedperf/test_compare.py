@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.compare import CompareOptions, analyse_sides, compare
 from schedperf.evidence import Data, FindingPlugin, Rule, SectionPlugin, all_rules
 from schedperf.findings._find import find_all

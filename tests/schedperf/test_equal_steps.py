@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.compare import compare
 from schedperf.compare_tables import compare_tables
 from schedperf.model.comparison import Comparison, NextStep

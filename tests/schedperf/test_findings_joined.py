@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.compare import compare
 from schedperf.findings.joined import joined
 from schedperf.model.comparison import Comparison, Finding, Section

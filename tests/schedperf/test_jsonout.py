@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.compare import compare
 from schedperf.evidence import all_sections
 from schedperf.jsonout import json_schema, to_json, to_plain

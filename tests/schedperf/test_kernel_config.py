@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.kernel_config import MEMBER, option_differences
 from schedperf.model.comparison import OptionDifference
 from schedperf.sides import name_sides

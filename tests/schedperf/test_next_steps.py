@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.cli import cli
 from schedperf.compare import compare
 from schedperf.model.comparison import Comparison, NextStep

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.operations import Operations, count_printed, operations_of
 
 MakeBundle = Callable[..., Path]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.compare import compare
 from schedperf.model.comparison import Comparison, NextStep
 from schedperf.recordings import LOCAL_FILE

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedperf.benchmarks.hackbench import TIME
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.model.comparison import Source
 from schedperf.model.text import LONGEST_SOURCE
 from schedperf.runs import COLUMNS, RunValues, df_run_values

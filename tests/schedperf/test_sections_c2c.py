@@ -10,7 +10,7 @@ from typing import Any, Literal
 import jsonschema
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.c2c.entries import contended_entries
 from schedperf.c2c.merge import see_lines
 from schedperf.evidence import Absent

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.evidence import Absent
 from schedperf.findings.layout_alarms import MOST_FINDINGS, layout_alarms
 from schedperf.layout._plain import MOST_LISTED

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.captures.perf_data import Recording, read_perf_data
 from schedperf.captures.perf_data.recording import MappedFile
 from schedperf.sections._profile_symbols import BootSymbols

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from schedperf._records import Sequential, parse_manifest, parse_run
+from schedperf.bundle.manifest import Sequential, parse_manifest, parse_run
 from schedperf.model.comparison import Row
 from schedperf.model.errors import BundleError
 from schedperf.sequential import (

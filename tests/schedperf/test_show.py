@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.commands._show_text import format_summary
 from schedperf.commands._summary import summarise
 from schedperf.model.errors import BundleError

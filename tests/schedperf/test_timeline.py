@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedperf._timeline import Moment, place_in_time
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.sides import name_sides
 
 Runs = Sequence[Mapping[str, Any]]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from tests.programs import Program, default_hangup
 
 pytestmark = pytest.mark.system

@@ -6,7 +6,7 @@ import pytest
 
 from schedperf.benchmarks import BadLine, Measurement
 from schedperf.benchmarks._rules import LONGEST_REGEX, TIME_LIMIT_S, Allowance, parse_rules
-from schedperf.bundle import MetricRule
+from schedperf.bundle.open import MetricRule
 
 
 def apply(expression: str, text: str, unit: str = "1/s") -> Measurement | BadLine | None:

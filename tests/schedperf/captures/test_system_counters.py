@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.captures.cpufreq import COLUMNS as CPUFREQ
 from schedperf.captures.cpuidle import COLUMNS as CPUIDLE
 from schedperf.captures.power import COLUMNS as POWER

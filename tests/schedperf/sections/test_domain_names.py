@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import Bundle, open_bundle
+from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.captures.schedstat import Domain
 from schedperf.model.errors import InputError
 from schedperf.sections._domain_names import name_domains, read_domain_flags, read_domain_names

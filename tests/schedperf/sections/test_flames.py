@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.commands._profile_request import make_request
 from schedperf.evidence import Absent
 from schedperf.sections._profile_sources import read_profiles

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.sections._system_settings import LONGEST_VALUE, MOST_SETTINGS, compare_settings
 from schedperf.sides import name_sides
 

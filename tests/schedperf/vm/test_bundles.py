@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.model.errors import InputError
 from schedperf.vm.bundles import check_bundles, keep, mark_incomplete
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle import open_bundle
+from schedperf.bundle.open import open_bundle
 from schedperf.model.errors import InputError
 from schedperf.vm.guest import Hypervisor
 from schedperf.vm.images import Kernel

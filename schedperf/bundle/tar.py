@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedperf._source import CHUNK, Source, open_source
+from schedperf.bundle.seekable import CHUNK, Source, open_source
 from schedperf.model.errors import BundleError
 from schedperf.model.text import clean
 

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from schedperf._tar import Archive, Member
+from schedperf.bundle.tar import Archive, Member
 from schedperf.model.errors import BundleError
 
 # File systems take names of 255 bytes; a character may have four.

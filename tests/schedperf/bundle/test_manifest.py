@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf._records import parse_host, parse_manifest
-from schedperf.bundle import open_bundle
+from schedperf.bundle.manifest import parse_host, parse_manifest
+from schedperf.bundle.open import open_bundle
 from schedperf.model.errors import BundleError
 
 MakeBundle = Callable[..., Path]

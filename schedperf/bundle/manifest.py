@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from schedperf._json import JsonObject, parse_object
+from schedperf.bundle.json import JsonObject, parse_object
 from schedperf.model.errors import BundleError
 from schedperf_collectors.contract import (
     BUNDLE_FORMAT,

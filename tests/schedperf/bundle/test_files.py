@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf._files import read_head, read_regular
+from schedperf.bundle.files import read_head, read_regular
 from schedperf.model.errors import InputError
 
 

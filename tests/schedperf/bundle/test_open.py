@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.bundle import Bundle, open_bundle
+from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.model.errors import BundleError
 
 MakeBundle = Callable[..., Path]

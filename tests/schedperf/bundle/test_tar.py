@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 import zstandard
 
-from schedperf._tar import MAX_HEADERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES, Archive
+from schedperf.bundle.tar import MAX_HEADERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES, Archive
 from schedperf.model.errors import BundleError
 
 MakeTar = Callable[[Path, Iterable[tuple[str, bytes]]], Path]

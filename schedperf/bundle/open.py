@@ -18,8 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from schedperf._contents import Contents
-from schedperf._records import (
+from schedperf.bundle.manifest import (
     Boot,
     CaptureEntry,
     Manifest,
@@ -33,7 +32,8 @@ from schedperf._records import (
     parse_run,
     rebuild_manifest,
 )
-from schedperf._tar import Archive
+from schedperf.bundle.members import Contents
+from schedperf.bundle.tar import Archive
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.errors import BundleError
 from schedperf_collectors.contract import BUNDLE_VERSION, MANIFEST, boot_folder

@@ -1,0 +1,1 @@
+"""Read bundles: untrusted archives, checked member by member and never unpacked."""
