@@ -33,7 +33,7 @@ from schedperf.model.errors import InputError
 from schedperf.next_steps import next_steps
 from schedperf.sides import BASE, side_name
 from schedperf.stats import compare_runs, records
-from schedperf.tables import Table
+from schedperf.tables.read import Table
 from schedperf.verdicts import decide_overall
 from schedperf_collectors import __version__
 

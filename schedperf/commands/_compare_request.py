@@ -13,7 +13,7 @@ from schedperf.compare_tables import compare_tables
 from schedperf.model.comparison import Comparison, SideSummary
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
-from schedperf.tables import Table, open_table
+from schedperf.tables.read import Table, open_table
 from schedperf.verdicts import MARGIN
 
 

@@ -168,7 +168,7 @@ def _share_library(assets: Path | None, html: str | None) -> str | None:
 
 def _are_tables(paths: Sequence[Path]) -> bool:
     from schedperf.model.errors import InputError  # noqa: PLC0415 # as above
-    from schedperf.tables import is_table  # noqa: PLC0415
+    from schedperf.tables.read import is_table  # noqa: PLC0415
 
     tables = [path for path in paths if is_table(path)]
     if tables and len(tables) < len(paths):

@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 
-from schedperf.claims import find_contradictions
 from schedperf.model.errors import InputError
 from schedperf.stats._columns import Columns, compare_columns
 from schedperf.stats._counts import Rates, compare_counts
@@ -24,6 +23,7 @@ from schedperf.stats._judge import judge
 from schedperf.stats._rows import Rows, form_rows
 from schedperf.stats._sweeps import SweepPoint, describe_sweep
 from schedperf.stats._table import KEY, complete
+from schedperf.tables.consistency import find_contradictions
 from schedperf.verdicts import MARGIN
 from schedperf.welch import Difference, welch_difference
 

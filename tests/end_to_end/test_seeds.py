@@ -11,7 +11,7 @@ import pytest
 
 from schedperf.compare_tables import compare_tables
 from schedperf.model.comparison import Comparison
-from schedperf.tables import open_table
+from schedperf.tables.read import open_table
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -11,7 +11,7 @@ from schedperf.cli import main
 from schedperf.compare import CompareOptions
 from schedperf.compare_tables import compare_tables
 from schedperf.model.comparison import Comparison
-from schedperf.tables import open_table
+from schedperf.tables.read import open_table
 
 HEADER = "workload,point,metric,unit,better,value"
 TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)

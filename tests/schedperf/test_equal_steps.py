@@ -11,7 +11,7 @@ from schedperf.bundle.open import open_bundle
 from schedperf.compare import compare
 from schedperf.compare_tables import compare_tables
 from schedperf.model.comparison import Comparison, NextStep
-from schedperf.tables import open_table
+from schedperf.tables.read import open_table
 
 MakeBundle = Callable[..., Path]
 Compare = Callable[..., Comparison]

@@ -23,11 +23,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from schedperf._table_columns import COLUMNS, df_rows, shown
 from schedperf.bundle.files import read_regular
 from schedperf.model.comparison import Source
 from schedperf.model.errors import InputError
 from schedperf.model.text import cut_line
+from schedperf.tables.columns import COLUMNS, df_rows, shown
 
 SUFFIXES = (".csv", ".tsv")
 

@@ -1,4 +1,4 @@
-"""schedperf.tables: what a table may hold, and one clear line for everything else."""
+"""schedperf.tables.read: what a table may hold, and one clear line for everything else."""
 
 import codecs
 import hashlib
@@ -13,7 +13,14 @@ import pandas as pd
 import pytest
 
 from schedperf.model.errors import InputError
-from schedperf.tables import LARGEST_BYTES, MOST_ROWS, MOST_SIDES, is_table, open_table, read_table
+from schedperf.tables.read import (
+    LARGEST_BYTES,
+    MOST_ROWS,
+    MOST_SIDES,
+    is_table,
+    open_table,
+    read_table,
+)
 
 HEADER = "workload,point,metric,unit,better,value"
 ROW = "tbench,clients=8,throughput,MB/s,higher,2232.73"

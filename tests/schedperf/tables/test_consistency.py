@@ -1,11 +1,12 @@
-"""schedperf.claims: a printed claim against the printed numbers, and nothing in between."""
+"""A printed claim against the printed numbers, and nothing in between."""
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.claims import (
+from schedperf.model.errors import InputError
+from schedperf.tables.consistency import (
     check_claim,
     check_mean,
     find_contradictions,
@@ -13,7 +14,6 @@ from schedperf.claims import (
     parse_mean,
     printed_step,
 )
-from schedperf.model.errors import InputError
 
 
 def contradiction(claimed: str, base: float, new: float) -> str | None:

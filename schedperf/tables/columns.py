@@ -7,9 +7,9 @@ from typing import get_args
 
 import pandas as pd
 
-from schedperf.claims import parse_change, parse_mean
 from schedperf.model.comparison import Better, Family
 from schedperf.model.numbers import printed_step
+from schedperf.tables.consistency import parse_change, parse_mean
 from schedperf_collectors.contract import point_key
 
 # More text than this in an error message hides what it is about.

@@ -1,0 +1,1 @@
+"""Tables of published numbers: reading them, and checking that they are consistent."""
