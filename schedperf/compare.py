@@ -42,7 +42,7 @@ from schedperf.sections._c2c_sources import measure_heat
 from schedperf.sections._profile_others import others_caveats
 from schedperf.sides import BASE, Side, name_sides
 from schedperf.stats import KEY, Result, compare_runs, records
-from schedperf.verdicts import (
+from schedperf.stats.verdicts import (
     CHANGED,
     FALSE_DISCOVERY_RATE,
     MARGIN,

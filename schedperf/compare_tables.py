@@ -33,8 +33,8 @@ from schedperf.model.errors import InputError
 from schedperf.next_steps import next_steps
 from schedperf.sides import BASE, side_name
 from schedperf.stats import compare_runs, records
+from schedperf.stats.verdicts import decide_overall
 from schedperf.tables.read import Table
-from schedperf.verdicts import decide_overall
 from schedperf_collectors import __version__
 
 NO_CAPTURES = "a table of numbers has no captures"

@@ -14,8 +14,8 @@ from schedperf._compared_side import ComparedSide
 from schedperf._equal_steps import RECORD_BOTH, blocking, nothing_shared
 from schedperf.model.comparison import Comparison, NextStep, Row
 from schedperf.recordings import Pair, Recording, as_argument, join
-from schedperf.verdicts import CHANGED, FEWEST_IN_BLOCKS
-from schedperf.welch import FEWEST_RUNS
+from schedperf.stats.verdicts import CHANGED, FEWEST_IN_BLOCKS
+from schedperf.stats.welch import FEWEST_RUNS
 
 # Boots of each kernel with which boots are the unit and still decide: four values a side.
 BOOTS = 4

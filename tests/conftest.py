@@ -412,7 +412,7 @@ def run_cli(
 def _compare_example(name: str) -> Comparison:
     # The engine takes seconds to import, and most tests do without.
     from schedperf.commands._compare_request import CompareRequest  # noqa: PLC0415
-    from schedperf.verdicts import MARGIN  # noqa: PLC0415
+    from schedperf.stats.verdicts import MARGIN  # noqa: PLC0415
 
     # Commands in reports quote these paths, so they are the same wherever the checkout is.
     sides = tuple(Path(f"examples/{name}/{side}.tar.xz") for side in ("base", "new"))

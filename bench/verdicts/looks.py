@@ -3,9 +3,10 @@
 The design of ``schedperf record --until-decided``: base has a fixed number of runs,
 new grows by one, and after each run from the third on the two are compared with
 Welch's t on logarithms. Prints false alarms with and without the correction of
-``schedperf.sequential``, and how often and how early each verdict is reached.
+``schedperf.stats.sequential``, and how often and how early each verdict is reached.
 
-``--levels`` prints the levels from which the table in ``schedperf.sequential`` was rounded down.
+``--levels`` prints the levels from which the table in ``schedperf.stats.sequential`` was rounded
+down.
 """
 
 import argparse
@@ -16,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from schedperf.sequential import NOMINAL_LEVELS, equality_level, nominal_level
-from schedperf.verdicts import MARGIN, SMALLEST_EFFECT
+from schedperf.stats.sequential import NOMINAL_LEVELS, equality_level, nominal_level
+from schedperf.stats.verdicts import MARGIN, SMALLEST_EFFECT
 
 Floats = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from bench.verdicts.cells import Cell
 from bench.verdicts.generate import Trials, df_trials, generate
 from bench.verdicts.rivals import RIVALS
 from schedperf.stats import compare_runs
-from schedperf.verdicts import MARGIN
+from schedperf.stats.verdicts import MARGIN
 
 OURS = "schedperf"
 SEED = 20261121

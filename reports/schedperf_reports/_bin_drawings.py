@@ -31,7 +31,8 @@ def mirror_of(
     write: Callable[[float], str] = write_time,
     note: str = "",
 ) -> Mirror:
-    """Return the drawing of an entry that :func:`schedperf.bins.compare_bins` made.
+    """Return the drawing of an entry that :func:`schedperf.stats.counted.histograms.compare_bins`
+    made.
 
     :param title: whose histogram it is
     :param what: what the edges are: "a call takes from"

@@ -76,7 +76,7 @@ def _number(place: Mapping[str, Any], name: str) -> int | None:
 def cpu_maps(comparison: Comparison, entries: Sequence[Entry]) -> Iterator[Block]:
     """Yield a heat map of each point, those with the most changes first, and what is left out.
 
-    :param entries: as :func:`schedperf.per_cpu.compare_cpus` gives them
+    :param entries: as :func:`schedperf.stats.counted.per_cpu.compare_cpus` gives them
     """
     hosts = {side.name: side.host for side in comparison.sides}
     points: dict[tuple[str, str, str], list[Entry]] = {}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
 from schedperf.sides import has_other_kernel
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf_reports._host import text_at
 from schedperf_reports._instruments import list_costs, list_doubts
 from schedperf_reports._run_figures import name_halves, sides_of, trend_of

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from schedperf.model.units import RATE_DIGITS, format_measure
-from schedperf.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
 from schedperf_reports._units import (
     MISSING,
     TOO_WIDE,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from schedperf.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
 from schedperf_reports._rate_cells import (
     COMPARED,
     OPERATIONS,

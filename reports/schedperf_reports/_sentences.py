@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from schedperf.model.comparison import Comparison, Overall, Row, Verdict
 from schedperf.sides import BASE
-from schedperf.verdicts import decide_overall
+from schedperf.stats.verdicts import decide_overall
 from schedperf_reports._remarks import advise
 from schedperf_reports._units import format_share
 from schedperf_reports._words import (

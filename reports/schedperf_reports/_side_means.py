@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from schedperf.model.comparison import Row, RunValue
-from schedperf.welch import CONFIDENCE, FEWEST_RUNS
+from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedperf.model.comparison import Comparison
-from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS
+from schedperf.stats.verdicts import STRICT_INCONCLUSIVE_STATUS
 from schedperf_reports._brief import shorten
 from schedperf_reports._sentences import describe_diagnostic
 from schedperf_reports.blocks import Block, Graphic, Item, Items, Table, Text

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
-from schedperf import verdicts
 from schedperf.model.comparison import (
     Better,
     Comparison,
@@ -16,6 +15,7 @@ from schedperf.model.comparison import (
     SideSummary,
     Verdict,
 )
+from schedperf.stats import verdicts
 from schedperf_reports._units import format_size, format_size_interval, scale_for
 from schedperf_reports.blocks import Tone
 
@@ -154,7 +154,7 @@ def count_units(row: Row) -> str:
 def count_changes(rows: Sequence[Mapping[str, Any]]) -> str:
     """Say how many rates changed: ``2 of 40 rows changed beyond noise``, and what cannot be said.
 
-    :param rows: with ``changed`` and ``p`` as :class:`schedperf.rates.Rate` has them
+    :param rows: with ``changed`` and ``p`` as :class:`schedperf.stats.counted.rates.Rate` has them
     """
     drifted = sum(row["changed"] is None and row["p"] is not None for row in rows)
     if all(row["changed"] is None for row in rows) and not drifted:

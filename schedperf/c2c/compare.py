@@ -25,8 +25,8 @@ from schedperf.c2c.merge import MemoryRun, Pair, SeenLine, pair_lines, see_lines
 from schedperf.c2c.model import Observable
 from schedperf.model.comparison import Replication
 from schedperf.stats import Rates, compare_counts
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
-from schedperf.welch import FEWEST_RUNS
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.welch import FEWEST_RUNS
 
 # Rates of single operations are small numbers; a whole run that is one operation has large ones.
 USUAL_PER = 1000

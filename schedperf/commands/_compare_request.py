@@ -13,8 +13,8 @@ from schedperf.compare_tables import compare_tables
 from schedperf.model.comparison import Comparison, SideSummary
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
+from schedperf.stats.verdicts import MARGIN
 from schedperf.tables.read import Table, open_table
-from schedperf.verdicts import MARGIN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

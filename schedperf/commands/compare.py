@@ -113,7 +113,7 @@ def command(
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._compare_request import CompareRequest  # noqa: PLC0415
-    from schedperf.verdicts import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
+    from schedperf.stats.verdicts import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
 
     are_tables = _are_tables((*paths, *history))
     _refuse_misuse(paths, are_tables=are_tables, allowed=allowed, base=base)

@@ -69,7 +69,7 @@ def _logarithmic_mean(one: float, other: float) -> float:
 
 
 def rates(rows: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield what is known by time, for :class:`schedperf.findings._pace.Paces`.
+    """Yield what is known by time, for :class:`schedperf.stats.counted.pace.Paces`.
 
     The share of the time that CPUs did nothing is the rate of that time: they do so for longer
     while a run takes longer. Of the time that they work no rate is asked: where the whole of it was

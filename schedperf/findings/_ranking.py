@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from schedperf.model.comparison import Bearing, Finding, Row
-from schedperf.verdicts import CHANGED
+from schedperf.stats.verdicts import CHANGED
 
 _BEARINGS: tuple[Bearing, ...] = ("reason", "against", "unseen")
 

@@ -31,7 +31,7 @@ from schedperf.findings._lines import (
 )
 from schedperf.model.comparison import Finding, Row, Section
 from schedperf.profile.places import KERNEL
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 
 # Of one side; more stories than these explain nothing.
 MOST_FINDINGS = 5

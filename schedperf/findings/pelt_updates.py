@@ -6,9 +6,9 @@ from typing import Any
 from schedperf.evidence import finding
 from schedperf.model.comparison import Finding, Section
 from schedperf.model.units import format_number, scale_for
-from schedperf.rates import distance_of
 from schedperf.sides import FIRST_NEW
-from schedperf.verdicts import count_units
+from schedperf.stats.counted.rates import distance_of
+from schedperf.stats.verdicts import count_units
 
 # Of one point; the section's tables have all of them.
 MOST_FINDINGS = 4

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schedperf.evidence import finding
-from schedperf.findings._pace import Paces
 from schedperf.model.comparison import Finding, Section
-from schedperf.verdicts import count_units
+from schedperf.stats.counted.pace import Paces
+from schedperf.stats.verdicts import count_units
 
 # Of one side; the section has every reading.
 MOST_FINDINGS = 4

@@ -1,7 +1,8 @@
 """Throttled cgroups, CPU time, watts, stalls, idle states and interrupts that changed beyond noise.
 
 What is a mere consequence of a longer or a shorter run is left out: counts an operation of what
-comes with time (:mod:`schedperf.findings._pace`), and shares of the CPUs' time. All shares add up
+comes with time (:mod:`schedperf.stats.counted.pace`), and shares of the CPUs' time. All shares add
+up
 to 1, so one of them falls where another grows, and the time per operation tells which did.
 """
 
@@ -12,11 +13,11 @@ from typing import Any, NamedTuple
 from schedperf.captures._system_changes import TOTAL
 from schedperf.evidence import finding
 from schedperf.findings._cpu_time import describe_part, is_cost, rates
-from schedperf.findings._pace import Paces
 from schedperf.model.comparison import Finding, Section
 from schedperf.model.units import format_measure
-from schedperf.rates import distance_of
-from schedperf.verdicts import count_units
+from schedperf.stats.counted.pace import Paces
+from schedperf.stats.counted.rates import distance_of
+from schedperf.stats.verdicts import count_units
 
 # Of one side; the section's tables have every row.
 MOST_FINDINGS = 4

@@ -11,8 +11,8 @@ from typing import Any
 from schedperf.evidence import finding
 from schedperf.model.comparison import Finding, Section
 from schedperf.model.units import format_number, scale_for
-from schedperf.rates import BASES, LEAST_EVENTS, distance_of
-from schedperf.verdicts import count_units
+from schedperf.stats.counted.rates import BASES, LEAST_EVENTS, distance_of
+from schedperf.stats.verdicts import count_units
 
 # Of one point of a side; the section's tables have all of them.
 MOST_FINDINGS = 8

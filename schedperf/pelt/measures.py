@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from schedperf.captures.bpf_pelt import Counts, Durations, FunctionCalls, PeltCapture
 from schedperf.pelt.histograms import NS_PER_S, Quantile, merge, quantile
-from schedperf.rates import Basis, CountedRun, Measure, divide
+from schedperf.stats.counted.rates import Basis, CountedRun, Measure, divide
 
 What = Literal["calls", "mean", "p50", "p99", "share"]
 QUANTILES: Mapping[What, float] = {"p50": 0.5, "p99": 0.99}

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.bins import RunBins, compare_bins
 from schedperf.captures.bpf_pelt import Counts, Durations
 from schedperf.pelt.histograms import NS_PER_S, Histogram, merge
 from schedperf.pelt.measures import PeltRun
 from schedperf.pelt.sight import PeltSide, functions_of, judge
-from schedperf.per_cpu import CpuMeasure, CpuRun, compare_cpus
+from schedperf.stats.counted.histograms import RunBins, compare_bins
+from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
 
 # Of the calls of a side, beyond the linear bins: then log2 bins show more.
 MOST_BEYOND = 0.01
@@ -19,7 +19,8 @@ _Runs = list[tuple[PeltRun, Histogram]]
 def bins_of(base: PeltSide, new: PeltSide) -> Iterator[dict[str, Any]]:
     """Yield the durations of each function at each point, where both sides have equal bins.
 
-    :return: ``side, workload, point, function`` and what :func:`schedperf.bins.compare_bins` gives
+    :return: ``side, workload, point, function`` and what
+        :func:`schedperf.stats.counted.histograms.compare_bins` gives
     """
     for function in functions_of((base, new)):
         reason = judge(function, (base, new)).durations

@@ -15,7 +15,7 @@ from schedperf.pelt.measures import (
     shown_beside,
 )
 from schedperf.pelt.sight import Comparability, PeltSide, functions_of, is_seen, judge
-from schedperf.rates import Basis, CountedSide, Question, Rate, compare_rates
+from schedperf.stats.counted.rates import Basis, CountedSide, Question, Rate, compare_rates
 
 # What calls are divided by; a share of wakeups is a quotient of two counts of the run.
 PER: Mapping[Basis, str] = {"share": "wakeup", "operation": "operation", "time": "second"}

@@ -19,7 +19,7 @@ from schedperf.placement.sight import (
     why_levels_differ,
     why_unseen,
 )
-from schedperf.rates import (
+from schedperf.stats.counted.rates import (
     CountedRun,
     CountedSide,
     Measure,
@@ -116,7 +116,8 @@ def analyse_sides(sides: Sequence[PlacedSide]) -> dict[str, Any]:
     """Compare each side with the first; one side alone gets its rates.
 
     Counts are divided by the time in which they were counted, and by the operations of the run
-    where they are known (:mod:`schedperf.rates`). Numbers of a part that the sides saw in
+    where they are known (:mod:`schedperf.stats.counted.rates`). Numbers of a part that the sides
+    saw in
     different ways, or of which events were lost, are shown and not compared.
 
     :param sides: each with a run

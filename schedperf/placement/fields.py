@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from schedperf.placement.model import Key
-from schedperf.rates import Basis
+from schedperf.stats.counted.rates import Basis
 
 
 class Field(NamedTuple):

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.bins import RunBins, compare_bins
 from schedperf.captures.placement_records import LATENCY_BINS, PHASE_BINS
-from schedperf.grids import PlacedRun as Counted
-from schedperf.grids import compare_places
 from schedperf.placement.counts import CONCENTRATED, NS_PER_S, has_nodes, phases_of
 from schedperf.placement.model import PARTS, Part, PlacedRun, PlacedSide
+from schedperf.stats.counted.grids import PlacedRun as Counted
+from schedperf.stats.counted.grids import compare_places
+from schedperf.stats.counted.histograms import RunBins, compare_bins
 
 # Both edges of a bin of waits are powers of two of nanoseconds; bin 0 also has 0 ns.
 _WAITS_S = (0.0, *(2.0**place / NS_PER_S for place in range(1, LATENCY_BINS)))
@@ -42,7 +42,7 @@ def moves_of(
     :param new: None: base is alone
     :param invalid: parts that are shown and not compared
     :return: ``side, workload, point, event, cause, unit, pairs`` and the fields of
-        :class:`schedperf.grids.Grid`
+        :class:`schedperf.stats.counted.grids.Grid`
     """
     for place, before, after in _by_place(base, new):
         runs = (*before, *after)
@@ -101,7 +101,8 @@ def waits_of(
 ) -> Iterator[dict[str, Any]]:
     """Yield how long runnable tasks waited for a CPU, in bins of powers of two.
 
-    :return: ``side, workload, point`` and what :func:`schedperf.bins.compare_bins` gives
+    :return: ``side, workload, point`` and what
+        :func:`schedperf.stats.counted.histograms.compare_bins` gives
     """
     for place, before, after in _by_place(base, new):
         one, other = ([_waits(run) for run in runs] for runs in (before, after))
@@ -125,7 +126,7 @@ def phases_of_all(
     mean of the first cgroup's, by name, is in the middle; a run without a steady one is left out.
 
     :return: ``side, workload, point, group, period_s`` and what
-        :func:`schedperf.bins.compare_bins` gives, in parts of the period
+        :func:`schedperf.stats.counted.histograms.compare_bins` gives, in parts of the period
     """
     for place, before, after in _by_place(base, new):
         sides = [[_turned(run) for run in runs] for runs in (before, after)]

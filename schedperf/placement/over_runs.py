@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from schedperf.welch import CONFIDENCE, FEWEST_RUNS
+from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from scipy import special
 
 from schedperf.profile.compare import PointComparison
 from schedperf.profile.place import Place
-from schedperf.verdicts import FALSE_DISCOVERY_RATE, MARGIN
-from schedperf.welch import CONFIDENCE, FEWEST_RUNS
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, MARGIN
+from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
 # Functions that a sentence about the whole change names.
 MOST_EXPLAINING = 3

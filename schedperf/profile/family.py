@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from schedperf.profile.functions import is_idle_routine
 from schedperf.profile.place import Place
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns

@@ -19,7 +19,7 @@ from schedperf.profile.independent import column_means
 from schedperf.profile.place import Place
 from schedperf.profile.sampled import PER_CENT, Flags, Floats, Measure, Runs
 from schedperf.profile.stacks import Stacks
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns

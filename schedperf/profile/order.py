@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from schedperf.profile.independent import counts_of, independent_of
-from schedperf.verdicts import FEWEST_IN_BLOCKS
+from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 
 ONE_AFTER_THE_OTHER = (
     "base and new were recorded one after the other: a machine that drifts looks the same; record "

@@ -8,7 +8,7 @@ from schedperf.profile.family import Flags, is_changed
 from schedperf.profile.independent import column_means
 from schedperf.profile.sampled import BASE, NEW, Measure
 from schedperf.profile.table import SampleTable
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns

@@ -6,15 +6,6 @@ from statistics import fmean
 from typing import Any
 
 from schedperf.captures.schedstat_fields import FIELDS, IDLE_TYPES, Field
-from schedperf.per_cpu import CpuRun, compare_cpus
-from schedperf.rates import (
-    CountedRun,
-    CountedSide,
-    Measure,
-    Question,
-    compare_rates,
-    divide,
-)
 from schedperf.schedstat.levels import Level, match_levels
 from schedperf.schedstat.places import cpu_runs, levels_of_side
 from schedperf.schedstat.refusals import describe_refusals, describe_spans
@@ -28,6 +19,15 @@ from schedperf.schedstat.totals import (
     StatRun,
     shares_of,
     totals_of,
+)
+from schedperf.stats.counted.per_cpu import CpuRun, compare_cpus
+from schedperf.stats.counted.rates import (
+    CountedRun,
+    CountedSide,
+    Measure,
+    Question,
+    compare_rates,
+    divide,
 )
 
 SWITCHED_OFF = (

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.captures.schedstat_fields import FIELDS
-from schedperf.per_cpu import CpuMeasure, CpuRun
 from schedperf.schedstat.levels import Level
 from schedperf.schedstat.totals import NS_PER_S, SideRuns, StatRun
+from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun
 
 
 def cpu_runs(side: SideRuns, cpus: Collection[int] | None, *, has_seconds: bool) -> list[CpuRun]:

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from schedperf.rates import BASES, LEAST_EVENTS, distance_of
+from schedperf.stats.counted.rates import BASES, LEAST_EVENTS, distance_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

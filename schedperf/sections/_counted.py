@@ -10,12 +10,13 @@ from schedperf.bundle.open import Bundle, Run
 from schedperf.model.errors import InputError
 from schedperf.model.schema import COUNT, NUMBER_OR_NULL, NUMBERS, TEXT, Schema
 from schedperf.operations import Operations, operations_of
-from schedperf.rates import CountedRun, Key, Measures
 from schedperf.sides import Side
+from schedperf.stats.counted.rates import CountedRun, Key, Measures
 
 Content = TypeVar("Content")
 
-# The part of a row's schema that a :class:`schedperf.rates.Rate` fills, as ``asdict`` gives it.
+# The part of a row's schema that a :class:`schedperf.stats.counted.rates.Rate` fills, as
+# ``asdict`` gives it.
 RATE_FIELDS: Mapping[str, Schema] = {
     "unit": TEXT,
     "n_base": COUNT,

@@ -20,7 +20,7 @@ from schedperf.profile.spread import Spread, class_spread, one_node_only, spread
 from schedperf.sections._profile_others import caution_of, describe_others
 from schedperf.sections._profile_sources import RunProfile
 from schedperf.stats import Columns, Difference
-from schedperf.verdicts import MARGIN
+from schedperf.stats.verdicts import MARGIN
 
 Runs = Sequence[RunProfile]
 

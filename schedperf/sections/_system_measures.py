@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from schedperf.captures.system_counters import SystemCounts, SystemKey
-from schedperf.rates import Measure, Measures, divide
 from schedperf.sections._counted import CapturedRun
+from schedperf.stats.counted.rates import Measure, Measures, divide
 
 # What has a share of the run's time, or of the time of all CPUs, needs no second number a second.
 STALLS = "pressure"

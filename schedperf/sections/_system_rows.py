@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from schedperf.captures.system_counters import SystemKey
-from schedperf.rates import CountedSide, Question, Rate, compare_rates
 from schedperf.sections._system_words import GROUPS, about, rank
-from schedperf.verdicts import percent
+from schedperf.stats.counted.rates import CountedSide, Question, Rate, compare_rates
+from schedperf.stats.verdicts import percent
 
 # Subjects of a group whose nodes have rows of their own; of the others the sums say enough.
 LARGEST_BY_NODE = 5

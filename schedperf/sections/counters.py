@@ -24,7 +24,6 @@ from schedperf.model.schema import (
     array,
     record,
 )
-from schedperf.rates import CountedSide, Measure, Question, Rate, compare_rates, divide, mean_of
 from schedperf.sections._counted import (
     RATE_FIELDS,
     CapturedRun,
@@ -33,6 +32,15 @@ from schedperf.sections._counted import (
     why_nothing,
 )
 from schedperf.sides import Side
+from schedperf.stats.counted.rates import (
+    CountedSide,
+    Measure,
+    Question,
+    Rate,
+    compare_rates,
+    divide,
+    mean_of,
+)
 
 FOLDER = "perf_stat"
 # perf stat writes a hundred bytes an event and node; 64 nodes and 100 events make 0.6 MB.

@@ -37,8 +37,8 @@ from schedperf.sections._counted import (
     load_captured,
     why_nothing,
 )
-from schedperf.sections._places import CPUS, bins
 from schedperf.sides import Side
+from schedperf.stats.counted.schema import CPUS, bins
 
 COLLECTOR = "bpf_pelt"
 # 8192 CPUs with six functions, each with 96 bins and ten contexts, have 17 MB.

@@ -29,8 +29,8 @@ from schedperf.sections._counted import (
     load_captured,
     why_nothing,
 )
-from schedperf.sections._places import bins, pairs
 from schedperf.sides import Side
+from schedperf.stats.counted.schema import bins, pairs
 
 FOLDER = "bpf_placement"
 # A machine with 64 nodes has 4096 pairs of them, each of 100 bytes and for each event and cause.

@@ -12,9 +12,9 @@ from schedperf.evidence import Absent, Data, section
 from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
 from schedperf.schedstat.analysis import analyse_sides
 from schedperf.sections._counted import RATE_FIELDS, why_nothing
-from schedperf.sections._places import CPUS
 from schedperf.sections._schedstat_sources import FOLDER, load_sides
 from schedperf.sides import Side
+from schedperf.stats.counted.schema import CPUS
 
 _COUNT_OR_NULL: Schema = {"type": ["integer", "null"]}
 _ROW = record(

@@ -18,9 +18,7 @@ from schedperf.captures.system_counters import (
 )
 from schedperf.evidence import Absent, Data, section
 from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
-from schedperf.rates import CountedSide
 from schedperf.sections._counted import RATE_FIELDS, CapturedSide, load_captured, why_nothing
-from schedperf.sections._places import CPUS
 from schedperf.sections._system_cpus import compare_loaded
 from schedperf.sections._system_measures import accounted_share, count_cpus, measure
 from schedperf.sections._system_rows import (
@@ -33,6 +31,8 @@ from schedperf.sections._system_rows import (
 from schedperf.sections._system_settings import compare_settings
 from schedperf.sections._system_words import GROUPS
 from schedperf.sides import Side
+from schedperf.stats.counted.rates import CountedSide
+from schedperf.stats.counted.schema import CPUS
 
 # Looks at the tasks disturb them, so they are in instrumented runs alone.
 TASKS_FOLDER = "task_sched"

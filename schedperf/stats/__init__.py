@@ -23,9 +23,9 @@ from schedperf.stats._judge import judge
 from schedperf.stats._rows import Rows, form_rows
 from schedperf.stats._sweeps import SweepPoint, describe_sweep
 from schedperf.stats._table import KEY, complete
+from schedperf.stats.verdicts import MARGIN
+from schedperf.stats.welch import Difference, welch_difference
 from schedperf.tables.consistency import find_contradictions
-from schedperf.verdicts import MARGIN
-from schedperf.welch import Difference, welch_difference
 
 __all__ = [
     "KEY",

@@ -23,8 +23,8 @@ from schedperf.stats._correction import false_discovery
 from schedperf.stats._estimates import Estimates, estimate_block
 from schedperf.stats._moderation import moderate_variances
 from schedperf.stats._rows import Block, Flags, Floats, Integers
-from schedperf.verdicts import FEWEST_POINTS
-from schedperf.welch import CONFIDENCE, FEWEST_RUNS
+from schedperf.stats.verdicts import FEWEST_POINTS
+from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
 # Steps towards the trend; each weighs the columns by the trend of the step before.
 TREND_STEPS = 10

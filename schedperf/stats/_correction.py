@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from schedperf.stats._rows import Floats, Integers
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 
 
 def holm(p: Floats, question: Integers) -> Floats:

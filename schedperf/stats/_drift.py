@@ -13,7 +13,7 @@ from scipy import special
 
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._rows import Block, Flags, Floats, Integers, add_up
-from schedperf.verdicts import FEWEST_POINTS
+from schedperf.stats.verdicts import FEWEST_POINTS
 
 # Two sides and a trend take three degrees of freedom.
 MODEL_DF = 3.0

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from schedperf.sequential import equality_level, nominal_level
 from schedperf.stats._correction import false_discovery, holm
 from schedperf.stats._drift import Drift, find_drift
 from schedperf.stats._estimates import Estimates, estimate
@@ -17,7 +16,8 @@ from schedperf.stats._rows import Block, Floats, Rows, blocks_of, count_units, n
 from schedperf.stats._serial import widen
 from schedperf.stats._spread import boot_shares, compare_spread
 from schedperf.stats._table import QUESTION
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.sequential import equality_level, nominal_level
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 
 # Two one-sided tests at 5 % each are one 90 % interval: Schuirmann, "A comparison of the two
 # one-sided tests procedure and the power approach", J. Pharmacokin. Biopharm. 15 (1987).

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from schedperf.stats._rows import REPLICATIONS, Block, Flags, Floats, Integers, Rows, count_units
-from schedperf.welch import FEWEST_RUNS
+from schedperf.stats.welch import FEWEST_RUNS
 
 
 @dataclass(kw_only=True, slots=True)

@@ -7,7 +7,7 @@ import pandas as pd
 from scipy import stats
 
 from schedperf.model.comparison import Verdict
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 
 METRIC = "failed runs"
 RUN = ["workload", "point"]

@@ -12,7 +12,7 @@ from schedperf.stats._engine import Findings
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._power import least_detectable, runs_to_settle
 from schedperf.stats._rows import REPLICATIONS, Flags, Floats, Rows
-from schedperf.verdicts import (
+from schedperf.stats.verdicts import (
     FALSE_DISCOVERY_RATE,
     FEWEST_IN_BLOCKS,
     FEWEST_POINTS,
@@ -24,7 +24,7 @@ from schedperf.verdicts import (
     ratio_of,
     signed,
 )
-from schedperf.welch import CONFIDENCE, FEWEST_RUNS
+from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
 RECIPE = (
     "record the sides in turns: settings with `schedperf ab`, kernels with `schedperf record "

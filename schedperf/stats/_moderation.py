@@ -22,7 +22,7 @@ from scipy import special, stats
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._rows import Floats, Integers, Rows, add_up, number_of
 from schedperf.stats._table import QUESTION
-from schedperf.verdicts import FEWEST_POINTS
+from schedperf.stats.verdicts import FEWEST_POINTS
 
 # Degrees of freedom of the common variance. 12 is where the logarithms of variances scatter as
 # those of variances that are spread evenly over a factor of four do: trigamma(6) = 0.18.

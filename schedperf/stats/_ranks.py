@@ -14,7 +14,7 @@ from math import comb
 import numpy as np
 
 from schedperf.stats._rows import Block, Flags, Floats
-from schedperf.welch import CONFIDENCE
+from schedperf.stats.welch import CONFIDENCE
 
 # Below these no exact p of both tails is small enough to confirm anything.
 FEWEST_VALUES = 5

@@ -10,8 +10,8 @@ from scipy import special, stats
 
 from schedperf.stats._power import LEVEL
 from schedperf.stats._rows import Floats
-from schedperf.verdicts import CHANGED, ratio_of
-from schedperf.welch import CONFIDENCE
+from schedperf.stats.verdicts import CHANGED, ratio_of
+from schedperf.stats.welch import CONFIDENCE
 
 FEWEST_POINTS = 2
 FEWEST_POINTS_OF_TREND = 3

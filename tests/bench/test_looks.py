@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.verdicts.looks import BUDGET, LEVEL, main, record, smallest_p
-from schedperf.sequential import nominal_level
+from schedperf.stats.sequential import nominal_level
 
 TRIALS = 4000
 # Two standard errors of a rate of 5 %.

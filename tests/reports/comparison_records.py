@@ -24,7 +24,7 @@ from schedperf.model.comparison import (
 )
 from schedperf.stats import compare_runs, records
 from schedperf.stats._table import complete
-from schedperf.verdicts import MARGIN, decide_overall
+from schedperf.stats.verdicts import MARGIN, decide_overall
 
 # A command that compares the other way round.
 OTHER_BASE = "schedperf compare 'new one.tar' base.tar"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Comparison, Section
-from schedperf.per_cpu import CpuMeasure, CpuRun, compare_cpus
+from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
 from schedperf_reports._cpu_maps import MOST_MAPS, cpu_maps, cpu_places
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.graphics.matrix import SHADES, Matrix, shade_of

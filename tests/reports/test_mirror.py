@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.bins import RunBins, compare_bins
 from schedperf.model.comparison import Comparison, Section
+from schedperf.stats.counted.histograms import RunBins, compare_bins
 from schedperf_reports._bin_drawings import mirror_of, write_time
 from schedperf_reports.blocks import Drawing
 from schedperf_reports.graphics.mirror import Mirror

@@ -74,7 +74,8 @@ class Mirror(Graphic):
 
 
 def mirror_bins(found: Mapping[str, Any], labels: Sequence[str]) -> tuple[MirrorBin, ...]:
-    """Return the bins of an entry that :func:`schedperf.bins.compare_bins` made.
+    """Return the bins of an entry that :func:`schedperf.stats.counted.histograms.compare_bins`
+    made.
 
     :param labels: of the lower edges, shape (bins,)
     """

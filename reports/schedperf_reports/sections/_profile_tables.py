@@ -7,7 +7,7 @@ from typing import Any
 
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.profile.family import SMALLEST_CHANGE_PP
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf_reports._rate_cells import CHANGED
 from schedperf_reports._units import format_p, format_points
 from schedperf_reports._words import count_of

@@ -8,11 +8,11 @@ import pytest
 
 from schedperf.captures.sched_stats_report import parse_sched_stats_report
 from schedperf.captures.schedstat_fields import FIELDS
-from schedperf.rates import LEAST_EVENTS
 from schedperf.schedstat.analysis import analyse_sides
 from schedperf.schedstat.levels import Topology, levels_of
 from schedperf.schedstat.rules import all_rules
 from schedperf.schedstat.totals import SHARES, SideRuns, StatRun
+from schedperf.stats.counted.rates import LEAST_EVENTS
 
 Counts = Mapping[str, int]
 MakeSide = Callable[..., SideRuns]

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from schedperf.model.errors import InputError
-from schedperf.sequential import nominal_level
 from schedperf.stats import Result, compare_runs, records
+from schedperf.stats.sequential import nominal_level
 
 MakeRuns = Callable[..., pd.DataFrame]
 Compare = Callable[..., dict[str, Any]]

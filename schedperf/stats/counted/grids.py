@@ -20,8 +20,8 @@ import scipy
 
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._rows import FEWEST_BOOTS, FEWEST_ROUNDS
-from schedperf.verdicts import FALSE_DISCOVERY_RATE
-from schedperf.welch import CONFIDENCE, FEWEST_RUNS
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
 Floats = npt.NDArray[np.float64]
 Place = TypeVar("Place", bound=Hashable)
@@ -164,7 +164,7 @@ def _means(rows: Floats) -> Floats:
 
 
 def _welch(base: Floats, new: Floats) -> tuple[Floats, Floats, Floats]:
-    # As schedperf.welch, for all places at once; a place that some run did not look at has no
+    # As schedperf.stats.welch, for all places at once; a place that some run did not look at has no
     # interval.
     nothing = np.full(base.shape[1], np.nan)
     if min(len(base), len(new)) < FEWEST_RUNS:

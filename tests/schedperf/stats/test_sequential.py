@@ -11,14 +11,14 @@ from scipy import stats
 from schedperf.bundle.manifest import Sequential, parse_manifest, parse_run
 from schedperf.model.comparison import Row
 from schedperf.model.errors import BundleError
-from schedperf.sequential import (
+from schedperf.stats.sequential import (
     NOMINAL_LEVELS,
     decide_look,
     equality_level,
     nominal_level,
     warn_of_blocks,
 )
-from schedperf.verdicts import FEWEST_IN_BLOCKS
+from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 from schedperf_collectors._plan import FIRST_LOOK, MAX_RUNS
 from schedperf_collectors.contract import MOST_BUDGETED
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from schedperf.verdicts import SMALLEST_EFFECT
+from schedperf.stats.verdicts import SMALLEST_EFFECT
 
 Entry = Mapping[str, Any]
 

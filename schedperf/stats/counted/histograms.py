@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedperf.grids import PlacedRun, compare_places
+from schedperf.stats.counted.grids import PlacedRun, compare_places
 
 # Bins of a drawing; more are joined.
 MOST_BINS = 24
@@ -45,7 +45,7 @@ def compare_bins(
     :param is_trimmed: rare bins at the end are joined to one that is open; else all are kept, and
         the last one ends where a turn ends
     :return: ``low, high, events_base, events_new`` and the fields of
-        :class:`schedperf.grids.Grid`, a share each; ``high`` of the last one is None
+        :class:`schedperf.stats.counted.grids.Grid`, a share each; ``high`` of the last one is None
     """
     sides = (base, new)
     sums = [_sum(side) for side in sides]

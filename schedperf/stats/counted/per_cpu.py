@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from schedperf.grids import PlacedRun, compare_places
+from schedperf.stats.counted.grids import PlacedRun, compare_places
 
 
 class CpuMeasure(NamedTuple):
@@ -44,7 +44,7 @@ def compare_cpus(
     :param new: None: base is alone
     :param invalid: names of measures whose values are shown and not compared
     :return: ``side, workload, point, measure, unit, meaning, cpus`` and the fields of
-        :class:`schedperf.grids.Grid`; one measure is a family of tests
+        :class:`schedperf.stats.counted.grids.Grid`; one measure is a family of tests
     """
     name, others = new or (base[0], ())
     for place in dict.fromkeys((run.workload, run.point) for run in base[1]):

@@ -5,7 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedperf.rates import CountedRun, CountedSide, Measure, Question, compare_rates, divide
+from schedperf.stats.counted.rates import (
+    CountedRun,
+    CountedSide,
+    Measure,
+    Question,
+    compare_rates,
+    divide,
+)
 
 
 def side(

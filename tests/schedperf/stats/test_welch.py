@@ -1,10 +1,10 @@
-"""schedperf.welch: SciPy's numbers, and exact differences."""
+"""schedperf.stats.welch: SciPy's numbers, and exact differences."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from schedperf.welch import welch_difference
+from schedperf.stats.welch import welch_difference
 
 BASE = (0.612, 0.624, 0.603, 0.631, 0.605)
 SLOWER = (0.812, 0.834, 0.803, 0.841, 0.825)

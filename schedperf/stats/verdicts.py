@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedperf.model.comparison import Better, Difference, Overall, Replication, Row, Verdict
-from schedperf.welch import FEWEST_RUNS
+from schedperf.stats.welch import FEWEST_RUNS
 
 # Share of false discoveries tolerated among the rows called changed: Benjamini & Hochberg,
 # "Controlling the false discovery rate", J. R. Stat. Soc. B 57 (1995), at the customary level.

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schedperf.bins import MOST_BINS, RunBins, compare_bins
-from schedperf.grids import Grid, PlacedRun, compare_places
-from schedperf.per_cpu import CpuMeasure, CpuRun, compare_cpus
-from schedperf.welch import welch_difference
+from schedperf.stats.counted.grids import Grid, PlacedRun, compare_places
+from schedperf.stats.counted.histograms import MOST_BINS, RunBins, compare_bins
+from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
+from schedperf.stats.welch import welch_difference
 
 
 def runs_of(*values: list[float], boots: tuple[int, ...] = ()) -> list[PlacedRun[int]]:

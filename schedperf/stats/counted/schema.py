@@ -5,7 +5,7 @@ from schedperf.model.schema import COUNT, TEXT, Schema, array, record
 _NUMBERS: Schema = array({"type": ["number", "null"]})
 _WHERE = {"side": TEXT, "workload": TEXT, "point": TEXT}
 
-# What a :class:`schedperf.grids.Grid` fills, as its ``record`` gives it.
+# What a :class:`schedperf.stats.counted.grids.Grid` fills, as its ``record`` gives it.
 _GRID = {
     "replication": {"enum": ["runs", "boots", "rounds"], "description": "what n counts"},
     "n_base": COUNT,
@@ -36,7 +36,8 @@ CPUS: Schema = {
 
 
 def bins(description: str, **what: Schema) -> Schema:
-    """Describe histograms of two sides, as :func:`schedperf.bins.compare_bins` gives them."""
+    """Describe histograms of two sides, as :func:`schedperf.stats.counted.histograms.compare_bins`
+    gives them."""
     described = record(
         **_WHERE,
         **what,

@@ -20,7 +20,7 @@ import pandas as pd
 
 from schedperf.stats import compare_runs, records, welch_difference
 from schedperf.stats._correction import false_discovery
-from schedperf.verdicts import CHANGED, FALSE_DISCOVERY_RATE
+from schedperf.stats.verdicts import CHANGED, FALSE_DISCOVERY_RATE
 
 Basis = Literal["time", "operation", "share"]
 # Work is a better measure than time: a slower kernel does less of everything in a second.

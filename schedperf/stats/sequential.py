@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedperf.model.comparison import Row, Verdict
-from schedperf.verdicts import FEWEST_IN_BLOCKS, FEWEST_POINTS
+from schedperf.stats.verdicts import FEWEST_IN_BLOCKS, FEWEST_POINTS
 
 # The level of each look that leaves 5 % for all of them together, by the budget: looks after 3, 4,
 # … runs of new against a base that does not grow, Welch's t on logarithms, one constant level

@@ -1,4 +1,4 @@
-"""schedperf.verdicts: rules on numbers that fit on paper."""
+"""schedperf.stats.verdicts: rules on numbers that fit on paper."""
 
 import math
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Difference, Family, Row, Verdict
-from schedperf.verdicts import (
+from schedperf.stats.verdicts import (
     MARGIN,
     SMALLEST_EFFECT,
     Evidence,

@@ -1,0 +1,1 @@
+"""Statistics of counted evidence: rates, histograms, and values per CPU and node."""
