@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from schedperf.model.comparison import Comparison, Row, SideSummary
 from schedperf.recordings import MOST_WORKLOADS, Pair, Recording, as_argument, join
-from schedperf.sides import BASE, has_other_kernel
+from schedperf.runs.side import BASE, has_other_kernel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from schedperf._compared_side import ComparedSide
 from schedperf.model.comparison import NextStep
-from schedperf.sides import BASE
+from schedperf.runs.side import BASE
 
 # Fields that a sentence names; a command names all, or it would only ask for the next ones.
 MOST_FIELDS = 5

@@ -17,7 +17,7 @@ from typing import cast
 
 from schedperf.bundle.open import Bundle
 from schedperf.model.comparison import Comparability, Difference, Severity
-from schedperf.sides import Side
+from schedperf.runs.side import Side
 
 TABLE = "comparability.toml"
 CMDLINE = "kernel.cmdline"

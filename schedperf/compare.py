@@ -37,10 +37,10 @@ from schedperf.model.comparison import (
 from schedperf.model.errors import InputError, describe
 from schedperf.next_steps import next_steps
 from schedperf.recordings import recordings_of
-from schedperf.runs import RunValues, df_run_values
+from schedperf.runs.side import BASE, Side, name_sides
+from schedperf.runs.values import RunValues, df_run_values
 from schedperf.sections._c2c_sources import measure_heat
 from schedperf.sections._profile_others import others_caveats
-from schedperf.sides import BASE, Side, name_sides
 from schedperf.stats import KEY, Result, compare_runs, records
 from schedperf.stats.verdicts import (
     CHANGED,

@@ -31,7 +31,7 @@ from schedperf.model.comparison import (
 )
 from schedperf.model.errors import InputError
 from schedperf.next_steps import next_steps
-from schedperf.sides import BASE, side_name
+from schedperf.runs.side import BASE, side_name
 from schedperf.stats import compare_runs, records
 from schedperf.stats.verdicts import decide_overall
 from schedperf.tables.read import Table

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from schedperf.bundle.open import Bundle
 from schedperf.model.comparison import OptionDifference
 from schedperf.model.errors import InputError
-from schedperf.sides import Side
+from schedperf.runs.side import Side
 
 MEMBER = "boots/0/layout/config"
 # A configuration with everything in it has 400 kB.

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from schedperf.bundle.open import Bundle, Run
-from schedperf.sides import Side
+from schedperf.runs.side import Side
 from schedperf_collectors._errors import RecordError
 from schedperf_collectors._options import make_parser
 from schedperf_collectors.contract import BUNDLE_SUFFIXES, format_template

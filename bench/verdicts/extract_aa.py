@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.runs import df_run_values
-from schedperf.sides import name_sides
+from schedperf.runs.side import name_sides
+from schedperf.runs.values import df_run_values
 
 COLUMNS = ["order", "point", "metric", "unit", "better", "resolution", "value"]
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
-from schedperf.sides import has_other_kernel
+from schedperf.runs.side import has_other_kernel
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf_reports._host import text_at
 from schedperf_reports._instruments import list_costs, list_doubts

@@ -1,6 +1,6 @@
 """Cells of compared rates: what a rate is per, its values, and why a change or interval is missing.
 
-Rows are those that :data:`schedperf.sections._counted.RATE_FIELDS` describes.
+Rows are those that :data:`schedperf.runs.captured.RATE_FIELDS` describes.
 """
 
 import math

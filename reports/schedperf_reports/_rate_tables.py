@@ -1,6 +1,6 @@
 """Tables of compared rates: a caption that states the finding, a mark on what changed, and notes.
 
-Rows are those that :data:`schedperf.sections._counted.RATE_FIELDS` describes. A section says what
+Rows are those that :data:`schedperf.runs.captured.RATE_FIELDS` describes. A section says what
 its rows are called and what it knows besides; all else is the same in each of them.
 """
 

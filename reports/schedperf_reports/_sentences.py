@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.model.comparison import Comparison, Overall, Row, Verdict
-from schedperf.sides import BASE
+from schedperf.runs.side import BASE
 from schedperf.stats.verdicts import decide_overall
 from schedperf_reports._remarks import advise
 from schedperf_reports._units import format_share

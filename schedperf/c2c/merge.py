@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from schedperf.c2c._samples import CONTENDED
 from schedperf.c2c.model import Access, Line, MemoryProfile, NodeAccesses, Sharing
-from schedperf.operations import Operations
+from schedperf.runs.ops import Operations
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

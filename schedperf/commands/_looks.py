@@ -17,8 +17,8 @@ from schedperf.comparability import compare_hosts
 from schedperf.compare import compare_rows
 from schedperf.model.errors import InputError, SchedperfError, describe
 from schedperf.model.text import clean_line
-from schedperf.runs import df_run_values
-from schedperf.sides import name_sides
+from schedperf.runs.side import name_sides
+from schedperf.runs.values import df_run_values
 from schedperf.stats.sequential import FEWEST_IN_BASE, decide_look, warn_of_blocks
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS, describe_blocking
 from schedperf_collectors._looks import CONTINUE, LOST, REFUSE, STOP

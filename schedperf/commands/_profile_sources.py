@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schedperf._timeline import place_in_time
 from schedperf.bundle.open import Bundle
 from schedperf.captures.perf_data import Keep, read_perf_data
 from schedperf.commands._profile_inputs import is_perf_data, open_source
@@ -16,7 +15,8 @@ from schedperf.profile.loaded import LoadedRun, make_run
 from schedperf.profile.local_symbols import symbols_for_file
 from schedperf.profile.order import ONE_AFTER_THE_OTHER, may_be_drift
 from schedperf.profile.places import build_ids, place_samples
-from schedperf.sides import name_sides
+from schedperf.runs.side import name_sides
+from schedperf.runs.timeline import place_in_time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,12 +17,12 @@ from schedperf.captures.sched_stats_report import is_sched_stats_report, parse_s
 from schedperf.captures.schedstat import MOST_CPUS, Snapshot, is_schedstat, parse_schedstat
 from schedperf.captures.schedstat_change import Change, change_between
 from schedperf.model.errors import InputError
+from schedperf.runs.captured import why_nothing
+from schedperf.runs.side import Side, side_name
 from schedperf.schedstat.analysis import analyse_sides
 from schedperf.schedstat.levels import Topology, levels_of
 from schedperf.schedstat.totals import SideRuns, StatRun
-from schedperf.sections._counted import why_nothing
 from schedperf.sections._schedstat_sources import FOLDER, LARGEST_BYTES, load_sides
-from schedperf.sides import Side, side_name
 
 SCHEMA = "schedperf/schedstat/2"
 HEAD_BYTES = 64

@@ -12,7 +12,7 @@ from schedperf.model.comparison import Finding, Section
 from schedperf.model.units import cost_scale
 from schedperf.profile.blindness import CHARGED_FUNCTIONS, EMULATED_COUNTER
 from schedperf.profile.order import ONE_AFTER_THE_OTHER
-from schedperf.sides import FIRST_NEW
+from schedperf.runs.side import FIRST_NEW
 
 # Of one point; the section's tables have all of them.
 MOST_FINDINGS = 5

@@ -6,7 +6,7 @@ from typing import Any
 from schedperf.evidence import finding
 from schedperf.model.comparison import Finding, Section
 from schedperf.model.units import format_number, scale_for
-from schedperf.sides import FIRST_NEW
+from schedperf.runs.side import FIRST_NEW
 from schedperf.stats.counted.rates import distance_of
 from schedperf.stats.verdicts import count_units
 

@@ -28,7 +28,7 @@ from schedperf.layout.cotenancy import check_line_bytes
 from schedperf.layout.model import Kernel, UnitKind
 from schedperf.layout.ranking import Alarm
 from schedperf.model.errors import InputError
-from schedperf.sides import FIRST_NEW, side_name
+from schedperf.runs.side import FIRST_NEW, side_name
 
 KINDS: tuple[UnitKind, ...] = ("percpu", "struct", "globals")
 # x86-64, most of arm64 and riscv: what is assumed when nothing says.

@@ -15,12 +15,12 @@ from schedperf.c2c.merge import MemoryRun, see_lines
 from schedperf.c2c.sources import COLLECTOR, BootNames
 from schedperf.captures.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.captures.perf_data.recording import Recording
-from schedperf.host_facts import build_of_host, line_bytes_of_host, nodes_of_host
 from schedperf.layout.analysis import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
-from schedperf.operations import operations_of
+from schedperf.runs.host import build_of_host, line_bytes_of_host, nodes_of_host
+from schedperf.runs.ops import operations_of
+from schedperf.runs.side import Side
 from schedperf.sections._profile_symbols import BootSymbols
-from schedperf.sides import Side
 
 # Samples loads where the hardware samples them apart; read where there is nothing better.
 LOADS_COLLECTOR = "perf_mem"

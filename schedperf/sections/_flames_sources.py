@@ -10,8 +10,8 @@ from schedperf.evidence import Absent
 from schedperf.profile.alignment import align
 from schedperf.profile.loaded import LoadedRun
 from schedperf.profile.sampled import Side as SampledSide
+from schedperf.runs.side import Side
 from schedperf.sections._profile_sources import read_profiles
-from schedperf.sides import Side
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)

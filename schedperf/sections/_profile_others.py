@@ -7,7 +7,7 @@ from schedperf.evidence import Data
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import Section
 from schedperf.profile.bystanders import Bystanders
-from schedperf.sides import BASE
+from schedperf.runs.side import BASE
 
 # Per cent of the busy time. perf and the recorder take one or two on a machine of two CPUs; what
 # takes more than these moves the share of every function by as much.

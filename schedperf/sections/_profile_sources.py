@@ -11,9 +11,7 @@ from schedperf.bundle.open import Boot, Bundle, Run
 from schedperf.captures.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.captures.perf_data.recording import Recording
 from schedperf.evidence import Absent
-from schedperf.host_facts import machine_facts, nodes_of_host
 from schedperf.model.errors import InputError
-from schedperf.operations import Operations, operations_of
 from schedperf.profile.alignment import RunNames, names_of
 from schedperf.profile.blindness import EventSight, judge_event
 from schedperf.profile.bystanders import Bystanders, find_bystanders
@@ -21,8 +19,10 @@ from schedperf.profile.compare import ProfiledRun
 from schedperf.profile.loaded import LoadedRun, make_run
 from schedperf.profile.places import Placed, build_ids, place_samples
 from schedperf.profile.shares import weigh
+from schedperf.runs.host import machine_facts, nodes_of_host
+from schedperf.runs.ops import Operations, operations_of
+from schedperf.runs.side import Side
 from schedperf.sections._profile_symbols import BootSymbols
-from schedperf.sides import Side
 
 FOLDER = "perf_profile"
 LARGEST_JSON_BYTES = 1 << 20

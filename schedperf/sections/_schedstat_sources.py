@@ -8,9 +8,10 @@ from schedperf.bundle.open import Bundle, Run
 from schedperf.captures.schedstat import Snapshot, parse_schedstat
 from schedperf.captures.schedstat_change import Change, change_between
 from schedperf.model.errors import InputError
+from schedperf.runs.captured import CapturedRun, CapturedSide, load_captured
+from schedperf.runs.side import Side
 from schedperf.schedstat.levels import Topology, levels_of
 from schedperf.schedstat.totals import SideRuns, StatRun
-from schedperf.sections._counted import CapturedRun, CapturedSide, load_captured
 from schedperf.sections._domain_names import (
     Flags,
     Names,
@@ -18,7 +19,6 @@ from schedperf.sections._domain_names import (
     read_domain_flags,
     read_domain_names,
 )
-from schedperf.sides import Side
 
 FOLDER = "schedstat"
 # 8192 CPUs with four levels have 85 MB, half of it masks of CPUs.

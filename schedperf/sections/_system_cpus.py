@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schedperf.captures.system_counters import CpuKey, SystemCounts
-from schedperf.sections._counted import CapturedRun, CapturedSide
+from schedperf.runs.captured import CapturedRun, CapturedSide
 from schedperf.sections._system_words import about
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from schedperf.captures.system_counters import SystemCounts, SystemKey
-from schedperf.sections._counted import CapturedRun
+from schedperf.runs.captured import CapturedRun
 from schedperf.stats.counted.rates import Measure, Measures, divide
 
 # What has a share of the run's time, or of the time of all CPUs, needs no second number a second.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from schedperf.captures.sched_debug import FOLDER, flat_settings, read_sched_debug
 from schedperf.model.errors import InputError
-from schedperf.sides import Side
+from schedperf.runs.side import Side
 
 # Whole values are in the bundle; these are for people to read.
 LONGEST_VALUE = 200

@@ -24,14 +24,14 @@ from schedperf.model.schema import (
     array,
     record,
 )
-from schedperf.sections._counted import (
+from schedperf.runs.captured import (
     RATE_FIELDS,
     CapturedRun,
     CapturedSide,
     load_captured,
     why_nothing,
 )
-from schedperf.sides import Side
+from schedperf.runs.side import Side
 from schedperf.stats.counted.rates import (
     CountedSide,
     Measure,

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from schedperf._timeline import Moment, place_in_time
 from schedperf.evidence import Absent, Data, section
 from schedperf.profile.flame_data import describe_stacks
 from schedperf.profile.loaded import operation_of
 from schedperf.profile.order import may_be_drift
 from schedperf.profile.sampled import sampled_events
 from schedperf.profile.stacks import collect_stacks
+from schedperf.runs.side import BASE, Side
+from schedperf.runs.timeline import Moment, place_in_time
 from schedperf.sections._flames_schema import SCHEMA
 from schedperf.sections._flames_sources import (
     Point,
@@ -25,7 +26,6 @@ from schedperf.sections._flames_sources import (
     load_stacks,
     side_of,
 )
-from schedperf.sides import BASE, Side
 
 __all__ = ["SCHEMA", "flames"]
 

@@ -12,8 +12,8 @@ from schedperf.layout.model import Kernel
 from schedperf.layout.sources import load_kernel
 from schedperf.model.errors import InputError
 from schedperf.model.schema import TEXT, array, record
+from schedperf.runs.side import Side
 from schedperf.sections._layout_schema import ANALYSIS
-from schedperf.sides import Side
 
 SCHEMA = record(**ANALYSIS, missing=array(record(side=TEXT, reason=TEXT)))
 

@@ -13,7 +13,6 @@ from schedperf.bundle.open import Bundle, Run
 from schedperf.captures.bpf_pelt import PeltCapture, parse_bpf_pelt
 from schedperf.captures.perf_stat import Counter, parse_perf_stat
 from schedperf.evidence import Absent, Data, section
-from schedperf.host_facts import machine_facts, nodes_of_host
 from schedperf.model.errors import InputError
 from schedperf.model.schema import (
     COUNT,
@@ -30,14 +29,15 @@ from schedperf.pelt.analysis import analyse_sides
 from schedperf.pelt.measures import PeltRun, What
 from schedperf.pelt.rows import PER
 from schedperf.pelt.sight import PeltSide
-from schedperf.sections._counted import (
+from schedperf.runs.captured import (
     RATE_FIELDS,
     CapturedRun,
     CapturedSide,
     load_captured,
     why_nothing,
 )
-from schedperf.sides import Side
+from schedperf.runs.host import machine_facts, nodes_of_host
+from schedperf.runs.side import Side
 from schedperf.stats.counted.schema import CPUS, bins
 
 COLLECTOR = "bpf_pelt"

@@ -22,14 +22,14 @@ from schedperf.model.schema import (
 )
 from schedperf.placement.analysis import analyse_sides
 from schedperf.placement.model import PARTS, PlacedRun, PlacedSide
-from schedperf.sections._counted import (
+from schedperf.runs.captured import (
     RATE_FIELDS,
     CapturedRun,
     CapturedSide,
     load_captured,
     why_nothing,
 )
-from schedperf.sides import Side
+from schedperf.runs.side import Side
 from schedperf.stats.counted.schema import bins, pairs
 
 FOLDER = "bpf_placement"

@@ -16,8 +16,8 @@ import pandas as pd
 from schedperf.bundle.open import Bundle
 from schedperf.evidence import Absent, Data, section
 from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, array, record
-from schedperf.runs import df_run_values
-from schedperf.sides import BASE, Side
+from schedperf.runs.side import BASE, Side
+from schedperf.runs.values import df_run_values
 from schedperf.stats import KEY, compare_runs, records
 
 CLEAN, INSTRUMENTED = "clean", "instrumented"

@@ -15,13 +15,13 @@ functions that changed, then what is hot or moved most.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf._timeline import Moment, place_in_time
 from schedperf.evidence import Absent, Data, section
 from schedperf.profile.order import may_be_drift
+from schedperf.runs.side import BASE, FIRST_NEW, Side
+from schedperf.runs.timeline import Moment, place_in_time
 from schedperf.sections._profile_point import describe_point
 from schedperf.sections._profile_schema import SCHEMA
 from schedperf.sections._profile_sources import RunProfile, SideProfiles, load_profiles
-from schedperf.sides import BASE, FIRST_NEW, Side
 
 __all__ = ["SCHEMA", "profile"]
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from schedperf.captures.schedstat_fields import IDLE_TYPES
 from schedperf.evidence import Absent, Data, section
 from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
+from schedperf.runs.captured import RATE_FIELDS, why_nothing
+from schedperf.runs.side import Side
 from schedperf.schedstat.analysis import analyse_sides
-from schedperf.sections._counted import RATE_FIELDS, why_nothing
 from schedperf.sections._schedstat_sources import FOLDER, load_sides
-from schedperf.sides import Side
 from schedperf.stats.counted.schema import CPUS
 
 _COUNT_OR_NULL: Schema = {"type": ["integer", "null"]}

@@ -18,7 +18,8 @@ from schedperf.captures.system_counters import (
 )
 from schedperf.evidence import Absent, Data, section
 from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
-from schedperf.sections._counted import RATE_FIELDS, CapturedSide, load_captured, why_nothing
+from schedperf.runs.captured import RATE_FIELDS, CapturedSide, load_captured, why_nothing
+from schedperf.runs.side import Side
 from schedperf.sections._system_cpus import compare_loaded
 from schedperf.sections._system_measures import accounted_share, count_cpus, measure
 from schedperf.sections._system_rows import (
@@ -30,7 +31,6 @@ from schedperf.sections._system_rows import (
 )
 from schedperf.sections._system_settings import compare_settings
 from schedperf.sections._system_words import GROUPS
-from schedperf.sides import Side
 from schedperf.stats.counted.rates import CountedSide
 from schedperf.stats.counted.schema import CPUS
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from schedperf._timeline import place_in_time
 from schedperf.bundle.open import open_bundle
-from schedperf.sides import Side
+from schedperf.runs.side import Side
+from schedperf.runs.timeline import place_in_time
 
 pytestmark = pytest.mark.system
 

@@ -17,7 +17,7 @@ from schedperf.comparability import (
     flatten_host,
 )
 from schedperf.model.comparison import Comparability
-from schedperf.sides import name_sides
+from schedperf.runs.side import name_sides
 from schedperf_collectors import host as host_collector
 from schedperf_collectors._base import Capture
 

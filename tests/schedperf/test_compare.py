@@ -12,7 +12,7 @@ from schedperf.evidence import Data, FindingPlugin, Rule, SectionPlugin, all_rul
 from schedperf.findings._find import find_all
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import SCHEMA, Comparison, Finding, Section
-from schedperf.sides import Side
+from schedperf.runs.side import Side
 
 MakeBundle = Callable[..., Path]
 Facts = dict[str, Any]

@@ -8,7 +8,7 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.kernel_config import MEMBER, option_differences
 from schedperf.model.comparison import OptionDifference
-from schedperf.sides import name_sides
+from schedperf.runs.side import name_sides
 
 MakeBundle = Callable[..., Path]
 

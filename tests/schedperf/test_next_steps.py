@@ -16,7 +16,7 @@ from schedperf.compare import compare
 from schedperf.model.comparison import Comparison, NextStep
 from schedperf.next_steps import next_steps
 from schedperf.recordings import MOST_WORKLOADS, recordings_of
-from schedperf.sides import name_sides
+from schedperf.runs.side import name_sides
 from schedperf_collectors._options import make_parser
 from schedperf_collectors._plan import check_placeholders, cross_points
 from tests.test_golden import GOLDEN

@@ -16,12 +16,12 @@ from schedperf.c2c.merge import see_lines
 from schedperf.evidence import Absent
 from schedperf.findings.bouncing_lines import MOST_FINDINGS, bouncing_lines
 from schedperf.model.comparison import Finding, Section
+from schedperf.runs.side import Side, name_sides
 from schedperf.sections._c2c_point import format_cpus
 from schedperf.sections._c2c_schema import SCHEMA
 from schedperf.sections._c2c_sources import load_memory, measure_heat
 from schedperf.sections.c2c import c2c
 from schedperf.sections.layout import layout
-from schedperf.sides import Side, name_sides
 from schedperf_generators.kernel import KernelImage, Symbol
 from schedperf_generators.memory import Touch, scheduler_kernel, scheduler_run
 from schedperf_generators.numa import Numa

@@ -13,8 +13,8 @@ from schedperf.evidence import Absent
 from schedperf.findings.layout_alarms import MOST_FINDINGS, layout_alarms
 from schedperf.layout._plain import MOST_LISTED
 from schedperf.model.comparison import Finding, Section
+from schedperf.runs.side import name_sides
 from schedperf.sections.layout import SCHEMA, layout
-from schedperf.sides import name_sides
 
 Rows = dict[str, int]
 

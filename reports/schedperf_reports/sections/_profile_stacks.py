@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schedperf.model.comparison import Comparison
-from schedperf.sides import BASE
+from schedperf.runs.side import BASE
 from schedperf_reports._flame_tables import describe_flames
 from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Text

@@ -54,7 +54,7 @@ def run(command: Sequence[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["hackbench", "perf_bench_messaging", "perf_bench_pipe", "stress_ng", "_rules"]
+    "name", ["hackbench", "perf_bench_messaging", "perf_bench_pipe", "stress_ng"]
 )
 def test_the_sample_in_the_docstring_is_true(name: str) -> None:
     module = importlib.import_module(f"schedperf.benchmarks.{name}")

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from schedperf.benchmarks import BadLine, Measurement
-from schedperf.benchmarks._rules import LONGEST_REGEX, TIME_LIMIT_S, Allowance, parse_rules
 from schedperf.bundle.open import MetricRule
+from schedperf.runs.metric_rules import LONGEST_REGEX, TIME_LIMIT_S, Allowance, parse_rules
 
 
 def apply(expression: str, text: str, unit: str = "1/s") -> Measurement | BadLine | None:

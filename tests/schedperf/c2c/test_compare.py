@@ -10,7 +10,7 @@ import pytest
 from schedperf.c2c.compare import MemoryComparison, compare_memory
 from schedperf.c2c.merge import MemoryRun, see_lines
 from schedperf.c2c.model import Access, Line, MemoryProfile, NodeAccesses
-from schedperf.operations import Operations
+from schedperf.runs.ops import Operations
 
 MESSAGES = Operations(count=1_000_000.0, unit="message", exact=True)
 PERIOD = 100

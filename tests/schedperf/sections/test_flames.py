@@ -13,10 +13,10 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.commands._profile_request import make_request
 from schedperf.evidence import Absent
+from schedperf.runs.side import name_sides
 from schedperf.sections._profile_sources import read_profiles
 from schedperf.sections.flames import LEAST_SHARE, MOST_TREES, SCHEMA, flames
 from schedperf.sections.profile import profile as compare_symbols
-from schedperf.sides import name_sides
 from schedperf_generators.perf_data import write_perf_data
 from schedperf_generators.profiles import USER, profile, profiled_kernel
 

@@ -1,4 +1,4 @@
-"""schedperf._timeline: runs of several bundles in one order."""
+"""schedperf.runs.timeline: runs of several bundles in one order."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from schedperf._timeline import Moment, place_in_time
 from schedperf.bundle.open import open_bundle
-from schedperf.sides import name_sides
+from schedperf.runs.side import name_sides
+from schedperf.runs.timeline import Moment, place_in_time
 
 Runs = Sequence[Mapping[str, Any]]
 Place = Callable[..., Mapping[tuple[str, str], Moment]]

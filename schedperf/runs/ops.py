@@ -23,9 +23,9 @@ from statistics import fmean
 from weakref import WeakKeyDictionary
 
 from schedperf.benchmarks import Measurement, Metric, sysbench
-from schedperf.benchmarks._rules import Allowance
 from schedperf.bundle.open import Bundle, Run
-from schedperf.runs import LARGEST_TEXT_BYTES, STREAMS, read_run
+from schedperf.runs.metric_rules import Allowance
+from schedperf.runs.values import LARGEST_TEXT_BYTES, STREAMS, read_run
 
 BYTES_PER_MB = 1e6
 # More operations than any machine does in a year; beyond it the text was not a benchmark's.

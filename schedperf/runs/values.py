@@ -12,14 +12,14 @@ from statistics import fmean
 
 import pandas as pd
 
-from schedperf._timeline import Moment, place_in_time
 from schedperf.benchmarks import BadLine, Measurement, Metric, all_parsers
-from schedperf.benchmarks._rules import Allowance, parse_rules
 from schedperf.bundle.open import Bundle, Run
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import Source
 from schedperf.model.text import cut_line
-from schedperf.sides import Side
+from schedperf.runs.metric_rules import Allowance, parse_rules
+from schedperf.runs.side import Side
+from schedperf.runs.timeline import Moment, place_in_time
 
 COLUMNS = [
     "side", "workload", "point", "metric", "unit", "better", "family", "value", "resolution",

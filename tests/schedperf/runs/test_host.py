@@ -1,10 +1,10 @@
-"""schedperf.host_facts: facts of a foreign host.json, and None for what it does not hold."""
+"""schedperf.runs.host: facts of a foreign host.json, and None for what it does not hold."""
 
 from typing import Any
 
 import pytest
 
-from schedperf.host_facts import build_of_host, line_bytes_of_host, machine_facts, nodes_of_host
+from schedperf.runs.host import build_of_host, line_bytes_of_host, machine_facts, nodes_of_host
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from schedperf._timeline import Moment, place_in_time
 from schedperf.bundle.open import Bundle, Run
 from schedperf.model.errors import InputError
 from schedperf.model.schema import COUNT, NUMBER_OR_NULL, NUMBERS, TEXT, Schema
-from schedperf.operations import Operations, operations_of
-from schedperf.sides import Side
+from schedperf.runs.ops import Operations, operations_of
+from schedperf.runs.side import Side
+from schedperf.runs.timeline import Moment, place_in_time
 from schedperf.stats.counted.rates import CountedRun, Key, Measures
 
 Content = TypeVar("Content")

@@ -1,4 +1,4 @@
-"""schedperf.operations: how many operations a run did, from what it printed."""
+"""schedperf.runs.ops: how many operations a run did, from what it printed."""
 
 import math
 import time
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.operations import Operations, count_printed, operations_of
+from schedperf.runs.ops import Operations, count_printed, operations_of
 
 MakeBundle = Callable[..., Path]
 

@@ -1,11 +1,11 @@
-"""schedperf.sides: the roles of bundles, and whether two sides ran one kernel."""
+"""schedperf.runs.side: the roles of bundles, and whether two sides ran one kernel."""
 
 from collections.abc import Mapping
 
 import pytest
 
 from schedperf.model.comparison import SideSummary
-from schedperf.sides import has_other_kernel, side_name
+from schedperf.runs.side import has_other_kernel, side_name
 
 KERNEL = {"release": "6.12.0", "build_id": "3f1c5a"}
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.bundle.open import Run
-from schedperf.sides import Side
+from schedperf.runs.side import Side
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

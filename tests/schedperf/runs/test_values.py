@@ -1,4 +1,4 @@
-"""schedperf.runs: one observation a run and metric, whatever the workload printed."""
+"""schedperf.runs.values: one observation a run and metric, whatever the workload printed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +10,8 @@ from schedperf.benchmarks.hackbench import TIME
 from schedperf.bundle.open import open_bundle
 from schedperf.model.comparison import Source
 from schedperf.model.text import LONGEST_SOURCE
-from schedperf.runs import COLUMNS, RunValues, df_run_values
-from schedperf.sides import name_sides
+from schedperf.runs.side import name_sides
+from schedperf.runs.values import COLUMNS, RunValues, df_run_values
 from schedperf.stats import records
 
 HEADER = "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\n"
