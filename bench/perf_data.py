@@ -136,7 +136,7 @@ def run_ours(what: str, processes: int, paths: Sequence[Path]) -> None:
     """Do what perf does: this is the process that is measured."""
     import numpy as np  # noqa: PLC0415 # measured
 
-    from schedperf.captures.perf_data import Keep, read_perf_data  # noqa: PLC0415 # measured
+    from schedperf.perf_data import Keep, read_perf_data  # noqa: PLC0415 # measured
     from schedperf.profile.local_symbols import symbols_for_file  # noqa: PLC0415 # measured
     from schedperf.profile.places import place_samples  # noqa: PLC0415 # measured
 

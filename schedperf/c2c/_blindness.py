@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from schedperf.c2c.model import Observable
-from schedperf.captures.perf_data.recording import NO_CPU, MemorySamples, Recording
+from schedperf.perf_data.recording import NO_CPU, MemorySamples, Recording
 
 # Family and models of AMD's cores whose IBS knows only one kind of "another core's cache": Zen 1
 # and 2 are family 23, Zen 3 these models of family 25. Linux commit 8bfc20baa935.

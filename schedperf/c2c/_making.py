@@ -22,7 +22,7 @@ from schedperf.c2c.namer import Namer
 from schedperf.c2c.naming import Named
 from schedperf.c2c.sharing import df_false_share, sharing_of
 from schedperf.c2c.totals import LOADS, RECORDS
-from schedperf.captures.perf_data.recording import (
+from schedperf.perf_data.recording import (
     MODE_USER,
     NO_TASK,
     Integers,

@@ -12,7 +12,7 @@ from schedperf.c2c.data_src import SampleCounts
 from schedperf.c2c.lines import LineTable
 from schedperf.c2c.model import Access, Grade, NodeAccesses, Observable
 from schedperf.c2c.naming import Named, is_known_user
-from schedperf.captures.perf_data.recording import NO_TASK, Integers, MemorySamples
+from schedperf.perf_data.recording import NO_TASK, Integers, MemorySamples
 
 # Of each observable: what is a slow load that another CPU's write explains, near and far.
 CONTENDED: Mapping[Observable, tuple[str, str]] = {

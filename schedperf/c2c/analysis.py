@@ -20,8 +20,8 @@ from schedperf.c2c.model import MemoryProfile, Observable
 from schedperf.c2c.namer import Namer
 from schedperf.c2c.totals import make_totals
 from schedperf.c2c.units import Folded, fold_addresses
-from schedperf.captures.perf_data.recording import Integers, Recording
 from schedperf.model.errors import InputError
+from schedperf.perf_data.recording import Integers, Recording
 
 # Lines that are kept, most contended first; of all others only the totals are. A machine has some
 # hundreds that matter; in a damaged file every sample may be a line of its own.

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.captures.perf_data.recording import Addresses
+from schedperf.perf_data.recording import Addresses
 
 Flags = NDArray[np.bool_]
 Counts = NDArray[np.uint8]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from schedperf.c2c.data_src import COLUMNS, COUNTERS, SampleCounts
 from schedperf.c2c.units import KERNEL_HALF
-from schedperf.captures.perf_data.recording import (
+from schedperf.perf_data.recording import (
     KERNEL_SPACE,
     NO_FILE,
     Addresses,

@@ -7,7 +7,7 @@ import numpy as np
 
 from schedperf.c2c.naming import Variables
 from schedperf.captures.percpu_units import PercpuUnits
-from schedperf.captures.perf_data.recording import (
+from schedperf.perf_data.recording import (
     NO_CHAIN,
     Integers,
     MemorySamples,

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from schedperf.c2c.model import Sharing
-from schedperf.captures.perf_data.recording import NO_CPU
+from schedperf.perf_data.recording import NO_CPU
 
 # Up to this part of the slow loads the other kind of sharing is not worth a word: stores are
 # sampled, so a few of them are where nothing is shared in earnest.

@@ -15,11 +15,11 @@ from schedperf.c2c.namer import Namer
 from schedperf.c2c.naming import PERCPU, Variables, struct_names
 from schedperf.captures.kernel_symbols import address_of
 from schedperf.captures.percpu_units import PercpuUnits, parse_percpu_log, parse_percpu_units
-from schedperf.captures.perf_data.recording import KernelText, Recording
 from schedperf.captures.system_map import PAGE_BYTES, global_bounds
 from schedperf.layout.model import Kernel
 from schedperf.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.model.errors import InputError
+from schedperf.perf_data.recording import KernelText, Recording
 from schedperf.profile.places import Symbols
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedperf.captures.percpu_units import PercpuUnits
-from schedperf.captures.perf_data.recording import Addresses, Integers
+from schedperf.perf_data.recording import Addresses, Integers
 
 # With alignment alone an offset is believed when it shows on so many units, or on all of a smaller
 # machine. Of 50 contended lines that lie anywhere, two share their offset in a unit of 1 MiB in 7 %

@@ -14,10 +14,10 @@ from schedperf.c2c.imported import profile_of_text
 from schedperf.c2c.merge import MemoryRun, SeenLine, see_lines
 from schedperf.c2c.sources import file_namer
 from schedperf.captures.c2c_text import LARGEST_BYTES, is_c2c_text, parse_c2c_text
-from schedperf.captures.perf_data import Keep, read_perf_data
 from schedperf.commands._profile_inputs import is_perf_data
 from schedperf.layout.analysis import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
+from schedperf.perf_data import Keep, read_perf_data
 from schedperf.profile.local_symbols import symbols_for_file
 from schedperf.runs.side import Side, side_name
 from schedperf.sections._c2c_point import describe_access, describe_point

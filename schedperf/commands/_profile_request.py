@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from schedperf import __version__
-from schedperf.captures.perf_data import Keep
-from schedperf.captures.perf_data.recording import NO_CHAIN
 from schedperf.commands._profile_sources import Loaded, Wanted, load_sides
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
+from schedperf.perf_data import Keep
+from schedperf.perf_data.recording import NO_CHAIN
 from schedperf.profile.blindness import EventSight, loss_caveat
 from schedperf.profile.export import EXPORTS
 from schedperf.profile.flame_data import describe_stacks

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedperf.bundle.open import Bundle
-from schedperf.captures.perf_data import Keep, read_perf_data
 from schedperf.commands._profile_inputs import is_perf_data, open_source
 from schedperf.commands._profile_points import Point, choose_point
 from schedperf.model.errors import InputError
+from schedperf.perf_data import Keep, read_perf_data
 from schedperf.profile.alignment import align
 from schedperf.profile.blindness import judge_event
 from schedperf.profile.loaded import LoadedRun, make_run

@@ -1,4 +1,4 @@
 """Where the time went: places of samples, their shares and costs, stacks, and what changed.
 
-Pure functions on what :mod:`schedperf.captures.perf_data` read.
+Pure functions on what :mod:`schedperf.perf_data` read.
 """

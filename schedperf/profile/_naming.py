@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from schedperf.captures.kernel_symbols import NO_SYMBOL, KernelSymbols
-from schedperf.captures.perf_data.recording import (
+from schedperf.captures.user_symbols import FileSymbols
+from schedperf.perf_data.recording import (
     KERNEL_SPACE,
     MODE_GUEST_KERNEL,
     MODE_GUEST_USER,
@@ -18,7 +19,6 @@ from schedperf.captures.perf_data.recording import (
     Recording,
     RuntimeSymbol,
 )
-from schedperf.captures.user_symbols import FileSymbols
 from schedperf.profile.functions import newest_name
 from schedperf.profile.place import BPF, KERNEL, Place
 

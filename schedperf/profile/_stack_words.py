@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.captures.perf_data.recording import (
+from schedperf.perf_data.recording import (
     CONTEXT_KERNEL,
     CONTEXT_MAX,
     CONTEXT_USER,

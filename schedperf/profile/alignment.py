@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from schedperf.captures.perf_data.recording import Recording
+from schedperf.perf_data.recording import Recording
 from schedperf.profile.place import KERNEL, Place
 from schedperf.profile.places import Placed
 

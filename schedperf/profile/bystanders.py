@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from schedperf.captures.perf_data.recording import NO_TASK, Recording, Task
+from schedperf.perf_data.recording import NO_TASK, Recording, Task
 from schedperf.profile.family import is_idle_time
 from schedperf.profile.places import Placed
 from schedperf.profile.sampled import rows_of_event

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from schedperf.captures.perf_data.recording import Integers
+from schedperf.perf_data.recording import Integers
 from schedperf.profile.family import is_kernel_code
 from schedperf.profile.independent import column_means
 from schedperf.profile.place import Place

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from schedperf.captures.perf_data.recording import Integers
 from schedperf.model.text import clean_line
+from schedperf.perf_data.recording import Integers
 from schedperf.profile.flame import (
     LEAST_SHARE,
     Flame,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from schedperf.captures.perf_data.recording import Recording
+from schedperf.perf_data.recording import Recording
 from schedperf.profile.alignment import Alignment, RunNames, align_places, names_of
 from schedperf.profile.blindness import EventSight
 from schedperf.profile.places import Placed

@@ -17,14 +17,14 @@ from schedperf.captures.kernel_symbols import (
     parse_kernel_symbols,
     without_modules,
 )
-from schedperf.captures.perf_data.recording import (
+from schedperf.captures.user_symbols import FileSymbols, file_symbols
+from schedperf.perf_data.recording import (
     CONTEXT_KERNEL,
     MODE_KERNEL,
     KernelText,
     MappedFile,
     Recording,
 )
-from schedperf.captures.user_symbols import FileSymbols, file_symbols
 from schedperf.profile.places import Symbols
 from schedperf_collectors._elf_symbols import BadElf
 from schedperf_collectors._kernel_files import build_id, read_kallsyms

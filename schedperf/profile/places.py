@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedperf.captures.perf_data.recording import (
+from schedperf.perf_data.recording import (
     MODE_KERNEL,
     MODE_USER,
     NO_CHAIN,

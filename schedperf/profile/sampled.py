@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.captures.perf_data.recording import Integers, Recording
+from schedperf.perf_data.recording import Integers, Recording
 from schedperf.profile.family import is_hot, is_silent
 from schedperf.profile.independent import (
     Independent,

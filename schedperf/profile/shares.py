@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from schedperf.captures.perf_data.recording import NO_CPU, Recording
+from schedperf.perf_data.recording import NO_CPU, Recording
 from schedperf.profile.alignment import Alignment
 from schedperf.profile.family import is_idle_time
 from schedperf.profile.place import Place

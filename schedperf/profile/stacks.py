@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedperf.captures.perf_data.recording import NO_TASK, Integers, Recording
+from schedperf.perf_data.recording import NO_TASK, Integers, Recording
 from schedperf.profile.place import Place
 from schedperf.profile.sampled import (
     Flags,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedperf.captures.perf_data.recording import NO_CPU, NO_TASK, Integers
+from schedperf.perf_data.recording import NO_CPU, NO_TASK, Integers
 from schedperf.profile.family import is_idle_time, is_kernel_code
 from schedperf.profile.place import Place
 from schedperf.profile.sampled import (

@@ -13,10 +13,10 @@ from schedperf.c2c.analysis import analyse_memory
 from schedperf.c2c.entries import contended_entries
 from schedperf.c2c.merge import MemoryRun, see_lines
 from schedperf.c2c.sources import COLLECTOR, BootNames
-from schedperf.captures.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
-from schedperf.captures.perf_data.recording import Recording
 from schedperf.layout.analysis import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
+from schedperf.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
+from schedperf.perf_data.recording import Recording
 from schedperf.runs.host import build_of_host, line_bytes_of_host, nodes_of_host
 from schedperf.runs.ops import operations_of
 from schedperf.runs.side import Side

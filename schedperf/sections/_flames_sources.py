@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedperf.captures.perf_data.recording import NO_CHAIN
 from schedperf.evidence import Absent
+from schedperf.perf_data.recording import NO_CHAIN
 from schedperf.profile.alignment import align
 from schedperf.profile.loaded import LoadedRun
 from schedperf.profile.sampled import Side as SampledSide

@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 
 from schedperf.bundle.json import parse_object
 from schedperf.bundle.open import Boot, Bundle, Run
-from schedperf.captures.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
-from schedperf.captures.perf_data.recording import Recording
 from schedperf.evidence import Absent
 from schedperf.model.errors import InputError
+from schedperf.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
+from schedperf.perf_data.recording import Recording
 from schedperf.profile.alignment import RunNames, names_of
 from schedperf.profile.blindness import EventSight, judge_event
 from schedperf.profile.bystanders import Bystanders, find_bystanders

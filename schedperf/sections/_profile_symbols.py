@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 from schedperf.bundle.open import Boot, Bundle
 from schedperf.captures.kernel_symbols import KernelSymbols, address_of, parse_kernel_symbols
-from schedperf.captures.perf_data.recording import KernelText, MappedFile, Recording
 from schedperf.captures.user_symbols import MOST_FILE_BYTES, FileSymbols, parse_user_symbols
 from schedperf.model.errors import InputError
+from schedperf.perf_data.recording import KernelText, MappedFile, Recording
 from schedperf.profile.places import Symbols
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, SYMBOLS_SUFFIX
 

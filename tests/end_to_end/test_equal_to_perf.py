@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from schedperf.captures.perf_data import Keep, Recording, read_perf_data
-from schedperf.captures.perf_data.recording import (
+from schedperf.perf_data import Keep, Recording, read_perf_data
+from schedperf.perf_data.recording import (
     KERNEL_SPACE,
     MODE_GUEST_KERNEL,
     MODE_GUEST_USER,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.captures.perf_data import Recording, read_perf_data
-from schedperf.captures.perf_data.recording import MappedFile
+from schedperf.perf_data import Recording, read_perf_data
+from schedperf.perf_data.recording import MappedFile
 from schedperf.sections._profile_symbols import BootSymbols
 from schedperf_collectors.contract import VDSO
 from schedperf_collectors.symbols import read_file, symbols_of

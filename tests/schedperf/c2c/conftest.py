@@ -11,7 +11,7 @@ from schedperf.c2c.namer import Namer
 from schedperf.c2c.naming import Variables
 from schedperf.captures.kernel_symbols import parse_kernel_symbols
 from schedperf.captures.percpu_units import PercpuUnits
-from schedperf.captures.perf_data import Keep, read_perf_data
+from schedperf.perf_data import Keep, read_perf_data
 from schedperf.profile.places import Symbols
 from schedperf_generators.memory import MemoryRun
 from schedperf_generators.perf_data import write_perf_data

@@ -16,8 +16,8 @@ from schedperf.c2c.namer import Namer
 from schedperf.c2c.totals import shared_key, snake
 from schedperf.captures.c2c_text import TOTALS_TITLES, C2cText, parse_c2c_text
 from schedperf.captures.percpu_units import PercpuUnits, parse_percpu_log
-from schedperf.captures.perf_data import Keep, Recording, read_perf_data
 from schedperf.model.errors import InputError
+from schedperf.perf_data import Keep, Recording, read_perf_data
 from schedperf.profile.places import Symbols
 from schedperf_generators.memory import MemoryRun, Touch, Vendor, scheduler_run
 from schedperf_generators.perf_data import write_perf_data

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.captures.perf_data import Recording
+from schedperf.perf_data import Recording
 from tests.shared_data import shared
 
 _FOLDERS = ("quipper", "hotspot", "linux-perf-data", "perfparser")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedperf.captures.perf_data import Keep, Recording, read_perf_data
-from schedperf.captures.perf_data.recording import CONTEXT_MAX, CONTEXT_USER, NO_FILE
 from schedperf.model.errors import InputError
+from schedperf.perf_data import Keep, Recording, read_perf_data
+from schedperf.perf_data.recording import CONTEXT_MAX, CONTEXT_USER, NO_FILE
 from tests.shared_data import shared
 
 PRINTED = "data/perfdata/expected-perf6.10"

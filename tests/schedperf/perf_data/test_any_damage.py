@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.captures.perf_data import Keep, read_perf_data
 from schedperf.model.errors import InputError
+from schedperf.perf_data import Keep, read_perf_data
 from schedperf_generators.events import MEMORY, Event, ReadFormat, SampleType
 from schedperf_generators.features import BuildId, Cache, Cpu, Machine
 from schedperf_generators.perf_data import PerfData, write_perf_data, write_perf_data_pipe

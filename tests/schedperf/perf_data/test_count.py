@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from schedperf.captures.perf_data._count import Rows, merge
+from schedperf.perf_data._count import Rows, merge
 
 
 def rows_of(key: NDArray[np.uint64]) -> Rows:

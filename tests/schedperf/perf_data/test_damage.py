@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from schedperf.captures.perf_data import read_perf_data
 from schedperf.model.errors import InputError
+from schedperf.perf_data import read_perf_data
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.perf_data import (
     PerfData,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.perf_data import Features, Recording, read_perf_data
+from schedperf.perf_data import Features, Recording, read_perf_data
 from schedperf_generators.events import Event
 from schedperf_generators.features import BuildId, Cache, Cpu, Machine
 from schedperf_generators.perf_data import PerfData, write_perf_data, write_perf_data_pipe

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.perf_data import Keep, read_perf_data
-from schedperf.captures.perf_data.recording import MemorySamples
+from schedperf.perf_data import Keep, read_perf_data
+from schedperf.perf_data.recording import MemorySamples
 from schedperf_generators.events import MEMORY, Event, SampleType
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.samples import Sample, Weight

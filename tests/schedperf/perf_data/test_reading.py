@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.perf_data import Keep, Recording, read_perf_data
-from schedperf.captures.perf_data.recording import NO_CHAIN, NO_CPU, NO_TASK
+from schedperf.perf_data import Keep, Recording, read_perf_data
+from schedperf.perf_data.recording import NO_CHAIN, NO_CPU, NO_TASK
 from schedperf_generators.events import ATTR_SIZES, PLAIN, Event, ReadFormat, SampleType
 from schedperf_generators.perf_data import (
     PerfData,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedperf.captures.perf_data import Keep, Recording, read_perf_data
-from schedperf.captures.perf_data.recording import KERNEL_SPACE, NO_FILE
+from schedperf.perf_data import Keep, Recording, read_perf_data
+from schedperf.perf_data.recording import KERNEL_SPACE, NO_FILE
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.records import KERNEL_PID, Comm, Exit, Fork, Mmap, Mmap2

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schedperf.captures.perf_data import Keep, read_perf_data
+from schedperf.perf_data import Keep, read_perf_data
 from schedperf.profile._naming import Symbols
 from schedperf.profile.bystanders import Bystanders, find_bystanders
 from schedperf.profile.places import place_samples

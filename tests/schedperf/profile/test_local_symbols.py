@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedperf.captures.perf_data import Recording, read_perf_data
-from schedperf.captures.perf_data.recording import MappedFile
 from schedperf.model.errors import InputError
+from schedperf.perf_data import Recording, read_perf_data
+from schedperf.perf_data.recording import MappedFile
 from schedperf.profile.local_symbols import symbols_for_file
 from schedperf_collectors._system import System
 from schedperf_collectors.symbols import read_file

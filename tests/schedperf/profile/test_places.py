@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from schedperf.captures.kernel_symbols import parse_kernel_symbols
-from schedperf.captures.perf_data import Keep, Recording, read_perf_data
-from schedperf.captures.perf_data.recording import MODE_GUEST_KERNEL, MODE_HYPERVISOR, MappedFile
 from schedperf.captures.user_symbols import FileSymbols, file_symbols
+from schedperf.perf_data import Keep, Recording, read_perf_data
+from schedperf.perf_data.recording import MODE_GUEST_KERNEL, MODE_HYPERVISOR, MappedFile
 from schedperf.profile.local_symbols import symbols_for_file
 from schedperf.profile.place import Place
 from schedperf.profile.places import Placed, Symbols, build_ids, place_samples

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from schedperf.captures.kernel_symbols import parse_kernel_symbols
-from schedperf.captures.perf_data import read_perf_data
+from schedperf.perf_data import read_perf_data
 from schedperf.profile.alignment import Alignment
 from schedperf.profile.place import KERNEL, Place
 from schedperf.profile.places import Symbols, place_samples

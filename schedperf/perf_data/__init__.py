@@ -10,9 +10,9 @@ and counted::
     recording.samples.period.sum()
 """
 
-from schedperf.captures.perf_data._features import Cache, Features
-from schedperf.captures.perf_data._reader import Keep, read_perf_data
-from schedperf.captures.perf_data.recording import Recording
+from schedperf.perf_data._features import Cache, Features
+from schedperf.perf_data._reader import Keep, read_perf_data
+from schedperf.perf_data.recording import Recording
 
 __all__ = [
     "LARGEST_PERF_DATA_BYTES",

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from schedperf.captures.perf_data._bytes import low_half
-from schedperf.captures.perf_data._columns import Columns, Integers, Words
-from schedperf.captures.perf_data._layout import (
+from schedperf.perf_data._bytes import low_half
+from schedperf.perf_data._columns import Columns, Integers, Words
+from schedperf.perf_data._layout import (
     ADDR,
     BRANCH_STACK,
     DATA_SRC,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.captures.perf_data.recording import KERNEL_SPACE, NO_FILE, Addresses, Integers
+from schedperf.perf_data.recording import KERNEL_SPACE, NO_FILE, Addresses, Integers
 
 # The kernel's line, and that of all processes of which nothing is known.
 KERNEL_LINE = KERNEL_SPACE
@@ -140,7 +140,7 @@ class SpaceTable:
             self.trees[one] = _Tree(members, maps.start[members], maps.end[members])
 
     def find(self, spaces: Integers, addresses: Addresses) -> tuple[Integers, Addresses]:
-        """See :class:`schedperf.captures.perf_data.recording.Spaces`."""
+        """See :class:`schedperf.perf_data.recording.Spaces`."""
         found = np.full(len(spaces), -1)
         line, limit = self.line_of[spaces], self.limit_of[spaces]
         left = np.arange(len(spaces)) if len(self.maps.line) else np.zeros(0, np.int64)

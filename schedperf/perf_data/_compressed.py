@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, cast
 
-from schedperf.captures.perf_data._bytes import Bytes
-from schedperf.captures.perf_data._walk import RECORD_COMPRESSED, RECORD_COMPRESSED2, Stream
+from schedperf.perf_data._bytes import Bytes
+from schedperf.perf_data._walk import RECORD_COMPRESSED, RECORD_COMPRESSED2, Stream
 from schedperf_collectors._perf_data import RECORD_HEADER_BYTES
 
 # How much may come out. perf prints ratios of 5 to 40; a few kB that claim gigabytes are no

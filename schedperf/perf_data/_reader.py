@@ -11,20 +11,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.captures.perf_data._bytes import release
-from schedperf.captures.perf_data._columns import (
+from schedperf.model.errors import InputError
+from schedperf.perf_data._bytes import release
+from schedperf.perf_data._columns import (
     RECORD_MOST_BYTES,
     Columns,
     Integers,
     Splitter,
     Words,
 )
-from schedperf.captures.perf_data._count import Hasher, Rows, concatenate, count, merge
-from schedperf.captures.perf_data._forms import Opened, open_perf_data
-from schedperf.captures.perf_data._groups import Members, has_members
-from schedperf.captures.perf_data._layout import FORMAT_LOST, TIME, Layout
-from schedperf.captures.perf_data._memory import is_memory_layout, memory_fields
-from schedperf.captures.perf_data._result import (
+from schedperf.perf_data._count import Hasher, Rows, concatenate, count, merge
+from schedperf.perf_data._forms import Opened, open_perf_data
+from schedperf.perf_data._groups import Members, has_members
+from schedperf.perf_data._layout import FORMAT_LOST, TIME, Layout
+from schedperf.perf_data._memory import is_memory_layout, memory_fields
+from schedperf.perf_data._result import (
     NAMELESS,
     Column,
     TaskTable,
@@ -32,17 +33,16 @@ from schedperf.captures.perf_data._result import (
     make_memory,
     make_samples,
 )
-from schedperf.captures.perf_data._sideband import UNKNOWN_COMM, read_side_band
-from schedperf.captures.perf_data._spaces import UNKNOWN_LINE
-from schedperf.captures.perf_data._walk import Window
-from schedperf.captures.perf_data.recording import (
+from schedperf.perf_data._sideband import UNKNOWN_COMM, read_side_band
+from schedperf.perf_data._spaces import UNKNOWN_LINE
+from schedperf.perf_data._walk import Window
+from schedperf.perf_data.recording import (
     KERNEL_SPACE,
     MODE_GUEST_KERNEL,
     MODE_USER,
     Losses,
     Recording,
 )
-from schedperf.model.errors import InputError
 from schedperf_collectors._perf_data import RECORD_LOST, RECORD_LOST_SAMPLES, BadPerfData
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedperf.captures.perf_data._bytes import Bytes
+from schedperf.perf_data._bytes import Bytes
 from schedperf_collectors._perf_data import (
     BadPerfData,
     Cursor,

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schedperf.captures.perf_data._bytes import Bytes
-from schedperf.captures.perf_data._compressed import decompress
-from schedperf.captures.perf_data._features import Features, read_sections, section_cursors
-from schedperf.captures.perf_data._pipe import announces_compression, read_pipe_header
-from schedperf.captures.perf_data._walk import Stream, Walked, walk
+from schedperf.perf_data._bytes import Bytes
+from schedperf.perf_data._compressed import decompress
+from schedperf.perf_data._features import Features, read_sections, section_cursors
+from schedperf.perf_data._pipe import announces_compression, read_pipe_header
+from schedperf.perf_data._walk import Stream, Walked, walk
 from schedperf_collectors._perf_data import (
     DIR_FORMAT,
     PIPE_HEADER_BYTES,

@@ -4,9 +4,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schedperf.captures.perf_data._bytes import Bytes
-from schedperf.captures.perf_data._features import read_build_ids
-from schedperf.captures.perf_data._walk import Stream
+from schedperf.perf_data._bytes import Bytes
+from schedperf.perf_data._features import read_build_ids
+from schedperf.perf_data._walk import Stream
 from schedperf_collectors._perf_data import (
     ATTR_LEAST_BYTES,
     COMPRESSED,

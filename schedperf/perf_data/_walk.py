@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.captures.perf_data._bytes import Bytes, release, words_of
-from schedperf.captures.perf_data._lanes import walk_lanes
+from schedperf.perf_data._bytes import Bytes, release, words_of
+from schedperf.perf_data._lanes import walk_lanes
 from schedperf_collectors._perf_data import (
     RECORD_AUXTRACE,
     RECORD_HEADER_BYTES,

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedperf.captures.perf_data._bytes import Bytes
-from schedperf.captures.perf_data._layout import IDENTIFIER, TIME, Layout
-from schedperf.captures.perf_data._spaces import (
+from schedperf.perf_data._bytes import Bytes
+from schedperf.perf_data._layout import IDENTIFIER, TIME, Layout
+from schedperf.perf_data._spaces import (
     KERNEL_LINE,
     UNKNOWN_LINE,
     Line,
     Maps,
     SpaceTable,
 )
-from schedperf.captures.perf_data._timelines import Timelines
-from schedperf.captures.perf_data._walk import Stream
-from schedperf.captures.perf_data.recording import (
+from schedperf.perf_data._timelines import Timelines
+from schedperf.perf_data._walk import Stream
+from schedperf.perf_data.recording import (
     KernelText,
     MappedFile,
     Processes,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.captures.perf_data._columns import RECORD_MOST_BYTES, Columns, Integers, Words
-from schedperf.captures.perf_data.recording import CONTEXT_USER
+from schedperf.perf_data._columns import RECORD_MOST_BYTES, Columns, Integers, Words
+from schedperf.perf_data.recording import CONTEXT_USER
 
 # Words that are hashed at once: they and what is computed from them stay in the CPU's cache.
 _BLOCK_WORDS = 32 << 10

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from schedperf.captures.perf_data._bytes import high_half, low_half, words_of
-from schedperf.captures.perf_data._layout import (
+from schedperf.perf_data._bytes import high_half, low_half, words_of
+from schedperf.perf_data._layout import (
     CALLCHAIN,
     CPU,
     FORMAT_GROUP,
@@ -24,7 +24,7 @@ from schedperf.captures.perf_data._layout import (
     EventFinder,
     Layout,
 )
-from schedperf.captures.perf_data._walk import Window
+from schedperf.perf_data._walk import Window
 from schedperf_collectors._perf_data import Event
 
 _MODE_MASK = 7

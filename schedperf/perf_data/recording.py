@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.captures.perf_data._features import Features
+from schedperf.perf_data._features import Features
 from schedperf_collectors._perf_data import Event
 
 # PERF_RECORD_MISC_*: where the CPU was.

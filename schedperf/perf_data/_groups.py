@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schedperf.captures.perf_data._columns import Columns, Integers
-from schedperf.captures.perf_data._layout import (
+from schedperf.perf_data._columns import Columns, Integers
+from schedperf.perf_data._layout import (
     FORMAT_GROUP,
     FORMAT_ID,
     FORMAT_LOST,

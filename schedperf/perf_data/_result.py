@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from schedperf.captures.perf_data._bytes import words_of
-from schedperf.captures.perf_data._columns import Integers, Words
-from schedperf.captures.perf_data._count import Rows
-from schedperf.captures.perf_data._layout import CPU
-from schedperf.captures.perf_data._walk import Stream
-from schedperf.captures.perf_data.recording import (
+from schedperf.perf_data._bytes import words_of
+from schedperf.perf_data._columns import Integers, Words
+from schedperf.perf_data._count import Rows
+from schedperf.perf_data._layout import CPU
+from schedperf.perf_data._walk import Stream
+from schedperf.perf_data.recording import (
     NO_CHAIN,
     NO_CPU,
     NO_TASK,
