@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from schedperf.captures.renamed_functions import newest_function
+from schedperf.kernel.renames import newest_function
 from schedperf.layout.heat import heat_table
 from schedperf.layout.model import Entry, Kernel, Unit
 from schedperf.profile.functions import function_name

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.captures.percpu_units import PercpuUnits
+from schedperf.kernel.percpu_units import PercpuUnits
 from schedperf.perf_data.recording import Addresses, Integers
 
 # With alignment alone an offset is believed when it shows on so many units, or on all of a smaller

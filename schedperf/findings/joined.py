@@ -17,7 +17,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedperf.captures.renamed_functions import newest_function
 from schedperf.evidence import joined_finding
 from schedperf.findings._layout_edges import LayoutEdge, is_layout_known, layout_edges
 from schedperf.findings._lines import (
@@ -29,6 +28,7 @@ from schedperf.findings._lines import (
     list_some,
     why_unseen,
 )
+from schedperf.kernel.renames import newest_function
 from schedperf.model.comparison import Finding, Row, Section
 from schedperf.profile.places import KERNEL
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE

@@ -5,7 +5,7 @@ this does not explain, or padding at the struct's end, was made by a larger one.
 alignment that moved nothing cannot be seen.
 """
 
-from schedperf.captures.btf import Btf, Kind
+from schedperf.kernel.btf import Btf, Kind
 
 # PAGE_SIZE: what the kernel aligns fields and variables to at most.
 LARGEST_ALIGNMENT = 4096

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from schedperf.bundle.open import Boot, Bundle, open_bundle
-from schedperf.captures.btf import Btf, needs_base, parse_btf
-from schedperf.captures.elf import ELF_MAGIC, ElfKernel, read_elf
-from schedperf.captures.pahole import encode_btf
-from schedperf.captures.system_map import (
+from schedperf.kernel.btf import Btf, needs_base, parse_btf
+from schedperf.kernel.elf import ELF_MAGIC, ElfKernel, read_elf
+from schedperf.kernel.pahole import encode_btf
+from schedperf.kernel.system_map import (
     GlobalSymbols,
     PercpuSymbols,
     is_symbol_table,

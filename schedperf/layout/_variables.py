@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from schedperf.captures.btf import BtfSection, BtfVariable
-from schedperf.captures.system_map import PAGE_BYTES, GlobalSymbols, PercpuSymbols
+from schedperf.kernel.btf import BtfSection, BtfVariable
+from schedperf.kernel.system_map import PAGE_BYTES, GlobalSymbols, PercpuSymbols
 from schedperf.layout.model import Entry, Unit
 
 # CONFIG_MEM_ALLOC_PROFILING puts one such counter beside every function that allocates; they come

@@ -18,7 +18,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, cast, get_args
 
-from schedperf.captures.renamed_functions import newest_function
+from schedperf.kernel.renames import newest_function
 from schedperf.model.errors import InputError
 
 PathName = Literal["wakeup", "switch", "tick", "newidle", "fork", "idle", "balance"]

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from schedperf.bundle.open import Bundle
-from schedperf.captures.btf import PERCPU_SECTION, Btf, BtfSection
+from schedperf.kernel.btf import PERCPU_SECTION, Btf, BtfSection
 from schedperf.layout._machine import (
     compile_time_line,
     machine_of_config,

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from schedperf.captures.btf import Btf, BtfMember, Kind
+from schedperf.kernel.btf import Btf, BtfMember, Kind
 from schedperf.layout._alignment import COMPOSITE, MOST_NESTED, inferred_alignment
 from schedperf.layout.model import Entry, Unit
 from schedperf.model.errors import InputError

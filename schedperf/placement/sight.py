@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from schedperf.captures.placement_records import Placement, Program
-from schedperf.captures.renamed_functions import newest_function
+from schedperf.kernel.renames import newest_function
 from schedperf.placement.model import PARTS, Key, Part, PlacedSide
 
 # Mechanisms that count alike. A probe that is alone is one of a pair.

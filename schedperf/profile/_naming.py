@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedperf.captures.kernel_symbols import NO_SYMBOL, KernelSymbols
-from schedperf.captures.user_symbols import FileSymbols
+from schedperf.kernel.kallsyms import NO_SYMBOL, KernelSymbols
+from schedperf.kernel.user_symbols import FileSymbols
 from schedperf.perf_data.recording import (
     KERNEL_SPACE,
     MODE_GUEST_KERNEL,

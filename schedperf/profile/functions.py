@@ -6,7 +6,7 @@
     newest_name(Place("load_balance", "[kernel]"))          # Place("sched_balance_rq", "[kernel]")
     class_of(Place("update_cfs_group", "[kernel]"))         # "PELT and group shares"
 
-The classes are in ``classes.toml``, the renames in ``schedperf/captures/renames.toml``.
+The classes are in ``classes.toml``, the renames in ``schedperf/kernel/renames.toml``.
 """
 
 import re
@@ -17,7 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from schedperf.captures.renamed_functions import newest_function
+from schedperf.kernel.renames import newest_function
 from schedperf.profile.place import KERNEL, Place
 
 IDLE = "idle"

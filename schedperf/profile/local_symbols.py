@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from schedperf.bundle.files import read_regular
-from schedperf.captures.kernel_symbols import (
+from schedperf.kernel.kallsyms import (
     KernelSymbols,
     address_of,
     parse_kernel_symbols,
     without_modules,
 )
-from schedperf.captures.user_symbols import FileSymbols, file_symbols
+from schedperf.kernel.user_symbols import FileSymbols, file_symbols
 from schedperf.perf_data.recording import (
     CONTEXT_KERNEL,
     MODE_KERNEL,

@@ -6,8 +6,8 @@ The collector ``layout`` captured the kernel's, ``symbols`` those of programs an
 from collections.abc import Callable, Iterator
 
 from schedperf.bundle.open import Boot, Bundle
-from schedperf.captures.kernel_symbols import KernelSymbols, address_of, parse_kernel_symbols
-from schedperf.captures.user_symbols import MOST_FILE_BYTES, FileSymbols, parse_user_symbols
+from schedperf.kernel.kallsyms import KernelSymbols, address_of, parse_kernel_symbols
+from schedperf.kernel.user_symbols import MOST_FILE_BYTES, FileSymbols, parse_user_symbols
 from schedperf.model.errors import InputError
 from schedperf.perf_data.recording import KernelText, MappedFile, Recording
 from schedperf.profile.places import Symbols

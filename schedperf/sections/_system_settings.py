@@ -6,7 +6,7 @@ host.json has those that decide whether sides are comparable at all (``sched.fea
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.captures.sched_debug import FOLDER, flat_settings, read_sched_debug
+from schedperf.kernel.sched_debug import FOLDER, flat_settings, read_sched_debug
 from schedperf.model.errors import InputError
 from schedperf.runs.side import Side
 

@@ -9,8 +9,8 @@ from schedperf.c2c.analysis import analyse_memory
 from schedperf.c2c.model import MemoryProfile
 from schedperf.c2c.namer import Namer
 from schedperf.c2c.naming import Variables
-from schedperf.captures.kernel_symbols import parse_kernel_symbols
-from schedperf.captures.percpu_units import PercpuUnits
+from schedperf.kernel.kallsyms import parse_kernel_symbols
+from schedperf.kernel.percpu_units import PercpuUnits
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.profile.places import Symbols
 from schedperf_generators.memory import MemoryRun

@@ -15,7 +15,7 @@ from schedperf.c2c.model import Line, MemoryProfile
 from schedperf.c2c.namer import Namer
 from schedperf.c2c.totals import shared_key, snake
 from schedperf.captures.c2c_text import TOTALS_TITLES, C2cText, parse_c2c_text
-from schedperf.captures.percpu_units import PercpuUnits, parse_percpu_log
+from schedperf.kernel.percpu_units import PercpuUnits, parse_percpu_log
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Keep, Recording, read_perf_data
 from schedperf.profile.places import Symbols

@@ -11,7 +11,7 @@ from schedperf.c2c.entries import entries_of
 from schedperf.c2c.model import MemoryProfile
 from schedperf.c2c.naming import Variables, is_known_user, plain, struct_names, users_of
 from schedperf.c2c.sources import data_address, load_with_types
-from schedperf.captures.percpu_units import PercpuUnits
+from schedperf.kernel.percpu_units import PercpuUnits
 from schedperf.layout.model import Entry, Kernel, LineBytes, Unit
 from schedperf.layout.sources import SCHEDULER_STRUCTS
 from schedperf.perf_data.recording import KernelText

@@ -3,7 +3,7 @@
 import numpy as np
 
 from schedperf.c2c.units import fold_addresses
-from schedperf.captures.percpu_units import PercpuUnits
+from schedperf.kernel.percpu_units import PercpuUnits
 
 UNIT = 1 << 20
 HALF = 0xFFFF888000000000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.captures.btf import Btf, Kind, parse_btf
+from schedperf.kernel.btf import Btf, Kind, parse_btf
 from schedperf.layout.heat import Use, heat_table, parse_heat
 from schedperf.model.errors import InputError
 from tests.shared_data import shared_kernel

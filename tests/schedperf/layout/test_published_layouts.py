@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from schedperf.captures.btf import parse_btf
+from schedperf.kernel.btf import parse_btf
 from schedperf.layout.difference import compare_units
 from schedperf.layout.model import Entry, Unit
 from schedperf.layout.structs import struct_unit

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.captures.btf import Btf, Kind, parse_btf
+from schedperf.kernel.btf import Btf, Kind, parse_btf
 from schedperf.layout.model import Unit
 from schedperf.layout.structs import holes, padding, struct_unit
 from tests.shared_data import shared

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.captures.btf import Btf, parse_btf
+from schedperf.kernel.btf import Btf, parse_btf
 from schedperf.layout._alignment import MOST_NESTED
 from schedperf.layout.model import Unit
 from schedperf.layout.structs import holes, padding, struct_unit

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedperf.captures.kernel_symbols import parse_kernel_symbols
-from schedperf.captures.user_symbols import FileSymbols, file_symbols
+from schedperf.kernel.kallsyms import parse_kernel_symbols
+from schedperf.kernel.user_symbols import FileSymbols, file_symbols
 from schedperf.perf_data import Keep, Recording, read_perf_data
 from schedperf.perf_data.recording import MODE_GUEST_KERNEL, MODE_HYPERVISOR, MappedFile
 from schedperf.profile.local_symbols import symbols_for_file

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedperf.captures.kernel_symbols import parse_kernel_symbols
+from schedperf.kernel.kallsyms import parse_kernel_symbols
 from schedperf.perf_data import read_perf_data
 from schedperf.profile.alignment import Alignment
 from schedperf.profile.place import KERNEL, Place

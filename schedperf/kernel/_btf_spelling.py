@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from schedperf.captures._btf_index import Kind
+from schedperf.kernel._btf_index import Kind
 from schedperf.model.errors import InputError
 
 # Parameters of one function that are spelled; the kernel's functions have up to a dozen.

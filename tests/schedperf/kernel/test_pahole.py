@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.captures.btf import Kind, parse_btf
-from schedperf.captures.pahole import encode_btf
+from schedperf.kernel.btf import Kind, parse_btf
+from schedperf.kernel.pahole import encode_btf
 from schedperf.model.errors import InputError
 
 pytestmark = pytest.mark.system

@@ -15,10 +15,10 @@ from elftools.construct import ConstructError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.notes import iter_notes
 
-from schedperf.captures._btf_index import text_at
-from schedperf.captures._symbol_table import MOST_LINES
-from schedperf.captures.btf import PERCPU_SECTION
-from schedperf.captures.system_map import (
+from schedperf.kernel._btf_index import text_at
+from schedperf.kernel.btf import PERCPU_SECTION
+from schedperf.kernel.symbol_table import MOST_LINES
+from schedperf.kernel.system_map import (
     GlobalSymbols,
     PercpuSymbols,
     SymbolRow,

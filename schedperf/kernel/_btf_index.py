@@ -12,7 +12,7 @@ from array import array
 from dataclasses import dataclass
 from enum import IntEnum
 
-from schedperf.captures._symbol_table import LONGEST_NAME
+from schedperf.kernel.symbol_table import LONGEST_NAME
 from schedperf.model.errors import InputError
 
 # BTF_MAX_TYPE of include/uapi/linux/btf.h: the kernel itself loads no more types.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schedperf.captures.elf import MOST_SECTIONS, ElfKernel, read_elf
+from schedperf.kernel.elf import MOST_SECTIONS, ElfKernel, read_elf
 from schedperf.layout.sources import load_kernel
 from schedperf.model.errors import InputError
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.captures._symbol_table import MOST_LINES
-from schedperf.captures.system_map import (
+from schedperf.kernel.symbol_table import MOST_LINES
+from schedperf.kernel.system_map import (
     PercpuSymbol,
     is_symbol_table,
     parse_global_symbols,

@@ -28,7 +28,7 @@ class Renamed:
 @cache
 def renamed_functions() -> Mapping[str, Renamed]:
     """Return the table that comes with this package, by the older name."""
-    text = (files("schedperf.captures") / "renames.toml").read_text(encoding="utf-8")
+    text = (files("schedperf.kernel") / "renames.toml").read_text(encoding="utf-8")
     return {old: Renamed(**row) for old, row in tomllib.loads(text).items()}
 
 

@@ -1,6 +1,6 @@
 import re
 
-from schedperf.captures.renamed_functions import newest_function, renamed_functions
+from schedperf.kernel.renames import newest_function, renamed_functions
 
 
 def test_each_rename_has_its_commit_and_its_release() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.captures.btf import (
+from schedperf.kernel.btf import (
     Btf,
     BtfVariable,
     Kind,
@@ -16,7 +16,7 @@ from schedperf.captures.btf import (
     parse_btf,
     parse_percpu_section,
 )
-from schedperf.captures.system_map import parse_percpu_symbols
+from schedperf.kernel.system_map import parse_percpu_symbols
 from schedperf.model.errors import InputError
 from tests.shared_data import shared
 

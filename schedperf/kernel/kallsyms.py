@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from schedperf.captures._symbol_table import LONGEST_NAME, check_lines
+from schedperf.kernel.symbol_table import LONGEST_NAME, check_lines
 from schedperf.model.errors import InputError
 
 # Text and data, as perf reads them (symbol_type__filter of tools/perf/util/symbol.c): data too,

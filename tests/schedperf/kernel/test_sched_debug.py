@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.sched_debug import flat_settings, parse_sched_debug
+from schedperf.kernel.sched_debug import flat_settings, parse_sched_debug
 from schedperf.model.errors import InputError
 
 RECORD: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.percpu_units import parse_percpu_log, parse_percpu_units
+from schedperf.kernel.percpu_units import parse_percpu_log, parse_percpu_units
 from schedperf.model.errors import InputError
 from schedperf_collectors._percpu_units import UnitBases, describe_units
 from schedperf_collectors._system import System

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.captures.kernel_symbols import NO_SYMBOL
-from schedperf.captures.user_symbols import parse_user_symbols
+from schedperf.kernel.kallsyms import NO_SYMBOL
+from schedperf.kernel.user_symbols import parse_user_symbols
 from schedperf.model.errors import InputError
 from schedperf_collectors.contract import VDSO
 from schedperf_collectors.symbols import read_file, symbols_of

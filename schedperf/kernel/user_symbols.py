@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedperf.bundle.json import parse_object
-from schedperf.captures._symbol_table import LONGEST_NAME, split_lines
-from schedperf.captures.kernel_symbols import NO_SYMBOL
+from schedperf.kernel.kallsyms import NO_SYMBOL
+from schedperf.kernel.symbol_table import LONGEST_NAME, split_lines
 from schedperf.model.errors import InputError
 from schedperf_collectors.contract import MOST_SYMBOLS_BYTES, SYMBOLS_FORMAT, Function
 

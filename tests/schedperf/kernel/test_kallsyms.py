@@ -3,13 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.captures._symbol_table import MOST_LINES
-from schedperf.captures.kernel_symbols import (
+from schedperf.kernel.kallsyms import (
     NO_SYMBOL,
     address_of,
     parse_kernel_symbols,
     without_modules,
 )
+from schedperf.kernel.symbol_table import MOST_LINES
 from schedperf.model.errors import InputError
 
 KALLSYMS = """\

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
 
-from schedperf.captures._btf_index import (
+from schedperf.kernel._btf_index import (
     COUNT_MASK,
     TYPE_WORDS,
     BtfIndex,
@@ -26,8 +26,8 @@ from schedperf.captures._btf_index import (
     is_split,
     text_at,
 )
-from schedperf.captures._btf_records import BtfMember, BtfSection, BtfVariable, Linkage
-from schedperf.captures._btf_spelling import spell_type
+from schedperf.kernel._btf_records import BtfMember, BtfSection, BtfVariable, Linkage
+from schedperf.kernel._btf_spelling import spell_type
 from schedperf.model.errors import InputError
 
 __all__ = [

@@ -1,0 +1,1 @@
+"""What a kernel says of itself: symbols, types, configuration, and renamed functions."""
