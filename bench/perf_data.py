@@ -137,8 +137,8 @@ def run_ours(what: str, processes: int, paths: Sequence[Path]) -> None:
     import numpy as np  # noqa: PLC0415 # measured
 
     from schedperf.perf_data import Keep, read_perf_data  # noqa: PLC0415 # measured
-    from schedperf.profile.local_symbols import symbols_for_file  # noqa: PLC0415 # measured
-    from schedperf.profile.places import place_samples  # noqa: PLC0415 # measured
+    from schedperf.symbols.local_symbols import symbols_for_file  # noqa: PLC0415 # measured
+    from schedperf.symbols.places import place_samples  # noqa: PLC0415 # measured
 
     # As `schedperf profile` does without a flame graph, and perf report with -g none.
     keep = frozenset({Keep.CHAIN} if what == "folded" else ())

@@ -14,8 +14,8 @@ from schedperf.perf_data.recording import (
     Recording,
     Samples,
 )
-from schedperf.profile.place import KERNEL, Place
-from schedperf.profile.places import Symbols, place_samples
+from schedperf.symbols.place import KERNEL, Place
+from schedperf.symbols.places import Symbols, place_samples
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,7 +20,7 @@ from functools import cached_property
 from schedperf.kernel.renames import newest_function
 from schedperf.layout.heat import heat_table
 from schedperf.layout.model import Entry, Kernel, Unit
-from schedperf.profile.functions import function_name
+from schedperf.symbols.functions import function_name
 
 PERCPU, GLOBALS = "percpu", "globals"
 # An object is recognised where functions that are known to touch it there made so much of the

@@ -20,7 +20,7 @@ from schedperf.layout.model import Kernel
 from schedperf.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.model.errors import InputError
 from schedperf.perf_data.recording import KernelText, Recording
-from schedperf.profile.places import Symbols
+from schedperf.symbols.places import Symbols
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES
 
 COLLECTOR = "perf_c2c"

@@ -18,10 +18,10 @@ from schedperf.commands._profile_inputs import is_perf_data
 from schedperf.layout.analysis import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Keep, read_perf_data
-from schedperf.profile.local_symbols import symbols_for_file
 from schedperf.runs.side import Side, side_name
 from schedperf.sections._c2c_point import describe_access, describe_point
 from schedperf.sections._c2c_sources import PointRun, load_memory, store_period
+from schedperf.symbols.local_symbols import symbols_for_file
 
 SCHEMA = "schedperf/c2c/1"
 Kind = Literal["a bundle", "perf.data", "text of perf c2c report"]

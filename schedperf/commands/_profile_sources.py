@@ -12,11 +12,11 @@ from schedperf.perf_data import Keep, read_perf_data
 from schedperf.profile.alignment import align
 from schedperf.profile.blindness import judge_event
 from schedperf.profile.loaded import LoadedRun, make_run
-from schedperf.profile.local_symbols import symbols_for_file
 from schedperf.profile.order import ONE_AFTER_THE_OTHER, may_be_drift
-from schedperf.profile.places import build_ids, place_samples
 from schedperf.runs.side import name_sides
 from schedperf.runs.timeline import place_in_time
+from schedperf.symbols.local_symbols import symbols_for_file
+from schedperf.symbols.places import build_ids, place_samples
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

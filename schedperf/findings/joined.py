@@ -30,8 +30,8 @@ from schedperf.findings._lines import (
 )
 from schedperf.kernel.renames import newest_function
 from schedperf.model.comparison import Finding, Row, Section
-from schedperf.profile.places import KERNEL
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.symbols.places import KERNEL
 
 # Of one side; more stories than these explain nothing.
 MOST_FINDINGS = 5

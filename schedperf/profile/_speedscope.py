@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from schedperf import __version__
 from schedperf.model.text import clean_line
-from schedperf.profile.place import Place
 from schedperf.profile.sampled import NANOSECOND_EVENTS, Floats
 from schedperf.profile.stacks import Stacks
+from schedperf.symbols.place import Place
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from schedperf.perf_data.recording import Recording
-from schedperf.profile.place import KERNEL, Place
-from schedperf.profile.places import Placed
+from schedperf.symbols.place import KERNEL, Place
+from schedperf.symbols.places import Placed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

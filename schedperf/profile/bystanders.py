@@ -17,9 +17,9 @@ import numpy as np
 
 from schedperf.perf_data.recording import NO_TASK, Recording, Task
 from schedperf.profile.family import is_idle_time
-from schedperf.profile.places import Placed
 from schedperf.profile.sampled import rows_of_event
 from schedperf.profile.stacks import command_of
+from schedperf.symbols.places import Placed
 
 # TASK_COMM_LEN of include/linux/sched.h, less its NUL.
 COMM_BYTES = 15

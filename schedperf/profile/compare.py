@@ -18,9 +18,7 @@ from schedperf.profile.family import (
     is_kernel_code,
     is_silent,
 )
-from schedperf.profile.functions import IDLE, class_of
 from schedperf.profile.independent import Independent, average_runs, independent_of
-from schedperf.profile.place import Place
 from schedperf.profile.shares import (
     PER_CENT,
     RunWeights,
@@ -29,6 +27,8 @@ from schedperf.profile.shares import (
     weight_matrix,
 )
 from schedperf.stats import Columns, Difference, compare_columns, welch_difference
+from schedperf.symbols.functions import IDLE, class_of
+from schedperf.symbols.place import Place
 
 # What functions of no class are.
 OTHER_KERNEL, USER = "other kernel code", "user code"

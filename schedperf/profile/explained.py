@@ -15,9 +15,9 @@ import numpy.typing as npt
 from scipy import special
 
 from schedperf.profile.compare import PointComparison
-from schedperf.profile.place import Place
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, MARGIN
 from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
+from schedperf.symbols.place import Place
 
 # Functions that a sentence about the whole change names.
 MOST_EXPLAINING = 3

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.profile.functions import is_idle_routine
-from schedperf.profile.place import Place
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.symbols.functions import is_idle_routine
+from schedperf.symbols.place import Place
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns

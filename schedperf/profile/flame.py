@@ -16,10 +16,10 @@ import numpy as np
 from schedperf.perf_data.recording import Integers
 from schedperf.profile.family import is_kernel_code
 from schedperf.profile.independent import column_means
-from schedperf.profile.place import Place
 from schedperf.profile.sampled import PER_CENT, Flags, Floats, Measure, Runs
 from schedperf.profile.stacks import Stacks
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.symbols.place import Place
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns

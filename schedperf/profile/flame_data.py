@@ -24,11 +24,11 @@ from schedperf.profile.flame import (
     narrow_flame,
     one_sided_frames,
 )
-from schedperf.profile.functions import class_of
 from schedperf.profile.parts import Part, find_parts
-from schedperf.profile.place import Place
 from schedperf.profile.sampled import Floats, Measure, unit_of_event
 from schedperf.profile.stacks import StackedSamples
+from schedperf.symbols.functions import class_of
+from schedperf.symbols.place import Place
 
 # Of a number that is drawn: the fifth digit of a share is far below any noise.
 DIGITS = 4

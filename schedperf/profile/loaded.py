@@ -8,8 +8,8 @@ import numpy as np
 from schedperf.perf_data.recording import Recording
 from schedperf.profile.alignment import Alignment, RunNames, align_places, names_of
 from schedperf.profile.blindness import EventSight
-from schedperf.profile.places import Placed
 from schedperf.profile.sampled import RunSamples
+from schedperf.symbols.places import Placed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from schedperf.profile.compare import PointComparison
-from schedperf.profile.functions import is_scheduler_function
+from schedperf.symbols.functions import is_scheduler_function
 
 # Places that are shown of each point, besides the scheduler's functions, which are all shown.
 MOST_PLACES = 40

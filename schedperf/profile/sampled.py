@@ -20,7 +20,7 @@ from schedperf.profile.independent import (
     counts_of,
     independent_of,
 )
-from schedperf.profile.places import Placed
+from schedperf.symbols.places import Placed
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns

@@ -18,9 +18,9 @@ from scipy import sparse
 from schedperf.perf_data.recording import NO_CPU, Recording
 from schedperf.profile.alignment import Alignment
 from schedperf.profile.family import is_idle_time
-from schedperf.profile.place import Place
-from schedperf.profile.places import Placed
 from schedperf.profile.sampled import rows_of_event
+from schedperf.symbols.place import Place
+from schedperf.symbols.places import Placed
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from schedperf.profile.family import SMALLEST_CHANGE_PP
-from schedperf.profile.place import Place
 from schedperf.profile.shares import RunWeights, cpu_means, node_matrix, nodes_of
 from schedperf.stats import Columns, compare_columns
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.symbols.place import Place
 
 # A node has no part in what another node shows if its own change is, with 95 % confidence, smaller
 # than this part of that other one's: then most of the change is on that node.

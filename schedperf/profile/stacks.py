@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schedperf.perf_data.recording import NO_TASK, Integers, Recording
-from schedperf.profile.place import Place
 from schedperf.profile.sampled import (
     Flags,
     Floats,
@@ -23,6 +22,7 @@ from schedperf.profile.sampled import (
     collect_runs,
     rows_of_event,
 )
+from schedperf.symbols.place import Place
 
 # In place of the file of a frame that is a command.
 COMMAND = "(command)"

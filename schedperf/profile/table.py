@@ -12,7 +12,6 @@ import numpy as np
 
 from schedperf.perf_data.recording import NO_CPU, NO_TASK, Integers
 from schedperf.profile.family import is_idle_time, is_kernel_code
-from schedperf.profile.place import Place
 from schedperf.profile.sampled import (
     Flags,
     Floats,
@@ -22,6 +21,7 @@ from schedperf.profile.sampled import (
     collect_runs,
     rows_of_event,
 )
+from schedperf.symbols.place import Place
 
 # In the order in which they are shown unless another is asked for.
 SORT_KEYS = ("event", "cpu", "node", "comm", "dso", "symbol")

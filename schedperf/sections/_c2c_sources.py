@@ -20,7 +20,7 @@ from schedperf.perf_data.recording import Recording
 from schedperf.runs.host import build_of_host, line_bytes_of_host, nodes_of_host
 from schedperf.runs.ops import operations_of
 from schedperf.runs.side import Side
-from schedperf.sections._profile_symbols import BootSymbols
+from schedperf.symbols.boot_symbols import BootSymbols
 
 # Samples loads where the hardware samples them apart; read where there is nothing better.
 LOADS_COLLECTOR = "perf_mem"

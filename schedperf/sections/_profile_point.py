@@ -11,9 +11,7 @@ from schedperf.profile.alignment import Alignment, align
 from schedperf.profile.blindness import loss_caveat
 from schedperf.profile.compare import PointComparison, compare_point
 from schedperf.profile.explained import explain_change, is_busy_equal
-from schedperf.profile.functions import is_scheduler_function
 from schedperf.profile.order import ONE_AFTER_THE_OTHER
-from schedperf.profile.place import KERNEL, Place
 from schedperf.profile.ranking import choose_places, moving_places
 from schedperf.profile.shares import RunWeights, align_weights
 from schedperf.profile.spread import Spread, class_spread, one_node_only, spread_of
@@ -21,6 +19,8 @@ from schedperf.sections._profile_others import caution_of, describe_others
 from schedperf.sections._profile_sources import RunProfile
 from schedperf.stats import Columns, Difference
 from schedperf.stats.verdicts import MARGIN
+from schedperf.symbols.functions import is_scheduler_function
+from schedperf.symbols.place import KERNEL, Place
 
 Runs = Sequence[RunProfile]
 

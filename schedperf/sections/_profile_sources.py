@@ -17,12 +17,12 @@ from schedperf.profile.blindness import EventSight, judge_event
 from schedperf.profile.bystanders import Bystanders, find_bystanders
 from schedperf.profile.compare import ProfiledRun
 from schedperf.profile.loaded import LoadedRun, make_run
-from schedperf.profile.places import Placed, build_ids, place_samples
 from schedperf.profile.shares import weigh
 from schedperf.runs.host import machine_facts, nodes_of_host
 from schedperf.runs.ops import Operations, operations_of
 from schedperf.runs.side import Side
-from schedperf.sections._profile_symbols import BootSymbols
+from schedperf.symbols.boot_symbols import BootSymbols
+from schedperf.symbols.places import Placed, build_ids, place_samples
 
 FOLDER = "perf_profile"
 LARGEST_JSON_BYTES = 1 << 20

@@ -24,8 +24,8 @@ from schedperf.perf_data.recording import (
     NO_FILE,
     NO_TASK,
 )
-from schedperf.profile.local_symbols import symbols_for_file
-from schedperf.profile.places import KERNEL, place_samples
+from schedperf.symbols.local_symbols import symbols_for_file
+from schedperf.symbols.places import KERNEL, place_samples
 from schedperf_generators.installed_perf import Reported, perf_report
 from schedperf_generators.truth import Counted
 from tests.shared_data import shared

@@ -11,8 +11,8 @@ import pytest
 from schedperf.profile.flame import REMAINDER, ROOT, Flame
 from schedperf.profile.flame_data import describe_flame
 from schedperf.profile.parts import Part
-from schedperf.profile.place import Place
 from schedperf.profile.sampled import Runs
+from schedperf.symbols.place import Place
 from schedperf_reports._flame_page import draw_flame_page
 from schedperf_reports.blocks import Text
 from schedperf_reports.standalone import Head, HeadSide

@@ -8,7 +8,7 @@ import pytest
 
 from schedperf.profile.flame import Flame
 from schedperf.profile.flame_data import describe_flame
-from schedperf.profile.place import Place
+from schedperf.symbols.place import Place
 
 pytestmark = pytest.mark.browser
 

@@ -12,7 +12,7 @@ from schedperf.c2c.naming import Variables
 from schedperf.kernel.kallsyms import parse_kernel_symbols
 from schedperf.kernel.percpu_units import PercpuUnits
 from schedperf.perf_data import Keep, read_perf_data
-from schedperf.profile.places import Symbols
+from schedperf.symbols.places import Symbols
 from schedperf_generators.memory import MemoryRun
 from schedperf_generators.perf_data import write_perf_data
 

@@ -18,7 +18,7 @@ from schedperf.captures.c2c_text import TOTALS_TITLES, C2cText, parse_c2c_text
 from schedperf.kernel.percpu_units import PercpuUnits, parse_percpu_log
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Keep, Recording, read_perf_data
-from schedperf.profile.places import Symbols
+from schedperf.symbols.places import Symbols
 from schedperf_generators.memory import MemoryRun, Touch, Vendor, scheduler_run
 from schedperf_generators.perf_data import write_perf_data
 from schedperf_generators.records import Comm

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from schedperf.profile.place import Place
 from schedperf.profile.sampled import Runs
 from schedperf.profile.stacks import Stacks
+from schedperf.symbols.place import Place
 
 Weights = Sequence[Mapping[str, float]]
 

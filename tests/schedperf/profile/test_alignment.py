@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from schedperf.profile.alignment import RunNames, align
-from schedperf.profile.place import Place
+from schedperf.symbols.place import Place
 
 
 def names(

@@ -3,9 +3,9 @@
 from typing import Any
 
 from schedperf.perf_data import Keep, read_perf_data
-from schedperf.profile._naming import Symbols
 from schedperf.profile.bystanders import Bystanders, find_bystanders
-from schedperf.profile.places import place_samples
+from schedperf.symbols._naming import Symbols
+from schedperf.symbols.places import place_samples
 from schedperf_generators.events import PLAIN, Event
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.records import Comm, Fork

@@ -14,9 +14,9 @@ from schedperf.profile.compare import (
     compare_point,
 )
 from schedperf.profile.explained import explain_change, is_busy_equal
-from schedperf.profile.place import Place
 from schedperf.profile.shares import RunWeights
 from schedperf.profile.spread import one_node_only, spread_of
+from schedperf.symbols.place import Place
 
 PELT = Place("update_cfs_group", "[kernel]")
 OTHER = Place("some_function_of_nobody", "[kernel]")

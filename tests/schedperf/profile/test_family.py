@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from schedperf.profile.family import is_hot, is_kernel_code, is_silent
-from schedperf.profile.place import Place
+from schedperf.symbols.place import Place
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from schedperf.profile.flame import (
 )
 from schedperf.profile.flame_data import describe_flame
 from schedperf.profile.parts import Part
-from schedperf.profile.place import Place
 from schedperf.profile.stacks import Stacks
+from schedperf.symbols.place import Place
 
 MakeStacks = Callable[..., Stacks]
 

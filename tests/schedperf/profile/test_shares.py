@@ -14,8 +14,6 @@ import pytest
 from schedperf.kernel.kallsyms import parse_kernel_symbols
 from schedperf.perf_data import read_perf_data
 from schedperf.profile.alignment import Alignment
-from schedperf.profile.place import KERNEL, Place
-from schedperf.profile.places import Symbols, place_samples
 from schedperf.profile.shares import (
     RunWeights,
     align_weights,
@@ -27,6 +25,8 @@ from schedperf.profile.shares import (
     weigh,
     weight_matrix,
 )
+from schedperf.symbols.place import KERNEL, Place
+from schedperf.symbols.places import Symbols, place_samples
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.samples import Sample

@@ -19,8 +19,8 @@ from schedperf.perf_data.recording import (
     Recording,
     RuntimeSymbol,
 )
-from schedperf.profile.functions import newest_name
-from schedperf.profile.place import BPF, KERNEL, Place
+from schedperf.symbols.functions import newest_name
+from schedperf.symbols.place import BPF, KERNEL, Place
 
 _OTHER_MODES = {
     MODE_HYPERVISOR: "[hypervisor]",

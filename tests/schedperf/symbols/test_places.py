@@ -10,9 +10,9 @@ from schedperf.kernel.kallsyms import parse_kernel_symbols
 from schedperf.kernel.user_symbols import FileSymbols, file_symbols
 from schedperf.perf_data import Keep, Recording, read_perf_data
 from schedperf.perf_data.recording import MODE_GUEST_KERNEL, MODE_HYPERVISOR, MappedFile
-from schedperf.profile.local_symbols import symbols_for_file
-from schedperf.profile.place import Place
-from schedperf.profile.places import Placed, Symbols, build_ids, place_samples
+from schedperf.symbols.local_symbols import symbols_for_file
+from schedperf.symbols.place import Place
+from schedperf.symbols.places import Placed, Symbols, build_ids, place_samples
 from schedperf_collectors.contract import Function
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.features import BuildId, Machine

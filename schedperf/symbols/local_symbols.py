@@ -25,7 +25,7 @@ from schedperf.perf_data.recording import (
     MappedFile,
     Recording,
 )
-from schedperf.profile.places import Symbols
+from schedperf.symbols.places import Symbols
 from schedperf_collectors._elf_symbols import BadElf
 from schedperf_collectors._kernel_files import build_id, read_kallsyms
 from schedperf_collectors._system import System, attempt

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from schedperf.profile.functions import (
+from schedperf.symbols.functions import (
     class_of,
     function_name,
     function_table,
@@ -13,7 +13,7 @@ from schedperf.profile.functions import (
     is_scheduler_function,
     newest_name,
 )
-from schedperf.profile.place import KERNEL, Place
+from schedperf.symbols.place import KERNEL, Place
 from tests.shared_data import shared
 
 CLASSES = {
@@ -101,7 +101,7 @@ def test_classes_are_the_known_ones_and_no_entry_is_there_twice() -> None:
     table = function_table()
     groups = [*table.names.values(), *table.prefixes.values(), *table.modules.values()]
     assert {group.function_class for group in groups} - {""} == CLASSES
-    text = (files("schedperf.profile") / "classes.toml").read_text(encoding="utf-8")
+    text = (files("schedperf.symbols") / "classes.toml").read_text(encoding="utf-8")
     for key in ("names", "prefixes", "modules"):
         entries = [one for group in tomllib.loads(text)["group"] for one in group.get(key, ())]
         assert [one for one, count in Counter(entries).items() if count > 1] == []

@@ -22,9 +22,9 @@ from schedperf.perf_data.recording import (
     Integers,
     Recording,
 )
-from schedperf.profile._naming import Namer, Symbols
-from schedperf.profile._stack_words import distinct_stacks
-from schedperf.profile.place import BPF, KERNEL, Place
+from schedperf.symbols._naming import Namer, Symbols
+from schedperf.symbols._stack_words import distinct_stacks
+from schedperf.symbols.place import BPF, KERNEL, Place
 
 __all__ = ["BPF", "KERNEL", "Place", "Placed", "Symbols", "build_ids", "place_samples"]
 

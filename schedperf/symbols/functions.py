@@ -18,7 +18,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from schedperf.kernel.renames import newest_function
-from schedperf.profile.place import KERNEL, Place
+from schedperf.symbols.place import KERNEL, Place
 
 IDLE = "idle"
 
@@ -57,7 +57,7 @@ class FunctionTable:
 @cache
 def function_table() -> FunctionTable:
     """Return the table that comes with this package."""
-    text = (files("schedperf.profile") / "classes.toml").read_text(encoding="utf-8")
+    text = (files("schedperf.symbols") / "classes.toml").read_text(encoding="utf-8")
     tree = tomllib.loads(text)
     idle = _Group(IDLE, scheduler=False)
     return FunctionTable(

@@ -10,7 +10,7 @@ from schedperf.kernel.kallsyms import KernelSymbols, address_of, parse_kernel_sy
 from schedperf.kernel.user_symbols import MOST_FILE_BYTES, FileSymbols, parse_user_symbols
 from schedperf.model.errors import InputError
 from schedperf.perf_data.recording import KernelText, MappedFile, Recording
-from schedperf.profile.places import Symbols
+from schedperf.symbols.places import Symbols
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, SYMBOLS_SUFFIX
 
 # Best first: kallsyms has the modules and the addresses at run time.

@@ -8,7 +8,7 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.perf_data import Recording, read_perf_data
 from schedperf.perf_data.recording import MappedFile
-from schedperf.sections._profile_symbols import BootSymbols
+from schedperf.symbols.boot_symbols import BootSymbols
 from schedperf_collectors.contract import VDSO
 from schedperf_collectors.symbols import read_file, symbols_of
 from schedperf_generators.perf_data import write_perf_data

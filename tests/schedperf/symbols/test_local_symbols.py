@@ -8,7 +8,7 @@ import pytest
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Recording, read_perf_data
 from schedperf.perf_data.recording import MappedFile
-from schedperf.profile.local_symbols import symbols_for_file
+from schedperf.symbols.local_symbols import symbols_for_file
 from schedperf_collectors._system import System
 from schedperf_collectors.symbols import read_file
 from schedperf_generators.kernel import KernelImage

@@ -1,0 +1,1 @@
+"""Name addresses: from samples and call chains to functions."""
