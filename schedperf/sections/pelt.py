@@ -11,8 +11,8 @@ from typing import get_args
 
 from schedperf.bundle.open import Bundle, Run
 from schedperf.captures.bpf_pelt import PeltCapture, parse_bpf_pelt
-from schedperf.captures.perf_stat import Counter, parse_perf_stat
 from schedperf.evidence import Absent, Data, section
+from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
 from schedperf.model.errors import InputError
 from schedperf.model.schema import (
     COUNT,

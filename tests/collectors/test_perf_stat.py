@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.perf_stat import Counter, parse_perf_stat
+from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
 from schedperf_collectors._base import BEGUN, PREPARED, Capture
 from schedperf_collectors._system import System
 from schedperf_collectors.perf_stat import (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import Bundle, Run, open_bundle
-from schedperf.captures.perf_stat import Counter, parse_perf_stat
+from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guest-traces")]
 

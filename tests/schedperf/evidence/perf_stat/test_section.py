@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.sections.counters import SCHEMA, counters
+from schedperf.evidence.perf_stat.section import SCHEMA, counters
 
 # One run: counts by event, per node.
 Counts = Mapping[str, Sequence[float | str]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedperf.captures.perf_stat import Counter, parse_perf_stat
+from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
 from schedperf.model.errors import BadLine
 
 WHOLE = """\

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from schedperf.bundle.json import parse_object
 from schedperf.bundle.open import Bundle, Run
-from schedperf.captures.perf_stat import Counter, parse_perf_stat
 from schedperf.evidence import Absent, Data, section
+from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
 from schedperf.model.errors import BadLine
 from schedperf.model.schema import (
     COUNT,

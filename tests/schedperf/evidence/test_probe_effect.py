@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.sections.probe_effect import SCHEMA, probe_effect
+from schedperf.evidence.probe_effect import SCHEMA, probe_effect
 
 Analyse = Callable[..., Any]
 

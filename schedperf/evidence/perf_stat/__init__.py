@@ -1,0 +1,1 @@
+"""Counters of ``perf stat``, base against new."""
