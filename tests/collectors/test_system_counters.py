@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.cgroup_cpu import CpuGroup, parse_cgroup_cpu
-from schedperf.captures.cpufreq import parse_cpufreq
-from schedperf.captures.cpuidle import parse_cpuidle
-from schedperf.captures.power import parse_power
+from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
+from schedperf.evidence.system.cpufreq import parse_cpufreq
+from schedperf.evidence.system.cpuidle import parse_cpuidle
+from schedperf.evidence.system.power import parse_power
 from schedperf_collectors import system_counters as module
 from schedperf_collectors._base import BEGUN, PREPARED, Capture
 from schedperf_collectors._cpu_counters import frequency_table, idle_table, power_table

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from schedperf.captures.task_sched import WorkloadTasks, parse_task_sched
+from schedperf.evidence.system.task_sched import WorkloadTasks, parse_task_sched
 from schedperf_collectors import task_sched as module
 from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped
 from schedperf_collectors._system import System

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from schedperf.evidence.system.rows import BY_NAME, CPU_TIME, LEAST, why_small
 from schedperf.model.comparison import Comparison
-from schedperf.sections._system_rows import BY_NAME, CPU_TIME, LEAST, why_small
 from schedperf_reports._cpu_maps import cpu_maps
 from schedperf_reports._rate_cells import (
     CHANGED,

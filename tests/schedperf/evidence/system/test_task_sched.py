@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.task_sched import parse_sched, parse_task_sched
+from schedperf.evidence.system.task_sched import parse_sched, parse_task_sched
 from schedperf.model.errors import InputError
 
 SCHED = """\

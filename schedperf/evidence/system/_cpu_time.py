@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.sections._system_cpus import COUNTED_TWICE, NOT_BUSY
+from schedperf.evidence.system.cpus import COUNTED_TWICE, NOT_BUSY
 
 Entry = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from schedperf.captures._counters import SHOWN, parse_count
+from schedperf.evidence.system._counters import SHOWN, parse_count
 from schedperf.model.errors import InputError
 
 _LINE = re.compile(r"(some|full) (?:[a-z0-9]{1,20}=[0-9.]{1,20} ){0,8}total=([0-9]{1,20})")

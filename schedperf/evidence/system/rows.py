@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from schedperf.captures.system_counters import SystemKey
-from schedperf.sections._system_words import GROUPS, about, rank
+from schedperf.evidence.system.capture import SystemKey
+from schedperf.evidence.system.words import GROUPS, about, rank
 from schedperf.stats.counted.rates import CountedSide, Question, Rate, compare_rates
 from schedperf.stats.verdicts import percent
 

@@ -12,7 +12,7 @@ FREQUENCY_KHZ:TICKS, a tick is 10 ms (Documentation/cpu-freq/cpufreq-stats.rst).
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from schedperf.captures._counters import (
+from schedperf.evidence.system._counters import (
     Row,
     optional_count,
     parse_count,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.sections._system_rows import MOST_NAMED
+from schedperf.evidence.system.rows import MOST_NAMED
 
 Analyse = Callable[..., Any]
 Run = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedperf.captures._counters import growth
+from schedperf.evidence.system._counters import growth
 
 Counts = npt.NDArray[np.uint64]
 

@@ -14,7 +14,7 @@ Energy is counted in microjoules up to ``max_energy_range_uj``, and from 0 again
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from schedperf.captures._counters import optional_count, read_table
+from schedperf.evidence.system._counters import optional_count, read_table
 from schedperf.model.errors import InputError
 
 COLUMNS = ("zone", "name", "energy_uj", "max_energy_range_uj", "power_uw")

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schedperf.captures._counters import MOST_CPUS, SHOWN
+from schedperf.evidence.system._counters import MOST_CPUS, SHOWN
 from schedperf.model.errors import InputError
 
 # Large machines have some thousand.

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from schedperf.captures._system_sums import SystemKey, SystemSums
-from schedperf.captures.cgroup_cpu import CpuGroup
-from schedperf.captures.cpu_times import CpuTimes
-from schedperf.captures.cpufreq import FrequencyPolicy
-from schedperf.captures.cpuidle import IdleState
-from schedperf.captures.interrupts import MODULUS, InterruptTable
-from schedperf.captures.power import Meter
-from schedperf.captures.pressure import Pressure
-from schedperf.captures.task_sched import WorkloadTasks
+from schedperf.evidence.system._sums import SystemKey, SystemSums
+from schedperf.evidence.system.cgroup_cpu import CpuGroup
+from schedperf.evidence.system.cpu_times import CpuTimes
+from schedperf.evidence.system.cpufreq import FrequencyPolicy
+from schedperf.evidence.system.cpuidle import IdleState
+from schedperf.evidence.system.interrupts import MODULUS, InterruptTable
+from schedperf.evidence.system.power import Meter
+from schedperf.evidence.system.pressure import Pressure
+from schedperf.evidence.system.task_sched import WorkloadTasks
 
 # More power than any zone of RAPL has: what would count for longer than a range may wrap twice.
 MOST_WATTS = 500.0

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
+from schedperf.evidence.system.settings import LONGEST_VALUE, MOST_SETTINGS, compare_settings
 from schedperf.runs.side import name_sides
-from schedperf.sections._system_settings import LONGEST_VALUE, MOST_SETTINGS, compare_settings
 
 NAME = "boots/0/sched_debug/sched_debug.json"
 Compared = tuple[list[dict[str, str | None]], list[dict[str, str]]]

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.captures._counters import growth, read_table
-from schedperf.captures.cgroup_cpu import parse_cgroup_cpu
-from schedperf.captures.cpu_times import parse_cpu_times
-from schedperf.captures.cpufreq import COLUMNS as CPUFREQ
-from schedperf.captures.cpufreq import parse_cpufreq
-from schedperf.captures.cpuidle import COLUMNS as CPUIDLE
-from schedperf.captures.cpuidle import parse_cpuidle
-from schedperf.captures.interrupts import parse_interrupts
-from schedperf.captures.power import COLUMNS as POWER
-from schedperf.captures.power import parse_power
-from schedperf.captures.pressure import parse_pressure
-from schedperf.captures.task_sched import parse_sched
+from schedperf.evidence.system._counters import growth, read_table
+from schedperf.evidence.system.cgroup_cpu import parse_cgroup_cpu
+from schedperf.evidence.system.cpu_times import parse_cpu_times
+from schedperf.evidence.system.cpufreq import COLUMNS as CPUFREQ
+from schedperf.evidence.system.cpufreq import parse_cpufreq
+from schedperf.evidence.system.cpuidle import COLUMNS as CPUIDLE
+from schedperf.evidence.system.cpuidle import parse_cpuidle
+from schedperf.evidence.system.interrupts import parse_interrupts
+from schedperf.evidence.system.power import COLUMNS as POWER
+from schedperf.evidence.system.power import parse_power
+from schedperf.evidence.system.pressure import parse_pressure
+from schedperf.evidence.system.task_sched import parse_sched
 from schedperf.model.errors import InputError
 
 Parse = Callable[[list[str], str], Any]

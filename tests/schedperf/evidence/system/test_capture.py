@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.captures.cpufreq import COLUMNS as CPUFREQ
-from schedperf.captures.cpuidle import COLUMNS as CPUIDLE
-from schedperf.captures.power import COLUMNS as POWER
-from schedperf.captures.system_counters import (
+from schedperf.evidence.system.capture import (
     SystemCounts,
     SystemKey,
     SystemValue,
     read_system_counters,
     read_task_counters,
 )
+from schedperf.evidence.system.cpufreq import COLUMNS as CPUFREQ
+from schedperf.evidence.system.cpuidle import COLUMNS as CPUIDLE
+from schedperf.evidence.system.power import COLUMNS as POWER
 from schedperf.model.errors import InputError
 from schedperf_collectors._base import BEGUN, PREPARED, Capture
 from schedperf_collectors.system_counters import system_counters

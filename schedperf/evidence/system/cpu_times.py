@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from schedperf.captures._counters import MOST_CPUS, parse_count, parse_cpu
+from schedperf.evidence.system._counters import MOST_CPUS, parse_count, parse_cpu
 from schedperf.model.errors import InputError
 
 KINDS = (

@@ -12,7 +12,7 @@ for it, ``below`` those long enough for a deeper one, ``rejected`` those that th
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from schedperf.captures._counters import optional_count, parse_cpu, read_table
+from schedperf.evidence.system._counters import optional_count, parse_cpu, read_table
 from schedperf.model.errors import InputError
 
 COLUMNS = ("cpu", "state", "name", "usage", "time_us", "above", "below", "rejected")

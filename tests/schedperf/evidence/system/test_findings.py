@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.findings.system_changes import MOST_FINDINGS, system_changes
+from schedperf.evidence.system.findings import MOST_FINDINGS, system_changes
 from schedperf.model.comparison import Finding, Section
 
 Find = Callable[..., list[Finding]]

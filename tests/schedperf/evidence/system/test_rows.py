@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.sections._system_rows import LARGEST_BY_NODE
+from schedperf.evidence.system.rows import LARGEST_BY_NODE
 
 Analyse = Callable[..., Any]
 Run = dict[str, Any]

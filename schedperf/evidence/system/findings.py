@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from schedperf.captures._system_changes import TOTAL
 from schedperf.evidence import finding
-from schedperf.findings._cpu_time import describe_part, is_cost, rates
+from schedperf.evidence.system._cpu_time import describe_part, is_cost, rates
+from schedperf.evidence.system.changes import TOTAL
 from schedperf.model.comparison import Finding, Section
 from schedperf.model.units import format_measure
 from schedperf.stats.counted.pace import Paces

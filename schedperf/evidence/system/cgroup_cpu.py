@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from schedperf.captures._counters import ABSENT, SHOWN, parse_count
+from schedperf.evidence.system._counters import ABSENT, SHOWN, parse_count
 from schedperf.model.errors import InputError
 
 NO_LIMIT = "max"

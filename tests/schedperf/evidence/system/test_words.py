@@ -1,6 +1,6 @@
 """What is counted has words, and the kernel's function where one counts."""
 
-from schedperf.sections._system_words import GROUPS, about
+from schedperf.evidence.system.words import GROUPS, about
 
 
 def test_each_group_has_words_for_what_it_counts() -> None:

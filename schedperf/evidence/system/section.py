@@ -9,28 +9,28 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
-from schedperf.captures.system_counters import (
+from schedperf.evidence import Absent, Data, section
+from schedperf.evidence.system.capture import (
     FOLDER,
     SystemCounts,
     SystemKey,
     read_system_counters,
     read_task_counters,
 )
-from schedperf.evidence import Absent, Data, section
-from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
-from schedperf.runs.captured import RATE_FIELDS, CapturedSide, load_captured, why_nothing
-from schedperf.runs.side import Side
-from schedperf.sections._system_cpus import compare_loaded
-from schedperf.sections._system_measures import accounted_share, count_cpus, measure
-from schedperf.sections._system_rows import (
+from schedperf.evidence.system.cpus import compare_loaded
+from schedperf.evidence.system.measures import accounted_share, count_cpus, measure
+from schedperf.evidence.system.rows import (
     SideMeasures,
     compare_measures,
     describe_refusals,
     describe_zeros,
     is_zero,
 )
-from schedperf.sections._system_settings import compare_settings
-from schedperf.sections._system_words import GROUPS
+from schedperf.evidence.system.settings import compare_settings
+from schedperf.evidence.system.words import GROUPS
+from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
+from schedperf.runs.captured import RATE_FIELDS, CapturedSide, load_captured, why_nothing
+from schedperf.runs.side import Side
 from schedperf.stats.counted.rates import CountedSide
 from schedperf.stats.counted.schema import CPUS
 

@@ -12,8 +12,10 @@ from typing import TypeVar
 
 from schedperf.bundle.json import JsonObject, parse_object
 from schedperf.bundle.open import Bundle, Run
-from schedperf.captures._counters import MOST_CPUS
-from schedperf.captures._system_changes import (
+from schedperf.evidence.system._counters import MOST_CPUS
+from schedperf.evidence.system._sums import CpuKey, SystemKey, SystemSums, SystemValue
+from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
+from schedperf.evidence.system.changes import (
     add_cpu_times,
     add_frequency,
     add_groups,
@@ -23,15 +25,13 @@ from schedperf.captures._system_changes import (
     add_pressure,
     add_tasks,
 )
-from schedperf.captures._system_sums import CpuKey, SystemKey, SystemSums, SystemValue
-from schedperf.captures.cgroup_cpu import CpuGroup, parse_cgroup_cpu
-from schedperf.captures.cpu_times import parse_cpu_times
-from schedperf.captures.cpufreq import parse_cpufreq
-from schedperf.captures.cpuidle import parse_cpuidle
-from schedperf.captures.interrupts import parse_interrupts
-from schedperf.captures.power import parse_power
-from schedperf.captures.pressure import parse_pressure
-from schedperf.captures.task_sched import parse_task_sched
+from schedperf.evidence.system.cpu_times import parse_cpu_times
+from schedperf.evidence.system.cpufreq import parse_cpufreq
+from schedperf.evidence.system.cpuidle import parse_cpuidle
+from schedperf.evidence.system.interrupts import parse_interrupts
+from schedperf.evidence.system.power import parse_power
+from schedperf.evidence.system.pressure import parse_pressure
+from schedperf.evidence.system.task_sched import parse_task_sched
 from schedperf.model.errors import InputError
 
 __all__ = [

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedperf.bundle.json import JsonObject, parse_object
-from schedperf.captures._counters import SHOWN
+from schedperf.evidence.system._counters import SHOWN
 from schedperf.model.errors import InputError
 
 SCHEMA = "schedperf/task_sched/1"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.sections.system_counters import SCHEMA, system_counters
+from schedperf.evidence.system.section import SCHEMA, system_counters
 
 Analyse = Callable[..., Any]
 Run = dict[str, Any]

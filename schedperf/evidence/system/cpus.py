@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schedperf.captures.system_counters import CpuKey, SystemCounts
+from schedperf.evidence.system.capture import CpuKey, SystemCounts
+from schedperf.evidence.system.words import about
 from schedperf.runs.captured import CapturedRun, CapturedSide
-from schedperf.sections._system_words import about
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
 
 # Kinds of a CPU's time in which it did nothing.

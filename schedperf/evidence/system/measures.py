@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from schedperf.captures.system_counters import SystemCounts, SystemKey
+from schedperf.evidence.system.capture import SystemCounts, SystemKey
 from schedperf.runs.captured import CapturedRun
 from schedperf.stats.counted.rates import Measure, Measures, divide
 
