@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from schedperf.captures.schedstat_fields import FIELDS
+from schedperf.evidence.schedstat.fields import FIELDS
 from schedperf_reports._domain_tree import domain_tree
 from schedperf_reports._rate_cells import (
     PER_COLUMN,

@@ -12,17 +12,20 @@ from typing import Any
 
 from schedperf import __version__
 from schedperf.bundle.open import open_bundle
-from schedperf.captures.sched_stats_data import is_perf_data, read_sched_stats
-from schedperf.captures.sched_stats_report import is_sched_stats_report, parse_sched_stats_report
-from schedperf.captures.schedstat import MOST_CPUS, Snapshot, is_schedstat, parse_schedstat
-from schedperf.captures.schedstat_change import Change, change_between
+from schedperf.evidence.schedstat.analysis import analyse_sides
+from schedperf.evidence.schedstat.capture import MOST_CPUS, Snapshot, is_schedstat, parse_schedstat
+from schedperf.evidence.schedstat.change import Change, change_between
+from schedperf.evidence.schedstat.levels import Topology, levels_of
+from schedperf.evidence.schedstat.perf_sched_data import is_perf_data, read_sched_stats
+from schedperf.evidence.schedstat.perf_sched_report import (
+    is_sched_stats_report,
+    parse_sched_stats_report,
+)
+from schedperf.evidence.schedstat.sources import FOLDER, LARGEST_BYTES, load_sides
+from schedperf.evidence.schedstat.totals import SideRuns, StatRun
 from schedperf.model.errors import InputError
 from schedperf.runs.captured import why_nothing
 from schedperf.runs.side import Side, side_name
-from schedperf.schedstat.analysis import analyse_sides
-from schedperf.schedstat.levels import Topology, levels_of
-from schedperf.schedstat.totals import SideRuns, StatRun
-from schedperf.sections._schedstat_sources import FOLDER, LARGEST_BYTES, load_sides
 
 SCHEMA = "schedperf/schedstat/2"
 HEAD_BYTES = 64

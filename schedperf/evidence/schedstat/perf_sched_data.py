@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedperf.captures.schedstat import (
+from schedperf.evidence.schedstat.capture import (
     MOST_CPUS,
     MOST_DOMAINS,
     Domain,
@@ -20,7 +20,7 @@ from schedperf.captures.schedstat import (
     make_snapshot,
     refuse_missing_cpus,
 )
-from schedperf.captures.schedstat_fields import FIELDS, LAYOUTS, Column, known_versions
+from schedperf.evidence.schedstat.fields import FIELDS, LAYOUTS, Column, known_versions
 from schedperf.model.errors import InputError
 from schedperf_collectors._perf_data import (
     BIG_ENDIAN_MAGIC,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.sched_stats_report import parse_sched_stats_report
-from schedperf.captures.schedstat_fields import FIELDS
-from schedperf.schedstat.analysis import analyse_sides
-from schedperf.schedstat.levels import Topology, levels_of
-from schedperf.schedstat.rules import all_rules
-from schedperf.schedstat.totals import SHARES, SideRuns, StatRun
+from schedperf.evidence.schedstat.analysis import analyse_sides
+from schedperf.evidence.schedstat.fields import FIELDS
+from schedperf.evidence.schedstat.levels import Topology, levels_of
+from schedperf.evidence.schedstat.perf_sched_report import parse_sched_stats_report
+from schedperf.evidence.schedstat.rules import all_rules
+from schedperf.evidence.schedstat.totals import SHARES, SideRuns, StatRun
 from schedperf.stats.counted.rates import LEAST_EVENTS
 
 Counts = Mapping[str, int]

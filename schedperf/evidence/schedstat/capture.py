@@ -7,7 +7,7 @@
     cpu0 150 0 8259 2058 3469 1403 365020531334 402121000212 3585724
     domain0 MC ffff 0 0 0 … (45 numbers)
 
-A snapshot alone says what happened since the boot; :mod:`schedperf.captures.schedstat_change` says
+A snapshot alone says what happened since the boot; :mod:`schedperf.evidence.schedstat.change` says
 what did between two of them.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schedperf.captures.schedstat_fields import FIELDS, LAYOUTS, Column, Layout, known_versions
+from schedperf.evidence.schedstat.fields import FIELDS, LAYOUTS, Column, Layout, known_versions
 from schedperf.model.errors import InputError
 
 Counts = npt.NDArray[np.uint64]

@@ -21,20 +21,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schedperf.captures.schedstat import (
+from schedperf.evidence.schedstat.capture import (
     MOST_CPUS,
     MOST_DOMAINS,
     SHOWN,
     Domain,
     refuse_missing_cpus,
 )
-from schedperf.captures.schedstat_change import (
+from schedperf.evidence.schedstat.change import (
     MOST_WRAPPED,
     Change,
     Floats,
     describe_restarts,
 )
-from schedperf.captures.schedstat_fields import FIELDS, LAYOUTS, Column, Idle, Layout
+from schedperf.evidence.schedstat.fields import FIELDS, LAYOUTS, Column, Idle, Layout
 from schedperf.model.errors import InputError
 
 FIRST_LINE = "Columns description"

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from schedperf.captures.schedstat_fields import FIELDS
-from schedperf.schedstat.levels import Level
-from schedperf.schedstat.totals import ALWAYS_COUNTED, Key, SideRuns
+from schedperf.evidence.schedstat.fields import FIELDS
+from schedperf.evidence.schedstat.levels import Level
+from schedperf.evidence.schedstat.totals import ALWAYS_COUNTED, Key, SideRuns
 
 
 def describe_refusals(

@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from schedperf.captures.schedstat_fields import FIELDS, IDLE_TYPES, Field
-from schedperf.schedstat.levels import Level, match_levels
-from schedperf.schedstat.places import cpu_runs, levels_of_side
-from schedperf.schedstat.refusals import describe_refusals, describe_spans
-from schedperf.schedstat.rules import read_rows
-from schedperf.schedstat.totals import (
+from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, Field
+from schedperf.evidence.schedstat.levels import Level, match_levels
+from schedperf.evidence.schedstat.places import cpu_runs, levels_of_side
+from schedperf.evidence.schedstat.refusals import describe_refusals, describe_spans
+from schedperf.evidence.schedstat.rules import read_rows
+from schedperf.evidence.schedstat.totals import (
     NS_PER_S,
     SHARES,
     Key,
@@ -54,7 +54,7 @@ def analyse_sides(sides: Sequence[SideRuns], cpus: Collection[int] | None = None
 
     :param cpus: look at these only
     :return: ``sides, levels, rows, zeros, readings, not_compared, cpus, notes``, as
-        :mod:`schedperf.sections.schedstat` describes them
+        :mod:`schedperf.evidence.schedstat.section` describes them
     """
     labels = _label_levels(sides)
     has_seconds = all(run.seconds for side in sides for run in side.runs)

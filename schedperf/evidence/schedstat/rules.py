@@ -27,7 +27,7 @@ class Rule:
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return the rules in the order of their file."""
-    text = (files("schedperf.schedstat") / "rules.toml").read_text()
+    text = (files("schedperf.evidence.schedstat") / "rules.toml").read_text()
     return tuple(
         Rule(name=name, **rule)
         for name, rule in tomllib.loads(text).items()
@@ -38,7 +38,7 @@ def all_rules() -> tuple[Rule, ...]:
 def read_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return what the rules say of changed rows, largest change first.
 
-    :param rows: as :func:`schedperf.schedstat.analysis.analyse_sides` returns them
+    :param rows: as :func:`schedperf.evidence.schedstat.analysis.analyse_sides` returns them
     :return: ``rule, row, side, workload, point, level, text, meaning, look_at``; a row that may be
         noise, of which nothing is known or which is of too few events is passed over
     """

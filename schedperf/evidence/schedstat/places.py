@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.captures.schedstat_fields import FIELDS
-from schedperf.schedstat.levels import Level
-from schedperf.schedstat.totals import NS_PER_S, SideRuns, StatRun
+from schedperf.evidence.schedstat.fields import FIELDS
+from schedperf.evidence.schedstat.levels import Level
+from schedperf.evidence.schedstat.totals import NS_PER_S, SideRuns, StatRun
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.captures.schedstat import MOST_CPUS, Snapshot, parse_schedstat
-from schedperf.captures.schedstat_change import change_between
-from schedperf.captures.schedstat_fields import LAYOUTS, Column
+from schedperf.evidence.schedstat.capture import MOST_CPUS, Snapshot, parse_schedstat
+from schedperf.evidence.schedstat.change import change_between
+from schedperf.evidence.schedstat.fields import LAYOUTS, Column
 from schedperf.model.errors import InputError
 
 MakeSchedstat = Callable[..., str]

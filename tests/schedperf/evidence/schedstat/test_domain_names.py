@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.captures.schedstat import Domain
+from schedperf.evidence.schedstat.capture import Domain
+from schedperf.evidence.schedstat.domain_names import (
+    name_domains,
+    read_domain_flags,
+    read_domain_names,
+)
+from schedperf.evidence.schedstat.section import SCHEMA, schedstat
 from schedperf.model.errors import InputError
-from schedperf.sections._domain_names import name_domains, read_domain_flags, read_domain_names
-from schedperf.sections.schedstat import SCHEMA, schedstat
 
 CPU = "0 0 90 0 0 0 0 0 90"
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from schedperf.bundle.open import Boot, Bundle
-from schedperf.captures.schedstat import Domain
+from schedperf.evidence.schedstat.capture import Domain
+from schedperf.evidence.schedstat.levels import FORMER_NAMES
 from schedperf.kernel.sched_debug import read_sched_debug
-from schedperf.schedstat.levels import FORMER_NAMES
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
 
 # By CPU, the smallest domain first.

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.sections.schedstat import SCHEMA, schedstat
+from schedperf.evidence.schedstat.section import SCHEMA, schedstat
 
 Analyse = Callable[..., Any]
 Runs = Callable[..., list[dict[str, Any]]]

@@ -7,13 +7,13 @@ often, never whether it was worse, so they get no verdict.
 
 from collections.abc import Sequence
 
-from schedperf.captures.schedstat_fields import IDLE_TYPES
 from schedperf.evidence import Absent, Data, section
+from schedperf.evidence.schedstat.analysis import analyse_sides
+from schedperf.evidence.schedstat.fields import IDLE_TYPES
+from schedperf.evidence.schedstat.sources import FOLDER, load_sides
 from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
 from schedperf.runs.captured import RATE_FIELDS, why_nothing
 from schedperf.runs.side import Side
-from schedperf.schedstat.analysis import analyse_sides
-from schedperf.sections._schedstat_sources import FOLDER, load_sides
 from schedperf.stats.counted.schema import CPUS
 
 _COUNT_OR_NULL: Schema = {"type": ["integer", "null"]}
@@ -33,7 +33,7 @@ _ROW = record(
     **RATE_FIELDS,
 )
 _READING = record(
-    rule={**TEXT, "description": "a key of schedperf/schedstat/rules.toml"},
+    rule={**TEXT, "description": "a key of schedperf/evidence/schedstat/rules.toml"},
     row=TEXT,
     side=TEXT,
     workload=TEXT,

@@ -8,7 +8,7 @@ host.json knows of the CPUs does, and so do the same CPUs on a side that has nam
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.captures.schedstat import MOST_CPUS, Domain
+from schedperf.evidence.schedstat.capture import MOST_CPUS, Domain
 
 # Levels of the kernel in the order in which one that has the CPUs of another is kept: a cluster
 # that is all of the cache is left out, a package (in truth the CPUs of one NUMA node, as

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.findings.scheduler_counts import MOST_FINDINGS, scheduler_counts
+from schedperf.evidence.schedstat.findings import MOST_FINDINGS, scheduler_counts
 from schedperf.model.comparison import Finding, Section
 
 Find = Callable[..., list[Finding]]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from schedperf.captures.schedstat import Domain
-from schedperf.schedstat.levels import Level, Topology, levels_of, match_levels
+from schedperf.evidence.schedstat.capture import Domain
+from schedperf.evidence.schedstat.levels import Level, Topology, levels_of, match_levels
 
 
 def host(**changes: Any) -> dict[str, object]:

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 
 from schedperf.bundle.json import parse_object
 from schedperf.bundle.open import Bundle, Run
-from schedperf.captures.schedstat import Snapshot, parse_schedstat
-from schedperf.captures.schedstat_change import Change, change_between
-from schedperf.model.errors import InputError
-from schedperf.runs.captured import CapturedRun, CapturedSide, load_captured
-from schedperf.runs.side import Side
-from schedperf.schedstat.levels import Topology, levels_of
-from schedperf.schedstat.totals import SideRuns, StatRun
-from schedperf.sections._domain_names import (
+from schedperf.evidence.schedstat.capture import Snapshot, parse_schedstat
+from schedperf.evidence.schedstat.change import Change, change_between
+from schedperf.evidence.schedstat.domain_names import (
     Flags,
     Names,
     name_domains,
     read_domain_flags,
     read_domain_names,
 )
+from schedperf.evidence.schedstat.levels import Topology, levels_of
+from schedperf.evidence.schedstat.totals import SideRuns, StatRun
+from schedperf.model.errors import InputError
+from schedperf.runs.captured import CapturedRun, CapturedSide, load_captured
+from schedperf.runs.side import Side
 
 FOLDER = "schedstat"
 # 8192 CPUs with four levels have 85 MB, half of it masks of CPUs.

@@ -14,8 +14,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from schedperf.captures.schedstat import Counts, Domain, Snapshot
-from schedperf.captures.schedstat_fields import FIELDS, LAYOUTS, Column
+from schedperf.evidence.schedstat.capture import Counts, Domain, Snapshot
+from schedperf.evidence.schedstat.fields import FIELDS, LAYOUTS, Column
 from schedperf.model.errors import InputError
 
 Floats = npt.NDArray[np.float64]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.schedstat_fields import FIELDS
 from schedperf.cli import main
+from schedperf.evidence.schedstat.fields import FIELDS
 
 Sum = Callable[[Path], dict[str, float]]
 Compare = Callable[..., Any]
