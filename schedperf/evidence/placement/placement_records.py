@@ -1,4 +1,4 @@
-"""Records of where tasks went in a run; :mod:`schedperf.captures.bpf_placement` reads them.
+"""Records of where tasks went in a run; :mod:`schedperf.evidence.placement.capture` reads them.
 
 Every number is a count of a run, or of nanoseconds. ``None`` is what could not be seen; a count
 of 0 was looked for.

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
 from schedperf.bundle.json import JsonObject, parse_object
-from schedperf.captures.placement_records import (
+from schedperf.evidence.placement.placement_records import (
     ANSWERS,
     CAUSES,
     EVENTS,

@@ -5,10 +5,17 @@ from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
-from schedperf.captures.placement_records import Attempts, Balance, Latency, Move, Placement, Timer
-from schedperf.placement.model import Key, Quotient
-from schedperf.placement.phases import direction_of_bins, distance, mean_direction
-from schedperf.placement.waits import quantile_of
+from schedperf.evidence.placement.model import Key, Quotient
+from schedperf.evidence.placement.phases import direction_of_bins, distance, mean_direction
+from schedperf.evidence.placement.placement_records import (
+    Attempts,
+    Balance,
+    Latency,
+    Move,
+    Placement,
+    Timer,
+)
+from schedperf.evidence.placement.waits import quantile_of
 
 NS_PER_S = 1e9
 # A timer whose phases are spread wider than this has no phase to compare: the mean resultant

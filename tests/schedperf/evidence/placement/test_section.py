@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.sections.placement import SCHEMA, placement
+from schedperf.evidence.placement.section import SCHEMA, placement
 
 Make = Callable[..., Any]
 

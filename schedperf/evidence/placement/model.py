@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from schedperf.captures.placement_records import Placement
+from schedperf.evidence.placement.placement_records import Placement
 
 # What one or more programs see together. "cause" is the migrations by what caused them, "pinned"
 # the attempts to balance that met tasks that may not move, which can_migrate_task() tells.
@@ -18,7 +18,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 class Key:
     """Names one number of a run.
 
-    :param field: of :mod:`schedperf.placement.fields`
+    :param field: of :mod:`schedperf.evidence.placement.fields`
     :param cause: of a migration, or "fork" or "other" of a destination; "": all, or none
     :param level: of the scheduling domains; "": all, or none
     :param idle: "idle", "busy" or "newidle"; "": none

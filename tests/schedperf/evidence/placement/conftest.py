@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.bpf_placement import parse_placement
-from schedperf.placement.analysis import analyse_sides
-from schedperf.placement.model import PlacedRun, PlacedSide
+from schedperf.evidence.placement.analysis import analyse_sides
+from schedperf.evidence.placement.capture import parse_placement
+from schedperf.evidence.placement.model import PlacedRun, PlacedSide
 
 Json = dict[str, Any]
 

@@ -8,9 +8,9 @@ nothing was lost. Any other two mechanisms are not compared.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from schedperf.captures.placement_records import Placement, Program
+from schedperf.evidence.placement.model import PARTS, Key, Part, PlacedSide
+from schedperf.evidence.placement.placement_records import Placement, Program
 from schedperf.kernel.renames import newest_function
-from schedperf.placement.model import PARTS, Key, Part, PlacedSide
 
 # Mechanisms that count alike. A probe that is alone is one of a pair.
 _CLASSES: Mapping[str, str] = {

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from schedperf.captures.placement_records import EVENTS, PHASE_BINS, Event
-from schedperf.placement.counts import Phase, concurrent_pairs, has_nodes, phases_of
-from schedperf.placement.model import PlacedRun, PlacedSide
-from schedperf.placement.over_runs import Floats, means_over_runs
-from schedperf.placement.over_time import TIME_BINS, rates_over_time
-from schedperf.placement.phases import distance
-from schedperf.placement.sight import mechanism_of
+from schedperf.evidence.placement.counts import Phase, concurrent_pairs, has_nodes, phases_of
+from schedperf.evidence.placement.model import PlacedRun, PlacedSide
+from schedperf.evidence.placement.over_runs import Floats, means_over_runs
+from schedperf.evidence.placement.over_time import TIME_BINS, rates_over_time
+from schedperf.evidence.placement.phases import distance
+from schedperf.evidence.placement.placement_records import EVENTS, PHASE_BINS, Event
+from schedperf.evidence.placement.sight import mechanism_of
 
 # Two timers expire together where their phases are known to be equal: each to a bin of them.
 TOGETHER_PART = 2.0 / PHASE_BINS

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.placement.waits import BIN_FACTOR, quantile_of
+from schedperf.evidence.placement.waits import BIN_FACTOR, quantile_of
 
 
 def bins_of(times: list[int]) -> list[int]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.placement.sight import (
+from schedperf.evidence.placement.sight import (
     invisible_elsewhere,
     loss_of,
     mechanism_of,

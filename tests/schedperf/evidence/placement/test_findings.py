@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.findings.task_placement import MOST_FINDINGS, task_placement
+from schedperf.evidence.placement.findings import MOST_FINDINGS, task_placement
 from schedperf.model.comparison import Finding, Section
 from tests.placement_rates import ROSE
 

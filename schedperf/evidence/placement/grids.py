@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.captures.placement_records import LATENCY_BINS, PHASE_BINS
-from schedperf.placement.counts import CONCENTRATED, NS_PER_S, has_nodes, phases_of
-from schedperf.placement.model import PARTS, Part, PlacedRun, PlacedSide
+from schedperf.evidence.placement.counts import CONCENTRATED, NS_PER_S, has_nodes, phases_of
+from schedperf.evidence.placement.model import PARTS, Part, PlacedRun, PlacedSide
+from schedperf.evidence.placement.placement_records import LATENCY_BINS, PHASE_BINS
 from schedperf.stats.counted.grids import PlacedRun as Counted
 from schedperf.stats.counted.grids import compare_places
 from schedperf.stats.counted.histograms import RunBins, compare_bins

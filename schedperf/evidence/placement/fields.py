@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from schedperf.placement.model import Key
+from schedperf.evidence.placement.model import Key
 from schedperf.stats.counted.rates import Basis
 
 

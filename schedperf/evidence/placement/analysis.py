@@ -5,12 +5,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from schedperf.placement.counts import Amounts, Quotients, amounts_of, has_nodes, quotients_of
-from schedperf.placement.fields import FIELDS, function_of, meaning_of, name_of
-from schedperf.placement.grids import moves_of, phases_of_all, waits_of
-from schedperf.placement.model import PARTS, Key, Part, PlacedRun, PlacedSide
-from schedperf.placement.pictures import depths_of, series_of, timers_of
-from schedperf.placement.sight import (
+from schedperf.evidence.placement.counts import (
+    Amounts,
+    Quotients,
+    amounts_of,
+    has_nodes,
+    quotients_of,
+)
+from schedperf.evidence.placement.fields import FIELDS, function_of, meaning_of, name_of
+from schedperf.evidence.placement.grids import moves_of, phases_of_all, waits_of
+from schedperf.evidence.placement.model import PARTS, Key, Part, PlacedRun, PlacedSide
+from schedperf.evidence.placement.pictures import depths_of, series_of, timers_of
+from schedperf.evidence.placement.sight import (
     has_named_level,
     invisible_elsewhere,
     loss_of,
@@ -123,7 +129,7 @@ def analyse_sides(sides: Sequence[PlacedSide]) -> dict[str, Any]:
     :param sides: each with a run
     :return: ``sides, rows, zeros, programs, not_compared, series, depths, timers, moves, waits,
         phases, notes``, as
-        :mod:`schedperf.sections.placement` describes them
+        :mod:`schedperf.evidence.placement.section` describes them
     """
     universe, cut = _universe(sides)
     numbers = [_Numbers(side, universe) for side in sides]

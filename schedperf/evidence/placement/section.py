@@ -8,9 +8,11 @@ whether it was worse, so they get no verdict.
 from collections.abc import Sequence
 
 from schedperf.bundle.open import Bundle, Run
-from schedperf.captures.bpf_placement import parse_placement
-from schedperf.captures.placement_records import EVENTS, IDLE_TYPES, Placement
 from schedperf.evidence import Absent, Data, section
+from schedperf.evidence.placement.analysis import analyse_sides
+from schedperf.evidence.placement.capture import parse_placement
+from schedperf.evidence.placement.model import PARTS, PlacedRun, PlacedSide
+from schedperf.evidence.placement.placement_records import EVENTS, IDLE_TYPES, Placement
 from schedperf.model.schema import (
     COUNT,
     NUMBER_OR_NULL,
@@ -20,8 +22,6 @@ from schedperf.model.schema import (
     array,
     record,
 )
-from schedperf.placement.analysis import analyse_sides
-from schedperf.placement.model import PARTS, PlacedRun, PlacedSide
 from schedperf.runs.captured import (
     RATE_FIELDS,
     CapturedRun,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.captures.bpf_placement import MOST_LEVELS, MOST_NODES, parse_placement
-from schedperf.captures.placement_records import Placement
+from schedperf.evidence.placement.capture import MOST_LEVELS, MOST_NODES, parse_placement
+from schedperf.evidence.placement.placement_records import Placement
 from schedperf.model.errors import BundleError, InputError
 
 Make = Callable[..., Any]
