@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.bpf_pelt import parse_bpf_pelt
+from schedperf.evidence.pelt.capture import parse_bpf_pelt
 from schedperf_collectors._base import Skipped
 from schedperf_collectors._bcc import FENTRY, KPROBE, RAW_TRACEPOINT, NoPrograms, Programs
 from schedperf_collectors._breakpoints import BREAKPOINT, BreakpointCounts

@@ -7,9 +7,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schedperf.captures.bpf_pelt import SCHEMA as CAPTURE_SCHEMA
+from schedperf.evidence.pelt.capture import SCHEMA as CAPTURE_SCHEMA
+from schedperf.evidence.pelt.section import SCHEMA, pelt
 from schedperf.model.comparison import Section
-from schedperf.sections.pelt import SCHEMA, pelt
 
 Json = dict[str, Any]
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from schedperf.captures.bpf_pelt import Counts, Durations, FunctionCalls, PeltCapture
-from schedperf.pelt.histograms import NS_PER_S, Quantile, merge, quantile
+from schedperf.evidence.pelt.capture import Counts, Durations, FunctionCalls, PeltCapture
+from schedperf.evidence.pelt.histograms import NS_PER_S, Quantile, merge, quantile
 from schedperf.stats.counted.rates import Basis, CountedRun, Measure, divide
 
 What = Literal["calls", "mean", "p50", "p99", "share"]

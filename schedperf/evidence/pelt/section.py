@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from typing import get_args
 
 from schedperf.bundle.open import Bundle, Run
-from schedperf.captures.bpf_pelt import PeltCapture, parse_bpf_pelt
 from schedperf.evidence import Absent, Data, section
+from schedperf.evidence.pelt.analysis import analyse_sides
+from schedperf.evidence.pelt.capture import PeltCapture, parse_bpf_pelt
+from schedperf.evidence.pelt.measures import PeltRun, What
+from schedperf.evidence.pelt.rows import PER
+from schedperf.evidence.pelt.sight import PeltSide
 from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
 from schedperf.model.errors import InputError
 from schedperf.model.schema import (
@@ -25,10 +29,6 @@ from schedperf.model.schema import (
     array,
     record,
 )
-from schedperf.pelt.analysis import analyse_sides
-from schedperf.pelt.measures import PeltRun, What
-from schedperf.pelt.rows import PER
-from schedperf.pelt.sight import PeltSide
 from schedperf.runs.captured import (
     RATE_FIELDS,
     CapturedRun,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.bpf_pelt import MOST_CONTEXTS, MOST_FUNCTIONS
 from schedperf.evidence import Absent
-from schedperf.pelt.rows import EMULATED
-from schedperf.pelt.sight import NOT_SHORTER, READS_TOO_MUCH
+from schedperf.evidence.pelt.capture import MOST_CONTEXTS, MOST_FUNCTIONS
+from schedperf.evidence.pelt.rows import EMULATED
+from schedperf.evidence.pelt.sight import NOT_SHORTER, READS_TOO_MUCH
 
 Json = dict[str, Any]
 Make = Callable[..., Json]

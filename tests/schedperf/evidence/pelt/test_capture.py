@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.bpf_pelt import LARGEST_COUNT, MOST_CPUS, MOST_NOTES, parse_bpf_pelt
+from schedperf.evidence.pelt.capture import LARGEST_COUNT, MOST_CPUS, MOST_NOTES, parse_bpf_pelt
 from schedperf.model.errors import InputError
 
 Json = dict[str, Any]

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.captures.bpf_pelt import Counts, Durations
-from schedperf.pelt.histograms import NS_PER_S, Histogram, merge
-from schedperf.pelt.measures import PeltRun
-from schedperf.pelt.sight import PeltSide, functions_of, judge
+from schedperf.evidence.pelt.capture import Counts, Durations
+from schedperf.evidence.pelt.histograms import NS_PER_S, Histogram, merge
+from schedperf.evidence.pelt.measures import PeltRun
+from schedperf.evidence.pelt.sight import PeltSide, functions_of, judge
 from schedperf.stats.counted.histograms import RunBins, compare_bins
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any, get_args
 
-from schedperf.pelt.measures import (
+from schedperf.evidence.pelt.measures import (
     Found,
     Key,
     PeltRun,
@@ -14,7 +14,7 @@ from schedperf.pelt.measures import (
     duration_measures,
     shown_beside,
 )
-from schedperf.pelt.sight import Comparability, PeltSide, functions_of, is_seen, judge
+from schedperf.evidence.pelt.sight import Comparability, PeltSide, functions_of, is_seen, judge
 from schedperf.stats.counted.rates import Basis, CountedSide, Question, Rate, compare_rates
 
 # What calls are divided by; a share of wakeups is a quotient of two counts of the run.
@@ -43,7 +43,7 @@ def rows_of(base: PeltSide, new: PeltSide) -> list[dict[str, Any]]:
 
     Calls, calls by context, and durations are corrected for as families of tests of their own.
 
-    :return: as :mod:`schedperf.sections.pelt` describes them
+    :return: as :mod:`schedperf.evidence.pelt.section` describes them
     """
     sides = (base, new)
     judged = {

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedperf.captures.bpf_pelt import FunctionCalls, PeltCapture
-from schedperf.pelt.measures import PeltRun, mean_ns
+from schedperf.evidence.pelt.capture import FunctionCalls, PeltCapture
+from schedperf.evidence.pelt.measures import PeltRun, mean_ns
 
 # Exits without an entry, or entries nested too deeply, beyond this part of the calls are said.
 MOST_UNPAIRED = 0.001

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.captures.bpf_pelt import Durations
-from schedperf.pelt.histograms import Histogram, merge, quantile
+from schedperf.evidence.pelt.capture import Durations
+from schedperf.evidence.pelt.histograms import Histogram, merge, quantile
 
 STEP, LINEAR, LOG2 = 50, 64, 32
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from schedperf.findings.pelt_updates import MOST_FINDINGS, pelt_updates
+from schedperf.evidence.pelt.findings import MOST_FINDINGS, pelt_updates
+from schedperf.evidence.pelt.rows import EMULATED
 from schedperf.model.comparison import Finding, Section
-from schedperf.pelt.rows import EMULATED
 
 Json = dict[str, Any]
 Make = Callable[..., Json]

@@ -8,7 +8,7 @@ linear bins, and beyond their end those of the log2 bins.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from schedperf.captures.bpf_pelt import Bins, Durations
+from schedperf.evidence.pelt.capture import Bins, Durations
 
 NS_PER_S = 1e9
 

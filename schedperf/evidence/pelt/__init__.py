@@ -1,4 +1,4 @@
 """How often load averages were updated, by whom, and how long that took.
 
-Pure functions on what :mod:`schedperf.captures.bpf_pelt` read.
+Pure functions on what :mod:`schedperf.evidence.pelt.capture` read.
 """

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
-from schedperf.captures.bpf_pelt import BREAKPOINT, EmptyProbe
-from schedperf.pelt.histograms import merge
-from schedperf.pelt.measures import PeltRun
-from schedperf.pelt.places import bins_of, cpus_of
-from schedperf.pelt.rows import rows_of
-from schedperf.pelt.sight import PeltSide, context_notes, functions_of, unseen
+from schedperf.evidence.pelt.capture import BREAKPOINT, EmptyProbe
+from schedperf.evidence.pelt.histograms import merge
+from schedperf.evidence.pelt.measures import PeltRun
+from schedperf.evidence.pelt.places import bins_of, cpus_of
+from schedperf.evidence.pelt.rows import rows_of
+from schedperf.evidence.pelt.sight import PeltSide, context_notes, functions_of, unseen
 
 # A second count of the same calls differs by 0.04 % at most where both gates were open for as
 # long (18 pairs, Linux 6.1 and 6.18 under emulation); beyond this one of the two missed calls.
@@ -25,7 +25,7 @@ def analyse_sides(sides: Sequence[PeltSide]) -> dict[str, Any]:
     """Compare each side with the first.
 
     :return: ``sides, rows, unseen, histograms, bins, cpus, cross_checks, notes``, as
-        :mod:`schedperf.sections.pelt` describes them
+        :mod:`schedperf.evidence.pelt.section` describes them
     """
     base, *others = sides
     return {
