@@ -16,7 +16,7 @@ def draw_flame_page(basis: Iterable[Block], data: Mapping[str, Any], head: Head)
     """Return one self-contained HTML page: the drawing first, then what its samples rest on.
 
     :param basis: what the samples rest on; its warnings have a line each above the drawing
-    :param data: ``events``, each as :mod:`schedperf.profile.flame_data` describes it
+    :param data: ``events``, each as :mod:`schedperf.evidence.profile.flame_data` describes it
     """
     samples = Described(name=BASIS, title="Samples", blocks=tuple(basis))
     limits = tuple(

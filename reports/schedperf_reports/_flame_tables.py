@@ -1,6 +1,6 @@
 """The frames of a flame graph that changed, as tables that say in words what its colours say.
 
-They read the data of :mod:`schedperf.profile.flame_data` and nothing else.
+They read the data of :mod:`schedperf.evidence.profile.flame_data` and nothing else.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

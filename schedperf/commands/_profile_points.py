@@ -49,7 +49,7 @@ def choose_point(bundles: Sequence[Bundle], wanted: str | None) -> tuple[Point, 
 
 def _points_of(bundle: Bundle) -> dict[Point, None]:
     # Imported here so that one file is shown without what bundles and comparisons need.
-    from schedperf.sections._profile_sources import FOLDER, ProfileReader  # noqa: PLC0415
+    from schedperf.evidence.profile.sources import FOLDER, ProfileReader  # noqa: PLC0415
 
     reader = ProfileReader(bundle, lambda _: None)
     points = {Point.of(run): None for _, run in reader.runs()}

@@ -9,18 +9,18 @@ import numpy as np
 
 from schedperf import __version__
 from schedperf.commands._profile_sources import Loaded, Wanted, load_sides
+from schedperf.evidence.profile.blindness import EventSight, loss_caveat
+from schedperf.evidence.profile.export import EXPORTS
+from schedperf.evidence.profile.flame_data import describe_stacks
+from schedperf.evidence.profile.loaded import LoadedRun, operation_of
+from schedperf.evidence.profile.sampled import Flags, Runs, RunSamples, Side, sampled_events
+from schedperf.evidence.profile.stacks import StackedSamples, collect_stacks
+from schedperf.evidence.profile.table import SORT_KEYS, tabulate
+from schedperf.evidence.profile.table_data import SIDES, describe_rows, describe_table
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 from schedperf.perf_data import Keep
 from schedperf.perf_data.recording import NO_CHAIN
-from schedperf.profile.blindness import EventSight, loss_caveat
-from schedperf.profile.export import EXPORTS
-from schedperf.profile.flame_data import describe_stacks
-from schedperf.profile.loaded import LoadedRun, operation_of
-from schedperf.profile.sampled import Flags, Runs, RunSamples, Side, sampled_events
-from schedperf.profile.stacks import StackedSamples, collect_stacks
-from schedperf.profile.table import SORT_KEYS, tabulate
-from schedperf.profile.table_data import SIDES, describe_rows, describe_table
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
 from schedperf_reports.standalone import Head, HeadSide
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from schedperf.bundle.open import Bundle
 from schedperf.commands._profile_inputs import is_perf_data, open_source
 from schedperf.commands._profile_points import Point, choose_point
+from schedperf.evidence.profile.alignment import align
+from schedperf.evidence.profile.blindness import judge_event
+from schedperf.evidence.profile.loaded import LoadedRun, make_run
+from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER, may_be_drift
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Keep, read_perf_data
-from schedperf.profile.alignment import align
-from schedperf.profile.blindness import judge_event
-from schedperf.profile.loaded import LoadedRun, make_run
-from schedperf.profile.order import ONE_AFTER_THE_OTHER, may_be_drift
 from schedperf.runs.side import name_sides
 from schedperf.runs.timeline import place_in_time
 from schedperf.symbols.local_symbols import symbols_for_file
@@ -150,7 +150,7 @@ def _load_file(path: Path, wanted: Wanted) -> LoadedSide:
 def _load_bundle(bundle: Bundle, point: Point, wanted: Wanted) -> LoadedSide:
     """Read all runs at a point; one that cannot be read does not cost the others."""
     # Imported here so that one file is shown without what bundles and comparisons need.
-    from schedperf.sections._profile_sources import ProfileReader  # noqa: PLC0415
+    from schedperf.evidence.profile.sources import ProfileReader  # noqa: PLC0415
 
     notes: list[str] = []
     reader = ProfileReader(bundle, notes.append)

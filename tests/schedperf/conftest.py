@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 
 from schedperf.bundle.open import open_bundle
+from schedperf.evidence.profile.section import SCHEMA, profile
 from schedperf.runs.side import name_sides
-from schedperf.sections.profile import SCHEMA, profile
 from schedperf_generators.events import Event
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.samples import Sample

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedperf.profile.export import SPEEDSCOPE_SCHEMA
+from schedperf.evidence.profile.export import SPEEDSCOPE_SCHEMA
 from schedperf_reports._flame_still import ROW_PIXELS, StillFrame, place_frames
 from schedperf_reports._flame_tables import beyond_noise, runs_of_tree
 from schedperf_reports._words import side_letter, side_place
@@ -34,7 +34,7 @@ class Flames(Graphic):
 
     The tables of its section say in words what changed.
 
-    :param events: trees as :mod:`schedperf.profile.flame_data` describes them
+    :param events: trees as :mod:`schedperf.evidence.profile.flame_data` describes them
     :param sides: names of what the trees compare: "base", "new2"
     :param limits: what the samples cannot show; the section ``basis`` has the whole text
     """

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedperf.evidence.profile.family import SMALLEST_CHANGE_PP
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
-from schedperf.profile.family import SMALLEST_CHANGE_PP
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf_reports._rate_cells import CHANGED
 from schedperf_reports._units import format_p, format_points
@@ -238,7 +238,8 @@ def _state_changes(rows: Sequence[Entry], kind: str) -> str:
 
 
 def _why_untested(row: Entry) -> str:
-    # By the rules of schedperf.profile.family; a class has neither idle time nor a least share.
+    # By the rules of schedperf.evidence.profile.family; a class has neither idle time nor a least
+    # share.
     share = row["share"]
     if row.get("idle"):
         return "idle time, which is the rest of all others"

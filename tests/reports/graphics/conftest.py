@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedperf.profile.flame import REMAINDER, ROOT, Flame
-from schedperf.profile.flame_data import describe_flame
-from schedperf.profile.parts import Part
-from schedperf.profile.sampled import Runs
+from schedperf.evidence.profile.flame import REMAINDER, ROOT, Flame
+from schedperf.evidence.profile.flame_data import describe_flame
+from schedperf.evidence.profile.parts import Part
+from schedperf.evidence.profile.sampled import Runs
 from schedperf.symbols.place import Place
 from schedperf_reports._flame_page import draw_flame_page
 from schedperf_reports.blocks import Text

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.profile.flame import Flame
-from schedperf.profile.flame_data import describe_flame
+from schedperf.evidence.profile.flame import Flame
+from schedperf.evidence.profile.flame_data import describe_flame
 from schedperf.symbols.place import Place
 
 pytestmark = pytest.mark.browser

@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from schedperf.evidence.profile.section import SCHEMA
 from schedperf.model.comparison import Comparison, Section
-from schedperf.sections.profile import SCHEMA
 from schedperf_reports.blocks import Block
 from schedperf_reports.sections.profile import profile
 

@@ -1,0 +1,120 @@
+"""Call stacks: the tree behind the differential flame graph of the report, base against new.
+
+Frames, intervals and what counts as changed are those of ``schedperf profile --flamegraph``; only
+frames of 0.2 % of all time and more are frames of their own here, so that the record stays small.
+Of several points and events only those with the most samples have a tree; the rest is named. In the
+first of them each node, each CPU of a small machine and each busy command has numbers of its own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from schedperf.evidence import Absent, Data, section
+from schedperf.evidence.profile.flame_data import describe_stacks
+from schedperf.evidence.profile.flames_schema import SCHEMA
+from schedperf.evidence.profile.flames_sources import (
+    Point,
+    Runs,
+    align_runs,
+    load_stacks,
+    side_of,
+)
+from schedperf.evidence.profile.loaded import operation_of
+from schedperf.evidence.profile.order import may_be_drift
+from schedperf.evidence.profile.sampled import sampled_events
+from schedperf.evidence.profile.stacks import collect_stacks
+from schedperf.runs.side import BASE, Side
+from schedperf.runs.timeline import Moment, place_in_time
+
+__all__ = ["SCHEMA", "flames"]
+
+# Of all time: two pixels of a page. At 0.05 %, as in the file of --flamegraph, a record of one
+# point is three times as large.
+LEAST_SHARE = 0.002
+# Trees of one comparison: one is a tenth of a megabyte of JSON, and the first, which has the most
+# samples, five times that for its parts. Of any other point schedperf profile draws a graph.
+MOST_TREES = 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Wanted:
+    # One tree: an event at a point.
+    point: Point
+    event: str
+    base: Runs
+    new: Runs
+    samples: int
+
+    def __str__(self) -> str:
+        point = f" at {self.point.point}" if self.point.point else ""
+        return f"{self.event}, {self.point.workload}{point}"
+
+
+@section("flames", version=1, schema=SCHEMA)
+def flames(sides: Sequence[Side]) -> Data:
+    """Compare the call stacks of each new side with base's."""
+    base = load_stacks(sides[0])
+    comparisons, missing = [], []
+    for side in sides[1:]:
+        try:
+            new = load_stacks(side)
+        except Absent as absent:
+            missing.append({"side": side.name, "reason": str(absent)})
+        else:
+            comparisons.append(_compare(sides[0], side, base, new))
+    if not any(compared["events"] for compared in comparisons):
+        reasons = [entry["reason"] for entry in missing]
+        raise Absent("; ".join(reasons) or "no point was sampled with one event on both sides")
+    return {"comparisons": comparisons, "missing": missing}
+
+
+def _compare(
+    first: Side, side: Side, base: Mapping[Point, Runs], new: Mapping[Point, Runs]
+) -> dict[str, object]:
+    moments = place_in_time([first, side])
+    wanted = sorted(
+        (one for point in base if point in new for one in _pair(point, base[point], new[point])),
+        key=lambda one: (-one.samples, one.point, one.event),
+    )
+    describe = partial(_describe, first, side, moments, has_points=len(wanted) > 1)
+    return {
+        "side": side.name,
+        "events": [describe(one, has_parts=one is wanted[0]) for one in wanted[:MOST_TREES]],
+        "left_out": [str(one) for one in wanted[MOST_TREES:]],
+    }
+
+
+def _pair(point: Point, base: Runs, new: Runs) -> Iterator[_Wanted]:
+    base, new = align_runs(base, new)
+    of_new = sampled_events([side_of("", new)])
+    for event in sampled_events([side_of("", base)]):
+        if event in of_new:
+            samples = sum(int(run.samples.recording.samples.count.sum()) for run in (*base, *new))
+            yield _Wanted(point=point, event=event, base=base, new=new, samples=samples)
+
+
+def _describe(
+    first: Side,
+    side: Side,
+    moments: Mapping[tuple[str, str], Moment],
+    wanted: _Wanted,
+    *,
+    has_points: bool,
+    has_parts: bool,
+) -> Data:
+    runs = {BASE: wanted.base, side.name: wanted.new}
+    orders = [[moments[name, run.folder].order for run in some] for name, some in runs.items()]
+    drifts = may_be_drift(orders, [[run.samples.boot for run in some] for some in runs.values()])
+    sampled = [
+        side_of(first.bundle.label, wanted.base),
+        side_of(side.bundle.label, wanted.new),
+    ]
+    return describe_stacks(
+        collect_stacks(sampled, wanted.event),
+        operation_of((*wanted.base, *wanted.new)),
+        took_turns=not drifts,
+        least_share=LEAST_SHARE,
+        place=str(wanted) if has_points else "",
+        has_parts=has_parts,
+    )

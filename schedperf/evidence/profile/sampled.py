@@ -1,0 +1,198 @@
+"""The runs that a table or a flame graph rests on, and how their samples become comparable.
+
+Shares are of the periods of all samples of the event in a run, whatever was left out. What is
+independent is a run, or a boot where a side has several: runs of one boot are then averaged.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedperf.evidence.profile.family import is_hot, is_silent
+from schedperf.evidence.profile.independent import (
+    Independent,
+    average_runs,
+    column_means,
+    counts_of,
+    independent_of,
+)
+from schedperf.perf_data.recording import Integers, Recording
+from schedperf.symbols.places import Placed
+
+if TYPE_CHECKING:
+    from schedperf.stats import Columns
+
+# Of two sides; one alone is base.
+BASE, NEW = 0, 1
+PER_CENT = 100.0
+# Their periods are times; those of any other event count what it is named for.
+NANOSECOND_EVENTS = frozenset(("cpu-clock", "task-clock"))
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Measure = Literal["share", "operation"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSamples:
+    """What is looked at of one run.
+
+    :param rows: which rows of ``recording.samples``, shape (rows,)
+    :param node_of_cpu: CPU number to NUMA node
+    :param operations: of the benchmark during the run; None: not known
+    :param boot: number of its boot, within its side
+    :param seeing: names of the events that sample code that runs with interrupts off
+    """
+
+    recording: Recording
+    placed: Placed
+    rows: Flags
+    node_of_cpu: Mapping[int, int]
+    operations: float | None
+    boot: int
+    seeing: frozenset[str]
+
+    def total(self, event: str) -> float:
+        """Return the sum of all periods of an event, of rows that are left out too."""
+        periods = self.recording.samples.period[rows_of_event(self.recording, event)]
+        return float(periods.sum(dtype=np.float64))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Side:
+    """One side's runs, at least one."""
+
+    label: str
+    runs: tuple[RunSamples, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Runs:
+    """The runs of one or two sides, base first; arrays of shape (runs,).
+
+    A run without a sample of the event says nothing: neither shares nor a cost of 0.
+
+    :param labels: of the sides
+    :param sides: 0 (base) or 1 (new)
+    :param boots: of which boot of its side a run is
+    :param totals: all that was sampled, in the unit of the event; 0 where nothing was
+    :param operations: of the benchmark, NaN where they are not known
+    :param sees_kernel: can the event sample code that runs with interrupts off, in all runs?
+    """
+
+    event: str
+    labels: tuple[str, ...]
+    sides: Integers
+    boots: Integers
+    totals: Floats
+    operations: Floats
+    sees_kernel: bool
+
+    def __len__(self) -> int:
+        return len(self.sides)
+
+    @property
+    def independent(self) -> Independent:
+        """What is independent of each other."""
+        return independent_of([self._boots_of(side) for side in self.numbers])
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the sides."""
+        return range(len(self.labels))
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many independent ones with samples each side has."""
+        boots = [self.boots[self.is_sampled & (self.sides == side)] for side in self.numbers]
+        return counts_of([of_side.tolist() for of_side in boots], self.independent)
+
+    @property
+    def is_sampled(self) -> Flags:
+        """Which runs have samples of the event, shape (runs,)."""
+        return np.asarray(self.totals > 0.0)
+
+    @property
+    def has_operations(self) -> bool:
+        """Whether every side has a run with samples whose operations are known."""
+        is_known = self.is_sampled & (self.operations > 0.0)
+        return all(np.any(is_known[self.sides == side]) for side in self.numbers)
+
+    @property
+    def sampled_runs(self) -> Integers:
+        """How many runs with samples each side has, shape (sides,)."""
+        return np.bincount(self.sides[self.is_sampled], minlength=len(self.labels))
+
+    def scale(self, weights: Floats, measure: Measure) -> list[Floats]:
+        """Return what can be compared, for each side an array of shape (independent, columns).
+
+        Per cent of all periods, or units of the event per operation; NaN where it is not known.
+
+        :param weights: sums of periods, shape (runs, columns)
+        """
+        divisors = self.totals if measure == "share" else self.operations
+        is_known = self.is_sampled & (divisors > 0.0)
+        scaled = weights / np.where(is_known, divisors, np.nan)[:, None]
+        # Multiplied last: the whole is then 100 % in every run, and no rounding error varies.
+        scaled *= PER_CENT if measure == "share" else 1.0
+        return [
+            average_runs(scaled[self.sides == side], self._boots_of(side), self.independent)
+            for side in self.numbers
+        ]
+
+    def compare(
+        self, weights: Floats, measure: Measure, *, is_idle: Flags, is_kernel: Flags
+    ) -> "Columns":
+        """Compare the two sides, one column a column of the weights.
+
+        :param is_idle: which columns are idle time and nothing else, shape (columns,)
+        :param is_kernel: which are code of the kernel, shape (columns,)
+        """
+        hot = is_hot(*map(column_means, self.scale(weights, "share")))
+        silent = is_silent(is_idle, is_kernel, sees_kernel=self.sees_kernel)
+        base, new = self.scale(weights, measure)
+        # Imported here so that one side alone is shown without SciPy.
+        from schedperf.stats import compare_columns  # noqa: PLC0415
+
+        return compare_columns(base, new, tested=hot & ~silent, alike=hot)
+
+    def _boots_of(self, side: int) -> list[int]:
+        boots: list[int] = self.boots[self.sides == side].tolist()
+        return boots
+
+
+def collect_runs(sides: Sequence[Side], event: str) -> Runs:
+    """Bring together what the runs of an event are divided by."""
+    runs = [(number, run) for number, side in enumerate(sides) for run in side.runs]
+    return Runs(
+        event=event,
+        labels=tuple(side.label for side in sides),
+        sides=np.array([number for number, _ in runs], dtype=np.int64),
+        boots=np.array([run.boot for _, run in runs], dtype=np.int64),
+        totals=np.array([run.total(event) for _, run in runs]),
+        operations=np.array([np.nan if r.operations is None else r.operations for _, r in runs]),
+        sees_kernel=all(event in run.seeing for _, run in runs),
+    )
+
+
+def sampled_events(sides: Sequence[Side]) -> tuple[str, ...]:
+    """Return the names of the events that have samples among what is looked at."""
+    names: dict[str, None] = {}
+    for run in (run for side in sides for run in side.runs):
+        for number in np.unique(run.recording.samples.event[run.rows]):
+            names[run.recording.events[number].plain_name] = None
+    return tuple(names)
+
+
+def rows_of_event(recording: Recording, event: str) -> Flags:
+    """Return which rows are of an event, shape (rows,); hybrid CPUs have two of one name."""
+    numbers = [n for n, found in enumerate(recording.events) if found.plain_name == event]
+    return np.isin(recording.samples.event, numbers)
+
+
+def unit_of_event(event: str) -> str:
+    """Return what the periods of an event are sums of: "ns", "cycles"."""
+    return "ns" if event in NANOSECOND_EVENTS else event

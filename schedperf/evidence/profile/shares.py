@@ -1,0 +1,195 @@
+"""Where the time of one run went: weights by place, CPU and node, and what they are parts of.
+
+Weights are sums of periods, as in ``perf report``, whose totals they equal.
+
+Two denominators, never mixed: a share of **all CPUs** is of everything that was
+sampled, idle time included (that is what ``perf report`` prints); the share of a
+**node** or of one **CPU** is of what it did while not idle, so that a node that sleeps
+half of the time is not half as hot.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from schedperf.evidence.profile.alignment import Alignment
+from schedperf.evidence.profile.family import is_idle_time
+from schedperf.evidence.profile.sampled import rows_of_event
+from schedperf.perf_data.recording import NO_CPU, Recording
+from schedperf.symbols.place import Place
+from schedperf.symbols.places import Placed
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+PER_CENT = 100.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunWeights:
+    """One event's samples of one run, by place.
+
+    :param samples: how many there are
+    :param places: those that were sampled
+    :param weights: over all CPUs, shape (places,)
+    :param is_idle: waits the idle task for work there, or a task that injects idle time? shape
+        (places,)
+    :param cpus: those that were sampled
+    :param cpu_weights: shape (cpus, places); idle time is 0
+    :param node_of_cpu: CPU number to NUMA node; other CPUs belong to no node
+    """
+
+    samples: int
+    places: tuple[Place, ...]
+    weights: Floats
+    is_idle: npt.NDArray[np.bool_]
+    cpus: tuple[int, ...]
+    cpu_weights: sparse.csr_array
+    node_of_cpu: Mapping[int, int]
+
+    @property
+    def total(self) -> float:
+        """All that was sampled."""
+        return float(self.weights.sum())
+
+    @property
+    def idle(self) -> float:
+        """Idle time among it."""
+        return float(self.weights[self.is_idle].sum())
+
+
+def weigh(
+    recording: Recording, placed: Placed, event: str, node_of_cpu: Mapping[int, int]
+) -> RunWeights:
+    """Add up the samples of one event by place and CPU.
+
+    :param placed: places of the rows of ``recording.samples``
+    :param event: its plain name; hybrid CPUs have two of one name, which are one
+    """
+    rows = recording.samples
+    chosen = np.flatnonzero(rows_of_event(recording, event))
+    used, code = np.unique(placed.of_row[chosen], return_inverse=True)
+    places = tuple(placed.places[place] for place in used)
+    # Only in a damaged file is a sum of periods negative; parts of a whole cannot be.
+    period = np.maximum(rows.period[chosen], 0).astype(np.float64)
+    weights: Floats = np.bincount(code, weights=period, minlength=len(places)).astype(np.float64)
+    is_idle = np.array([is_idle_time(place) for place in places], dtype=np.bool_)
+    cpus, cpu_code = np.unique(rows.cpu[chosen], return_inverse=True)
+    busy = np.where(is_idle[code], 0.0, period) if places else period
+    matrix = sparse.coo_array((busy, (cpu_code, code)), shape=(len(cpus), len(places)))
+    return RunWeights(
+        samples=int(rows.count[chosen].sum()),
+        places=places,
+        weights=weights,
+        is_idle=is_idle,
+        cpus=tuple(int(cpu) for cpu in cpus),
+        cpu_weights=matrix.tocsr(),
+        node_of_cpu=node_of_cpu,
+    )
+
+
+def align_weights(run: RunWeights, alignment: Alignment) -> RunWeights:
+    """Return a run's weights in the places under which they are compared."""
+    names = [alignment.of(place) for place in run.places]
+    distinct = {place: number for number, place in enumerate(dict.fromkeys(names))}
+    if tuple(distinct) == run.places:
+        return run
+    code = np.array([distinct[name] for name in names])
+    ones = (np.ones(len(code)), (np.arange(len(code)), code))
+    merge = sparse.csr_array(sparse.coo_array(ones, shape=(len(code), len(distinct))))
+    return replace(
+        run,
+        places=tuple(distinct),
+        weights=np.asarray(run.weights @ merge, dtype=np.float64),
+        is_idle=np.array([is_idle_time(place) for place in distinct], dtype=np.bool_),
+        cpu_weights=run.cpu_weights @ merge,
+    )
+
+
+def all_places(runs: Sequence[RunWeights]) -> tuple[Place, ...]:
+    """Return every place of any run, once."""
+    return tuple(dict.fromkeys(place for run in runs for place in run.places))
+
+
+def weight_matrix(runs: Sequence[RunWeights], places: Sequence[Place]) -> Floats:
+    """Return the weights of each run over all CPUs, shape (runs, places).
+
+    A place without a sample in a run weighs 0 there: that was measured.
+    """
+    return np.array([_spread(run, run.weights, places) for run in runs])
+
+
+def share_matrix(runs: Sequence[RunWeights], places: Sequence[Place]) -> Floats:
+    """Return shares of all CPUs in per cent, shape (runs, places)."""
+    totals = np.array([[run.total] for run in runs])
+    return PER_CENT * weight_matrix(runs, places) / np.where(totals > 0.0, totals, np.nan)
+
+
+def node_matrix(runs: Sequence[RunWeights], places: Sequence[Place], node: int) -> Floats:
+    """Return shares of one node's time without idle, in per cent, shape (runs, places).
+
+    A run in which the node did nothing has NaN: there is no share in nothing.
+    """
+    rows = []
+    for run in runs:
+        is_member = np.array([run.node_of_cpu.get(cpu) == node for cpu in run.cpus], dtype=float)
+        own = np.asarray(is_member @ run.cpu_weights, dtype=np.float64)
+        rows.append(_spread(run, _shares_of(own), places))
+    return np.array(rows)
+
+
+def nodes_of(runs: Sequence[RunWeights]) -> tuple[int, ...]:
+    """Return the nodes that were not idle in all of these runs."""
+    return tuple(
+        sorted(
+            {
+                run.node_of_cpu[cpu]
+                for run in runs
+                for cpu, weight in zip(run.cpus, run.cpu_weights.sum(axis=1), strict=True)
+                if cpu in run.node_of_cpu and weight > 0.0
+            }
+        )
+    )
+
+
+def cpu_means(runs: Sequence[RunWeights], places: Sequence[Place]) -> Floats:
+    """Return each CPU's share without idle in per cent, mean of the runs, shape (cpus, places).
+
+    CPUs that were idle in all runs are left out.
+    """
+    by_cpu: dict[int, list[Floats]] = {}
+    for run in runs:
+        wanted = _columns(run, places)
+        totals = np.asarray(run.cpu_weights.sum(axis=1), dtype=np.float64)
+        known = run.cpu_weights[:, wanted[wanted >= 0]].toarray()
+        for row, cpu in enumerate(run.cpus):
+            if cpu != NO_CPU and totals[row] > 0.0:
+                shares = np.zeros(len(places))
+                shares[wanted >= 0] = PER_CENT * known[row] / totals[row]
+                by_cpu.setdefault(cpu, []).append(shares)
+    means = [np.mean(rows, axis=0) for _, rows in sorted(by_cpu.items())]
+    return np.array(means).reshape(len(means), len(places))
+
+
+def _shares_of(weights: Floats) -> Floats:
+    total = weights.sum()
+    return PER_CENT * weights / (total if total > 0.0 else np.nan)
+
+
+def _columns(run: RunWeights, places: Sequence[Place]) -> Integers:
+    # Where each place is in the run; -1 where it has none.
+    at = {place: number for number, place in enumerate(run.places)}
+    return np.array([at.get(place, -1) for place in places], dtype=np.int64)
+
+
+def _spread(run: RunWeights, values: Floats, places: Sequence[Place]) -> Floats:
+    # The values of the run's places among those of all runs. What is unknown of all of a run's
+    # places is unknown of the others too.
+    empty = np.nan if len(values) and np.isnan(values).all() else 0.0
+    found = np.full(len(places), empty)
+    wanted = _columns(run, places)
+    found[wanted >= 0] = values[wanted[wanted >= 0]]
+    return found

@@ -1,0 +1,160 @@
+"""Samples by event, CPU, node, task, file and function, as ``perf report --sort`` counts them.
+
+::
+
+    tabulate(sides, "cycles", ("dso", "symbol")).periods
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedperf.evidence.profile.family import is_idle_time, is_kernel_code
+from schedperf.evidence.profile.sampled import (
+    Flags,
+    Floats,
+    Runs,
+    RunSamples,
+    Side,
+    collect_runs,
+    rows_of_event,
+)
+from schedperf.perf_data.recording import NO_CPU, NO_TASK, Integers
+from schedperf.symbols.place import Place
+
+# In the order in which they are shown unless another is asked for.
+SORT_KEYS = ("event", "cpu", "node", "comm", "dso", "symbol")
+
+# A CPU, node or name; None where the recording does not say.
+Value = int | str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleTable:
+    """Counted samples of one event; runs of base come first.
+
+    :param keys: the values of each row, in the order of what was asked for
+    :param samples: shape (runs, rows)
+    :param periods: in the unit of the event, shape (runs, rows)
+    :param is_idle: which rows are idle time and nothing else, shape (rows,)
+    :param is_kernel: which rows say where code is, and have code of the kernel, shape (rows,)
+    """
+
+    runs: Runs
+    keys: tuple[tuple[Value, ...], ...]
+    samples: Floats
+    periods: Floats
+    is_idle: Flags
+    is_kernel: Flags
+
+
+def tabulate(sides: Sequence[Side], event: str, keys: Sequence[str]) -> SampleTable:
+    """Count the samples of one event.
+
+    :param keys: some of :data:`SORT_KEYS`
+    """
+    counted = [_count(run, event, keys) for side in sides for run in side.runs]
+    numbers: dict[tuple[Value, ...], int] = {}
+    for rows in counted:
+        for row in rows:
+            numbers.setdefault(row, len(numbers))
+    # Of each run and row: samples, periods, and how many of the samples are idle or kernel code.
+    sums = np.zeros((_COUNTS, len(counted), len(numbers)))
+    for run, rows in enumerate(counted):
+        for row, values in rows.items():
+            sums[:, run, numbers[row]] = values
+    samples, periods, idle, kernel = sums
+    says_where = not _PLACES.isdisjoint(keys)
+    return SampleTable(
+        runs=collect_runs(sides, event),
+        keys=tuple(numbers),
+        samples=samples,
+        periods=periods,
+        is_idle=(idle == samples).all(axis=0),
+        is_kernel=np.asarray((kernel > 0.0).any(axis=0) & says_where),
+    )
+
+
+_COUNTS = 4
+# A row of these is a place; a row of a CPU or a task has kernel code of all kinds.
+_PLACES = frozenset(("dso", "symbol"))
+
+
+def _count(
+    run: RunSamples, event: str, keys: Sequence[str]
+) -> dict[tuple[Value, ...], Sequence[float]]:
+    samples = run.recording.samples
+    rows = np.flatnonzero(rows_of_event(run.recording, event) & run.rows)
+    coded = [_CODERS[key](run, rows) for key in keys]
+    codes = np.column_stack([codes for codes, _ in coded])
+    distinct, group = np.unique(codes, axis=0, return_inverse=True)
+    counts, where = samples.count[rows], run.placed.of_row[rows]
+    sums = [
+        np.bincount(group.ravel(), weights, len(distinct)).tolist()
+        for weights in (
+            counts,
+            samples.period[rows],
+            counts * _flags(run.placed.places, is_idle_time)[where],
+            counts * _flags(run.placed.places, is_kernel_code)[where],
+        )
+    ]
+    return {
+        tuple(values[code] for code, (_, values) in zip(row, coded, strict=True)): counted
+        for row, counted in zip(distinct.tolist(), zip(*sums, strict=True), strict=True)
+    }
+
+
+def _flags(places: Sequence[Place], is_one: Callable[[Place], bool]) -> Flags:
+    return np.array([is_one(place) for place in places], dtype=np.bool_)
+
+
+# For each of the rows a number, and what the numbers stand for.
+_Coded = tuple[Integers, Mapping[int, Value]]
+
+
+def _code_event(run: RunSamples, rows: Integers) -> _Coded:
+    # Both events of one name, of the two kinds of CPU of a hybrid machine, are one.
+    events = [event.plain_name for event in run.recording.events]
+    return _code(run.recording.samples.event[rows], events.__getitem__)
+
+
+def _code_cpu(run: RunSamples, rows: Integers) -> _Coded:
+    return _code(run.recording.samples.cpu[rows], lambda cpu: None if cpu == NO_CPU else cpu)
+
+
+def _code_node(run: RunSamples, rows: Integers) -> _Coded:
+    return _code(run.recording.samples.cpu[rows], run.node_of_cpu.get)
+
+
+def _code_comm(run: RunSamples, rows: Integers) -> _Coded:
+    tasks = run.recording.tasks
+    return _code(
+        run.recording.samples.task[rows],
+        lambda task: None if task == NO_TASK else tasks[task].comm,
+    )
+
+
+def _code_dso(run: RunSamples, rows: Integers) -> _Coded:
+    return _code(run.placed.of_row[rows], lambda place: run.placed.places[place].dso)
+
+
+def _code_symbol(run: RunSamples, rows: Integers) -> _Coded:
+    return _code(run.placed.of_row[rows], lambda place: run.placed.places[place].symbol)
+
+
+def _code(numbers: Integers, name: Callable[[int], Value]) -> _Coded:
+    # Numbers with one name become one.
+    used, where = np.unique(numbers, return_inverse=True)
+    codes: dict[Value, int] = {}
+    own = [codes.setdefault(name(number), len(codes)) for number in used.tolist()]
+    return np.array(own, dtype=np.int64)[where], {code: value for value, code in codes.items()}
+
+
+_CODERS: Mapping[str, Callable[[RunSamples, Integers], _Coded]] = dict(
+    zip(
+        SORT_KEYS,
+        (_code_event, _code_cpu, _code_node, _code_comm, _code_dso, _code_symbol),
+        strict=True,
+    )
+)

@@ -1,0 +1,191 @@
+"""Hot symbols as findings: what changed, what nothing can be said about, and how it is said."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from schedperf.evidence.profile.findings import MOST_FINDINGS, hotter_symbols
+from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER
+from schedperf.model.comparison import Finding, Section
+from schedperf_generators.events import Event
+
+TIMER = Event(name="cpu-clock:ppp", type=1)
+
+
+def findings_of(data: Mapping[str, Any]) -> list[Finding]:
+    section = Section(schema="", status="ok", reason=None, data=data)
+    return list(hotter_symbols({"profile": section}))
+
+
+def test_the_same_data_has_no_finding(profiled: Any) -> None:
+    data = profiled.compare(profiled.runs(10, 20, 30), profiled.runs(10, 20, 30))
+    assert profiled.row(data)["share"]["change"] == 0.0
+    assert findings_of(data) == []
+
+
+def test_a_function_of_the_scheduler_that_changed_is_a_finding_with_its_numbers(
+    profiled: Any,
+) -> None:
+    four = {"point": {"groups": "4"}}
+    data = profiled.compare(profiled.runs(10, 20, 30, **four), profiled.runs(110, 120, 130, **four))
+    # All of these runs weigh the same, so the whole did not change and nothing is a part of it.
+    (found,) = findings_of(data)
+    assert found.claim == (
+        "PELT and group shares (update_cfs_group +10.00 pp) takes 12.00 % of all CPUs at "
+        "groups=4, 10.00 pp more than in base (95 % interval +7.73..+12.27 pp); "
+        # Two runs of 20 and 120 in 4 groups of 20 senders, 20 receivers and 100 messages.
+        "from 0.000125 to 0.00075 cycles per message (+0.000625, 95 % interval "
+        "+0.0004833..+0.0007667)"
+    )
+    assert found.evidence == ("profile#class:PELT and group shares",)
+    assert (found.n, found.unit) == ((3, 3), "pp")
+    assert found.attribution == "co-occurs; not shown to cause the change"
+    assert found.value == pytest.approx(10.0)
+
+
+def test_sides_that_took_no_turns_are_said_in_the_attribution(profiled: Any) -> None:
+    sides = (
+        [
+            {**run, "session": name, "start": f"2026-11-21T0{name}:00:0{place}.0Z"}
+            for place, run in enumerate(profiled.runs(*hot))
+        ]
+        for name, hot in (("1", (10, 20, 30)), ("2", (110, 120, 130)))
+    )
+    data = profiled.compare(*sides)
+    assert profiled.points(data)[0]["cautions"] == [ONE_AFTER_THE_OTHER]
+    (found,) = findings_of(data)
+    assert found.attribution.endswith(ONE_AFTER_THE_OTHER)
+
+
+def test_other_functions_are_no_findings(profiled: Any) -> None:
+    names = "update_cfs_group", "vfs_write", "default_idle"
+    base, new = (
+        profiled.weighted(names, *((0, 1000 - idle, idle) for idle in side))
+        for side in ((10, 20, 30), (510, 520, 530))
+    )
+    data = profiled.compare(base, new, names=names)
+    assert profiled.row(data, "vfs_write")["changed"]
+    (explained,) = findings_of(data)
+    assert explained.claim.startswith("vfs_write is 100 % of the change in cycles per message")
+
+
+def test_what_explains_the_change_is_told_apart_by_event(profiled: Any) -> None:
+    names = "update_cfs_group", "default_idle"
+    base, new = (
+        profiled.weighted(names, *((1000 - idle, idle) for idle in side))
+        for side in ((510, 520, 530), (10, 20, 30))
+    )
+    data = profiled.compare(base, new, names=names)
+    events = data["comparisons"][0]["events"]
+    events.append({**events[0], "event": "instructions"})
+    ids = [one.id for one in findings_of(data) if "explained" in one.id]
+    assert len(ids) == len(set(ids)) == 2
+
+
+def test_a_small_or_uncertain_change_is_no_finding(profiled: Any) -> None:
+    assert (
+        findings_of(profiled.compare(profiled.runs(100, 300, 20), profiled.runs(150, 60, 420)))
+        == []
+    )
+    tiny = profiled.compare(profiled.runs(100, 100, 101), profiled.runs(100, 101, 101))
+    assert findings_of(tiny) == []
+
+
+def test_a_blind_event_is_the_finding_and_changes_are_not(profiled: Any) -> None:
+    chosen = {"event": TIMER, "facts": {"blind": True, "clock": "hrtimer", "blind_reason": "x"}}
+    data = profiled.compare(
+        profiled.runs(10, 20, 30, **chosen), profiled.runs(110, 120, 130, **chosen)
+    )
+    event = data["comparisons"][0]["events"][0]
+    assert event["event"] == "cpu-clock"
+    assert event["blind"] == {"base": True, "new": True}
+    assert not any(row["changed"] for point in event["points"] for row in point["rows"])
+    (found,) = findings_of(data)
+    assert found.claim.startswith("the profile cannot see the scheduler's own cost: cpu-clock is")
+    assert found.value is None
+    assert found.attribution == "neither shows nor rules out a cause in the scheduler"
+
+
+def test_each_further_new_side_has_findings_of_its_own_name(profiled: Any) -> None:
+    chosen = {"event": TIMER, "facts": {"blind": True, "clock": "hrtimer", "blind_reason": "x"}}
+    data = profiled.compare(
+        profiled.runs(10, 20, 30, **chosen), profiled.runs(110, 120, 130, **chosen)
+    )
+    (first,) = data["comparisons"]
+    found = findings_of({**data, "comparisons": [first, {**first, "side": "new2"}]})
+    assert [(one.side, one.id) for one in found] == [
+        ("new", "hotter_symbols#blind:cpu-clock"),
+        ("new2", "hotter_symbols#new2/blind:cpu-clock"),
+    ]
+
+
+CLASSES = (
+    "update_cfs_group", "try_to_wake_up", "sched_balance_rq", "sched_tick", "enqueue_task_fair",
+    "queued_spin_lock_slowpath", "kmem_cache_alloc", "tcp_ack",
+)  # fmt: skip
+
+
+def test_findings_are_limited(profiled: Any) -> None:
+    names = (*CLASSES, "vfs_write")
+    base, new = (
+        profiled.weighted(
+            names, *((*(period * place for place in range(1, 9)), 1000) for period in periods)
+        )
+        for periods in ((1, 1, 2), (11, 12, 13))
+    )
+    data = profiled.compare(base, new, names=names)
+    found = [one for one in findings_of(data) if "explained" not in one.id]
+    changed = [row["class"] for row in profiled.points(data)[0]["classes"] if row["changed"]]
+    assert len(changed) > MOST_FINDINGS
+    assert len(found) == MOST_FINDINGS
+    assert found[0].metric == "share of cycles"
+    assert found[0].evidence == ("profile#class:network",)
+
+
+def test_a_function_of_the_scheduler_whose_class_did_not_change_stands_for_itself(
+    profiled: Any,
+) -> None:
+    names = "update_cfs_group", "update_load_avg", "vfs_write"
+    base, new = (
+        profiled.weighted(names, *((group, 500 - group, 1000) for group in groups))
+        for groups in ((100, 102, 98), (200, 203, 197))
+    )
+    ids = {one.id for one in findings_of(profiled.compare(base, new, names=names))}
+    assert {"hotter_symbols#update_cfs_group", "hotter_symbols#update_load_avg"} <= ids
+    assert "hotter_symbols#class:PELT" not in ids
+
+
+def test_without_perf_profile_json_nobody_knows_whether_a_pmu_is_blind(profiled: Any) -> None:
+    sides = profiled.runs(10, 20, 30, facts=None), profiled.runs(110, 120, 130)
+    data = profiled.compare(*sides, host=None)
+    event = data["comparisons"][0]["events"][0]
+    assert event["blind"] == {"base": None, "new": False}
+    assert event["remedy"] is not None
+    assert findings_of(data) == []
+    assert not profiled.row(data)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("change", "low", "told"), [(82.3, 9.7, 1), (82.3, -1.0, 0), (-82.3, -99.0, 0)]
+)
+def test_a_blind_profile_says_what_the_unseen_code_was_charged_to(
+    change: float, low: float, told: int
+) -> None:
+    cost = {"base": 100.0, "new": 100.0 + change, "change": change, "ci_low": low, "ci_high": 155.0}
+    row = {"symbol": "finish_task_switch", "cost": cost, "share": {}}
+    other = {"symbol": "vfs_read", "cost": cost, "share": {}}
+    point = {
+        "rows": [row, other], "cost_unit": "ns per message", "point": "",
+        "runs": {"base": 5, "new": 5},
+    }  # fmt: skip
+    event = {
+        "event": "cpu-clock", "remedy": "r", "blind": {"base": True, "new": True},
+        "points": [point],
+    }  # fmt: skip
+    data = {"comparisons": [{"side": "new", "events": [event]}]}
+    [found] = findings_of(data)
+    assert found.bearing == "unseen"
+    text = "more time with interrupts off: finish_task_switch +82.3 ns per message"
+    assert found.attribution.count(text) == told
+    assert "vfs_read" not in found.attribution

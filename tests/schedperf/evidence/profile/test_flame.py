@@ -1,0 +1,277 @@
+"""Flame graphs: sums that add up, noise that has no colour, and nothing lost by pruning."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from schedperf.evidence.profile.flame import (
+    DEEPEST,
+    REMAINDER,
+    ROOT,
+    Flame,
+    build_flame,
+    measure_frames,
+    measure_places,
+    narrow_flame,
+    one_sided_frames,
+)
+from schedperf.evidence.profile.flame_data import describe_flame
+from schedperf.evidence.profile.parts import Part
+from schedperf.evidence.profile.stacks import Stacks
+from schedperf.symbols.place import Place
+
+MakeStacks = Callable[..., Stacks]
+
+
+def jittered(weights: Mapping[str, float], runs: int, *, seed: int) -> list[dict[str, float]]:
+    """Return runs whose weights vary by 2 %."""
+    draw = np.random.default_rng(seed)
+    return [
+        {stack: weight * (1.0 + draw.normal(0.0, 0.02)) for stack, weight in weights.items()}
+        for _ in range(runs)
+    ]
+
+
+def names(flame: Flame) -> list[str]:
+    """Return each frame's path from the root."""
+    paths: list[str] = []
+    for parent, place in zip(flame.parent.tolist(), flame.place.tolist(), strict=True):
+        name = {ROOT: "", REMAINDER: "(rest)"}.get(place) or (
+            flame.places[place].symbol if place >= 0 else ""
+        )
+        paths.append(f"{paths[parent]};{name}".lstrip(";") if parent >= 0 else name)
+    return paths
+
+
+def by_name(flame: Flame) -> dict[str, int]:
+    return {name: frame for frame, name in enumerate(names(flame))}
+
+
+def test_inclusive_time_is_own_time_and_that_of_what_was_called(make_stacks: MakeStacks) -> None:
+    stacks = make_stacks([{"main": 1.0, "main;read": 2.0, "main;read;lock": 4.0}])
+    flame = build_flame(stacks)
+    frames = by_name(flame)
+    assert flame.inclusive[0, frames["main"]] == 7.0
+    assert flame.inclusive[0, frames["main;read"]] == 6.0
+    assert flame.own[0].tolist() == [0.0, 1.0, 2.0, 4.0]
+    assert flame.inclusive[0, 0] == 7.0
+
+
+def test_a_function_that_calls_itself_is_one_frame_a_call(make_stacks: MakeStacks) -> None:
+    flame = build_flame(make_stacks([{"f;f;f": 1.0, "f": 1.0}]))
+    assert names(flame) == ["", "f", "f;f", "f;f;f"]
+    assert flame.inclusive[0].tolist() == [2.0, 2.0, 1.0, 1.0]
+
+
+def test_runs_of_one_side_are_averaged_as_shares(make_stacks: MakeStacks) -> None:
+    # The second run sampled ten times as much; its shares count no more for that.
+    stacks = make_stacks([{"a": 1.0, "b": 1.0}, {"a": 0.0, "b": 20.0}])
+    changes = measure_frames(build_flame(stacks), "share", "inclusive")
+    frames = by_name(build_flame(stacks))
+    assert changes.base[frames["a"]] == pytest.approx(25.0)
+    assert changes.base[frames["b"]] == pytest.approx(75.0)
+
+
+def test_only_what_changed_beyond_noise_is_marked(make_stacks: MakeStacks) -> None:
+    base = {f"main;f{number}": 100.0 for number in range(20)}
+    new = base | {"main;f3": 130.0}
+    stacks = make_stacks(jittered(base, 5, seed=1), jittered(new, 5, seed=2))
+    flame = build_flame(stacks)
+    changes = measure_frames(flame, "operation", "self")
+    frames = by_name(flame)
+    assert changes.columns is not None
+    assert np.flatnonzero(changes.changed).tolist() == [frames["main;f3"]]
+    assert (
+        changes.columns.ci_low[frames["main;f3"]]
+        < 30.0
+        < changes.columns.ci_high[frames["main;f3"]]
+    )
+
+
+def test_nothing_is_decided_about_kernel_code_by_a_blind_event(
+    make_stacks: MakeStacks,
+) -> None:
+    base = {f"main;f{number}": 100.0 for number in range(10)}
+    base |= {"main;vfs_read": 100.0, "main;printf@libc.so.6": 100.0}
+    new = base | {"main;vfs_read": 150.0, "main;printf@libc.so.6": 150.0}
+    runs = jittered(base, 5, seed=8), jittered(new, 5, seed=9)
+    marked = {}
+    for sees in (True, False):
+        flame = build_flame(make_stacks(*runs, sees_kernel=sees))
+        changed = measure_frames(flame, "operation", "self").changed
+        marked[sees] = {names(flame)[frame] for frame in np.flatnonzero(changed)}
+    assert marked[True] >= {"main;vfs_read", "main;printf"}
+    assert marked[False] == {"main;printf"}
+
+
+def test_a_place_has_the_sum_of_its_own_time_on_all_paths(make_stacks: MakeStacks) -> None:
+    # Each path is too small to be drawn, and the place changed all the same.
+    base = {f"p{number};hot": 1.0 for number in range(40)} | {"idle": 1e5}
+    new = {f"p{number};hot": 2.0 for number in range(40)} | {"idle": 1e5}
+    runs = jittered(base, 4, seed=4), jittered(new, 4, seed=5)
+    flame = build_flame(make_stacks(*runs), least_share=5e-5)
+    changes = measure_places(flame, "operation")
+    place = flame.places.index(Place("hot", "[kernel]"))
+    assert not any(name.endswith("hot") for name in names(flame))
+    assert changes.new is not None
+    assert (changes.base[place], changes.new[place]) == pytest.approx((40.0, 80.0), rel=0.02)
+    assert changes.changed[place]
+    caller = flame.places.index(Place("p0", "[kernel]"))
+    assert changes.new[caller] == 0.0
+
+
+def test_equal_sides_have_no_marked_frame(make_stacks: MakeStacks) -> None:
+    runs = jittered({"a;b": 10.0, "a;c": 20.0, "d": 5.0}, 4, seed=3)
+    changes = measure_frames(build_flame(make_stacks(runs, runs)), "share", "inclusive")
+    assert not changes.changed.any()
+
+
+def test_one_run_a_side_has_no_interval_and_marks_nothing(make_stacks: MakeStacks) -> None:
+    flame = build_flame(make_stacks([{"a": 1.0, "b": 9.0}], [{"a": 9.0, "b": 1.0}]))
+    changes = measure_frames(flame, "share", "inclusive")
+    assert changes.columns is not None
+    assert np.isnan(changes.columns.ci_low).all()
+    assert not changes.changed.any()
+    assert changes.columns.difference[by_name(flame)["a"]] == pytest.approx(80.0)
+
+
+def test_boots_are_what_is_independent_where_a_side_has_several(make_stacks: MakeStacks) -> None:
+    # Runs of one boot agree, boots do not: six runs would call noise a change.
+    base = [{"a": 10.0 + boot, "b": 100.0} for boot in (0, 0, 0, 8, 8, 8)]
+    new = [{"a": 10.0 + boot, "b": 100.0} for boot in (4, 4, 4, 14, 14, 14)]
+    boots = [0, 0, 0, 1, 1, 1]
+    stacks = make_stacks(base, new, boots=boots * 2)
+    changes = measure_frames(build_flame(stacks), "operation", "self")
+    assert stacks.runs.counts == (2, 2)
+    assert changes.columns is not None
+    assert changes.columns.n_base.max() == 2
+    assert not changes.changed.any()
+
+
+def test_small_frames_are_one_remainder_under_their_caller(make_stacks: MakeStacks) -> None:
+    small = {f"main;tiny{number};leaf": 1e-5 for number in range(50)}
+    flame = build_flame(make_stacks([{"main;big": 1.0} | small]), least_share=0.001)
+    assert names(flame) == ["", "main", "main;big", "main;(rest)"]
+    assert flame.hidden.tolist() == [0, 0, 0, 50]
+    assert flame.inclusive[0, 3] == pytest.approx(50e-5)
+    assert flame.own.sum() == pytest.approx(flame.inclusive[0, 0])
+
+
+def test_a_frame_that_is_large_on_one_side_alone_is_kept(make_stacks: MakeStacks) -> None:
+    flame = build_flame(
+        make_stacks([{"a;gone": 5.0, "a;b": 5.0}], [{"a;b": 5.0, "a;came;deeper": 5.0}]),
+        least_share=0.01,
+    )
+    frames = by_name(flame)
+    assert one_sided_frames(flame) == ([frames["a;gone"]], [frames["a;came"]])
+
+
+def test_what_lies_deeper_than_any_stack_is_a_remainder(make_stacks: MakeStacks) -> None:
+    flame = build_flame(make_stacks([{";".join(["f"] * (DEEPEST + 100)): 3.0}]))
+    assert len(flame) == DEEPEST + 1
+    assert flame.place[-1] == REMAINDER
+    assert flame.own.sum() == 3.0
+
+
+def test_a_hundred_thousand_stacks_stay_a_small_tree(make_stacks: MakeStacks) -> None:
+    depth, count = 20, 100_000
+    draw = np.random.default_rng(4)
+    one = make_stacks([{"a": 1.0}])
+    flame = build_flame(
+        replace(
+            one,
+            runs=replace(one.runs, totals=np.array([float(count)])),
+            places=tuple(Place(f"f{number}", "[kernel]") for number in range(3_000)),
+            frames=draw.integers(0, 3_000, count * depth),
+            starts=np.arange(0, count * depth + 1, depth),
+            run=np.zeros(count, dtype=np.int64),
+            stack=np.arange(count),
+            weight=np.ones(count),
+        )
+    )
+    # Each level has at most as many frames as least shares fit into the whole, and remainders.
+    assert len(flame) < 2 * depth / flame.least_share
+    assert flame.own.sum() == pytest.approx(count)
+
+
+def test_the_data_of_a_page_is_plain_json(make_stacks: MakeStacks) -> None:
+    base = {"main;read": 10.0, "main;old": 2.0}
+    new = {"main;read": 10.0, "main;new\x1b[31m": 3.0}
+    stacks = make_stacks(jittered(base, 3, seed=5), jittered(new, 3, seed=6))
+    data = describe_flame(build_flame(stacks), "message")
+    event = json.loads(json.dumps(data, allow_nan=False))
+    lengths = {len(event[column]) for column in ("parent", "name", "hidden")}
+    lengths |= {
+        len(event["measures"][0]["inclusive"][column])
+        for column in ("base", "new", "low", "high", "q")
+    }
+    assert lengths == {5}
+    assert [one["measure"] for one in event["measures"]] == ["share", "operation"]
+    assert event["counts"] == [3, 3]
+    assert "\x1b" not in json.dumps(data)
+    listed = {name: event["lists"][name] for name in ("vanished", "appeared")}
+    symbols = {
+        name: [event["names"][event["name"][frame]]["symbol"] for frame in frames]
+        for name, frames in listed.items()
+    }
+    assert symbols == {"vanished": ["old"], "appeared": ["new[31m"]}
+
+
+def test_costs_are_left_out_where_operations_are_not_known(make_stacks: MakeStacks) -> None:
+    stacks = make_stacks([{"a": 1.0}], [{"a": 1.0}], operations=[1.0, np.nan])
+    data = describe_flame(build_flame(stacks), "message")
+    assert [one["measure"] for one in data["measures"]] == ["share"]
+
+
+def test_a_part_has_the_same_tree_and_its_own_weights(make_stacks: MakeStacks) -> None:
+    stacks = make_stacks([{"a;b": 6.0, "a;c": 3.0, "a;tiny;leaf": 1.0}])
+    flame = build_flame(stacks, least_share=0.2)
+    part = narrow_flame(flame, replace(stacks, weight=np.array([2.0, 0.0, 1.0])))
+    frames = by_name(part)
+    assert names(part) == names(flame)
+    assert part.inclusive[0, frames["a"]] == 3.0
+    assert part.inclusive[0, frames["a;b"]] == 2.0
+    assert part.inclusive[0, frames["a;c"]] == 0.0
+    assert part.own[0, frames["a;(rest)"]] == 1.0
+    # Shares stay of all that was sampled.
+    assert measure_frames(part, "share", "inclusive").base[0] == pytest.approx(30.0)
+
+
+def test_all_weights_in_one_part_give_the_whole_tree_again(make_stacks: MakeStacks) -> None:
+    weights = {f"m{n % 3};f{n % 7};g{n}": float(1 + n) for n in range(60)}
+    stacks = make_stacks(jittered(weights, 3, seed=8), jittered(weights, 3, seed=9))
+    flame = build_flame(stacks, least_share=0.01)
+    again = narrow_flame(flame, stacks)
+    assert np.allclose(again.inclusive, flame.inclusive)
+    assert np.allclose(again.own, flame.own)
+    assert np.array_equal(again.by_place, flame.by_place)
+
+
+def test_parts_say_no_more_than_what_the_rest_follows_from(make_stacks: MakeStacks) -> None:
+    weights = {"main;read": 10.0, "main;write": 20.0}
+    stacks = make_stacks(jittered(weights, 3, seed=5), jittered(weights, 3, seed=6))
+    flame = build_flame(stacks)
+    part = Part(kind="node", name="1")
+    data = describe_flame(flame, None, parts=[(part, narrow_flame(flame, stacks))])
+    whole = data["measures"][0]
+    (short,) = data["parts"][0]["measures"]
+    assert (data["parts"][0]["kind"], data["parts"][0]["name"]) == ("node", "1")
+    for side in ("base", "new"):
+        assert short["self"][side] == [float(f"{own:.3g}") for own in whole["self"][side]]
+    # "main" is all of every run, so that only what it calls varies.
+    low, high = (whole["inclusive"][end][2] for end in ("low", "high"))
+    assert short["inclusive"]["margin"][2] == pytest.approx((high - low) / 2, rel=0.05)
+    assert set(short["inclusive"]) == {"margin", "changed"}
+    assert set(short["functions"]) == {"base", "new", "margin", "changed"}
+
+
+def test_one_side_of_a_part_has_no_intervals(make_stacks: MakeStacks) -> None:
+    stacks = make_stacks([{"a": 1.0}])
+    flame = build_flame(stacks)
+    data = describe_flame(flame, None, parts=[(Part(kind="cpu", name="0"), flame)])
+    (short,) = data["parts"][0]["measures"]
+    assert short["self"] == {"base": [0, 100]}
+    assert (short["inclusive"], short["functions"]) == ({}, {"base": [100]})

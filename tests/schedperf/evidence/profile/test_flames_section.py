@@ -1,0 +1,214 @@
+"""The call stacks of real bundles: the section keeps to its schema and to what the command says."""
+
+import gc
+import json
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from schedperf.bundle.open import open_bundle
+from schedperf.commands._profile_request import make_request
+from schedperf.evidence import Absent
+from schedperf.evidence.profile.flames_section import LEAST_SHARE, MOST_TREES, SCHEMA, flames
+from schedperf.evidence.profile.section import profile as compare_symbols
+from schedperf.evidence.profile.sources import read_profiles
+from schedperf.runs.side import name_sides
+from schedperf_generators.perf_data import write_perf_data
+from schedperf_generators.profiles import USER, profile, profiled_kernel
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+ARM64 = EXAMPLES / "deep-cgroup-arm64"
+# A tree and its parts; as one text, without blanks.
+MOST_JSON_BYTES = 700_000
+
+
+def paths_of(example: Path) -> list[Path]:
+    return [example / f"{side}.tar.xz" for side in ("base", "new")]
+
+
+@pytest.fixture(scope="module")
+def arm64() -> Any:
+    """Analyse the example whose samples see the scheduler."""
+    data = flames(name_sides([open_bundle(path) for path in paths_of(ARM64)]))
+    jsonschema.validate(json.loads(json.dumps(data, allow_nan=False)), SCHEMA)
+    return data
+
+
+@pytest.fixture
+def tree(arm64: Any) -> Any:
+    """Give the only tree of the example."""
+    (compared,) = arm64["comparisons"]
+    (found,) = compared["events"]
+    return found
+
+
+def test_the_tree_is_that_of_the_command_but_for_small_frames(tree: Any) -> None:
+    request = make_request(
+        paths_of(ARM64), "symbol", symbols=None, event=None, point=None, comm=None, cpu=None,
+        node=None, has_stacks=True,
+    )  # fmt: skip
+    (whole,) = request.describe_flames()["events"]
+    assert tree["least_share"] == LEAST_SHARE > whole["least_share"]
+    assert len(tree["parent"]) < len(whole["parent"])
+    ours, theirs = (numbers_by_path(one) for one in (tree, whole))
+    assert len(ours) > 100
+    assert all(theirs[path] == numbers for path, numbers in ours.items())
+
+
+def numbers_by_path(tree: Any) -> dict[str, tuple[Any, ...]]:
+    """Return the inclusive times of each frame that is no remainder, by its call path."""
+    paths: list[str] = []
+    found = {}
+    inclusive = tree["measures"][0]["inclusive"]
+    for frame, (parent, name) in enumerate(zip(tree["parent"], tree["name"], strict=True)):
+        own = tree["names"][name]["symbol"] if name >= 0 else str(name)
+        paths.append(f"{paths[parent]};{own}" if parent >= 0 else own)
+        if name >= 0:
+            found[paths[frame]] = tuple(inclusive[side][frame] for side in ("base", "new"))
+    return found
+
+
+def test_nodes_cpus_and_busy_commands_have_numbers_of_their_own(tree: Any) -> None:
+    named = [(part["kind"], part["name"]) for part in tree["parts"]]
+    assert named == [
+        *(("node", str(node)) for node in range(2)),
+        *(("cpu", str(cpu)) for cpu in range(4)),
+        ("comm", "hackbench"),
+        ("comm", "swapper"),
+    ]
+    for kind in ("node", "cpu"):
+        parts = [part for part in tree["parts"] if part["kind"] == kind]
+        for side in ("base", "new"):
+            shares = [sum(part["measures"][0]["self"][side]) for part in parts]
+            assert sum(shares) == pytest.approx(100.0, abs=0.1)
+
+
+def test_a_command_alone_has_the_time_of_its_frame(tree: Any) -> None:
+    (bench,) = (part for part in tree["parts"] if part["name"] == "hackbench")
+    symbols = [tree["names"][name]["symbol"] if name >= 0 else "" for name in tree["name"]]
+    frame = symbols.index("hackbench")
+    assert tree["parent"][frame] == 0
+    for side in ("base", "new"):
+        alone = sum(bench["measures"][0]["self"][side])
+        assert alone == pytest.approx(tree["measures"][0]["inclusive"][side][frame], rel=0.001)
+
+
+def test_what_the_example_is_about_changed_in_its_stacks(tree: Any) -> None:
+    changed = {tree["names"][tree["name"][frame]]["symbol"] for frame in tree["lists"]["changed"]}
+    appeared = {tree["names"][tree["name"][frame]]["symbol"] for frame in tree["lists"]["appeared"]}
+    assert {"update_load_avg", "update_cfs_group"} & (changed | appeared)
+
+
+def test_the_record_stays_small(arm64: Any) -> None:
+    assert len(json.dumps(arm64, separators=(",", ":"))) < MOST_JSON_BYTES
+
+
+def test_numbers_have_four_digits(tree: Any) -> None:
+    values = tree["measures"][0]["inclusive"]["base"]
+    assert all(float(f"{value:.4g}") == value for value in values)
+
+
+SAMPLES = {("update_load_avg", 0): 60, ("update_cfs_group", 3): 20, (USER, 1): 20}
+
+
+@pytest.fixture
+def analyse(make_bundle: Callable[..., Path], tmp_path: Path) -> Callable[..., Any]:
+    """Analyse bundles with two runs at each of these points: ``analyse(base, new, chains=…)``."""
+    kernel = profiled_kernel()
+
+    def run(point: str, **chosen: Any) -> dict[str, Any]:
+        files = {"perf_profile/perf.data": write_perf_data(profile(kernel, SAMPLES, **chosen))}
+        return {"kind": "instrumented", "files": files, "point": dict([point.split("=")])}
+
+    def run_it(*points_of_sides: Sequence[str], **chosen: Any) -> Any:
+        paths = [
+            make_bundle(
+                tmp_path / f"{number}.tar",
+                runs=[run(point, seed=seed, **chosen) for point in points for seed in range(2)],
+                files={"boots/0/layout/kallsyms": kernel.kallsyms()},
+            )
+            for number, points in enumerate(points_of_sides)
+        ]
+        data = flames(name_sides([open_bundle(path) for path in paths]))
+        jsonschema.validate(json.loads(json.dumps(data, allow_nan=False)), SCHEMA)
+        return data
+
+    return run_it
+
+
+def test_points_without_a_tree_are_named_and_one_tree_has_parts(
+    analyse: Callable[..., Any],
+) -> None:
+    points = [f"groups={number}" for number in range(MOST_TREES + 1)]
+    (compared,) = analyse(points, points)["comparisons"]
+    trees = compared["events"]
+    assert len(trees) == MOST_TREES
+    assert [bool(tree["parts"]) for tree in trees] == [True, *[False] * (MOST_TREES - 1)]
+    assert [tree["place"].rpartition(" at ")[2] for tree in trees] == points[:MOST_TREES]
+    assert trees[0]["place"].startswith("cycles, hackbench")
+    (left_out,) = compared["left_out"]
+    assert left_out.endswith(f" at groups={MOST_TREES}")
+
+
+def test_equal_sides_have_no_changed_frame(analyse: Callable[..., Any]) -> None:
+    (compared,) = analyse(["groups=1"], ["groups=1"])["comparisons"]
+    (tree,) = compared["events"]
+    assert tree["place"] == ""
+    assert tree["counts"] == [2, 2]
+    for measures in (tree["measures"], *(part["measures"] for part in tree["parts"])):
+        for measure in measures:
+            assert measure["inclusive"]["changed"] == measure["functions"]["changed"] == []
+
+
+def test_every_new_side_has_its_trees(analyse: Callable[..., Any]) -> None:
+    data = analyse(["groups=1"], ["groups=1"], ["groups=1"])
+    assert [compared["side"] for compared in data["comparisons"]] == ["new", "new2"]
+
+
+def test_sides_without_a_point_in_common_have_no_tree(analyse: Callable[..., Any]) -> None:
+    with pytest.raises(Absent, match="no point was sampled with one event on both sides"):
+        analyse(["groups=1"], ["groups=2"])
+
+
+def test_runs_without_call_chains_are_absent_and_say_what_to_record(
+    analyse: Callable[..., Any],
+) -> None:
+    with pytest.raises(Absent, match="base: no call chains in its samples; record them with"):
+        analyse(["groups=1"], ["groups=1"], chains=False)
+
+
+@pytest.fixture
+def bundle(make_bundle: Callable[..., Path], tmp_path: Path) -> Path:
+    """Write a bundle of two runs, the second of which has no perf.data but bytes."""
+    kernel = profiled_kernel()
+    contents = write_perf_data(profile(kernel, SAMPLES)), b"not perf"
+    runs = [{"kind": "instrumented", "files": {"perf_profile/perf.data": one}} for one in contents]
+    files = {"boots/0/layout/kallsyms": kernel.kallsyms()}
+    return make_bundle(tmp_path / "bundle.tar", runs=runs, files=files)
+
+
+def test_samples_are_read_once_for_all_sections_and_go_with_their_bundle(bundle: Path) -> None:
+    opened = open_bundle(bundle)
+    read = read_profiles(opened)
+    assert read_profiles(opened) is read
+    assert read_profiles(open_bundle(bundle)) is not read
+    assert [one.found is not None for one in read.runs] == [True, False]
+    assert [note for note in read.runs[1].notes if "perf.data" in note]
+    assert not set(read.runs[0].notes) & set(read.runs[1].notes)
+    gone = weakref.ref(opened)
+    del opened
+    gc.collect()
+    assert gone() is None
+
+
+def test_it_does_not_matter_which_section_asks_first(bundle: Path) -> None:
+    sections = flames, compare_symbols
+    found = []
+    for order in (sections, sections[::-1]):
+        sides = name_sides([open_bundle(bundle), open_bundle(bundle)])
+        found.append({section: section(sides) for section in order})
+    assert found[0] == found[1]

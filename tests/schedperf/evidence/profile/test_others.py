@@ -1,0 +1,81 @@
+"""What other commands did while the workload was sampled: one sentence, and a caveat."""
+
+from typing import Any
+
+import pytest
+
+from schedperf.evidence.profile.bystanders import Bystanders
+from schedperf.evidence.profile.others import caution_of, describe_others, others_caveats
+from schedperf.model.comparison import Section
+
+
+def run(**commands: float) -> Bystanders:
+    return Bystanders(busy=100.0, commands=commands)
+
+
+def section(*points: Any, side: str = "new") -> Section:
+    data = {"comparisons": [{"side": side, "events": [{"points": points}]}]}
+    return Section(schema="schedperf/section/profile/2", status="ok", reason=None, data=data)
+
+
+def others(share: float, command: str = "cc1") -> dict[str, object]:
+    return {"share": share, "commands": [{"command": command, "share": share}]}
+
+
+def test_shares_are_means_of_the_runs_the_largest_first() -> None:
+    found = describe_others([run(perf=1.0), run(perf=2.0, cc1=30.0)])
+    assert found == {
+        "share": pytest.approx(16.5),
+        "commands": [
+            {"command": "cc1", "share": pytest.approx(15.0)},
+            {"command": "perf", "share": pytest.approx(1.5)},
+        ],
+    }
+
+
+def test_the_sum_is_the_same_each_time_to_its_last_digit() -> None:
+    # The hash of a text is another one in each process, and so is the order of a set of texts.
+    parts = {f"command{number}": 0.1 + number / 7 for number in range(40)}
+    found = describe_others([run(**parts)])
+    assert found is not None
+    assert found["share"] == sum(parts.values())
+
+
+def test_one_run_that_cannot_tell_makes_the_side_unknown() -> None:
+    assert describe_others([run(perf=1.0), None]) is None
+
+
+def test_commands_of_a_set_up_are_named_beside_the_recorder() -> None:
+    sides = {
+        "base": describe_others([run(perf=4.6, python3=1.6)]),
+        "new": describe_others([run(perf=4.2, python3=1.4, mkdir=1.3, **{"enter-cgroup": 0.8})]),
+    }
+    assert caution_of(sides) == (
+        "other commands than the workload have 6 % of the event's count without idle in base "
+        "(perf 5 %, python3 2 %) and 8 % in new (perf 4 %, python3 1 %, mkdir 1 %, "
+        "enter-cgroup 1 %)"
+    )
+
+
+@pytest.mark.parametrize(("share", "is_said"), [(4.9, False), (5.0, True)])
+def test_little_is_not_said(share: float, is_said: bool) -> None:  # noqa: FBT001
+    assert (caution_of({"base": others(share), "new": None}) is not None) == is_said
+
+
+def test_a_side_has_a_caveat_of_its_worst_point() -> None:
+    points = [
+        {"others": {"base": others(9.9), "new": others(12.0, "sh")}},
+        {"others": {"base": None, "new": others(30.0)}},
+    ]
+    (found,) = others_caveats({"profile": section(*points, side="new2")})
+    assert found.code == "other-commands"
+    assert found.text == (
+        "while new2 was sampled, other commands than the workload had 30 % of the busy time "
+        "(cc1 30 %): what its profile says may be theirs"
+    )
+
+
+def test_without_a_profile_there_is_no_caveat() -> None:
+    absent = Section(schema="x", status="absent", reason="none", data=None)
+    assert not list(others_caveats({"profile": absent}))
+    assert not list(others_caveats({}))
