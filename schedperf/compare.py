@@ -16,6 +16,7 @@ from schedperf.benchmarks import all_parsers
 from schedperf.bundle.open import Bundle
 from schedperf.comparability import compare_hosts
 from schedperf.evidence import Absent, SectionPlugin, all_rules, all_sections
+from schedperf.evidence.c2c.bundle_sources import measure_heat
 from schedperf.evidence.profile.others import others_caveats
 from schedperf.findings._find import find_all
 from schedperf.kernel_config import option_differences
@@ -40,7 +41,6 @@ from schedperf.next_steps import next_steps
 from schedperf.recordings import recordings_of
 from schedperf.runs.side import BASE, Side, name_sides
 from schedperf.runs.values import RunValues, df_run_values
-from schedperf.sections._c2c_sources import measure_heat
 from schedperf.stats import KEY, Result, compare_runs, records
 from schedperf.stats.verdicts import (
     CHANGED,

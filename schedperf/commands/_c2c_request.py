@@ -8,19 +8,19 @@ from typing import Any, Literal
 from schedperf import __version__
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.bundle.open import open_bundle
-from schedperf.c2c.analysis import analyse_memory
-from schedperf.c2c.entries import say_name
-from schedperf.c2c.imported import profile_of_text
-from schedperf.c2c.merge import MemoryRun, SeenLine, see_lines
-from schedperf.c2c.sources import file_namer
-from schedperf.captures.c2c_text import LARGEST_BYTES, is_c2c_text, parse_c2c_text
 from schedperf.commands._profile_inputs import is_perf_data
+from schedperf.evidence.c2c.analysis import analyse_memory
+from schedperf.evidence.c2c.bundle_sources import PointRun, load_memory, store_period
+from schedperf.evidence.c2c.entries import say_name
+from schedperf.evidence.c2c.imported import profile_of_text
+from schedperf.evidence.c2c.merge import MemoryRun, SeenLine, see_lines
+from schedperf.evidence.c2c.perf_text import LARGEST_BYTES, is_c2c_text, parse_c2c_text
+from schedperf.evidence.c2c.point import describe_access, describe_point
+from schedperf.evidence.c2c.sources import file_namer
 from schedperf.layout.analysis import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.runs.side import Side, side_name
-from schedperf.sections._c2c_point import describe_access, describe_point
-from schedperf.sections._c2c_sources import PointRun, load_memory, store_period
 from schedperf.symbols.local_symbols import symbols_for_file
 
 SCHEMA = "schedperf/c2c/1"

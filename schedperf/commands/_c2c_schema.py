@@ -7,6 +7,7 @@
 import json
 import sys
 
+from schedperf.evidence.c2c.schema import ACCESS, POINT, SEEN
 from schedperf.model.schema import (
     COUNT,
     NUMBER_OR_NULL,
@@ -20,7 +21,6 @@ from schedperf.model.schema import (
     or_null,
     record,
 )
-from schedperf.sections._c2c_schema import ACCESS, POINT, SEEN
 
 _COUNT_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
 

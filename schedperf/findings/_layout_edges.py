@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from schedperf.c2c.entries import entries_of
-from schedperf.findings._lines import Data
+from schedperf.evidence.c2c.entries import entries_of
+from schedperf.evidence.c2c.line_names import Data
 from schedperf.layout.heat import heat_table
 
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedperf.evidence import joined_finding
-from schedperf.findings._layout_edges import LayoutEdge, is_layout_known, layout_edges
-from schedperf.findings._lines import (
+from schedperf.evidence.c2c.line_names import (
     Contention,
     Data,
     Size,
@@ -28,6 +27,7 @@ from schedperf.findings._lines import (
     list_some,
     why_unseen,
 )
+from schedperf.findings._layout_edges import LayoutEdge, is_layout_known, layout_edges
 from schedperf.kernel.renames import newest_function
 from schedperf.model.comparison import Finding, Row, Section
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE

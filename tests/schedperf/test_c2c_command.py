@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.captures.c2c_text import parse_c2c_text
 from schedperf.cli import main
+from schedperf.evidence.c2c.perf_text import parse_c2c_text
 from schedperf_generators.memory import MemoryRun, scheduler_run
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data

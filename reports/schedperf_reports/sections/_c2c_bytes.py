@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from schedperf.c2c.entries import say_name
+from schedperf.evidence.c2c.entries import say_name
 from schedperf_reports._units import MISSING, format_share
 from schedperf_reports.blocks import Cell, Column, Table, Text
 from schedperf_reports.sections._c2c_tables import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.c2c.entries import say_name
+from schedperf.evidence.c2c.entries import say_name
 from schedperf_reports._units import format_share
 from schedperf_reports._words import count_of
 from schedperf_reports.graphics.cache_lines import (

@@ -6,8 +6,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from schedperf.evidence.c2c.schema import SCHEMA
 from schedperf.model.comparison import Comparison, Section
-from schedperf.sections._c2c_schema import SCHEMA
 from schedperf_reports.blocks import Block
 from schedperf_reports.sections.c2c import c2c
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedperf.c2c.analysis import analyse_memory
-from schedperf.c2c.model import Line, MemoryProfile
-from schedperf.c2c.namer import Namer
-from schedperf.c2c.totals import shared_key, snake
-from schedperf.captures.c2c_text import TOTALS_TITLES, C2cText, parse_c2c_text
+from schedperf.evidence.c2c.analysis import analyse_memory
+from schedperf.evidence.c2c.model import Line, MemoryProfile
+from schedperf.evidence.c2c.namer import Namer
+from schedperf.evidence.c2c.perf_text import TOTALS_TITLES, C2cText, parse_c2c_text
+from schedperf.evidence.c2c.totals import shared_key, snake
 from schedperf.kernel.percpu_units import PercpuUnits, parse_percpu_log
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Keep, Recording, read_perf_data

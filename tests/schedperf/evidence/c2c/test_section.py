@@ -11,16 +11,16 @@ import jsonschema
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.c2c.entries import contended_entries
-from schedperf.c2c.merge import see_lines
 from schedperf.evidence import Absent
-from schedperf.findings.bouncing_lines import MOST_FINDINGS, bouncing_lines
+from schedperf.evidence.c2c.bundle_sources import load_memory, measure_heat
+from schedperf.evidence.c2c.entries import contended_entries
+from schedperf.evidence.c2c.findings import MOST_FINDINGS, bouncing_lines
+from schedperf.evidence.c2c.merge import see_lines
+from schedperf.evidence.c2c.point import format_cpus
+from schedperf.evidence.c2c.schema import SCHEMA
+from schedperf.evidence.c2c.section import c2c
 from schedperf.model.comparison import Finding, Section
 from schedperf.runs.side import Side, name_sides
-from schedperf.sections._c2c_point import format_cpus
-from schedperf.sections._c2c_schema import SCHEMA
-from schedperf.sections._c2c_sources import load_memory, measure_heat
-from schedperf.sections.c2c import c2c
 from schedperf.sections.layout import layout
 from schedperf_generators.kernel import KernelImage, Symbol
 from schedperf_generators.memory import Touch, scheduler_kernel, scheduler_run

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from schedperf.c2c.analysis import analyse_memory
-from schedperf.c2c.model import MemoryProfile
-from schedperf.c2c.namer import Namer
-from schedperf.c2c.naming import Variables
+from schedperf.evidence.c2c.analysis import analyse_memory
+from schedperf.evidence.c2c.model import MemoryProfile
+from schedperf.evidence.c2c.namer import Namer
+from schedperf.evidence.c2c.naming import Variables
 from schedperf.kernel.kallsyms import parse_kernel_symbols
 from schedperf.kernel.percpu_units import PercpuUnits
 from schedperf.perf_data import Keep, read_perf_data

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from schedperf.c2c.data_src import COUNTERS, count_samples, sums
+from schedperf.evidence.c2c.data_src import COUNTERS, count_samples, sums
 
 LOAD, STORE = 2, 4
 

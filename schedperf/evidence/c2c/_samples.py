@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from schedperf.c2c.data_src import SampleCounts
-from schedperf.c2c.lines import LineTable
-from schedperf.c2c.model import Access, Grade, NodeAccesses, Observable
-from schedperf.c2c.naming import Named, is_known_user
+from schedperf.evidence.c2c.data_src import SampleCounts
+from schedperf.evidence.c2c.lines import LineTable
+from schedperf.evidence.c2c.model import Access, Grade, NodeAccesses, Observable
+from schedperf.evidence.c2c.naming import Named, is_known_user
 from schedperf.perf_data.recording import NO_TASK, Integers, MemorySamples
 
 # Of each observable: what is a slow load that another CPU's write explains, near and far.

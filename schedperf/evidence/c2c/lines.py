@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.c2c.data_src import COLUMNS, COUNTERS, SampleCounts
-from schedperf.c2c.units import KERNEL_HALF
+from schedperf.evidence.c2c.data_src import COLUMNS, COUNTERS, SampleCounts
+from schedperf.evidence.c2c.units import KERNEL_HALF
 from schedperf.perf_data.recording import (
     KERNEL_SPACE,
     NO_FILE,

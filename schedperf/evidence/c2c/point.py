@@ -6,12 +6,12 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
-from schedperf.c2c.compare import Change, LineChange, compare_memory
-from schedperf.c2c.entries import say_name
-from schedperf.c2c.merge import SeenLine
-from schedperf.c2c.model import Access, MemoryProfile
 from schedperf.evidence import Data
-from schedperf.sections._c2c_sources import PointRun
+from schedperf.evidence.c2c.bundle_sources import PointRun
+from schedperf.evidence.c2c.compare import Change, LineChange, compare_memory
+from schedperf.evidence.c2c.entries import say_name
+from schedperf.evidence.c2c.merge import SeenLine
+from schedperf.evidence.c2c.model import Access, MemoryProfile
 
 # Lines that the data holds of each point; those that changed are all there.
 MOST_LINES = 40

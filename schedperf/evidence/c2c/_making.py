@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from schedperf.c2c._samples import (
+from schedperf.evidence.c2c._samples import (
     CONTENDED,
     Part,
     columns_of,
@@ -15,13 +15,13 @@ from schedperf.c2c._samples import (
     touched_by,
     written_by,
 )
-from schedperf.c2c.data_src import sums
-from schedperf.c2c.lines import KERNEL_OWNER, LineTable
-from schedperf.c2c.model import Access, Line, Observable
-from schedperf.c2c.namer import Namer
-from schedperf.c2c.naming import Named
-from schedperf.c2c.sharing import df_false_share, sharing_of
-from schedperf.c2c.totals import LOADS, RECORDS
+from schedperf.evidence.c2c.data_src import sums
+from schedperf.evidence.c2c.lines import KERNEL_OWNER, LineTable
+from schedperf.evidence.c2c.model import Access, Line, Observable
+from schedperf.evidence.c2c.namer import Namer
+from schedperf.evidence.c2c.naming import Named
+from schedperf.evidence.c2c.sharing import df_false_share, sharing_of
+from schedperf.evidence.c2c.totals import LOADS, RECORDS
 from schedperf.perf_data.recording import (
     MODE_USER,
     NO_TASK,

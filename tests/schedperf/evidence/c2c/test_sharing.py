@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from schedperf.c2c.sharing import df_false_share, sharing_of
+from schedperf.evidence.c2c.sharing import df_false_share, sharing_of
 
 # Line, copy, bytes, CPU, whether it writes, how often it counts as contended.
 Row = tuple[int, int, int, int, bool, int]

@@ -9,10 +9,10 @@ the most samples comes first; in a point what changed, then what is most contend
 from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.evidence import Absent, Data, section
+from schedperf.evidence.c2c.bundle_sources import PointRun, SideMemory, load_memory
+from schedperf.evidence.c2c.point import describe_point
+from schedperf.evidence.c2c.schema import SCHEMA
 from schedperf.runs.side import FIRST_NEW, Side
-from schedperf.sections._c2c_point import describe_point
-from schedperf.sections._c2c_schema import SCHEMA
-from schedperf.sections._c2c_sources import PointRun, SideMemory, load_memory
 
 # Workload and point.
 _Key = tuple[str, str]

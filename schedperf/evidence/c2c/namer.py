@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from schedperf.c2c.naming import Variables
+from schedperf.evidence.c2c.naming import Variables
 from schedperf.kernel.percpu_units import PercpuUnits
 from schedperf.perf_data.recording import (
     NO_CHAIN,

@@ -20,9 +20,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from schedperf.c2c.comparable import Runs, why_incomparable
-from schedperf.c2c.merge import MemoryRun, Pair, SeenLine, pair_lines, see_lines
-from schedperf.c2c.model import Observable
+from schedperf.evidence.c2c.comparable import Runs, why_incomparable
+from schedperf.evidence.c2c.merge import MemoryRun, Pair, SeenLine, pair_lines, see_lines
+from schedperf.evidence.c2c.model import Observable
 from schedperf.model.comparison import Replication
 from schedperf.stats import Rates, compare_counts
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.bundle.open import Boot, Bundle, Run
-from schedperf.c2c.namer import Namer
-from schedperf.c2c.naming import PERCPU, Variables, struct_names
+from schedperf.evidence.c2c.namer import Namer
+from schedperf.evidence.c2c.naming import PERCPU, Variables, struct_names
 from schedperf.kernel.kallsyms import address_of
 from schedperf.kernel.percpu_units import PercpuUnits, parse_percpu_log, parse_percpu_units
 from schedperf.kernel.system_map import PAGE_BYTES, global_bounds

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from schedperf.c2c.merge import SeenLine
+from schedperf.evidence.c2c.merge import SeenLine
 from schedperf.layout.heat import heat_table
 
 # Units of variables; any other line belongs to an object of a struct.

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from schedperf.c2c._blindness import least_latency, notes_of_recording, period_of
-from schedperf.c2c._making import Group, LineMaker
-from schedperf.c2c._samples import df_samples
-from schedperf.c2c.data_src import count_samples, sums
-from schedperf.c2c.lines import LineTable, make_lines, place_data
-from schedperf.c2c.model import MemoryProfile, Observable
-from schedperf.c2c.namer import Namer
-from schedperf.c2c.totals import make_totals
-from schedperf.c2c.units import Folded, fold_addresses
+from schedperf.evidence.c2c._making import Group, LineMaker
+from schedperf.evidence.c2c._samples import df_samples
+from schedperf.evidence.c2c.blindness import least_latency, notes_of_recording, period_of
+from schedperf.evidence.c2c.data_src import count_samples, sums
+from schedperf.evidence.c2c.lines import LineTable, make_lines, place_data
+from schedperf.evidence.c2c.model import MemoryProfile, Observable
+from schedperf.evidence.c2c.namer import Namer
+from schedperf.evidence.c2c.totals import make_totals
+from schedperf.evidence.c2c.units import Folded, fold_addresses
 from schedperf.model.errors import InputError
 from schedperf.perf_data.recording import Integers, Recording
 

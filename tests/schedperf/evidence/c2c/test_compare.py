@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedperf.c2c.compare import MemoryComparison, compare_memory
-from schedperf.c2c.merge import MemoryRun, see_lines
-from schedperf.c2c.model import Access, Line, MemoryProfile, NodeAccesses
+from schedperf.evidence.c2c.compare import MemoryComparison, compare_memory
+from schedperf.evidence.c2c.merge import MemoryRun, see_lines
+from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses
 from schedperf.runs.ops import Operations
 
 MESSAGES = Operations(count=1_000_000.0, unit="message", exact=True)

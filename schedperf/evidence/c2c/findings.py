@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from schedperf.evidence import finding
-from schedperf.findings._lines import Contention, Data, contentions, data_of
+from schedperf.evidence.c2c.line_names import Contention, Data, contentions, data_of
 from schedperf.model.comparison import Finding, Section
 
 # Of one point; the section's table has all of them.

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.c2c.entries import entries_of
-from schedperf.c2c.model import MemoryProfile
-from schedperf.c2c.naming import Variables, is_known_user, plain, struct_names, users_of
-from schedperf.c2c.sources import data_address, load_with_types
+from schedperf.evidence.c2c.entries import entries_of
+from schedperf.evidence.c2c.model import MemoryProfile
+from schedperf.evidence.c2c.naming import Variables, is_known_user, plain, struct_names, users_of
+from schedperf.evidence.c2c.sources import data_address, load_with_types
 from schedperf.kernel.percpu_units import PercpuUnits
 from schedperf.layout.model import Entry, Kernel, LineBytes, Unit
 from schedperf.layout.sources import SCHEDULER_STRUCTS

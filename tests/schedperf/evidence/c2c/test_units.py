@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from schedperf.c2c.units import fold_addresses
+from schedperf.evidence.c2c.units import fold_addresses
 from schedperf.kernel.percpu_units import PercpuUnits
 
 UNIT = 1 << 20

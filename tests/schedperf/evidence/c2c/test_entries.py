@@ -2,9 +2,9 @@
 
 import pytest
 
-from schedperf.c2c.entries import contended_entries, entries_of
-from schedperf.c2c.merge import SeenLine
-from schedperf.c2c.model import Access
+from schedperf.evidence.c2c.entries import contended_entries, entries_of
+from schedperf.evidence.c2c.merge import SeenLine
+from schedperf.evidence.c2c.model import Access
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schedperf.c2c.merge import MemoryRun
+from schedperf.evidence.c2c.merge import MemoryRun
 
 Runs = Sequence[MemoryRun]
 

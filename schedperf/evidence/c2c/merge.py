@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.c2c._samples import CONTENDED
-from schedperf.c2c.model import Access, Line, MemoryProfile, NodeAccesses, Sharing
+from schedperf.evidence.c2c._samples import CONTENDED
+from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses, Sharing
 from schedperf.runs.ops import Operations
 
 
