@@ -18,7 +18,10 @@ ROUNDS = 7
 BTF = Path("/sys/kernel/btf/vmlinux")
 # A distribution's kernel: symbols in all, per-CPU variables, variables of .data and .bss.
 SYMBOLS, PERCPU, GLOBALS = 90_000, 360, 19_000
-IMPORTS = "import sys; from pathlib import Path; from schedperf.layout.sources import load_kernel"
+IMPORTS = (
+    "import sys; from pathlib import Path; "
+    "from schedperf.evidence.layout.sources import load_kernel"
+)
 # Peak memory in KiB; ru_maxrss would hold that of the process which started this one.
 LOAD = (
     f"{IMPORTS}; kernels = [load_kernel(Path(path)) for path in sys.argv[1:]]; "

@@ -17,7 +17,7 @@ from schedperf.evidence.c2c.merge import MemoryRun, SeenLine, see_lines
 from schedperf.evidence.c2c.perf_text import LARGEST_BYTES, is_c2c_text, parse_c2c_text
 from schedperf.evidence.c2c.point import describe_access, describe_point
 from schedperf.evidence.c2c.sources import file_namer
-from schedperf.layout.analysis import USUAL_LINE_BYTES
+from schedperf.evidence.layout.analysis import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.runs.side import Side, side_name

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from schedperf import __version__
-from schedperf.layout.analysis import KINDS, analyse_kernels
-from schedperf.layout.maps import map_kernel
-from schedperf.layout.model import Kernel, UnitKind
-from schedperf.layout.sources import SCHEDULER_STRUCTS, load_kernel
+from schedperf.evidence.layout.analysis import KINDS, analyse_kernels
+from schedperf.evidence.layout.maps import map_kernel
+from schedperf.evidence.layout.model import Kernel, UnitKind
+from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.model.errors import InputError
 from schedperf_reports.standalone import Head, HeadSide
 

@@ -18,7 +18,7 @@ from schedperf.commands._outputs import (
 
 if TYPE_CHECKING:
     from schedperf.commands._layout_request import Request
-    from schedperf.layout.model import UnitKind
+    from schedperf.evidence.layout.model import UnitKind
     from schedperf_reports.blocks import Block
 
 EPILOG = """\b

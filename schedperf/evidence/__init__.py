@@ -74,9 +74,7 @@ class FindingPlugin:
     is_joined: bool
 
 
-sections: Registry[SectionPlugin] = Registry(
-    "schedperf.evidence", "schedperf.sections", kind="section", module="section"
-)
+sections: Registry[SectionPlugin] = Registry("schedperf.evidence", kind="section", module="section")
 rules: Registry[FindingPlugin] = Registry(
     "schedperf.evidence", "schedperf.findings", kind="finding rule", module="findings"
 )

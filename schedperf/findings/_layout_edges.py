@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from schedperf.evidence.c2c.entries import entries_of
 from schedperf.evidence.c2c.line_names import Data
-from schedperf.layout.heat import heat_table
+from schedperf.evidence.layout.heat import heat_table
 
 
 class LayoutEdge(NamedTuple):

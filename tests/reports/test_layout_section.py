@@ -7,9 +7,9 @@ from typing import TypeVar
 import pytest
 
 from schedperf.bundle.open import open_bundle
+from schedperf.evidence.layout.section import layout as analyse
 from schedperf.model.comparison import SCHEMA, Comparability, Comparison, Overall, Section
 from schedperf.runs.side import name_sides
-from schedperf.sections.layout import layout as analyse
 from schedperf_reports.blocks import Block, Drawing, Items, Table, Text
 from schedperf_reports.formats import Options
 from schedperf_reports.graphics.cache_lines import CacheLines

@@ -24,7 +24,7 @@ _UNKNOWN = "unknown"
 def describe_maps(data: Data, limit: int) -> Iterator[Block]:
     """Yield what there is to say of one kernel.
 
-    :param data: of one kernel, as :func:`schedperf.layout.maps.map_kernel` returns it
+    :param data: of one kernel, as :func:`schedperf.evidence.layout.maps.map_kernel` returns it
     :param limit: table rows that a terminal shows
     """
     (kernel,) = data["kernels"]

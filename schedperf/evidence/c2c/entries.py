@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from schedperf.evidence.c2c.merge import SeenLine
-from schedperf.layout.heat import heat_table
+from schedperf.evidence.layout.heat import heat_table
 
 # Units of variables; any other line belongs to an object of a struct.
 _VARIABLES = frozenset({"percpu", "globals"})

@@ -17,9 +17,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from schedperf.evidence.layout.heat import heat_table
+from schedperf.evidence.layout.model import Entry, Kernel, Unit
 from schedperf.kernel.renames import newest_function
-from schedperf.layout.heat import heat_table
-from schedperf.layout.model import Entry, Kernel, Unit
 from schedperf.symbols.functions import function_name
 
 PERCPU, GLOBALS = "percpu", "globals"

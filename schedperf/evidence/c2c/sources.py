@@ -13,11 +13,11 @@ from schedperf.bundle.files import read_head, read_regular
 from schedperf.bundle.open import Boot, Bundle, Run
 from schedperf.evidence.c2c.namer import Namer
 from schedperf.evidence.c2c.naming import PERCPU, Variables, struct_names
+from schedperf.evidence.layout.model import Kernel
+from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.kernel.kallsyms import address_of
 from schedperf.kernel.percpu_units import PercpuUnits, parse_percpu_log, parse_percpu_units
 from schedperf.kernel.system_map import PAGE_BYTES, global_bounds
-from schedperf.layout.model import Kernel
-from schedperf.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.model.errors import InputError
 from schedperf.perf_data.recording import KernelText, Recording
 from schedperf.symbols.places import Symbols

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from schedperf.evidence.layout.sources import load_kernel
 from schedperf.kernel.elf import MOST_SECTIONS, ElfKernel, read_elf
-from schedperf.layout.sources import load_kernel
 from schedperf.model.errors import InputError
 
 # What makes a kernel's image a kernel's image for us: sections and the marks around them.

@@ -11,9 +11,9 @@ from schedperf.evidence.c2c.entries import entries_of
 from schedperf.evidence.c2c.model import MemoryProfile
 from schedperf.evidence.c2c.naming import Variables, is_known_user, plain, struct_names, users_of
 from schedperf.evidence.c2c.sources import data_address, load_with_types
+from schedperf.evidence.layout.model import Entry, Kernel, LineBytes, Unit
+from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS
 from schedperf.kernel.percpu_units import PercpuUnits
-from schedperf.layout.model import Entry, Kernel, LineBytes, Unit
-from schedperf.layout.sources import SCHEDULER_STRUCTS
 from schedperf.perf_data.recording import KernelText
 from schedperf_generators.kernel import Symbol
 from schedperf_generators.memory import MemoryRun, scheduler_run

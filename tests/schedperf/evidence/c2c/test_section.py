@@ -19,9 +19,9 @@ from schedperf.evidence.c2c.merge import see_lines
 from schedperf.evidence.c2c.point import format_cpus
 from schedperf.evidence.c2c.schema import SCHEMA
 from schedperf.evidence.c2c.section import c2c
+from schedperf.evidence.layout.section import layout
 from schedperf.model.comparison import Finding, Section
 from schedperf.runs.side import Side, name_sides
-from schedperf.sections.layout import layout
 from schedperf_generators.kernel import KernelImage, Symbol
 from schedperf_generators.memory import Touch, scheduler_kernel, scheduler_run
 from schedperf_generators.numa import Numa

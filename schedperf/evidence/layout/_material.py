@@ -1,0 +1,388 @@
+"""What a path holds of a kernel, found and opened but not yet put together."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import BinaryIO
+
+from schedperf.bundle.open import Boot, Bundle, open_bundle
+from schedperf.evidence.layout._machine import machine_of_uname
+from schedperf.kernel.btf import Btf, needs_base, parse_btf
+from schedperf.kernel.elf import ELF_MAGIC, ElfKernel, read_elf
+from schedperf.kernel.pahole import encode_btf
+from schedperf.kernel.system_map import (
+    GlobalSymbols,
+    PercpuSymbols,
+    is_symbol_table,
+    parse_global_symbols,
+    parse_percpu_symbols,
+)
+from schedperf.model.errors import InputError
+from schedperf_collectors.contract import BTF_LIMIT_BYTES, SYMBOLS_LIMIT_BYTES
+
+# How files are called in a folder and in a bundle. A distribution adds the release: config-6.1.0.
+VMLINUX, SYSTEM_MAP, KALLSYMS = "vmlinux", "System.map", "kallsyms"
+BTF, CONFIG, FACTS = "btf", "config", "layout.json"
+FILES = (VMLINUX, SYSTEM_MAP, KALLSYMS, BTF, CONFIG, FACTS)
+# A configuration with everything in it has 400 kB.
+LIMITS_BYTES = {
+    SYSTEM_MAP: SYMBOLS_LIMIT_BYTES,
+    KALLSYMS: SYMBOLS_LIMIT_BYTES,
+    BTF: BTF_LIMIT_BYTES,
+    CONFIG: 8 << 20,
+    FACTS: 1 << 20,
+}
+# What is looked at to tell what a file is.
+HEAD_BYTES = 4096
+
+_BTF_MAGICS = (b"\x9f\xeb", b"\xeb\x9f")
+_COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
+_TAR_MAGIC, _TAR_AT = b"ustar", 257
+# Documentation/arch/x86/boot.rst, and the DOS header that EFI images of all machines begin with.
+_BOOT_MAGIC, _BOOT_AT, _EFI_MAGIC = b"HdrS", 0x202, b"MZ"
+_NO_STRUCTS = "a symbol table has no structs"
+
+
+class SymbolTable:
+    """A table of symbols in text, of which sections are read when they are asked for.
+
+    :ivar name: what it is: "System.map"
+    :ivar is_fallback: used only where no other table has what is wanted
+    """
+
+    def __init__(self, name: str, text: bytes, label: str) -> None:
+        self.name = name
+        self.is_fallback = name == KALLSYMS
+        self._text = text
+        self._label = label
+
+    def percpu(self) -> PercpuSymbols:
+        """Return the per-CPU section.
+
+        :raises InputError: there is none
+        """
+        return parse_percpu_symbols(self._text, self._label)
+
+    def global_variables(self) -> GlobalSymbols:
+        """Return .data and .bss.
+
+        :raises InputError: there are none
+        """
+        return parse_global_symbols(self._text, self._label)
+
+    def has_name(self, name: str) -> bool:
+        """Return whether there is a symbol of that name."""
+        return f" {name}\n".encode() in self._text
+
+    @cached_property
+    def pointer_bytes(self) -> int | None:
+        """How wide addresses are; None where the first line has none."""
+        width = len(self._text[:HEAD_BYTES].lstrip().partition(b" ")[0])
+        return width // 2 if width in {8, 16} else None
+
+
+class ElfTable(SymbolTable):
+    """The symbols of vmlinux or a module, which have sizes."""
+
+    def __init__(self, name: str, elf: ElfKernel) -> None:
+        super().__init__(name, b"", name)
+        self._elf = elf
+
+    def percpu(self) -> PercpuSymbols:
+        """Return the per-CPU section."""
+        if self._elf.percpu is None:
+            raise InputError(self._elf.problems["percpu"])
+        return self._elf.percpu
+
+    def global_variables(self) -> GlobalSymbols:
+        """Return .data and .bss."""
+        if self._elf.global_variables is None:
+            raise InputError(self._elf.problems["globals"])
+        return self._elf.global_variables
+
+
+@dataclass(kw_only=True, slots=True)
+class Material:
+    """What there is of one kernel.
+
+    :ivar tables: the best first
+    :ivar why_no_types: where btf is None
+    :ivar facts: layout.json of the layout collector
+    :ivar problems: why something that is there is not used, one sentence each
+    """
+
+    label: str
+    tables: list[SymbolTable] = field(default_factory=list)
+    btf: Btf | None = None
+    why_no_types: str = _NO_STRUCTS
+    config: str | None = None
+    facts: bytes | None = None
+    machine: str | None = None
+    pointer_bytes: int | None = None
+    is_big_endian: bool | None = None
+    problems: list[str] = field(default_factory=list)
+
+    def attempt(self, read: Callable[[], None]) -> None:
+        """Use one source; where it cannot be used, that is a problem and the next one may do."""
+        try:
+            read()
+        except InputError as error:
+            self.problems.append(str(error))
+
+    def add_table(self, name: str, text: bytes, label: str) -> None:
+        """Use a symbol table."""
+        table = SymbolTable(name, text, label)
+        self.tables.append(table)
+        self.pointer_bytes = self.pointer_bytes or table.pointer_bytes
+
+    def add_btf(self, data: bytes, label: str, base: Btf | None = None) -> None:
+        """Use raw BTF, unless there is some.
+
+        :raises InputError: it is damaged
+        """
+        self.why_no_types = f"{label}: cannot be used"
+        self.btf = self.btf or parse_btf(data, label, base)
+
+    def add_elf(self, path: Path, label: str) -> None:
+        """Use vmlinux or a module; its BTF comes from pahole where only DWARF is there.
+
+        :raises InputError: it is damaged
+        """
+        with _opened(path) as stream:
+            elf = read_elf(stream, label)
+        self.tables.append(ElfTable(path.name if elf.is_module else VMLINUX, elf))
+        self.machine, self.pointer_bytes = elf.machine, elf.pointer_bytes
+        self.is_big_endian = elf.is_big_endian
+        if elf.btf is not None:
+            self.add_btf(elf.btf, label, _base_of(elf, path, label))
+        elif self.btf is None and elf.has_dwarf:
+            self.add_btf(encode_btf(path, label, limit_bytes=BTF_LIMIT_BYTES), label)
+        elif self.btf is None:
+            self.why_no_types = f"{label}: has neither BTF nor DWARF"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A place that may hold what is wanted.
+
+    :ivar digests: checksums of the files that say where data is, None where one is not known;
+        equal ones need no second reading
+    """
+
+    name: str
+    digests: Mapping[str, str | None]
+    load: Callable[[], Material]
+
+
+def candidates(source: Path | Bundle, label: str | None) -> list[Candidate]:
+    """Return where a source has a kernel: one place, or every boot of a bundle.
+
+    :raises InputError: it has none
+    """
+    if isinstance(source, Bundle):
+        return _from_bundle(source, label)
+    path = source
+    if path.is_dir():
+        return [_only(partial(_from_folder, path, label or path.resolve().name))]
+    if not path.is_file():
+        problem = "is no file or folder" if path.exists() else "no such file"
+        raise InputError(f"{path}: {problem}; give a kernel's files or a bundle")
+    head = _read(path, HEAD_BYTES, is_whole=False)
+    read = _reader_of(head)
+    if read is not None:
+        return [_only(partial(read, path, label or path.name))]
+    if head[_TAR_AT:].startswith(_TAR_MAGIC) or head.startswith(_COMPRESSED):
+        return _from_bundle(open_bundle(path), label)
+    if head[_BOOT_AT:].startswith(_BOOT_MAGIC) or head.startswith(_EFI_MAGIC):
+        raise InputError(
+            f"{path}: is an image to boot, which has no symbols; "
+            "use the vmlinux, System.map or BTF of its build"
+        )
+    raise InputError(
+        f"{path}: starts with {head[:4].hex() or 'nothing'}, so it is no bundle, System.map, nm or "
+        "kallsyms output, BTF, vmlinux or module; give one of these"
+    )
+
+
+def _only(load: Callable[[], Material]) -> Candidate:
+    return Candidate(name="", digests={}, load=load)
+
+
+def _reader_of(head: bytes) -> Callable[[Path, str], Material] | None:
+    if head.startswith(ELF_MAGIC):
+        return _from_elf
+    if head.startswith(_BTF_MAGICS):
+        return _from_btf
+    return _from_table if is_symbol_table(head) else None
+
+
+def _from_elf(path: Path, label: str) -> Material:
+    material = Material(label=label)
+    material.attempt(partial(material.add_elf, path, str(path)))
+    return material
+
+
+def _from_btf(path: Path, label: str) -> Material:
+    material = Material(label=label)
+    data = _read(path, BTF_LIMIT_BYTES)
+
+    def add() -> None:
+        material.add_btf(data, str(path), _beside(path) if needs_base(data) else None)
+
+    material.attempt(add)
+    return material
+
+
+def _from_table(path: Path, label: str) -> Material:
+    material = Material(label=label)
+    name = KALLSYMS if path.name == KALLSYMS else SYSTEM_MAP
+    material.add_table(name, _read(path, SYMBOLS_LIMIT_BYTES), str(path))
+    return material
+
+
+def _base_of(elf: ElfKernel, path: Path, label: str) -> Btf | None:
+    # A module brings the kernel's types in a short form, or it needs the kernel's own.
+    if elf.btf_base is not None:
+        return parse_btf(elf.btf_base, f"{label}, .BTF.base")
+    return _beside(path) if elf.btf is not None and needs_base(elf.btf) else None
+
+
+def _beside(path: Path) -> Btf | None:
+    # The kernel's BTF beside a module's: that is how /sys/kernel/btf has them.
+    for name in (VMLINUX, BTF):
+        other = path.with_name(name)
+        if other.is_file() and not other.samefile(path):
+            data = _read(other, HEAD_BYTES, is_whole=False)
+            if data.startswith(_BTF_MAGICS):
+                return parse_btf(_read(other, BTF_LIMIT_BYTES), str(other))
+            if data.startswith(ELF_MAGIC):
+                with _opened(other) as stream:
+                    elf = read_elf(stream, str(other))
+                return None if elf.btf is None else parse_btf(elf.btf, str(other))
+    return None
+
+
+def _from_folder(folder: Path, label: str) -> Material:
+    found = {name: path for name in FILES if (path := _find(folder, name)) is not None}
+    if not found:
+        raise InputError(
+            f"{folder}: holds no {', '.join(FILES[:-1])}; give a folder with a kernel's files"
+        )
+    material = Material(label=label)
+    readers = {
+        name: partial(_read, path, LIMITS_BYTES[name])
+        for name, path in found.items()
+        if name != VMLINUX
+    }
+    # The first word has BTF as it is loaded; that of vmlinux is of the same build.
+    _add_files(material, readers, f" of {label}")
+    vmlinux = found.get(VMLINUX)
+    if vmlinux is not None and _read(vmlinux, HEAD_BYTES, is_whole=False).startswith(ELF_MAGIC):
+        material.attempt(partial(material.add_elf, vmlinux, f"vmlinux of {label}"))
+        material.tables.sort(key=lambda table: not isinstance(table, ElfTable))
+    elif vmlinux is not None:
+        # /sys/kernel/btf/vmlinux is BTF.
+        data = partial(_read, vmlinux, BTF_LIMIT_BYTES)
+        material.attempt(lambda: material.add_btf(data(), f"vmlinux of {label}"))
+    return material
+
+
+def _find(folder: Path, name: str) -> Path | None:
+    # The one of that name, or the only one of any release.
+    if (folder / name).is_file():
+        return folder / name
+    releases = sorted(path for path in folder.glob(f"{name}-*") if path.is_file())
+    if len(releases) > 1:
+        raise InputError(
+            f"{folder}: holds {len(releases)} files {name}-…; give a folder with one kernel"
+        )
+    return releases[0] if releases else None
+
+
+def _add_files(material: Material, readers: Mapping[str, Callable[[], bytes]], whose: str) -> None:
+    def text_of_config() -> None:
+        material.config = readers[CONFIG]().decode("utf-8", "replace")
+
+    def facts() -> None:
+        material.facts = readers[FACTS]()
+
+    actions: dict[str, Callable[[], None]] = {
+        CONFIG: text_of_config,
+        FACTS: facts,
+        BTF: lambda: material.add_btf(readers[BTF](), f"btf{whose}"),
+        SYSTEM_MAP: lambda: material.add_table(
+            SYSTEM_MAP, readers[SYSTEM_MAP](), f"System.map{whose}"
+        ),
+        KALLSYMS: lambda: material.add_table(KALLSYMS, readers[KALLSYMS](), f"kallsyms{whose}"),
+    }
+    for name, action in actions.items():
+        if name in readers:
+            material.attempt(action)
+
+
+def _from_bundle(bundle: Bundle, label: str | None) -> list[Candidate]:
+    hashes = {entry.path: entry.sha256 for entry in bundle.captures}
+    found = [
+        Candidate(
+            name=f"boot {boot.number}",
+            digests={
+                name: hashes.get(_member(boot, name))
+                for name in (SYSTEM_MAP, KALLSYMS, BTF)
+                if bundle.size(_member(boot, name)) is not None
+            },
+            load=partial(_from_boot, bundle, boot, label or bundle.label),
+        )
+        for boot in bundle.boots
+        if any(bundle.size(_member(boot, name)) is not None for name in FILES)
+    ]
+    if not found:
+        raise InputError(f"{bundle.path}: no System.map, kallsyms or BTF{_why(bundle)}")
+    return found
+
+
+def _why(bundle: Bundle) -> str:
+    reasons: Sequence[str] = [
+        entry.reason
+        for entry in bundle.captures
+        if entry.collector == "layout" and entry.status != "ok" and entry.reason is not None
+    ]
+    return f": {reasons[0]}" if reasons else "; record it with the layout collector"
+
+
+def _member(boot: Boot, name: str) -> str:
+    return f"{boot.folder}/layout/{name}"
+
+
+def _from_boot(bundle: Bundle, boot: Boot, label: str) -> Material:
+    kernel = boot.host.get("kernel")
+    material = Material(
+        label=label,
+        machine=machine_of_uname(kernel.get("machine")) if isinstance(kernel, dict) else None,
+    )
+    readers = {
+        name: partial(bundle.read, _member(boot, name), limit)
+        for name, limit in LIMITS_BYTES.items()
+        if bundle.size(_member(boot, name)) is not None
+    }
+    _add_files(material, readers, f" of {label}")
+    return material
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb") as stream:
+            yield stream
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; check the file and its permissions") from None
+
+
+def _read(path: Path, limit: int, *, is_whole: bool = True) -> bytes:
+    # Files of /proc and /sys do not say how long they are, so the limit holds for what is read.
+    with _opened(path) as stream:
+        content = stream.read(limit + is_whole)
+    if len(content) > limit:
+        raise InputError(f"{path}: more than {limit >> 20} MiB; use the file of a real kernel")
+    return content

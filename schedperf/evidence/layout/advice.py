@@ -1,0 +1,323 @@
+"""How the members of a hot set would share fewer cache lines, and what the layout would be then.
+
+::
+
+    advice = advise(unit, ["sd_llc_id", "root_cpuacct_cpuusage"], 64)
+    advice.lines_before, advice.lines_after      # (2, 1)
+    advice.order                                 # names in the order to declare them in
+
+The new layout is predicted by what linker and compiler do: every entry begins at the first
+multiple of its alignment behind the entry before it. No advice puts a field that other CPUs write
+on the line of one that is read-mostly; a smaller struct that pays with such a line is no gain.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from schedperf.evidence.layout._packing import fewest_lines, span_lines
+from schedperf.evidence.layout._placement import (
+    Atom,
+    Layout,
+    as_it_is,
+    atoms_of,
+    entries_of,
+    laid_out,
+)
+from schedperf.evidence.layout.cotenancy import check_line_bytes
+from schedperf.evidence.layout.heat import HeatTable, Use, heat_table
+from schedperf.evidence.layout.model import Entry, Unit, say_unsized
+from schedperf.model.errors import InputError
+
+# How many entries beside a member of the set are tried as its new place. Farther ones would move
+# more variables and have no more room.
+NEARBY = 8
+# How many entries may lie between members: with more, whatever is moved moves thousands.
+MOST_BETWEEN = 4096
+# Members of one set: what fits on the 8 lines of a page that a prefetcher follows, in bytes of one.
+MOST_MEMBERS = 512
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Advice:
+    """Where to declare the members of a hot set.
+
+    :param order: the members that are to be declared one after the other, first to last
+    :param after: the entry behind which; None: at the unit's start
+    :param is_aligned: whether the first of them has to be ____cacheline_aligned
+    :param lines_before: lines that the members of ``order`` are on now
+    :param lines_after: lines that they are on in ``predicted``; never more
+    :param fewest: no order takes fewer lines; ``lines_after`` is more where the neighbours would
+        break a rule, or where a set is too large for all its orders to be tried
+    :param predicted: all entries of the unit in the new layout, by offset
+    :param moved: how many entries that are not of the set begin on another line than now
+    :param joins: members that their own CPU writes, on a line with members that are read-mostly:
+        allowed, since the line stays with that CPU, but to be known
+    :param left_out: members that are not to be moved, and why
+    :param notes: what weakens it, one sentence each
+    """
+
+    unit: str
+    line_bytes: int
+    order: tuple[str, ...]
+    after: str | None
+    is_aligned: bool
+    lines_before: int
+    lines_after: int
+    fewest: int
+    predicted: tuple[Entry, ...]
+    moved: int
+    joins: tuple[tuple[str, str], ...]
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything is to be moved at all."""
+        return self.lines_after < self.lines_before
+
+
+def advise(
+    unit: Unit, names: Sequence[str], line_bytes: int, table: HeatTable | None = None
+) -> Advice:
+    """Return the nearest layout in which a set is on the fewest lines.
+
+    :param names: of the set, as the unit has them
+    :raises InputError: the unit has no entry of a name or more on a line than a line has bits, the
+        set is empty or too large, or no cache has such lines
+    """
+    check_line_bytes(line_bytes)
+    wanted = _checked(unit, names, line_bytes)
+    rules = _Rules(unit.name, table or heat_table(), line_bytes)
+    atoms = atoms_of(unit, line_bytes)
+    members, left_out = _members(atoms, wanted, rules)
+    hot = frozenset(members)
+    now = as_it_is(atoms, hot)
+    best = _best(now, hot, rules)
+    packing = fewest_lines((a.block for a in atoms if a.block.name in hot), line_bytes)
+    lines_after = rules.lines_of(best, hot)
+    return Advice(
+        unit=unit.name,
+        line_bytes=line_bytes,
+        order=best.order,
+        after=best.after,
+        is_aligned=best.is_aligned,
+        lines_before=rules.lines_of(now, hot),
+        lines_after=lines_after,
+        fewest=min(packing.at_least, lines_after),
+        predicted=tuple(entries_of(best)),
+        moved=_moved(best, hot, line_bytes),
+        joins=tuple(rules.joins(best, hot)),
+        left_out=left_out,
+        notes=_notes(unit, line_bytes),
+    )
+
+
+def hot_set_of(unit: Unit, names: Sequence[str], table: HeatTable | None = None) -> tuple[str, ...]:
+    """Return names with all that was measured to belong on one line with every one of them.
+
+    :param names: such as an alarm's entries
+    :return: by offset; the names alone where nobody measured more
+    """
+    table = table or heat_table()
+    uses = [table.find(unit.name, name) for name in names]
+    groups = [
+        group
+        for group in table.together
+        if all(use and use.unit == group.unit and use.name in group.names for use in uses)
+    ]
+    found = set(names)
+    for entry in unit.entries:
+        use = table.find(unit.name, entry.name)
+        if use and any(use.unit == g.unit and use.name in g.names for g in groups):
+            found.add(entry.name)
+    return tuple(entry.name for entry in unit.entries if entry.name in found)
+
+
+def _checked(unit: Unit, names: Sequence[str], line_bytes: int) -> tuple[str, ...]:
+    known = {entry.name for entry in unit.entries}
+    for name in names:
+        if name not in known:
+            raise InputError(f"{unit.name}: has no {name[:60]!r}; name what it has")
+    if not names or len(names) > MOST_MEMBERS:
+        raise InputError(f"{unit.name}: a hot set of {len(names)}; name 1 to {MOST_MEMBERS}")
+    lines = Counter(entry.offset // line_bytes for entry in unit.entries)
+    if max(lines.values()) > 8 * line_bytes:
+        raise InputError(
+            f"{unit.name}: {max(lines.values())} entries begin on one line of {line_bytes} bytes; "
+            "use the files of a real kernel"
+        )
+    return tuple(dict.fromkeys(names))
+
+
+def _members(
+    atoms: Sequence[Atom], wanted: Sequence[str], rules: "_Rules"
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    # Return the atoms to be moved, by name, and the rest of what is wanted with the reason.
+    at = {entry.name: atom for atom in atoms for entry in atom.entries}
+    left_out: dict[str, str] = {}
+    members: dict[str, None] = {}
+    has_read_mostly = any(rules.is_read_mostly(name) for name in wanted)
+    for name in wanted:
+        atom = at[name]
+        others = [entry.name for entry in atom.entries if entry.name not in wanted]
+        if has_read_mostly and rules.is_written_remotely(name):
+            left_out[name] = "other CPUs write it, and the set has read-mostly members"
+        elif others and atom.block.size > rules.line_bytes:
+            left_out[name] = f"inside {atom.block.name}, which moves as a whole"
+        else:
+            members[atom.block.name] = None
+    return tuple(members), left_out
+
+
+class _Rules:
+    # What a layout may not do, and how many lines a set takes in it.
+
+    def __init__(self, unit: str, table: HeatTable, line_bytes: int) -> None:
+        self._unit, self._table, self.line_bytes = unit, table, line_bytes
+        self._uses: dict[str, Use | None] = {}
+
+    def _use(self, name: str) -> Use | None:
+        if name not in self._uses:
+            self._uses[name] = self._table.find(self._unit, name)
+        return self._uses[name]
+
+    def is_read_mostly(self, name: str) -> bool:
+        use = self._use(name)
+        return use is not None and use.is_read_mostly
+
+    def is_written_remotely(self, name: str) -> bool:
+        use = self._use(name)
+        return use is not None and use.written == "remote"
+
+    def lines_of(self, layout: Layout, hot: frozenset[str]) -> int:
+        lines = set[int]()
+        for atom, start in _of(layout, hot):
+            lines.update(span_lines(start, atom.block.size, self.line_bytes))
+        return len(lines)
+
+    def allow(self, now: Layout, new: Layout) -> bool:
+        """Whether a layout parts no measured pair and has no new clash."""
+        # Who shares a line with the first or last atom that moves is at most so many away.
+        part = slice(max(new.first - self.line_bytes, 0), new.last + self.line_bytes)
+        tenants, before = self._tenants(new, part), self._tenants(now, part)
+        is_clean = self._clashes(tenants) <= self._clashes(before)
+        return is_clean and self._measured(tenants) >= self._measured(before)
+
+    def _tenants(self, layout: Layout, part: slice) -> list[list[tuple[str, Use]]]:
+        # What the table knows of who is on each line.
+        tenants: dict[int, list[tuple[str, Use]]] = {}
+        for entry in entries_of(layout, part):
+            use = self._use(entry.name)
+            if use is not None:
+                for line in span_lines(entry.offset, entry.size or 1, self.line_bytes):
+                    tenants.setdefault(line, []).append((entry.name, use))
+        return list(tenants.values())
+
+    def _clashes(self, tenants: list[list[tuple[str, Use]]]) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (name, writer)
+            for line in tenants
+            for name, use in line
+            if use.is_read_mostly
+            for writer, written in line
+            if written.written == "remote"
+        )
+
+    def _measured(self, tenants: list[list[tuple[str, Use]]]) -> frozenset[tuple[str, str]]:
+        # Pairs on common lines that somebody measured to belong together.
+        return frozenset(
+            (name, other)
+            for line in tenants
+            for (name, one), (other, two) in product(line, line)
+            if name < other and self._table.is_together(one, two)
+        )
+
+    def joins(self, layout: Layout, hot: frozenset[str]) -> Iterator[tuple[str, str]]:
+        """Yield members that their own CPU writes, with read-mostly members on their lines."""
+        tenants: dict[int, list[str]] = {}
+        for atom, start in _of(layout, hot):
+            for line in span_lines(start, atom.block.size, self.line_bytes):
+                tenants.setdefault(line, []).append(atom.entries[0].name)
+        for names in tenants.values():
+            for name in names:
+                use = self._use(name)
+                if use is not None and use.written == "own":
+                    yield from ((name, other) for other in names if self.is_read_mostly(other))
+
+
+def _best(now: Layout, hot: frozenset[str], rules: "_Rules") -> Layout:
+    # The fewest lines, then no alignment to be asked for, then the fewest others that move.
+    before = rules.lines_of(now, hot)
+    best, best_key = now, (before, False, 0)
+    for layout in _candidates(now, hot, rules.line_bytes):
+        lines = rules.lines_of(layout, hot)
+        key = (lines, layout.is_aligned, _moved(layout, hot, rules.line_bytes))
+        if lines < before and key < best_key and rules.allow(now, layout):
+            best, best_key = layout, key
+    return best
+
+
+def _candidates(now: Layout, hot: frozenset[str], line_bytes: int) -> Iterator[Layout]:
+    rest = [atom for atom in now.atoms if atom.block.name not in hot]
+    moving = {atom.block.name: atom for atom in now.atoms if atom.block.name in hot}
+    where = [index for index, atom in enumerate(now.atoms) if atom.block.name in hot]
+    if not where or where[-1] - where[0] > MOST_BETWEEN:
+        return
+    packing = fewest_lines((atom.block for atom in moving.values()), line_bytes)
+    orders = {tuple(block.name for block in packing.order), tuple(moving)}
+    for place in sorted(_places(now.atoms, hot)):
+        after = rest[place - 1].block.name if place else None
+        bounds = min(place, where[0]), max(place + len(moving), where[-1] + 1)
+        for order, is_aligned in product(sorted(orders), (False, True)):
+            group = [replace(moving[name], lead=0) for name in order]
+            if is_aligned:
+                wide = max(line_bytes, group[0].block.alignment)
+                group[0] = replace(group[0], block=replace(group[0].block, alignment=wide))
+            atoms = (*rest[:place], *group, *rest[place:])
+            yield laid_out(now, atoms, bounds, order, after, is_aligned=is_aligned)
+
+
+def _of(layout: Layout, hot: frozenset[str]) -> Iterator[tuple[Atom, int]]:
+    # The members and where they are.
+    for atom, start in zip(layout.atoms, layout.starts, strict=True):
+        if atom.block.name in hot:
+            yield atom, start
+
+
+def _places(atoms: Sequence[Atom], hot: frozenset[str]) -> set[int]:
+    # Positions among those that stay, beside where a member is now.
+    places, staying = set[int](), 0
+    count = sum(atom.block.name not in hot for atom in atoms)
+    for atom in atoms:
+        if atom.block.name in hot:
+            places.update(range(max(staying - NEARBY, 0), min(staying + NEARBY, count) + 1))
+        else:
+            staying += 1
+    return places
+
+
+def _moved(layout: Layout, hot: frozenset[str], line_bytes: int) -> int:
+    part = slice(layout.first, layout.last)
+    return sum(
+        atom.block.name not in hot and atom.start // line_bytes != start // line_bytes
+        for atom, start in zip(layout.atoms[part], layout.starts[part], strict=True)
+    )
+
+
+def _notes(unit: Unit, line_bytes: int) -> tuple[str, ...]:
+    notes = ["alignments are inferred from the layout, so the predicted offsets are an upper bound"]
+    if unit.kind != "struct":
+        notes.append(
+            "the linker keeps what one object file defines together, so the members have to be "
+            "defined in one file for this order"
+        )
+    unsized = [entry.name for entry in unit.entries if entry.size is None]
+    if unsized:
+        notes.append(
+            f"{say_unsized(unsized)}, so what follows such an entry is taken to be its end"
+        )
+    if unit.alignment is None or unit.alignment % line_bytes:
+        notes.append(f"the unit may not begin at a multiple of {line_bytes} bytes")
+    return tuple(notes)

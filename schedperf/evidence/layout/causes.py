@@ -1,0 +1,322 @@
+"""Why pairs were separated and joined: the edits whose undoing alone brings them back.
+
+A variable that is inserted pushes all that follow, until padding absorbs the shift; dozens of
+pairs change, and one edit explains them. Each edit is undone in turn by prediction, the one that
+restores most pairs is taken, and the rest is explained the same way.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from schedperf.evidence.layout.chain import Chain, build_chain
+from schedperf.evidence.layout.changes import Cause, Edit, Pair, Shift
+from schedperf.evidence.layout.cotenancy import PairSet, Span, sized_on_both, spans_of
+from schedperf.evidence.layout.matching import Matching
+from schedperf.evidence.layout.model import Unit
+from schedperf.evidence.layout.prediction import Budget, Prediction, TooMuchWork, Trial
+
+# Entries that predictions may place, in all: some two seconds of work. A real kernel with
+# 20 differences takes 50,000.
+MOST_STEPS = 500_000
+# Edits that are tried together where none alone brings a pair back.
+MOST_JOINT_EDITS = 16
+# Such groups of edits; kernels that differ more have nothing in common.
+MOST_JOINT_CAUSES = 64
+# Entries of one insertion of which each is tried alone, to name the one that matters most.
+MOST_PARTS = 64
+# Other edits that are named because each of them alone would do.
+MOST_ALTERNATIVES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    # A changed pair: the two names, their bytes on each side, whether they shared a line in base.
+    pair: frozenset[str]
+    sizes: Mapping[str, tuple[int, int]]
+    were_together: bool
+
+
+def explain(
+    matching: Matching,
+    base: Unit,
+    new: Unit,
+    changed: tuple[PairSet, PairSet],
+    line_bytes: int,
+) -> tuple[Cause, ...]:
+    """Find the fewest edits that explain every changed pair.
+
+    :param changed: separated pairs and joined pairs, of entries that both sides have
+    :return: the cause of most pairs first; what no edit explains last
+    """
+    if not any(changed):
+        return ()
+    spans = (
+        spans_of(matching.base, base.kind, base.size),
+        spans_of(matching.new, new.kind, new.size),
+    )
+    asked = {name for pairs in changed for pair in pairs for name in pair}
+    chain = build_chain(matching, base, new, spans, asked)
+    search = _Search(chain, _questions(matching, changed, spans), spans, line_bytes)
+    return search.causes()
+
+
+def _questions(
+    matching: Matching,
+    changed: tuple[PairSet, PairSet],
+    spans: tuple[Mapping[str, Span], Mapping[str, Span]],
+) -> list[_Question]:
+    sized = sized_on_both(matching)
+
+    def size(name: str, side: int) -> int:
+        span = spans[side][name]
+        return span.end - span.start if name in sized else 0
+
+    return [
+        _Question(
+            pair=pair,
+            sizes={name: (size(name, 0), size(name, 1)) for name in pair},
+            were_together=were_together,
+        )
+        for were_together, pairs in zip((True, False), changed, strict=True)
+        for pair in sorted(pairs, key=sorted)
+    ]
+
+
+class _Search:
+    # Undoes edits one by one until every changed pair is as in base.
+    def __init__(
+        self,
+        chain: Chain,
+        questions: Sequence[_Question],
+        spans: tuple[Mapping[str, Span], Mapping[str, Span]],
+        line_bytes: int,
+    ) -> None:
+        self.chain = chain
+        self.questions = questions
+        self.spans = spans
+        self.line_bytes = line_bytes
+        self.last_slot = {index: slot for slot, (index, _, _) in enumerate(chain.slots)}
+        self.budget = Budget(MOST_STEPS)
+        self.open = set(range(len(questions)))
+        self.of_atom: dict[int, list[int]] = {}
+        for number, question in enumerate(questions):
+            for name in question.pair:
+                self.of_atom.setdefault(chain.atom_of[name], []).append(number)
+
+    def causes(self) -> tuple[Cause, ...]:
+        found: list[tuple[Cause, Trial]] = []
+        try:
+            self.pristine = Prediction(self.chain, self.budget, self.line_bytes)
+            self.state = Prediction(self.chain, self.budget, self.line_bytes)
+            self.alone = self._try_each(self.pristine)
+            self._take_singles(found)
+            self._take_joint(found)
+        except TooMuchWork:
+            # What was found before stands; the rest is said to be unexplained.
+            pass
+        causes = sorted((cause for cause, _ in found), key=_weight)
+        if self.open:
+            causes.append(self._make_cause((), self.open, None))
+        return tuple(causes)
+
+    def _try_each(self, state: Prediction) -> dict[int, tuple[Trial, set[int]]]:
+        tried: dict[int, tuple[Trial, set[int]]] = {}
+        for edit in range(len(self.chain.changes)):
+            trial = state.without((edit,))
+            tried[edit] = (trial, self._restored(state, trial))
+        return tried
+
+    def _restored(self, state: Prediction, trial: Trial) -> set[int]:
+        # Changed pairs that are as in base once the trial's edits are undone.
+        touched = {
+            number
+            for index in (*trial.offsets, *trial.toggled)
+            for number in self.of_atom.get(index, ())
+        }
+        self.budget.spend(len(touched))
+        return {number for number in touched if self._is_restored(number, state, trial)}
+
+    def _is_restored(self, number: int, state: Prediction, trial: Trial | None) -> bool:
+        question = self.questions[number]
+        lines = []
+        for name in question.pair:
+            side = state.side_of(self.chain.atom_of[name], trial)
+            size = question.sizes[name][side]
+            lines.append(state.lines_of(name, size, trial))
+        one, other = lines
+        if one is None or other is None:
+            return False
+        together = one[0] <= other[1] and other[0] <= one[1]
+        return together == question.were_together
+
+    def _take_singles(self, found: list[tuple[Cause, Trial]]) -> None:
+        tried = dict(self.alone)
+        while self.open:
+            self.budget.spend(len(tried))
+            edit = min(tried, key=lambda edit: self._rank(edit, tried[edit]), default=None)
+            if edit is None or not tried[edit][1] & self.open:
+                return
+            answered = tried[edit][1] & self.open
+            trial = self.state.undo((edit,))
+            found.append((self._make_cause((edit,), answered, found), trial))
+            self.open -= answered
+            del tried[edit]
+            for other, (before, _) in tried.items():
+                if before.touches(trial):
+                    again = self.state.without((other,))
+                    tried[other] = (again, self._restored(self.state, again))
+
+    def _rank(self, edit: int, tried: tuple[Trial, set[int]]) -> tuple[int, bool, int, int]:
+        # Most pairs first; what the sources show before what they do not; the smallest, the first.
+        trial, restored = tried
+        is_unexplained = self.chain.changes[edit].edit.kind == "unexplained"
+        return -len(restored & self.open), is_unexplained, len(trial.offsets), trial.first
+
+    def _take_joint(self, found: list[tuple[Cause, Trial]]) -> None:
+        # Pairs that come back only when several edits are undone at once.
+        given_up: set[int] = set()
+        for _ in range(MOST_JOINT_CAUSES):
+            waiting = sorted(self.open - given_up)
+            if not waiting:
+                return
+            edits = self._edits_for(waiting[0])
+            if edits is None:
+                given_up.add(waiting[0])
+                continue
+            trial = self.state.undo(edits)
+            answered = {n for n in waiting if self._is_restored(n, self.state, None)}
+            found.append((self._make_cause(tuple(sorted(edits)), answered, found), trial))
+            self.open -= answered
+
+    def _edits_for(self, number: int) -> set[int] | None:
+        # The nearest edits in front of a pair that bring it back together, without idle ones.
+        atoms = [self.chain.atom_of[name] for name in self.questions[number].pair]
+        reach = max(self.last_slot[index] for index in atoms)
+        ahead = [
+            (self.chain.changes[edit].slots[0], edit)
+            for edit in range(len(self.chain.changes))
+            if edit not in self.state.undone and self.chain.changes[edit].slots[0] <= reach
+        ]
+        chosen: set[int] = set()
+        for _, edit in sorted(ahead, reverse=True)[:MOST_JOINT_EDITS]:
+            chosen.add(edit)
+            if self._is_restored(number, self.state, self.state.without(chosen)):
+                break
+        else:
+            return None
+        for edit in sorted(chosen):
+            fewer = chosen - {edit}
+            if fewer and self._is_restored(number, self.state, self.state.without(fewer)):
+                chosen = fewer
+        return chosen
+
+    def _make_cause(
+        self,
+        edits: tuple[int, ...],
+        answered: AbstractSet[int],
+        found: Sequence[tuple[Cause, Trial]] | None,
+    ) -> Cause:
+        trial = self.pristine.without(edits) if edits else None
+        alone = self._restored(self.pristine, trial) if trial is not None else set()
+        is_sufficient = bool(edits) and answered <= alone
+        others: list[str] = []
+        if trial is not None and not is_sufficient:
+            others = [
+                edit.entry
+                for cause, other in found or ()
+                if other.touches(trial)
+                for edit in cause.edits
+            ]
+        leading = [self._leading(edit) for edit in edits]
+        return Cause(
+            edits=tuple(edit for edit, _ in leading),
+            separated=self._pairs(answered, were_together=True),
+            joined=self._pairs(answered, were_together=False),
+            shift=None if trial is None else self._shift(trial),
+            is_sufficient=is_sufficient,
+            together_with=tuple(others),
+            alternatives=tuple(self._alternatives(edits, answered)) if is_sufficient else (),
+            by_entry_alone=self._both(answered & leading[0][1]) if leading else (),
+        )
+
+    def _both(self, numbers: AbstractSet[int]) -> tuple[Pair, ...]:
+        return self._pairs(numbers, were_together=True) + self._pairs(numbers, were_together=False)
+
+    def _alternatives(self, edits: tuple[int, ...], answered: AbstractSet[int]) -> Iterator[str]:
+        own = {name for edit in edits for name in self.chain.changes[edit].edit.entries}
+        enough = [
+            self.chain.changes[edit].edit.entry
+            for edit, (_, restored) in self.alone.items()
+            if answered <= restored
+        ]
+        yield from [name for name in enough if name not in own][:MOST_ALTERNATIVES]
+
+    def _leading(self, number: int) -> tuple[Edit, set[int]]:
+        # Of entries inserted or removed side by side, name the one that alone matters most, and
+        # the pairs that it alone brings back.
+        change = self.chain.changes[number]
+        if change.edit.kind not in {"inserted", "removed"} or len(change.slots) == 1:
+            return change.edit, self.alone[number][1]
+        restored = {
+            tuple(self.chain.atoms[self.chain.slots[slot][0]].names): self._restored_by_slot(
+                number, slot
+            )
+            for slot in change.slots[:MOST_PARTS]
+        }
+        best = max(restored, key=lambda names: len(restored[names]))
+        rest = tuple(name for name in change.edit.entries if name not in best)
+        return replace(change.edit, entry=best[0], entries=(*best, *rest)), restored[best]
+
+    def _restored_by_slot(self, number: int, slot: int) -> set[int]:
+        # Undo one part of an edit: for a moment it is an edit of its own.
+        chain = self.chain
+        index, _, is_new = chain.slots[slot]
+        part = len(chain.changes)
+        chain.changes.append(replace(chain.changes[number], slots=(slot,)))
+        chain.slots[slot] = (index, part, is_new)
+        try:
+            return self._restored(self.pristine, self.pristine.without((part,)))
+        finally:
+            chain.slots[slot] = (index, number, is_new)
+            chain.changes.pop()
+
+    def _pairs(self, numbers: Iterable[int], *, were_together: bool) -> tuple[Pair, ...]:
+        where = self.spans[0 if were_together else 1]
+
+        def position(name: str) -> tuple[int, str]:
+            return where[name].start, name
+
+        pairs: list[Pair] = []
+        for number in numbers:
+            question = self.questions[number]
+            if question.were_together == were_together:
+                first, second = sorted(question.pair, key=position)
+                pairs.append((first, second))
+        return tuple(sorted(pairs, key=lambda pair: [position(name) for name in pair]))
+
+    def _shift(self, trial: Trial) -> Shift | None:
+        # How far the edits moved what both sides have: new's offset less that without them.
+        moves: list[tuple[int, str, int]] = []
+        for index, offset in trial.offsets.items():
+            atom, now = self.chain.atoms[index], self.pristine.offsets[index]
+            if atom.base is None or atom.new is None or now is None or offset is None:
+                continue
+            name = next(name for name in atom.names if name in self.spans[1])
+            moves.append((now, name, now - offset))
+        if not moves:
+            return None
+        moves.sort()
+        bytes_moved = [moved for _, _, moved in moves]
+        return Shift(
+            entries=len(moves),
+            first=moves[0][1],
+            last=moves[-1][1],
+            smallest=min(bytes_moved),
+            largest=max(bytes_moved),
+            slide=-trial.slide,
+        )
+
+
+def _weight(cause: Cause) -> int:
+    return -len(cause.separated) - len(cause.joined)

@@ -1,0 +1,316 @@
+"""Both layouts of a unit as one chain, from which either follows by the linker's arithmetic.
+
+A linker, and a compiler in a struct, places what comes next at the next multiple of its
+alignment. The chain holds every entry of both sides in one order, so that leaving out what
+only new has, and taking base's sizes and alignments, gives base; the reverse gives new; and
+anything between is a prediction: "new without this insertion". Alignments are not recorded
+anywhere, so they are inferred from the padding that both sides show.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from schedperf.evidence.layout.atoms import NOBODY, Atom, Seat, make_atoms
+from schedperf.evidence.layout.changes import Edit
+from schedperf.evidence.layout.cotenancy import Span
+from schedperf.evidence.layout.matching import Matching, sees_all
+from schedperf.evidence.layout.model import Unit
+
+# The alignment that a type of up to this many bytes has by itself, on every 64-bit ABI of Linux.
+WORD_BYTES = 8
+# From this size on compilers align variables more than their type needs (GCC's DATA_ALIGNMENT on
+# x86: 32 bytes), and aligned types have sizes that are multiples of their alignment.
+LARGE_BYTES = 32
+LINE_BYTES = 64
+# The largest page of Linux (arm64, ppc64), and so the largest alignment that a section asks for.
+MOST_ALIGNMENT = 1 << 16
+# More blocks in another order than this are one finding: the link order changed.
+MOST_REORDERED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An edit and the places of the chain that it touches."""
+
+    edit: Edit
+    slots: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Chain:
+    """The chain, and the edits that lead from base to new.
+
+    :param slots: atom, and the edit that puts it here or takes it away: (atom, -1, False) stays,
+        True with an edit that new has applied, False with one that base still lacks
+    :param atom_of: index of the atom of each entry
+    """
+
+    atoms: list[Atom]
+    slots: list[tuple[int, int, bool]]
+    changes: list[Change]
+    atom_of: dict[str, int]
+
+
+def round_up(value: int, alignment: int) -> int:
+    """Return the next multiple of a power of two."""
+    return (value + alignment - 1) & -alignment
+
+
+def build_chain(
+    matching: Matching,
+    base: Unit,
+    new: Unit,
+    spans: tuple[Mapping[str, Span], Mapping[str, Span]],
+    asked: AbstractSet[str],
+) -> Chain:
+    """Lay both sides on one chain and infer the edits between them.
+
+    :param spans: the bytes of every entry, base's and new's, with every size that is known
+    :param asked: entries that predictions will be asked about
+    """
+    shown = None if matching.is_coverage_equal else matching.common
+    is_struct = "struct" in {base.kind, new.kind}
+    atoms, atom_of = make_atoms(spans, shown, asked, (base.size, new.size), is_struct=is_struct)
+    chain = Chain(atoms=atoms, slots=[], changes=[], atom_of=atom_of)
+    _lay_slots(chain)
+    _infer_alignments(chain, base, new, spans)
+    return chain
+
+
+def _lay_slots(chain: Chain) -> None:
+    # Merge both orders around the atoms that keep their order; a moved one has two slots.
+    atoms = chain.atoms
+    base_order = _order(atom.base for atom in atoms)
+    new_order = _order(atom.new for atom in atoms)
+    steady = _longest_in_order(base_order, new_order)
+    gone: list[int] = []
+    came: list[int] = []
+    at = 0
+    for index in [*base_order, NOBODY]:
+        if index != NOBODY and index not in steady:
+            gone.append(len(chain.slots))
+            chain.slots.append((index, NOBODY, False))
+            continue
+        while at < len(new_order) and new_order[at] != index:
+            came.append(len(chain.slots))
+            chain.slots.append((new_order[at], NOBODY, True))
+            at += 1
+        at += 1
+        if index != NOBODY:
+            chain.slots.append((index, NOBODY, False))
+    _name_edits(chain, gone, came)
+
+
+def _order(seats: Iterable[Seat | None]) -> list[int]:
+    present = [(seat.offset, index) for index, seat in enumerate(seats) if seat is not None]
+    return [index for _, index in sorted(present)]
+
+
+def _longest_in_order(base: Sequence[int], new: Sequence[int]) -> set[int]:
+    # The longest increasing subsequence: the atoms that have one order on both sides.
+    place = {index: at for at, index in enumerate(new)}
+    common = [index for index in base if index in place]
+    tails: list[int] = []
+    tail_at: list[int] = []
+    before: list[int] = []
+    for at, index in enumerate(common):
+        length = bisect_left(tails, place[index])
+        before.append(tail_at[length - 1] if length else NOBODY)
+        tails[length : length + 1] = [place[index]]
+        tail_at[length : length + 1] = [at]
+    found: set[int] = set()
+    at = tail_at[-1] if tail_at else NOBODY
+    while at != NOBODY:
+        found.add(common[at])
+        at = before[at]
+    return found
+
+
+def _name_edits(chain: Chain, gone: Sequence[int], came: Sequence[int]) -> None:
+    # Runs of neighbouring slots are one insertion, removal or reordering each.
+    blocks: list[tuple[int, ...]] = []
+    new_slot = {chain.slots[slot][0]: slot for slot in came}
+    base_slot = {chain.slots[slot][0]: slot for slot in gone}
+    for run in _runs(gone, [new_slot.get(chain.slots[slot][0]) for slot in gone]):
+        targets = [new_slot[atom] for slot in run if (atom := chain.slots[slot][0]) in new_slot]
+        if targets:
+            blocks.append((*run, *targets))
+        else:
+            _add_edit(chain, run, "removed")
+    for run in _runs(came, [base_slot.get(chain.slots[slot][0]) for slot in came]):
+        if chain.slots[run[0]][0] not in base_slot:
+            _add_edit(chain, run, "inserted")
+    if len(blocks) > MOST_REORDERED:
+        blocks = [tuple(slot for block in blocks for slot in block)]
+    for block in blocks:
+        _add_edit(chain, block, "reordered")
+
+
+def _runs(slots: Sequence[int], others: Sequence[int | None]) -> Iterator[tuple[int, ...]]:
+    # Neighbouring slots whose other places, if any, are neighbours too.
+    run: list[int] = []
+    last_other: int | None = None
+    for slot, other in zip(slots, others, strict=True):
+        expected = None if last_other is None else last_other + 1
+        if run and (slot != run[-1] + 1 or other != expected):
+            yield tuple(run)
+            run = []
+        run.append(slot)
+        last_other = other
+    if run:
+        yield tuple(run)
+
+
+def _add_edit(chain: Chain, slots: tuple[int, ...], kind: str) -> None:
+    number = len(chain.changes)
+    indices = list(dict.fromkeys(chain.slots[slot][0] for slot in slots))
+    atoms = [chain.atoms[index] for index in indices]
+    names = tuple(name for atom in atoms for name in atom.names)
+    is_at_most = any(atom.is_at_most for atom in atoms)
+    base_bytes = sum(atom.used[0] for atom in atoms)
+    new_bytes = sum(atom.used[1] for atom in atoms)
+    edit = Edit(
+        kind="inserted" if kind == "inserted" else "removed" if kind == "removed" else "reordered",
+        entry=names[0],
+        entries=names,
+        base_bytes=None if kind == "inserted" else base_bytes,
+        new_bytes=None if kind == "removed" else new_bytes,
+        is_at_most=is_at_most,
+    )
+    chain.changes.append(Change(edit=edit, slots=slots))
+    for slot in slots:
+        index, _, is_new = chain.slots[slot]
+        chain.slots[slot] = (index, number, is_new)
+
+
+def _infer_alignments(
+    chain: Chain, base: Unit, new: Unit, spans: tuple[Mapping[str, Span], Mapping[str, Span]]
+) -> None:
+    # Find for each atom what places it where it is, on both sides; differences are edits.
+    floor = _large_floor(spans)
+    # What was left out as noise takes its bytes all the same, except in a struct: no bytes there.
+    shows_all = all(
+        sees_all(unit) and (unit.kind == "struct" or not any(unit.noise.values()))
+        for unit in (base, new)
+    )
+    for slot, (index, number, is_new) in enumerate(chain.slots):
+        if number != NOBODY and not is_new and chain.atoms[index].new is not None:
+            continue
+        atom = chain.atoms[index]
+        _note_resize(chain, slot, atom)
+        _align(chain, slot, atom, floor, shows_all)
+
+
+def _large_floor(spans: tuple[Mapping[str, Span], Mapping[str, Span]]) -> int:
+    # Whether this unit's large entries are aligned beyond their types is seen, not assumed.
+    starts = [
+        span.start
+        for side in spans
+        for span in side.values()
+        if span.is_sized and span.end - span.start >= LARGE_BYTES
+    ]
+    return LARGE_BYTES if starts and not any(at % LARGE_BYTES for at in starts) else 1
+
+
+def _note_resize(chain: Chain, slot: int, atom: Atom) -> None:
+    # Other bytes, or a union's fields at other distances.
+    if atom.base is None or atom.new is None:
+        return
+    is_same_inside = all(one == other for one, other in atom.shifts.values())
+    if atom.used[0] == atom.used[1] and is_same_inside:
+        return
+    atom.resized = len(chain.changes)
+    edit = Edit(
+        kind="resized" if atom.used[0] != atom.used[1] else "reordered",
+        entry=atom.names[0],
+        entries=tuple(atom.names),
+        base_bytes=atom.used[0],
+        new_bytes=atom.used[1],
+        is_at_most=atom.is_at_most,
+    )
+    chain.changes.append(Change(edit=edit, slots=(slot,)))
+
+
+def _align(chain: Chain, slot: int, atom: Atom, floor: int, shows_all: bool) -> None:  # noqa: FBT001 - private
+    seats = [(side, seat) for side, seat in enumerate((atom.base, atom.new)) if seat is not None]
+    ends = [_end_before(chain.atoms, seat, side) for side, seat in seats]
+    natural = _natural_alignment(atom, floor)
+    needed = [_needed(end, seat.offset) for end, (_, seat) in zip(ends, seats, strict=True)]
+    common = max([natural, *(need for need in needed if need is not None)])
+    is_common = all(
+        round_up(end, common) == seat.offset for end, (_, seat) in zip(ends, seats, strict=True)
+    )
+    gaps = {
+        seat.offset - round_up(end, natural) for end, (_, seat) in zip(ends, seats, strict=True)
+    }
+    if not is_common and len(gaps) == 1:
+        # The same bytes on both sides that no alignment explains are something unseen, but equal.
+        common, is_common = natural, True
+    for need, end, (_, seat) in zip(needed, ends, seats, strict=True):
+        seat.alignment = common if is_common else natural if need is None else max(need, natural)
+        seat.gap = seat.offset - round_up(end, seat.alignment)
+    if atom.base is not None and atom.new is not None and atom.base.before == atom.new.before:
+        same = (atom.base.alignment, atom.base.gap) == (atom.new.alignment, atom.new.gap)
+        if not same:
+            _note_realignment(chain, slot, atom, ends, shows_all)
+
+
+def _end_before(atoms: Sequence[Atom], seat: Seat, side: int) -> int:
+    if seat.before == NOBODY:
+        return 0
+    before = atoms[seat.before]
+    ahead = before.base if side == 0 else before.new
+    assert ahead is not None
+    return ahead.offset + before.used[side]
+
+
+def _natural_alignment(atom: Atom, floor: int) -> int:
+    # What a type of this size has, as far as the offsets of both sides allow.
+    seats = [seat for seat in (atom.base, atom.new) if seat is not None]
+    size = max(atom.used)
+    offsets = 0
+    for seat in seats:
+        offsets |= seat.offset
+    allowed = offsets & -offsets if offsets else MOST_ALIGNMENT
+    wanted = min(size & -size if size else 1, WORD_BYTES)
+    if size >= LARGE_BYTES and floor > 1 and not atom.is_at_most:
+        wanted = LINE_BYTES if size % LINE_BYTES == 0 else floor
+    return min(wanted, allowed)
+
+
+def _needed(end: int, offset: int) -> int | None:
+    # The smallest alignment that leaves this padding; None: no alignment does.
+    if offset < end:
+        return None
+    alignment = 1 << (offset - end).bit_length()
+    return alignment if alignment <= MOST_ALIGNMENT and offset % alignment == 0 else None
+
+
+def _note_realignment(
+    chain: Chain,
+    slot: int,
+    atom: Atom,
+    ends: Sequence[int],
+    shows_all: bool,  # noqa: FBT001 - private
+) -> None:
+    assert atom.base is not None
+    assert atom.new is not None
+    before = atom.base.before
+    is_sized = before == NOBODY or not chain.atoms[before].is_at_most
+    # Without sizes, padding up to a whole line is still more likely an alignment than a neighbour
+    # that grew by just so much; less padding may be either.
+    is_wide = max(atom.base.alignment, atom.new.alignment) >= LINE_BYTES
+    is_alignment = atom.base.gap == atom.new.gap == 0 and shows_all and (is_sized or is_wide)
+    paddings = [seat.offset - end for seat, end in zip((atom.base, atom.new), ends, strict=True)]
+    atom.realigned = len(chain.changes)
+    edit = Edit(
+        kind="realigned" if is_alignment else "unexplained",
+        entry=atom.names[0],
+        entries=tuple(atom.names),
+        base_bytes=atom.base.alignment if is_alignment else paddings[0],
+        new_bytes=atom.new.alignment if is_alignment else paddings[1],
+        is_at_most=not is_sized,
+    )
+    chain.changes.append(Change(edit=edit, slots=(slot,)))

@@ -1,0 +1,290 @@
+"""Who shares a cache line with whom, before and after.
+
+An offset alone says nothing: a variable can keep its offset and lose its line mates, or
+move with all of them. So two layouts are compared by the pairs that share a line.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from schedperf.evidence.layout.changes import CoTenancy, EntryChange, Lines, Pair, Place
+from schedperf.evidence.layout.matching import Matching
+from schedperf.evidence.layout.model import (
+    LARGEST_LINE_BYTES,
+    SMALLEST_LINE_BYTES,
+    Entry,
+    Unit,
+    UnitKind,
+)
+from schedperf.model.errors import InputError
+
+# Pairs on common lines in one unit: the per-CPU section of a real kernel has less than 1,000, its
+# globals 40,000, and task_struct 2,000.
+MOST_PAIRS = 500_000
+
+PairSet = AbstractSet[frozenset[str]]
+
+
+class Span(NamedTuple):
+    """The bytes of one entry: the first, and behind the last; equal where nothing is known."""
+
+    start: int
+    end: int
+    is_sized: bool
+
+    def lines(self, line_bytes: int) -> Lines:
+        """Return the first and the last line; of one without bytes where it would start."""
+        last = self.end - 1 if self.end > self.start else self.start
+        return self.start // line_bytes, last // line_bytes
+
+
+def check_line_bytes(line_bytes: int) -> None:
+    """Refuse what no cache has.
+
+    :raises InputError: not a power of two from 16 to 4096
+    """
+    in_range = SMALLEST_LINE_BYTES <= line_bytes <= LARGEST_LINE_BYTES
+    if not in_range or line_bytes.bit_count() != 1:
+        raise InputError(
+            f"cache line: {line_bytes} bytes; "
+            f"use a power of two from {SMALLEST_LINE_BYTES} to {LARGEST_LINE_BYTES}"
+        )
+
+
+def spans_of(
+    entries: Sequence[Entry],
+    kind: UnitKind,
+    unit_bytes: int | None,
+    sized: AbstractSet[str] | None = None,
+) -> dict[str, Span]:
+    """Return the bytes of every entry, by name.
+
+    Variables never overlap, so one ends at the latest where the next one starts; fields of a struct
+    overlap in a union.
+
+    :param entries: by offset
+    :param sized: entries whose size counts; None: of all
+    """
+    spans: dict[str, Span] = {}
+    limit = unit_bytes
+    following: int | None = None
+    for entry in reversed(entries):
+        if kind != "struct":
+            if following is not None and following > entry.offset:
+                limit = following
+            following = entry.offset
+        spans[entry.name] = _span(entry, limit, sized)
+    return spans
+
+
+def _span(entry: Entry, limit: int | None, sized: AbstractSet[str] | None) -> Span:
+    if entry.bits is not None:
+        first, count = entry.bits
+        return Span(first // 8, (first + max(count, 1) - 1) // 8 + 1, is_sized=True)
+    start = entry.offset
+    if entry.size is None or (sized is not None and entry.name not in sized):
+        return Span(start, start, is_sized=False)
+    end = start + entry.size
+    if limit is not None:
+        end = max(start, min(end, limit))
+    return Span(start, end, is_sized=True)
+
+
+def sharing_pairs(
+    spans: Mapping[str, Span], names: AbstractSet[str] | None, line_bytes: int, label: str
+) -> set[frozenset[str]]:
+    """Return the unordered pairs of these names that share at least one line.
+
+    An entry known to have no bytes shares nothing.
+
+    :param names: None: all
+    :raises InputError: more pairs than a unit of a kernel can have
+    """
+    rows = [
+        (*span.lines(line_bytes), name)
+        for name, span in spans.items()
+        if (names is None or name in names) and not (span.is_sized and span.start == span.end)
+    ]
+    rows.sort()
+    pairs: set[frozenset[str]] = set()
+    count = 0
+    open_rows: list[tuple[int, str]] = []
+    for first, last, name in rows:
+        if open_rows:
+            open_rows = [row for row in open_rows if row[0] >= first]
+            count += len(open_rows)
+            pairs.update([frozenset((name, other)) for _, other in open_rows])
+        if count > MOST_PAIRS:
+            raise InputError(
+                f"{label}: more than {MOST_PAIRS} pairs on common lines; "
+                "use the files of a real kernel"
+            )
+        open_rows.append((last, name))
+    return pairs
+
+
+class Spans(NamedTuple):
+    """The bytes of every entry of both sides, as far as both know its size."""
+
+    base: Mapping[str, Span]
+    new: Mapping[str, Span]
+
+
+def comparable_spans(matching: Matching, base: Unit, new: Unit) -> Spans:
+    """Return the bytes that can be compared.
+
+    A size that one side does not know would look like a change of coverage, so it counts on
+    neither.
+    """
+    sized = sized_on_both(matching)
+    return Spans(
+        spans_of(matching.base, base.kind, base.size, sized),
+        spans_of(matching.new, new.kind, new.size, sized),
+    )
+
+
+def compare_tenants(
+    matching: Matching, spans: Spans, line_bytes: int, label: str
+) -> tuple[CoTenancy, PairSet, PairSet]:
+    """Compare who shares lines of ``line_bytes`` bytes.
+
+    :param label: names the unit in messages
+    :return: the comparison, and its separated and joined pairs unordered
+    :raises InputError: more pairs on common lines than a unit of a kernel can have
+    """
+    shown = None if matching.is_coverage_equal else matching.common
+    base_pairs = sharing_pairs(spans.base, shown, line_bytes, label)
+    new_pairs = sharing_pairs(spans.new, shown, line_bytes, label)
+    separated = {pair for pair in base_pairs - new_pairs if pair <= matching.common}
+    joined = {pair for pair in new_pairs - base_pairs if pair <= matching.common}
+    names = [entry.name for entry in matching.base if entry.name in matching.common]
+    left, slid_lines = _leavers(
+        {name: spans.base[name].start // line_bytes for name in names},
+        {name: spans.new[name].start // line_bytes for name in names},
+    )
+    # One that left with its tail still among its mates has moved away from nobody.
+    movers = left & {name for pair in (*separated, *joined) for name in pair}
+    shown_names = _changed_names(names, spans, base_pairs ^ new_pairs, line_bytes)
+    sides = (
+        _Side(matching.base, spans.base, base_pairs, shown_names, line_bytes),
+        _Side(matching.new, spans.new, new_pairs, shown_names, line_bytes),
+    )
+    cotenancy = CoTenancy(
+        line_bytes=line_bytes,
+        entries=tuple(_entry_change(name, sides, movers) for name in shown_names),
+        separated=_ordered_pairs(separated, spans.base),
+        joined=_ordered_pairs(joined, spans.new),
+        slid_lines=slid_lines,
+    )
+    return cotenancy, separated, joined
+
+
+def _changed_names(
+    names: Sequence[str], spans: Spans, changed: PairSet, line_bytes: int
+) -> dict[str, None]:
+    # Who has other mates, or straddles on one side alone; in the order of base.
+    touched = {name for pair in changed for name in pair}
+    return dict.fromkeys(
+        name
+        for name in names
+        if name in touched
+        or _straddles(spans.base[name], line_bytes) != _straddles(spans.new[name], line_bytes)
+    )
+
+
+def _straddles(span: Span, line_bytes: int) -> bool | None:
+    if not span.is_sized:
+        return None
+    first, last = span.lines(line_bytes)
+    return last != first and last - first + 1 > -(-(span.end - span.start) // line_bytes)
+
+
+def sized_on_both(matching: Matching) -> set[str]:
+    """Return who has a known size wherever it exists."""
+    unsized = {entry.name for entry in (*matching.base, *matching.new) if entry.size is None}
+    return {entry.name for entry in (*matching.base, *matching.new)} - unsized
+
+
+class _Side:
+    # One side's places of the entries that are shown.
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        spans: Mapping[str, Span],
+        pairs: PairSet,
+        shown: Mapping[str, None],
+        line_bytes: int,
+    ) -> None:
+        self.spans = spans
+        self._entries = {entry.name: entry for entry in entries if entry.name in shown}
+        self.mates = _mates(pair for pair in pairs if not shown.keys().isdisjoint(pair))
+        self._line_bytes = line_bytes
+
+    def place(self, name: str) -> Place:
+        entry, span = self._entries[name], self.spans[name]
+        return Place(
+            offset=entry.offset,
+            size=entry.size,
+            lines=span.lines(self._line_bytes),
+            mates=in_order(self.mates[name], self.spans),
+            straddles=_straddles(span, self._line_bytes),
+        )
+
+
+def _entry_change(name: str, sides: tuple[_Side, _Side], left: AbstractSet[str]) -> EntryChange:
+    base, new = sides
+    return EntryChange(
+        name=name,
+        base=base.place(name),
+        new=new.place(name),
+        lost=in_order(base.mates[name] - new.mates[name], base.spans),
+        gained=in_order(new.mates[name] - base.mates[name], new.spans),
+        has_left=name in left,
+    )
+
+
+def _mates(pairs: Iterable[frozenset[str]]) -> dict[str, set[str]]:
+    mates: dict[str, set[str]] = defaultdict(set)
+    for one, other in pairs:
+        mates[one].add(other)
+        mates[other].add(one)
+    return mates
+
+
+def in_order(names: Iterable[str], spans: Mapping[str, Span]) -> tuple[str, ...]:
+    """Return names by where they start."""
+    return tuple(sorted(names, key=lambda name: (spans[name].start, name)))
+
+
+def _ordered_pairs(pairs: PairSet, spans: Mapping[str, Span]) -> tuple[Pair, ...]:
+    ordered = [(first, second) for first, second in (in_order(pair, spans) for pair in pairs)]
+    return tuple(sorted(ordered, key=lambda pair: [(spans[name].start, name) for name in pair]))
+
+
+def _leavers(base: Mapping[str, int], new: Mapping[str, int]) -> tuple[set[str], int]:
+    # Return who left its line, and how many lines slid; both maps are name to line.
+    # A base line continues as the new line that most of its entries start in, and the reverse.
+    # Who is not where its line continues has left it; so of two lines that became one, the
+    # smaller left, and a line of which everybody arrived has slid or stayed.
+    ahead = _majority((base[name], new[name]) for name in base)
+    back = _majority((new[name], base[name]) for name in base)
+    left = {
+        name for name in base if ahead[base[name]] != new[name] or back[new[name]] != base[name]
+    }
+    kept = set(base.values()) - {base[name] for name in left}
+    return left, sum(ahead[line] != line for line in kept)
+
+
+def _majority(steps: Iterable[tuple[int, int]]) -> dict[int, int]:
+    # Where most of each line went; of equals, the place that is nearest to it, then the lower.
+    votes: dict[int, Counter[int]] = defaultdict(Counter)
+    for line, target in steps:
+        votes[line][target] += 1
+    return {
+        line: next(iter(count))
+        if len(count) == 1
+        else max(count, key=lambda target: (count[target], -abs(target - line), -target))
+        for line, count in votes.items()
+    }

@@ -1,0 +1,264 @@
+"""Which entry of one layout is which entry of another, under whatever name."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from functools import cache
+from importlib.resources import files
+
+from schedperf.evidence.layout.changes import Rename, Resize
+from schedperf.evidence.layout.model import Entry, Unit
+from schedperf.model.errors import InputError
+
+# Entries of one unit: the globals of a distribution's kernel are some 60,000.
+MOST_ENTRIES = 500_000
+# Offsets and sizes, in bytes: beyond it no section of a kernel reaches.
+MOST_BYTES = 1 << 40
+# Names this alike (difflib's ratio, 1 is equal) may be one entry renamed; select_idle_mask and
+# select_rq_mask have 0.87, root_domain's overload and overloaded 0.89.
+ALIKE = 0.6
+# Neighbours that one commit renames at once; more is a struct replaced by another.
+MOST_RENAMED_TOGETHER = 64
+
+_WORDS = re.compile(r"[._\[\]]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Matching:
+    """Two layouts with base's names on both sides.
+
+    :param base: by offset
+    :param new: by offset; a renamed entry has its base name here
+    :param common: names that both have
+    :param added: entries that only new has; empty where the sources see different kinds of entries
+    :param resized: entries whose two known sizes differ
+    """
+
+    base: tuple[Entry, ...]
+    new: tuple[Entry, ...]
+    common: frozenset[str]
+    added: tuple[Entry, ...]
+    removed: tuple[Entry, ...]
+    renamed: tuple[Rename, ...]
+    resized: tuple[Resize, ...]
+    is_coverage_equal: bool
+
+
+def match_entries(base: Unit, new: Unit) -> Matching:
+    """Find each entry of base in new: by name, by alias, by a known rename, by an inferred one.
+
+    :raises InputError: a unit has more entries, or larger ones, than a kernel can have
+    """
+    base_entries, new_entries = _in_order(base), _in_order(new)
+    is_coverage_equal = sees_all(base) == sees_all(new)
+    called = _aliased(base_entries, new_entries)
+    renames: tuple[Rename, ...] = ()
+    if is_coverage_equal:
+        renames = _renames(base, base_entries, _call(new_entries, called))
+        called |= {rename.new_name: rename.base_name for rename in renames}
+    new_entries = _call(new_entries, called)
+    base_by_name = {entry.name: entry for entry in base_entries}
+    common = base_by_name.keys() & {entry.name for entry in new_entries}
+    return Matching(
+        base=base_entries,
+        new=new_entries,
+        common=frozenset(common),
+        added=_only(new_entries, common) if is_coverage_equal else (),
+        removed=_only(base_entries, common) if is_coverage_equal else (),
+        renamed=renames,
+        resized=tuple(_resizes(base_by_name, new_entries)),
+        is_coverage_equal=is_coverage_equal,
+    )
+
+
+def sees_all(unit: Unit) -> bool:
+    """Whether the unit's sources show every entry.
+
+    BTF has all fields of a struct, but of variables not those that are static in a function.
+    """
+    return unit.kind == "struct" or unit.sources[:1] != ("BTF",)
+
+
+def _in_order(unit: Unit) -> tuple[Entry, ...]:
+    if len(unit.entries) > MOST_ENTRIES:
+        raise InputError(
+            f"{unit.name}: {len(unit.entries)} entries, more than {MOST_ENTRIES}; "
+            "use the files of a real kernel"
+        )
+    for entry in unit.entries:
+        if not (0 <= entry.offset <= MOST_BYTES and 0 <= (entry.size or 0) <= MOST_BYTES):
+            raise InputError(
+                f"{unit.name}: {entry.name} at {entry.offset} of {entry.size} bytes; "
+                "use an undamaged file"
+            )
+    return tuple(_told_apart(sorted(unit.entries, key=_position)))
+
+
+def _position(entry: Entry) -> tuple[int, int]:
+    return entry.offset, 0 if entry.bits is None else entry.bits[0]
+
+
+def _told_apart(entries: Iterable[Entry]) -> Iterator[Entry]:
+    # Unnamed bit fields and static variables of one name are told apart by their order.
+    seen: dict[str, int] = {}
+    taken: set[str] = set()
+    for entry in entries:
+        name = entry.name
+        while name in taken:
+            seen[entry.name] = seen.get(entry.name, 1) + 1
+            name = f"{entry.name}#{seen[entry.name]}"
+        taken.add(name)
+        yield entry if name == entry.name else replace(entry, name=name)
+
+
+def _call(entries: tuple[Entry, ...], called: Mapping[str, str]) -> tuple[Entry, ...]:
+    if not called:
+        return entries
+    return tuple(
+        replace(entry, name=called[entry.name]) if entry.name in called else entry
+        for entry in entries
+    )
+
+
+def _aliased(base: Sequence[Entry], new: Sequence[Entry]) -> dict[str, str]:
+    # A source may prefer another of two names of one address; new name to base name.
+    base_names, new_names = {entry.name for entry in base}, {entry.name for entry in new}
+    called: dict[str, str] = {}
+    alias_of = {alias: entry.name for entry in base for alias in entry.aliases}
+    for entry in new:
+        if entry.name in base_names:
+            continue
+        candidates = (alias_of.get(entry.name), *(name for name in entry.aliases))
+        for name in candidates:
+            if name in base_names - new_names and name not in called.values():
+                called[entry.name] = name
+                break
+    return called
+
+
+def _only(entries: Iterable[Entry], common: Iterable[str]) -> tuple[Entry, ...]:
+    known = frozenset(common)
+    return tuple(entry for entry in entries if entry.name not in known)
+
+
+def _resizes(base: Mapping[str, Entry], new: Iterable[Entry]) -> Iterator[Resize]:
+    for entry in new:
+        before = base.get(entry.name)
+        if before is None or None in {before.size, entry.size} or before.size == entry.size:
+            continue
+        assert before.size is not None
+        assert entry.size is not None
+        yield Resize(name=entry.name, base_size=before.size, new_size=entry.size)
+
+
+@cache
+def _known_renames() -> Mapping[str, Mapping[str, tuple[str, str]]]:
+    text = (files("schedperf.evidence.layout") / "renames.toml").read_text(encoding="utf-8")
+    return {
+        unit: {old: (found["new"], found["commit"]) for old, found in table.items()}
+        for unit, table in tomllib.loads(text).items()
+    }
+
+
+def _renames(unit: Unit, base: tuple[Entry, ...], new: tuple[Entry, ...]) -> tuple[Rename, ...]:
+    base_names, new_names = {entry.name for entry in base}, {entry.name for entry in new}
+    gone = {entry.name: entry for entry in base if entry.name not in new_names}
+    came = {entry.name: entry for entry in new if entry.name not in base_names}
+    if not gone or not came:
+        return ()
+    known = list(_known(unit, gone, came))
+    called = {rename.new_name: rename.base_name for rename in known}
+    common = (base_names & new_names) | set(called.values())
+    inferred = _inferred(base, _call(new, called), common)
+    return (*known, *inferred)
+
+
+def _known(unit: Unit, gone: Mapping[str, Entry], came: Mapping[str, Entry]) -> Iterator[Rename]:
+    tables = _known_renames()
+    pairs = [
+        pair
+        for name, table in tables.items()
+        if name == unit.name or (unit.kind == "struct" and name.startswith("struct "))
+        for pair in table.items()
+    ]
+    taken: set[str] = set()
+    for old, (newer, commit) in pairs:
+        for base_leaf, new_leaf in ((old, newer), (newer, old)):
+            for name, entry in gone.items():
+                path, dot, leaf = name.rpartition(".")
+                other = came.get(f"{path}{dot}{new_leaf}")
+                if leaf != base_leaf or other is None or {name, other.name} & taken:
+                    continue
+                if _is_known_rename(entry, other):
+                    taken |= {name, other.name}
+                    yield Rename(base_name=name, new_name=other.name, commit=commit)
+
+
+def _is_known_rename(one: Entry, other: Entry) -> bool:
+    # task_struct.state became smaller with its new name, so the size says nothing here; one that
+    # became a struct of its own is another field.
+    return (one.bits is None) == (other.bits is None)
+
+
+def _inferred(
+    base: tuple[Entry, ...], new: tuple[Entry, ...], common: set[str]
+) -> Iterator[Rename]:
+    # Between the same two neighbours as many entries vanished as came, each like the other.
+    new_runs = dict(_runs(new, common))
+    for neighbours, run in _runs(base, common):
+        other = new_runs.get(neighbours, ())
+        if len(run) != len(other) or len(run) > MOST_RENAMED_TOGETHER:
+            continue
+        if all(
+            _is_alike(one, other_one, one_room == other_room)
+            for (one, one_room), (other_one, other_room) in zip(run, other, strict=True)
+        ):
+            for (one, _), (other_one, _) in zip(run, other, strict=True):
+                yield Rename(base_name=one.name, new_name=other_one.name, commit=None)
+
+
+Run = tuple[tuple[Entry, int | None], ...]
+
+
+def _runs(
+    entries: tuple[Entry, ...], common: set[str]
+) -> Iterator[tuple[tuple[str | None, str | None], Run]]:
+    # Neighbouring entries that only this side has, each with its bytes up to the next entry,
+    # by the names before and after.
+    run: list[tuple[Entry, int | None]] = []
+    before: str | None = None
+    for index, entry in enumerate(entries):
+        if entry.name in common:
+            if run:
+                yield (before, entry.name), tuple(run)
+            before, run = entry.name, []
+        else:
+            room = entries[index + 1].offset - entry.offset if index + 1 < len(entries) else None
+            run.append((entry, room))
+    if run:
+        yield (before, None), tuple(run)
+
+
+def _is_alike(one: Entry, other: Entry, is_room_equal: bool) -> bool:  # noqa: FBT001 - private
+    if one.size != other.size or (one.size is None and not is_room_equal):
+        return False
+    if None not in {one.type, other.type} and one.type != other.type:
+        return False
+    if (one.bits is None) != (other.bits is None) or (one.bits or (0, 0))[1] != (
+        other.bits or (0, 0)
+    )[1]:
+        return False
+    return _are_names_alike(one.name, other.name)
+
+
+def _are_names_alike(one: str, other: str) -> bool:
+    # What the paths have in common in front says nothing of the fields.
+    ones, others = one.split("."), other.split(".")
+    while len(ones) > 1 and len(others) > 1 and ones[0] == others[0]:
+        ones, others = ones[1:], others[1:]
+    words, other_words = (set(_WORDS.split(".".join(path))) - {""} for path in (ones, others))
+    if words <= other_words or other_words <= words:
+        return bool(words & other_words)
+    return SequenceMatcher(None, ".".join(ones), ".".join(others)).ratio() >= ALIKE

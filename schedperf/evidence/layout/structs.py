@@ -1,0 +1,182 @@
+"""A struct as named bytes: its leaves, what lies between them, the kernel's own groups.
+
+::
+
+    unit = struct_unit(btf, "cfs_rq")
+    [(entry.offset, entry.name) for entry in unit.entries]      # (128, "avg.last_update_time") …
+    holes(unit), padding(unit)
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from schedperf.evidence.layout._alignment import COMPOSITE, MOST_NESTED, inferred_alignment
+from schedperf.evidence.layout.model import Entry, Unit
+from schedperf.kernel.btf import Btf, BtfMember, Kind
+from schedperf.model.errors import InputError
+
+# Fields of one struct: task_struct with everything that is in it has 1,000.
+MOST_FIELDS = 50_000
+# What `--struct` of the kernel's own marks looks like: __cacheline_group_begin__NAME.
+GROUP_BEGIN = "__cacheline_group_begin__"
+GROUP_END = "__cacheline_group_end__"
+# How empty structs are called among what is left out.
+EMPTY_FIELDS = "fields without bytes"
+
+_KINDS = {"struct": Kind.STRUCT, "union": Kind.UNION}
+_BYTE_BITS = 8
+
+# First byte and number of bytes.
+Span = tuple[int, int]
+
+
+@dataclass(kw_only=True, slots=True)
+class _Leaves:
+    # What is gathered while a struct is taken apart.
+    btf: Btf
+    name: str
+    size: int
+    entries: list[Entry] = field(default_factory=list)
+    marks: dict[str, int] = field(default_factory=dict)
+    noise: Counter[str] = field(default_factory=Counter)
+
+
+def struct_unit(btf: Btf, name: str) -> Unit:
+    """Return the layout of a struct or union.
+
+    :param name: "rq", "struct rq", "union thread_union", or a typedef of a struct
+    :return: a unit called "struct rq". Fields of nested structs have paths; those of anonymous
+        ones belong to what is around them; those of unions overlap. An array is one entry, also
+        one of structs. Of a bit field offset and size are those of the bytes that it touches
+    :raises InputError: there is no such struct, or the BTF is damaged
+    """
+    type_id, called, notes = _find(btf, name)
+    leaves = _Leaves(btf=btf, name=called, size=btf.size(type_id))
+    _take_apart(leaves, type_id, "", 0, (type_id,))
+    return Unit(
+        name=called,
+        kind="struct",
+        size=leaves.size,
+        alignment=inferred_alignment(btf, type_id),
+        is_alignment_inferred=True,
+        entries=tuple(sorted(leaves.entries, key=lambda entry: entry.offset)),
+        groups=_groups(leaves.marks),
+        sources=("BTF", "BTF"),
+        noise=dict(leaves.noise),
+        notes=notes,
+    )
+
+
+def _find(btf: Btf, name: str) -> tuple[int, str, tuple[str, ...]]:
+    # Return the type, how it is called, and what is to be said of the choice.
+    tag, _, rest = name.rpartition(" ")
+    if tag and tag not in _KINDS:
+        raise InputError(f"{btf.label}: {name[:60]!r} is no struct; give its name as C has it")
+    for word in [tag] if tag else _KINDS:
+        found = btf.find(rest, _KINDS[word])
+        if found:
+            return found[0], f"{word} {rest}", _choice(btf, found, f"{word} {rest}")
+    for type_id in [] if tag else btf.find(rest, Kind.TYPEDEF):
+        resolved = btf.resolve(type_id)
+        if btf.kind(resolved) in COMPOSITE:
+            return resolved, rest, ()
+    raise InputError(f"{btf.label}: has no {tag or 'struct'} {rest[:60]}")
+
+
+def _choice(btf: Btf, found: list[int], name: str) -> tuple[str, ...]:
+    if len(found) == 1:
+        return ()
+    sizes = ", ".join(str(btf.size(type_id)) for type_id in found[:4])
+    return (f"{len(found)} types are called {name} ({sizes} bytes); the first is shown",)
+
+
+def _take_apart(
+    leaves: _Leaves, type_id: int, prefix: str, start_bit: int, path: tuple[int, ...]
+) -> None:
+    # Path: the types around, from the outermost on.
+    if len(path) > MOST_NESTED:
+        raise leaves.btf.endless(type_id)
+    for member in leaves.btf.members(type_id):
+        resolved = leaves.btf.resolve(member.type_id)
+        bit = start_bit + member.bit_offset
+        if leaves.btf.kind(resolved) in COMPOSITE and leaves.btf.count(resolved):
+            if resolved in path:
+                raise InputError(
+                    f"{leaves.btf.label}: {leaves.name} contains itself at "
+                    f"{(prefix + member.name)[-60:]!r}; use an undamaged file"
+                )
+            inner = f"{prefix}{member.name}." if member.name else prefix
+            _take_apart(leaves, resolved, inner, bit, (*path, resolved))
+        else:
+            _add_leaf(leaves, member, prefix + member.name, bit)
+
+
+def _add_leaf(leaves: _Leaves, member: BtfMember, name: str, bit: int) -> None:
+    size = leaves.btf.size(member.type_id)
+    bits = _BYTE_BITS * size if member.bit_size is None else member.bit_size
+    if bit + bits > _BYTE_BITS * leaves.size or len(leaves.entries) >= MOST_FIELDS:
+        raise InputError(
+            f"{leaves.btf.label}: {leaves.name} of {leaves.size} bytes has a field that ends at "
+            f"bit {bit + bits}, or more than {MOST_FIELDS} fields; use an undamaged file"
+        )
+    if size == 0 and _is_mark(member.name):
+        leaves.marks[name] = bit // _BYTE_BITS
+        return
+    if size == 0 and leaves.btf.kind(leaves.btf.resolve(member.type_id)) != Kind.ARRAY:
+        leaves.noise[EMPTY_FIELDS] += 1
+        return
+    # Unnamed bit fields are written by nobody.
+    if not member.name:
+        return
+    leaves.entries.append(_entry(leaves.btf, member, name, bit, size))
+
+
+def _is_mark(name: str) -> bool:
+    return name.startswith((GROUP_BEGIN, GROUP_END))
+
+
+def _entry(btf: Btf, member: BtfMember, name: str, bit: int, size: int) -> Entry:
+    offset, bits = bit // _BYTE_BITS, None
+    if member.bit_size is not None:
+        bits = (bit, member.bit_size)
+        size = (bit + member.bit_size - 1) // _BYTE_BITS - offset + 1
+    return Entry(name=name, offset=offset, size=size, bits=bits, type=btf.spell(member.type_id))
+
+
+def _groups(marks: Mapping[str, int]) -> dict[str, Span]:
+    # First and last byte, by the name of the group with the path to the struct that has it.
+    groups = {}
+    for mark, first in marks.items():
+        path, _, last_part = mark.rpartition(GROUP_BEGIN)
+        end = marks.get(f"{path}{GROUP_END}{last_part}")
+        if GROUP_BEGIN in mark and end is not None and end > first:
+            groups[path + last_part] = (first, end - 1)
+    return groups
+
+
+def holes(unit: Unit) -> tuple[Span, ...]:
+    """Return the bytes that no entry has, up to the last entry, as (first byte, bytes).
+
+    What is behind the last entry is no hole but :func:`padding`. Where sizes are unknown
+    nothing can be told, so nothing is returned.
+    """
+    return tuple(_gaps(unit))
+
+
+def _gaps(unit: Unit) -> Iterator[Span]:
+    end = 0
+    for entry in unit.entries:
+        if entry.size is None:
+            return
+        if entry.offset > end:
+            yield end, entry.offset - end
+        end = max(end, entry.offset + entry.size)
+
+
+def padding(unit: Unit) -> int | None:
+    """Return how many bytes follow the last entry; None where that is unknown."""
+    ends = [entry.offset + entry.size for entry in unit.entries if entry.size is not None]
+    if unit.size is None or len(ends) < len(unit.entries):
+        return None
+    return unit.size - max(ends, default=0)

@@ -1,1 +1,0 @@
-"""Analysis sections that are not yet in the package of their evidence."""
