@@ -16,11 +16,11 @@ from schedperf_generators.profiles import USER, profile, profiled_kernel
 from schedperf_generators.records import Comm, Fork
 from schedperf_generators.samples import MODE_KERNEL, Sample
 from tests.conftest import bundle_members, write_tar
+from tests.schedperf.compare.why.test_joined import WORSE, Made
 from tests.schedperf.evidence.pelt.conftest import make_function, make_run
 from tests.schedperf.evidence.placement.conftest import PLACEMENT, move, phases_of, timer
 from tests.schedperf.evidence.schedstat.conftest import make_stat_runs, write_schedstat
 from tests.schedperf.evidence.system.conftest import _run_of as run_of_counters
-from tests.schedperf.test_findings_joined import WORSE, Made
 
 Json = dict[str, Any]
 Runs = list[Json]

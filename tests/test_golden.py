@@ -21,7 +21,8 @@ import pytest
 from schedperf.benchmarks import all_parsers
 from schedperf.cli import main
 from schedperf.commands._compare_request import CompareRequest
-from schedperf.evidence import all_rules, all_sections
+from schedperf.compare.why.find import all_rules
+from schedperf.evidence import all_sections
 from schedperf.model.caveats import TEXTS
 from schedperf.model.comparison import (
     SCHEMA,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.comparability import find_rule, flatten_host
+from schedperf.compare.comparability import find_rule, flatten_host
 from schedperf.model.comparison import Comparability, Comparison, Difference, SideSummary
 from schedperf_reports._host import format_pair, format_value, text_at
 from schedperf_reports._machine_words import name_model

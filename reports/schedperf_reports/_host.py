@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from difflib import SequenceMatcher
 
-from schedperf.comparability import REASONS_GROUP
+from schedperf.compare.comparability import REASONS_GROUP
 from schedperf_reports._units import MISSING
 
 # Longer texts of two sides (kernel command lines, CPU flags) are cut down to the words that differ.

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.comparability import unknown_fields
-from schedperf.compare import CompareOptions, compare, df_past_runs
-from schedperf.compare_tables import compare_tables
+from schedperf.compare.bundles import CompareOptions, compare, df_past_runs
+from schedperf.compare.comparability import unknown_fields
+from schedperf.compare.tables import compare_tables
 from schedperf.model.comparison import Comparison, SideSummary
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line

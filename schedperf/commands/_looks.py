@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.comparability import compare_hosts
-from schedperf.compare import compare_rows
+from schedperf.compare.bundles import compare_rows
+from schedperf.compare.comparability import compare_hosts
 from schedperf.model.errors import InputError, SchedperfError, describe
 from schedperf.model.text import clean_line
 from schedperf.runs.side import name_sides

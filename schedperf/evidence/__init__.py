@@ -76,7 +76,7 @@ class FindingPlugin:
 
 sections: Registry[SectionPlugin] = Registry("schedperf.evidence", kind="section", module="section")
 rules: Registry[FindingPlugin] = Registry(
-    "schedperf.evidence", "schedperf.findings", kind="finding rule", module="findings"
+    "schedperf.evidence", kind="finding rule", module="findings"
 )
 
 
@@ -120,8 +120,3 @@ def joined_finding(name: str, *, needs: tuple[str, ...]) -> Callable[[JoinedRule
         return find
 
     return register
-
-
-def all_rules() -> Mapping[str, FindingPlugin]:
-    """Return every finding rule, by name."""
-    return rules.all()

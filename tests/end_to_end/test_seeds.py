@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from schedperf.compare_tables import compare_tables
+from schedperf.compare.tables import compare_tables
 from schedperf.model.comparison import Comparison
 from schedperf.tables.read import open_table
 

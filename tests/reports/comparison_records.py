@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from schedperf.compare import to_families, to_rows, to_sweeps
+from schedperf.compare.bundles import to_families, to_rows, to_sweeps
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import (
     SCHEMA,

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from schedperf.jsonout import to_json
+from schedperf.compare.json import to_json
 from schedperf.model.comparison import Comparison, Row
 from schedperf_reports._page import Described, describe_head, render_sections
 from schedperf_reports.blocks import (

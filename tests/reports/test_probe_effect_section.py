@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare import compare
+from schedperf.compare.bundles import compare
 from schedperf_reports.blocks import Block, Items, Table
 from schedperf_reports.sections.probe_effect import probe_effect
 

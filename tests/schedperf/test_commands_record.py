@@ -18,7 +18,7 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.cli import main
-from schedperf.compare import compare
+from schedperf.compare.bundles import compare
 from tests.programs import Program
 
 pytestmark = pytest.mark.system

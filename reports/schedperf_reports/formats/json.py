@@ -1,6 +1,6 @@
 """The record itself, as the published JSON Schema describes it."""
 
-from schedperf.jsonout import to_json
+from schedperf.compare.json import to_json
 from schedperf.model.comparison import Comparison
 from schedperf_reports.formats import Options, output_format
 

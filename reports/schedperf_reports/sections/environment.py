@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.comparability import fields_of
+from schedperf.compare.comparability import fields_of
 from schedperf.model.comparison import Comparison, OptionDifference, Severity, SideSummary
 from schedperf_reports._host import format_value, missing_reason
 from schedperf_reports._machine_words import explain_taint

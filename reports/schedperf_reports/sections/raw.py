@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 from functools import partial
 
-from schedperf.jsonout import to_json
+from schedperf.compare.json import to_json
 from schedperf.model.comparison import Comparison
 from schedperf_reports._words import count_of, side_title
 from schedperf_reports.blocks import Block, Cell, Column, Table

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare import compare
+from schedperf.compare.bundles import compare
 from schedperf.model.comparison import Finding
 
 Run = dict[str, Any]

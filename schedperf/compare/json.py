@@ -1,6 +1,6 @@
 """The record as JSON, and its JSON Schema, both derived from the record itself.
 
-``python -m schedperf.jsonout`` prints the schema that is published in
+``python -m schedperf.compare.json`` prints the schema that is published in
 ``docs/schema/compare-1.schema.json``.
 """
 

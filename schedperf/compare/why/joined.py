@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedperf.compare.why._layout_edges import LayoutEdge, is_layout_known, layout_edges
 from schedperf.evidence import joined_finding
 from schedperf.evidence.c2c.line_names import (
     Contention,
@@ -27,7 +28,6 @@ from schedperf.evidence.c2c.line_names import (
     list_some,
     why_unseen,
 )
-from schedperf.findings._layout_edges import LayoutEdge, is_layout_known, layout_edges
 from schedperf.kernel.renames import newest_function
 from schedperf.model.comparison import Finding, Row, Section
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE

@@ -1,4 +1,4 @@
-"""schedperf.compare: from bundles to the record, whatever state they are in."""
+"""schedperf.compare.bundles: from bundles to the record, whatever state they are in."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare import CompareOptions, analyse_sides, compare
-from schedperf.evidence import Data, FindingPlugin, Rule, SectionPlugin, all_rules
-from schedperf.findings._find import find_all
+from schedperf.compare.bundles import CompareOptions, analyse_sides, compare
+from schedperf.compare.why.find import all_rules, find_all
+from schedperf.evidence import Data, FindingPlugin, Rule, SectionPlugin
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import SCHEMA, Comparison, Finding, Section
 from schedperf.runs.side import Side

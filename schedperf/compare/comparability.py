@@ -56,7 +56,7 @@ class FieldRule:
 @cache
 def field_rules() -> tuple[FieldRule, ...]:
     """Return the table; the first entry that matches a path decides."""
-    table = tomllib.loads(files("schedperf").joinpath(TABLE).read_text(encoding="utf-8"))
+    table = tomllib.loads(files("schedperf.compare").joinpath(TABLE).read_text(encoding="utf-8"))
     return tuple(
         FieldRule(
             path=entry["path"],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.comparability import (
+from schedperf.compare.comparability import (
     LONGEST_VALUE,
     compare_hosts,
     field_rules,

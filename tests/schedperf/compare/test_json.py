@@ -9,12 +9,12 @@ import jsonschema
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare import compare
+from schedperf.compare.bundles import compare
+from schedperf.compare.json import json_schema, to_json, to_plain
 from schedperf.evidence import all_sections
-from schedperf.jsonout import json_schema, to_json, to_plain
 from schedperf.model.comparison import Comparison
 
-PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "compare-1.schema.json"
+PUBLISHED = Path(__file__).parents[3] / "docs" / "schema" / "compare-1.schema.json"
 
 MakeBundle = Callable[..., Path]
 
@@ -34,7 +34,7 @@ def test_the_published_schema_is_the_records() -> None:
     found = json.loads(PUBLISHED.read_text())
     assert found == json_schema(), (
         f"{PUBLISHED.name} is out of date; write it with: "
-        f"python -m schedperf.jsonout > docs/schema/{PUBLISHED.name}"
+        f"python -m schedperf.compare.json > docs/schema/{PUBLISHED.name}"
     )
 
 

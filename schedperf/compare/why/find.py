@@ -1,21 +1,31 @@
 """Apply every finding rule, and drop what an earlier finding says already.
 
 A finding that rests on nothing else than what an earlier one rests on is not repeated.
-:mod:`schedperf.findings._ranking` orders them.
+:mod:`schedperf.compare.why.ranking` orders them.
 """
 
+import importlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from schedperf.evidence import FindingPlugin
-from schedperf.findings._ranking import rank_findings
+from schedperf.compare.why.ranking import rank_findings
+from schedperf.evidence import FindingPlugin, rules
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import Finding, Row, Section
 from schedperf.model.errors import describe
 
+# Its rules join what several kinds of evidence say.
+JOINED = "schedperf.compare.why.joined"
+
+
+def all_rules() -> Mapping[str, FindingPlugin]:
+    """Return every finding rule, by name."""
+    importlib.import_module(JOINED)
+    return rules.all()
+
 
 def find_all(
-    rules: Iterable[FindingPlugin], sections: Mapping[str, Section], rows: Sequence[Row] = ()
+    plugins: Iterable[FindingPlugin], sections: Mapping[str, Section], rows: Sequence[Row] = ()
 ) -> tuple[tuple[Finding, ...], tuple[Caveat, ...]]:
     """Apply every rule whose sections are all there.
 
@@ -24,7 +34,7 @@ def find_all(
     """
     findings: list[Finding] = []
     caveats: list[Caveat] = []
-    for rule in sorted(rules, key=lambda rule: not rule.is_joined):
+    for rule in sorted(plugins, key=lambda rule: not rule.is_joined):
         if not all(name in sections and sections[name].status == "ok" for name in rule.needs):
             continue
         try:

@@ -14,12 +14,14 @@ import pandas as pd
 
 from schedperf.benchmarks import all_parsers
 from schedperf.bundle.open import Bundle
-from schedperf.comparability import compare_hosts
-from schedperf.evidence import Absent, SectionPlugin, all_rules, all_sections
+from schedperf.compare.advice.next_steps import next_steps
+from schedperf.compare.advice.rerun import recordings_of
+from schedperf.compare.comparability import compare_hosts
+from schedperf.compare.kernel_config import option_differences
+from schedperf.compare.why.find import all_rules, find_all
+from schedperf.evidence import Absent, SectionPlugin, all_sections
 from schedperf.evidence.c2c.bundle_sources import measure_heat
 from schedperf.evidence.profile.others import others_caveats
-from schedperf.findings._find import find_all
-from schedperf.kernel_config import option_differences
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import (
     SCHEMA,
@@ -37,8 +39,6 @@ from schedperf.model.comparison import (
     Verdict,
 )
 from schedperf.model.errors import InputError, describe
-from schedperf.next_steps import next_steps
-from schedperf.recordings import recordings_of
 from schedperf.runs.side import BASE, Side, name_sides
 from schedperf.runs.values import RunValues, df_run_values
 from schedperf.stats import KEY, Result, compare_runs, records

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from schedperf.compare.advice.rerun import MOST_WORKLOADS, Pair, Recording, as_argument, join
 from schedperf.model.comparison import Comparison, Row, SideSummary
-from schedperf.recordings import MOST_WORKLOADS, Pair, Recording, as_argument, join
 from schedperf.runs.side import BASE, has_other_kernel
 
 

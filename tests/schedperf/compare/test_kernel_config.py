@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.kernel_config import MEMBER, option_differences
+from schedperf.compare.kernel_config import MEMBER, option_differences
 from schedperf.model.comparison import OptionDifference
 from schedperf.runs.side import name_sides
 

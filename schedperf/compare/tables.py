@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from schedperf.compare import (
+from schedperf.compare.advice.next_steps import next_steps
+from schedperf.compare.bundles import (
     CompareOptions,
     say_history,
     say_same_data,
@@ -30,7 +31,6 @@ from schedperf.model.comparison import (
     SideSummary,
 )
 from schedperf.model.errors import InputError
-from schedperf.next_steps import next_steps
 from schedperf.runs.side import BASE, side_name
 from schedperf.stats import compare_runs, records
 from schedperf.stats.verdicts import decide_overall

@@ -1,10 +1,10 @@
-"""schedperf.findings._ranking: in which order findings are told, one rule a test."""
+"""schedperf.compare.why.ranking: in which order findings are told, one rule a test."""
 
 from typing import Any, cast
 
 import pytest
 
-from schedperf.findings._ranking import rank_findings
+from schedperf.compare.why.ranking import rank_findings
 from schedperf.model.comparison import Finding, Row
 
 

@@ -1,4 +1,4 @@
-"""schedperf._equal_steps: what makes two sides comparable, as commands that settle it at once."""
+"""What makes two sides comparable, as commands that settle it at once."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare import compare
-from schedperf.compare_tables import compare_tables
+from schedperf.compare.bundles import compare
+from schedperf.compare.tables import compare_tables
 from schedperf.model.comparison import Comparison, NextStep
 from schedperf.tables.read import open_table
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schedperf._compared_side import ComparedSide
+from schedperf.compare.advice._compared_side import ComparedSide
 from schedperf.model.comparison import NextStep
 from schedperf.runs.side import BASE
 

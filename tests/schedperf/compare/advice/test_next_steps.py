@@ -1,4 +1,4 @@
-"""schedperf.next_steps: what is advised, and that each command is one that exists."""
+"""What is advised, and that each command is one that exists."""
 
 import json
 import shlex
@@ -12,10 +12,10 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.cli import cli
-from schedperf.compare import compare
+from schedperf.compare.advice.next_steps import next_steps
+from schedperf.compare.advice.rerun import MOST_WORKLOADS, recordings_of
+from schedperf.compare.bundles import compare
 from schedperf.model.comparison import Comparison, NextStep
-from schedperf.next_steps import next_steps
-from schedperf.recordings import MOST_WORKLOADS, recordings_of
 from schedperf.runs.side import name_sides
 from schedperf_collectors._options import make_parser
 from schedperf_collectors._plan import check_placeholders, cross_points

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from schedperf._compared_side import ComparedSide
-from schedperf._equal_steps import RECORD_BOTH, blocking, nothing_shared
+from schedperf.compare.advice._compared_side import ComparedSide
+from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing_shared
+from schedperf.compare.advice.rerun import Pair, Recording, as_argument, join
 from schedperf.model.comparison import Comparison, NextStep, Row
-from schedperf.recordings import Pair, Recording, as_argument, join
 from schedperf.stats.verdicts import CHANGED, FEWEST_IN_BLOCKS
 from schedperf.stats.welch import FEWEST_RUNS
 

@@ -1,4 +1,4 @@
-"""schedperf.compare_tables, and ``schedperf compare`` on tables: only numbers, nothing else."""
+"""schedperf.compare.tables, and ``schedperf compare`` on tables: only numbers, nothing else."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from schedperf.cli import main
-from schedperf.compare import CompareOptions
-from schedperf.compare_tables import compare_tables
+from schedperf.compare.bundles import CompareOptions
+from schedperf.compare.tables import compare_tables
 from schedperf.model.comparison import Comparison
 from schedperf.tables.read import open_table
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare import compare
-from schedperf.findings.joined import joined
+from schedperf.compare.bundles import compare
+from schedperf.compare.why.joined import joined
 from schedperf.model.comparison import Comparison, Finding, Section
 from schedperf_generators.events import PLAIN, Event
 from schedperf_generators.kernel import KernelImage, Symbol, lay_out

@@ -1,4 +1,4 @@
-"""schedperf.recordings: where the commands that record a side again can be run."""
+"""schedperf.compare.advice.rerun: where the commands that record a side again can be run."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare import compare
+from schedperf.compare.advice.rerun import LOCAL_FILE
+from schedperf.compare.bundles import compare
 from schedperf.model.comparison import Comparison, NextStep
-from schedperf.recordings import LOCAL_FILE
 
 MakeBundle = Callable[..., Path]
 

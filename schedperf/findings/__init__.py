@@ -1,1 +1,0 @@
-"""Finding rules that are not yet in the package of their evidence."""
