@@ -8,7 +8,7 @@ import pytest
 
 from schedperf.cli import main
 
-SEED = Path(__file__).resolve().parents[1] / "data" / "layouts"
+SEED = Path(__file__).resolve().parents[2] / "data" / "layouts"
 Capture = pytest.CaptureFixture[str]
 WriteMap = Callable[..., str]
 

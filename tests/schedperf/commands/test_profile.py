@@ -23,7 +23,7 @@ from schedperf_generators.profiles import USER, profile, profiled_kernel
 from schedperf_generators.samples import Sample
 from schedperf_generators.truth import Counted
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 KERNEL = profiled_kernel()
 Capture = pytest.CaptureFixture[str]
 Samples = Mapping[tuple[str, int], int]

@@ -15,7 +15,7 @@ from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.samples import Sample
 
-PUBLISHED = Path(__file__).parents[2] / "docs" / "schema"
+PUBLISHED = Path(__file__).parents[3] / "docs" / "schema"
 Capture = pytest.CaptureFixture[str]
 
 

@@ -18,7 +18,7 @@ from schedperf_generators.perf_data import PerfData, write_perf_data, write_perf
 from schedperf_generators.profiles import USER, profile, profiled_kernel
 from schedperf_generators.samples import Sample
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 KERNEL = profiled_kernel()
 SAMPLES = {("update_load_avg", 0): 120, ("schedule", 1): 60, (USER, 0): 50}
 Capture = pytest.CaptureFixture[str]
