@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from schedperf_reports._units import format_share, scale_for
-from schedperf_reports._words import side_place
 from schedperf_reports.blocks import Drawing, DrawingLine
 from schedperf_reports.graphics.mirror import Mirror, describe_bins, mirror_bins
+from schedperf_reports.words.rows import side_place
+from schedperf_reports.words.units import format_share, scale_for
 
 Found = Mapping[str, Any]
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from schedperf.model.comparison import Comparison
 from schedperf.model.units import MISSING, Scale, format_number, scale_for
-from schedperf_reports._words import count_compared, count_of
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.matrix import (
     DIFFERENCE,
@@ -21,6 +20,7 @@ from schedperf_reports.graphics.matrix import (
     shade_of,
 )
 from schedperf_reports.graphics.mirror import NOISE_WORDS
+from schedperf_reports.words.rows import count_compared, count_of
 
 Entry = Mapping[str, Any]
 

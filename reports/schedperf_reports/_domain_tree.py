@@ -5,8 +5,8 @@ from typing import Any
 
 from schedperf.model.units import format_measure
 from schedperf_reports._rate_cells import OPERATIONS, change_of, divisor_of, split_twins
-from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.words.rows import count_of
 
 Row = Mapping[str, Any]
 

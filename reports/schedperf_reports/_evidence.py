@@ -7,11 +7,11 @@ from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
 from schedperf.runs.side import has_other_kernel
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf_reports._host import text_at
-from schedperf_reports._instruments import list_costs, list_doubts
 from schedperf_reports._run_figures import name_halves, sides_of, trend_of
-from schedperf_reports._units import format_change, format_share
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Item
+from schedperf_reports.words.instruments import list_costs, list_doubts
+from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.units import format_change, format_share
 
 # Weaknesses that the first screen names; the section of caveats has all.
 MOST_WEAKNESSES = 3

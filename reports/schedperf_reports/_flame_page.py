@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from schedperf_reports._flame_tables import describe_flames
-from schedperf_reports._page import Described, Head, render_sections
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.graphics.flames import Flames, caption_of
+from schedperf_reports.page.page import Described, Head, render_sections
 
 # The section about what the samples rest on.
 BASIS = "samples"

@@ -6,9 +6,9 @@ They read the data of :mod:`schedperf.evidence.profile.flame_data` and nothing e
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf_reports._units import format_percent, format_points
-from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.words.rows import count_of
+from schedperf_reports.words.units import format_percent, format_points
 
 Data = Mapping[str, Any]
 

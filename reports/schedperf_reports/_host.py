@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from difflib import SequenceMatcher
 
 from schedperf.compare.comparability import REASONS_GROUP
-from schedperf_reports._units import MISSING
+from schedperf_reports.words.units import MISSING
 
 # Longer texts of two sides (kernel command lines, CPU flags) are cut down to the words that differ.
 LONG_TEXT_CHARACTERS = 48

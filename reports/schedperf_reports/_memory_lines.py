@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schedperf_reports._units import MISSING, format_share
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Headline, Text
 from schedperf_reports.sections._c2c_bytes import GRADES, seen_bytes_table
 from schedperf_reports.sections._c2c_point import MEANINGS, describe_point
 from schedperf_reports.sections._c2c_tables import seen_table, word_of
+from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.units import MISSING, format_share
 
 Data = Mapping[str, Any]
 

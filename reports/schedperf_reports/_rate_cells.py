@@ -11,15 +11,6 @@ from typing import Any
 
 from schedperf.model.units import RATE_DIGITS, format_measure
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
-from schedperf_reports._units import (
-    MISSING,
-    TOO_WIDE,
-    WIDEST_INTERVAL,
-    format_change,
-    format_interval,
-    is_wide,
-)
-from schedperf_reports._words import count_changes, count_of
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Cell,
@@ -27,6 +18,15 @@ from schedperf_reports.blocks import (
     Table,
     Text,
     Tone,
+)
+from schedperf_reports.words.rows import count_changes, count_of
+from schedperf_reports.words.units import (
+    MISSING,
+    TOO_WIDE,
+    WIDEST_INTERVAL,
+    format_change,
+    format_interval,
+    is_wide,
 )
 
 Row = Mapping[str, Any]

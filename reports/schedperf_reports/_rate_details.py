@@ -23,8 +23,8 @@ from schedperf_reports._rate_cells import (
     per_cell,
     runs_cell,
 )
-from schedperf_reports._units import format_p
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.words.units import format_p
 
 Row = Mapping[str, Any]
 

@@ -24,8 +24,8 @@ from schedperf_reports._rate_cells import (
     tone_of,
 )
 from schedperf_reports._rate_details import opened
-from schedperf_reports._words import count_changes, count_of
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.words.rows import count_changes, count_of
 
 Row = Mapping[str, Any]
 # A row, and those that say the same per something else.

@@ -11,7 +11,9 @@ from schedperf_reports._run_figures import (
     scale_of,
     sides_of,
 )
-from schedperf_reports._units import (
+from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
+from schedperf_reports.words.rows import count_units, side_title
+from schedperf_reports.words.units import (
     MISSING,
     format_change,
     format_interval,
@@ -19,8 +21,6 @@ from schedperf_reports._units import (
     format_p,
     format_share,
 )
-from schedperf_reports._words import count_units, side_title
-from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 
 # With fewer on one side a picture of the runs shows no more than their numbers do.
 FEWEST_DRAWN = 2

@@ -6,25 +6,8 @@ from dataclasses import dataclass
 
 from schedperf.model.comparison import Better, Row, Sweep, Verdict
 from schedperf_reports._geomean import Geomean, geomean_of
-from schedperf_reports._remarks import Line, Remarks, advise
 from schedperf_reports._result_details import describe_result
 from schedperf_reports._sweep_plot import is_point_of, words_of_shape
-from schedperf_reports._units import (
-    WIDEST_INTERVAL,
-    format_change,
-    format_interval,
-    format_p,
-    is_wide,
-    scale_for,
-)
-from schedperf_reports._words import (
-    DIRECTIONS,
-    VERDICT_TONES,
-    count_units,
-    count_values,
-    legend_of,
-    side_letter,
-)
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -35,6 +18,23 @@ from schedperf_reports.blocks import (
     is_spanning,
 )
 from schedperf_reports.graphics.intervals import FARTHEST_END, IntervalLine
+from schedperf_reports.words.remarks import Line, Remarks, advise
+from schedperf_reports.words.rows import (
+    DIRECTIONS,
+    VERDICT_TONES,
+    count_units,
+    count_values,
+    legend_of,
+    side_letter,
+)
+from schedperf_reports.words.units import (
+    WIDEST_INTERVAL,
+    format_change,
+    format_interval,
+    format_p,
+    is_wide,
+    scale_for,
+)
 
 # Rows that a terminal lists.
 MOST_ROWS = 40

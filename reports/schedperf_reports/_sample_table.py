@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.model.units import RATE_DIGITS, Scale, cost_scale
-from schedperf_reports._units import MISSING, format_percent, format_points
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.units import MISSING, format_percent, format_points
 
 Data = Mapping[str, Any]
 

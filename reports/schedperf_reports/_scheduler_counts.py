@@ -26,7 +26,6 @@ from schedperf_reports._rate_tables import (
     notes_below,
     state_changes,
 )
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -37,6 +36,7 @@ from schedperf_reports.blocks import (
     Table,
     Text,
 )
+from schedperf_reports.words.rows import count_of, merge_sides
 
 Row = Mapping[str, Any]
 

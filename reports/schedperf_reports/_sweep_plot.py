@@ -9,9 +9,9 @@ from schedperf.model.units import Scale, scale_for
 from schedperf_reports._ratio_axis import bounded, fit_axis, value_axis
 from schedperf_reports._side_means import SideMean, mean_of
 from schedperf_reports._side_traces import MEANS_LAYOUT, draw_means
-from schedperf_reports._units import MISSING, format_change, format_interval, format_p
-from schedperf_reports._words import VERDICT_TONES, side_title
 from schedperf_reports.blocks import Block, Cell, Column, Figure, Table
+from schedperf_reports.words.rows import VERDICT_TONES, side_title
+from schedperf_reports.words.units import MISSING, format_change, format_interval, format_p
 
 HEIGHT = 380  # Pixels.
 

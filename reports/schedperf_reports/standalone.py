@@ -5,10 +5,10 @@ The blocks are those of the report's section, so both say the same.
 
 from collections.abc import Iterable
 
-from schedperf_reports._page import Described, Head, HeadSide, render_sections
-from schedperf_reports._terminal import NARROWEST, draw_section, write_text
 from schedperf_reports.blocks import Block
 from schedperf_reports.formats import Options
+from schedperf_reports.page.page import Described, Head, HeadSide, render_sections
+from schedperf_reports.text.terminal import NARROWEST, draw_section, write_text
 
 __all__ = ["Head", "HeadSide", "draw_page", "draw_text"]
 

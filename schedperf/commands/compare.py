@@ -161,7 +161,7 @@ def _share_library(assets: Path | None, html: str | None) -> str | None:
         return None
     if html is None or html == STDOUT:
         raise click.UsageError("--assets is found from the report's place; add --html FILE")
-    from schedperf_reports.plotly_library import share_plotly  # noqa: PLC0415 # as above
+    from schedperf_reports.page.plotly_library import share_plotly  # noqa: PLC0415 # as above
 
     return share_plotly(assets, Path(html))
 

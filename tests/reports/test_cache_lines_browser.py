@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from schedperf_reports._page import Described, Head, HeadSide, render_sections
 from schedperf_reports.graphics.cache_lines import (
     CacheLines,
     LineGroup,
@@ -17,6 +16,7 @@ from schedperf_reports.graphics.cache_lines import (
     LineSide,
     Occupant,
 )
+from schedperf_reports.page.page import Described, Head, HeadSide, render_sections
 from tests.chromium import Tab
 from tests.reports.visits import Visit
 

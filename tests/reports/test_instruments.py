@@ -7,15 +7,15 @@ import pytest
 
 from schedperf.model.comparison import Comparison, Row, Section
 from schedperf_reports._evidence import list_evidence
-from schedperf_reports._instruments import (
+from schedperf_reports.blocks import Items
+from schedperf_reports.sections import shown_sections
+from schedperf_reports.words.instruments import (
     list_costs,
     list_doubts,
     pairs_of,
     say_agreement,
     warn_of_instruments,
 )
-from schedperf_reports.blocks import Items
-from schedperf_reports.sections import shown_sections
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]

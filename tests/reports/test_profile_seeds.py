@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from schedperf_reports._terminal import draw_block, write_text
 from schedperf_reports.blocks import Table
 from schedperf_reports.sections._profile_tables import nodes_table, shares_table
+from schedperf_reports.text.terminal import draw_block, write_text
 
 SEEDS = Path(__file__).parent.parent / "data" / "seeds" / "profiles"
 WITH_NODES = ("tg-load-avg-spr", "tg-load-avg-icelake")

@@ -10,8 +10,8 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 
 from schedperf.model.comparison import Comparison, Row, RunValue
-from schedperf_reports._clean import clean
 from schedperf_reports.formats import Options, output_format
+from schedperf_reports.words.clean import clean
 
 # A cell of a spreadsheet holds 32767 characters; a name of that length is nobody's.
 LONGEST_TEXT = 2000

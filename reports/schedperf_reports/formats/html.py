@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._page import Described, describe_head, render_sections
-from schedperf_reports._text_report import text_sections
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.formats.markdown import draw_markdown
+from schedperf_reports.page.page import Described, describe_head, render_sections
 from schedperf_reports.sections import shown_sections
+from schedperf_reports.text.report import text_sections
 
 
 @output_format("html")

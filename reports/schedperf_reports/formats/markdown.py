@@ -6,9 +6,9 @@ Its readers have no command line to ask for more, so it names no options.
 from collections.abc import Iterable, Iterator
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._markdown import draw_section
-from schedperf_reports._text_report import TextSection, describe_exit, text_sections
 from schedperf_reports.formats import Options, output_format
+from schedperf_reports.text.markdown import draw_section
+from schedperf_reports.text.report import TextSection, describe_exit, text_sections
 
 
 @output_format("markdown")

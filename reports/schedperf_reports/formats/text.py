@@ -6,10 +6,10 @@ from rich.console import RenderableType
 from rich.text import Text as Styled
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._terminal import NARROWEST, STYLES, draw_section, write_text
-from schedperf_reports._text_report import MORE, MOST, SEE, describe_exit, text_sections
-from schedperf_reports._words import VERDICT_TONES
 from schedperf_reports.formats import Options, output_format
+from schedperf_reports.text.report import MORE, MOST, SEE, describe_exit, text_sections
+from schedperf_reports.text.terminal import NARROWEST, STYLES, draw_section, write_text
+from schedperf_reports.words.rows import VERDICT_TONES
 
 
 @output_format("text")

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from schedperf_reports._units import format_share
-from schedperf_reports._words import side_letter, side_place
 from schedperf_reports.blocks import Block, Graphic, Tone
 from schedperf_reports.graphics._line_routes import Sheet, lay_out
+from schedperf_reports.words.rows import side_letter, side_place
+from schedperf_reports.words.units import format_share
 
 OccupantKind = Literal["entry", "hole", "padding", "unnamed"]
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from schedperf.model.comparison import Better, Verdict
-from schedperf_reports._anchors import anchor_id
 from schedperf_reports._ratio_axis import RatioAxis, bounded, fit_axis
-from schedperf_reports._units import MISSING, format_change, format_interval
-from schedperf_reports._words import VERDICT_TONES
 from schedperf_reports.blocks import Graphic, Tone
+from schedperf_reports.words.anchors import anchor_id
+from schedperf_reports.words.rows import VERDICT_TONES
+from schedperf_reports.words.units import MISSING, format_change, format_interval
 
 # An interval that reaches beyond this ratio and its inverse is cut, with a mark, unless a change is
 # farther: one that says nothing must not press those that do into a point.

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from schedperf_reports._words import side_letter, side_place
 from schedperf_reports.blocks import Block, Graphic
+from schedperf_reports.words.rows import side_letter, side_place
 
 # Cells of more columns are as narrow as a hair, or 256 of them would not fit beside each other.
 MOST_SMALL = 64

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedperf_reports._units import format_number, format_share
-from schedperf_reports._words import count_compared, count_of, side_place
 from schedperf_reports.blocks import Block, Graphic
+from schedperf_reports.words.rows import count_compared, count_of, side_place
+from schedperf_reports.words.units import format_number, format_share
 
 # What ``changed`` of the record says.
 NOISE_WORDS: Mapping[bool | None, str] = {

@@ -16,8 +16,8 @@ from functools import partial
 
 from schedperf.model.comparison import Comparison
 from schedperf_collectors._registry import Registry
-from schedperf_reports._instruments import warn_of_instruments
 from schedperf_reports.blocks import Block, Item, Items, Text
+from schedperf_reports.words.instruments import warn_of_instruments
 
 Describe = Callable[[Comparison], Iterator[Block]]
 Retitle = Callable[[Comparison], str]

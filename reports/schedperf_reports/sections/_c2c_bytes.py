@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from schedperf.evidence.c2c.entries import say_name
-from schedperf_reports._units import MISSING, format_share
 from schedperf_reports.blocks import Cell, Column, Table, Text
 from schedperf_reports.sections._c2c_tables import (
     MEASURES,
@@ -14,6 +13,7 @@ from schedperf_reports.sections._c2c_tables import (
     per_operation,
     word_of,
 )
+from schedperf_reports.words.units import MISSING, format_share
 
 # Rows that a terminal shows; each stretch of bytes has two.
 MOST_STRETCHES = 24

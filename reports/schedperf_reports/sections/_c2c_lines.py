@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from schedperf.evidence.c2c.entries import say_name
-from schedperf_reports._units import format_share
-from schedperf_reports._words import count_of
 from schedperf_reports.graphics.cache_lines import (
     CacheLines,
     LineGroup,
@@ -29,6 +27,8 @@ from schedperf_reports.sections._c2c_tables import (
     per_operation,
     word_of,
 )
+from schedperf_reports.words.rows import count_of
+from schedperf_reports.words.units import format_share
 
 SIDES = ("base", "new")
 # Lines of one drawing; the tables have the others.

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf_reports._units import MISSING
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.sections._c2c_bytes import GRADES, bytes_table
 from schedperf_reports.sections._c2c_lines import draw_point
@@ -16,6 +14,8 @@ from schedperf_reports.sections._c2c_tables import (
     totals_table,
     unmatched_table,
 )
+from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.units import MISSING
 
 # Lines whose bytes are shown where none changed.
 MOST_DRAWN = 3

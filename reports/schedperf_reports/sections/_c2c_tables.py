@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from schedperf_reports._units import MISSING, format_number, format_p, format_share
-from schedperf_reports._words import count_of
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Cell, Column, Table, Tone
+from schedperf_reports.words.rows import count_of
+from schedperf_reports.words.units import MISSING, format_number, format_p, format_share
 
 Entry = Mapping[str, Any]
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.sections._layout_drawing import Data, call_unit, list_names
 from schedperf_reports.sections._layout_lines import draw_rows
+from schedperf_reports.words.rows import count_of
 
 
 def describe_advice(advised: Sequence[tuple[Data, Data]]) -> Iterator[Block]:

@@ -5,8 +5,8 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
-from schedperf_reports._words import side_place
 from schedperf_reports.blocks import Drawing, DrawingLine, Tone
+from schedperf_reports.words.rows import side_place
 
 # Two columns, two borders and a gap of two make the 78 columns of piped text.
 COLUMN_WIDTH = 37

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from schedperf_reports._words import count_of
 from schedperf_reports.sections._layout_drawing import Data
+from schedperf_reports.words.rows import count_of
 
 # Functions that are named.
 MOST_FUNCTIONS = 4

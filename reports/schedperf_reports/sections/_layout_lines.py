@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Tone
 from schedperf_reports.graphics.cache_lines import (
     CacheLines,
@@ -26,6 +25,7 @@ from schedperf_reports.sections._layout_drawing import (
     list_names,
 )
 from schedperf_reports.sections._layout_facts import describe_occupant
+from schedperf_reports.words.rows import count_of
 
 # Pairs that a drawing marks; the table of pairs has all.
 MOST_PAIRS = 3

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.sections._layout_advice import describe_advice
 from schedperf_reports.sections._layout_drawing import Data, call_unit, list_names
 from schedperf_reports.sections._layout_lines import draw_rows
+from schedperf_reports.words.rows import count_of, merge_sides
 
 _COLUMNS = (
     Column(title="", code=True),

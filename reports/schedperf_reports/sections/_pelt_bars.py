@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedperf_reports._bin_drawings import write_time
-from schedperf_reports._units import format_share
 from schedperf_reports.blocks import Cell, Column, Table
+from schedperf_reports.words.units import format_share
 
 NS = 1e-9
 

@@ -17,8 +17,8 @@ from schedperf_reports._rate_cells import (
 )
 from schedperf_reports._rate_details import opened
 from schedperf_reports._rate_tables import Pair, state_changes, titled
-from schedperf_reports._units import MISSING, scale_for
 from schedperf_reports.blocks import Block, Cell, Column, Table
+from schedperf_reports.words.units import MISSING, scale_for
 
 Row = Mapping[str, Any]
 

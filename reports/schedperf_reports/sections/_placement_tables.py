@@ -21,9 +21,9 @@ from schedperf_reports._rate_cells import (
 )
 from schedperf_reports._rate_details import opened
 from schedperf_reports._rate_tables import state_changes, titled
-from schedperf_reports._units import MISSING
-from schedperf_reports._words import count_of
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table
+from schedperf_reports.words.rows import count_of
+from schedperf_reports.words.units import MISSING
 
 Row = Mapping[str, Any]
 

@@ -6,9 +6,9 @@ from typing import Any
 from schedperf.model.comparison import Comparison
 from schedperf.runs.side import BASE
 from schedperf_reports._flame_tables import describe_flames
-from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.graphics.flames import Flames, caption_of
+from schedperf_reports.words.rows import count_of
 
 Entry = Mapping[str, Any]
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._words import merge_sides
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.sections import report_section
 from schedperf_reports.sections._c2c_point import describe_point
+from schedperf_reports.words.rows import merge_sides
 
 # With base and one new side, a sentence need not say which new side it means.
 MOST_UNNAMED_SIDES = 2

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from schedperf.model.comparison import Comparison, Replication, Verdict
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section
+from schedperf_reports.words.rows import count_of, merge_sides
 
 # Caveats that a terminal lists.
 MOST_CAVEATS = 10

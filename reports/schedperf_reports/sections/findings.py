@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from schedperf.model.comparison import Bearing, Comparison, Finding
-from schedperf_reports._words import count_of, has_changed, side_title
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import all_report_sections, report_section
+from schedperf_reports.words.rows import count_of, has_changed, side_title
 
 # On the first screen of a page, and of a text; more reasons than these explain nothing.
 MOST_REASONS = 5

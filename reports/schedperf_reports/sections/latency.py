@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from schedperf.model.comparison import Comparison, Row
-from schedperf_reports._remarks import Line
 from schedperf_reports._side_means import mean_of
 from schedperf_reports._sweep_plot import format_side_interval
 from schedperf_reports._tails import Distribution, Tail, draw_tail, find_distributions
-from schedperf_reports._units import format_change, format_interval, scale_for
-from schedperf_reports._words import (
+from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.sections import report_section
+from schedperf_reports.words.remarks import Line
+from schedperf_reports.words.rows import (
     VERDICT_TONES,
     count_of,
     count_values,
@@ -16,8 +17,7 @@ from schedperf_reports._words import (
     side_title,
     size_of_change,
 )
-from schedperf_reports.blocks import Block, Cell, Column, Table, Text
-from schedperf_reports.sections import report_section
+from schedperf_reports.words.units import format_change, format_interval, scale_for
 
 # Rows that a terminal lists, and distributions that are drawn: the table has all of them.
 MOST_ROWS = 20

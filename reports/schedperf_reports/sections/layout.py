@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Headline, Item, Items, Text, Tone
 from schedperf_reports.sections import report_section
 from schedperf_reports.sections._layout_advice import describe_advice
@@ -28,6 +27,7 @@ from schedperf_reports.sections._layout_tables import (
     pairs_tables,
     units_table,
 )
+from schedperf_reports.words.rows import count_of, merge_sides
 
 __all__ = ["describe_layout", "describe_maps", "layout"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._words import count_of
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section
+from schedperf_reports.words.rows import count_of
 
 # More than these are a plan, not advice; the JSON has all.
 MOST_STEPS = 5

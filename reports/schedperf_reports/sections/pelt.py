@@ -9,8 +9,6 @@ from schedperf_reports._bin_drawings import mirror_of
 from schedperf_reports._cpu_maps import cpu_maps
 from schedperf_reports._rate_cells import MEANS, lead
 from schedperf_reports._rate_tables import by_subject, notes_below, titled
-from schedperf_reports._units import format_number
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import data_of, report_section
 from schedperf_reports.sections._pelt_bars import bins_table, common_kinds
@@ -22,6 +20,8 @@ from schedperf_reports.sections._pelt_tables import (
     shares_table,
     with_basis,
 )
+from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.units import format_number
 
 Data = Mapping[str, Any]
 

@@ -7,8 +7,6 @@ from schedperf.model.comparison import Comparison
 from schedperf_reports._bin_drawings import mirror_of
 from schedperf_reports._rate_cells import MEANS, lead, zeros_table
 from schedperf_reports._rate_tables import name_place, notes_below, titled
-from schedperf_reports._units import format_number, format_share
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import data_of, report_section
 from schedperf_reports.sections._placement_moves import moves_matrix
@@ -18,6 +16,8 @@ from schedperf_reports.sections._placement_tables import (
     told_once,
 )
 from schedperf_reports.sections._placement_time import count_values, describe_series
+from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.units import format_number, format_share
 
 # More notes and refusals than these repeat each other.
 MOST_NOTES = 5

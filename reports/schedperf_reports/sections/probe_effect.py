@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._instruments import (
+from schedperf_reports.blocks import Block, Cell, Column, Items, Table, Text
+from schedperf_reports.sections import data_of, report_section
+from schedperf_reports.words.instruments import (
     Pair,
     count_kinds,
     describe_ratio,
@@ -15,10 +17,8 @@ from schedperf_reports._instruments import (
     pairs_of,
     say_agreement,
 )
-from schedperf_reports._units import format_change, format_interval
-from schedperf_reports._words import count_units, count_values
-from schedperf_reports.blocks import Block, Cell, Column, Items, Table, Text
-from schedperf_reports.sections import data_of, report_section
+from schedperf_reports.words.rows import count_units, count_values
+from schedperf_reports.words.units import format_change, format_interval
 
 Entry = Mapping[str, Any]
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import Block, Item, Items, Text, Tone
 from schedperf_reports.sections import report_section
 from schedperf_reports.sections._profile_basis import BASIS, basis_table
@@ -21,6 +20,7 @@ from schedperf_reports.sections._profile_tables import (
     format_cost,
     shares_table,
 )
+from schedperf_reports.words.rows import count_of, merge_sides
 
 # With base and one new side, a sentence need not say which new side it means.
 MOST_UNNAMED_SIDES = 2

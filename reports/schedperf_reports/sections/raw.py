@@ -6,10 +6,10 @@ from functools import partial
 
 from schedperf.compare.json import to_json
 from schedperf.model.comparison import Comparison
-from schedperf_reports._words import count_of, side_title
 from schedperf_reports.blocks import Block, Cell, Column, Table
 from schedperf_reports.graphics.download import Download
 from schedperf_reports.sections import report_section
+from schedperf_reports.words.rows import count_of, side_title
 
 RECORD = "compare.json"
 REPORT = "report.html"

@@ -18,8 +18,6 @@ from schedperf_reports._rate_cells import (
     zeros_table,
 )
 from schedperf_reports._rate_tables import Pair, Rates, by_subject, notes_below
-from schedperf_reports._units import format_share
-from schedperf_reports._words import count_of, merge_sides
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -31,6 +29,8 @@ from schedperf_reports.blocks import (
     Text,
 )
 from schedperf_reports.sections import data_of, report_section
+from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.units import format_share
 
 Row = Mapping[str, Any]
 

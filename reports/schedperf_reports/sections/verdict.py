@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from schedperf.model.comparison import Comparison
 from schedperf_reports._comparable import comparability_panel, describe_treatments
 from schedperf_reports._evidence import count_values_of
-from schedperf_reports._sentences import (
-    SideVerdict,
-    describe_diagnostic,
-    describe_verdict,
-    judge_sides,
-)
-from schedperf_reports._words import (
+from schedperf_reports.blocks import Block, Headline, Item, Items, Text
+from schedperf_reports.sections import report_section
+from schedperf_reports.sections.findings import in_short
+from schedperf_reports.words.rows import (
     VERDICT_TONES,
     has_changed,
     has_same_data,
     is_of_this_boot,
 )
-from schedperf_reports.blocks import Block, Headline, Item, Items, Text
-from schedperf_reports.sections import report_section
-from schedperf_reports.sections.findings import in_short
+from schedperf_reports.words.sentences import (
+    SideVerdict,
+    describe_diagnostic,
+    describe_verdict,
+    judge_sides,
+)
 
 # Commands that the first screen names; the table of results has all.
 MOST_WORKLOADS = 2

@@ -12,9 +12,9 @@ import pytest
 
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import Comparison, Overall, Row
-from schedperf_reports._remarks import advise
-from schedperf_reports._sentences import describe_verdict
 from schedperf_reports.blocks import Figure, Items, Table, is_note
+from schedperf_reports.words.remarks import advise
+from schedperf_reports.words.sentences import describe_verdict
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]

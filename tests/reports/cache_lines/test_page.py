@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from schedperf_reports._page import Described, Head, HeadSide, render_sections
 from schedperf_reports.blocks import Drawing
 from schedperf_reports.graphics.cache_lines import (
     CacheLines,
@@ -14,6 +13,7 @@ from schedperf_reports.graphics.cache_lines import (
     LineRow,
     LineSide,
 )
+from schedperf_reports.page.page import Described, Head, HeadSide, render_sections
 from schedperf_reports.sections._layout_lines import MOST_LINES, draw_lines, draw_rows
 
 Json = dict[str, Any]

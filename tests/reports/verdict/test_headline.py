@@ -15,8 +15,8 @@ from schedperf.model.comparison import (
     Row,
     SideSummary,
 )
-from schedperf_reports._sentences import describe_diagnostic, judge_sides
 from schedperf_reports.blocks import Block, Headline, Item, Text
+from schedperf_reports.words.sentences import describe_diagnostic, judge_sides
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]

@@ -9,7 +9,7 @@ from schedperf.model.comparison import (
     Row,
     SideSummary,
 )
-from schedperf_reports._words import describe_change, merge_sides, name_side, side_letter
+from schedperf_reports.words.rows import describe_change, merge_sides, name_side, side_letter
 
 MakeRow = Callable[..., Row]
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from schedperf_reports._brief import LINE, LONGEST_DETAIL, MOST_ROWS, in_a_line, shorten
-from schedperf_reports._terminal import draw_section, write_text
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -21,6 +19,8 @@ from schedperf_reports.blocks import (
     Text,
     Tone,
 )
+from schedperf_reports.text.brief import LINE, LONGEST_DETAIL, MOST_ROWS, in_a_line, shorten
+from schedperf_reports.text.terminal import draw_section, write_text
 
 
 def make_table(*rows: tuple[str, ...], **changes: Any) -> Table:

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.model.comparison import Row
-from schedperf_reports._units import format_share
-from schedperf_reports._words import count_of, strip_numbers
 from schedperf_reports.blocks import Item
+from schedperf_reports.words.rows import count_of, strip_numbers
+from schedperf_reports.words.units import format_share
 
 # More results than these are counted, not named.
 MOST_NAMES = 3

@@ -21,7 +21,7 @@ from tests.reports.visits import Visit
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NAMES = ("deep-cgroup", "deep-cgroup-arm64", "cluster-percpu")
 # What must not be found: the rest of axe-core's rules are matters of taste.
 GRAVE = ("serious", "critical")
@@ -33,7 +33,7 @@ AXE_OPTIONS: dict[str, dict[str, Any]] = {
 }
 LOCAL = ("file:", "data:", "blob:")
 
-BLESSED = Path(__file__).parents[1] / "data" / "screenshots"
+BLESSED = Path(__file__).parents[2] / "data" / "screenshots"
 # A picture is kept at a third of its size: letters become grey bars, shapes and colours stay.
 REDUCTION = 3
 TALLEST_PIXELS = 6000

@@ -12,7 +12,9 @@ from itertools import groupby
 from markupsafe import Markup
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._views import (
+from schedperf_reports.blocks import Block, Figure
+from schedperf_reports.page.plotly_library import Plotly, load_plotly
+from schedperf_reports.page.views import (
     Anchors,
     all_blocks,
     draw_blocks,
@@ -22,10 +24,8 @@ from schedperf_reports._views import (
     own_files,
     read_template,
 )
-from schedperf_reports._words import label_of, side_letter, side_place
-from schedperf_reports.blocks import Block, Figure
-from schedperf_reports.plotly_library import Plotly, load_plotly
 from schedperf_reports.sections import CHAPTERS
+from schedperf_reports.words.rows import label_of, side_letter, side_place
 
 # What every page can do, in this order: each needs what stands before it.
 FRAME_SCRIPTS = ("page.js", "page_elements.js", "page_keys.js", "page_copy.js", "page_head.js")

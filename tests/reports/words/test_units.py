@@ -1,7 +1,7 @@
 import pytest
 
-from schedperf_reports._clean import clean
-from schedperf_reports._units import (
+from schedperf_reports.words.clean import clean
+from schedperf_reports.words.units import (
     MISSING,
     format_change,
     format_interval,

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from schedperf.model.comparison import Comparison, Overall, Row, Verdict
 from schedperf.runs.side import BASE
 from schedperf.stats.verdicts import decide_overall
-from schedperf_reports._remarks import advise
-from schedperf_reports._units import format_share
-from schedperf_reports._words import (
+from schedperf_reports.words.remarks import advise
+from schedperf_reports.words.rows import (
     count_of,
     describe_change,
     has_same_data,
@@ -24,6 +23,7 @@ from schedperf_reports._words import (
     size_of_change,
     strip_numbers,
 )
+from schedperf_reports.words.units import format_share
 
 # How a verdict is told of one side, before the name of base; and of results beside others.
 SIDE_WORDS: Mapping[Verdict, str] = {

@@ -1,7 +1,7 @@
 """Which columns of a table have room, and how wide each becomes."""
 
-from schedperf_reports._column_widths import choose_columns
 from schedperf_reports.blocks import Cell, Column
+from schedperf_reports.text.column_widths import choose_columns
 
 
 def test_columns_of_the_highest_priority_number_go_first() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schedperf_reports._words import count_changes
+from schedperf_reports.words.rows import count_changes
 
 CHANGED: dict[str, Any] = {"changed": True, "p": 1e-6}
 SAME: dict[str, Any] = {"changed": False, "p": 0.7}

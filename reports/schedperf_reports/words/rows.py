@@ -16,8 +16,8 @@ from schedperf.model.comparison import (
     Verdict,
 )
 from schedperf.stats import verdicts
-from schedperf_reports._units import format_size, format_size_interval, scale_for
 from schedperf_reports.blocks import Tone
+from schedperf_reports.words.units import format_size, format_size_interval, scale_for
 
 VERDICT_TONES: Mapping[Verdict, Tone] = {
     "regression": "bad",

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from schedperf.model.comparison import Comparison, Row
-from schedperf_reports._units import format_change, format_interval
-from schedperf_reports._words import count_of, name_rows
 from schedperf_reports.blocks import Item, Items
+from schedperf_reports.words.rows import count_of, name_rows
+from schedperf_reports.words.units import format_change, format_interval
 
 Entry = Mapping[str, Any]
 

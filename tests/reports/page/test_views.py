@@ -2,8 +2,8 @@
 
 import re
 
-from schedperf_reports._anchors import anchor_id
-from schedperf_reports._views import make_safe
+from schedperf_reports.page.views import make_safe
+from schedperf_reports.words.anchors import anchor_id
 
 
 def test_anchors_of_odd_texts_differ_and_are_short() -> None:

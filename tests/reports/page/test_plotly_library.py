@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.model.errors import InputError
-from schedperf_reports.plotly_library import share_plotly
+from schedperf_reports.page.plotly_library import share_plotly
 
 
 def test_the_shared_library_is_written_once_and_named_by_what_it_is(tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from schedperf_reports._anchors import anchor_id
-from schedperf_reports._clean import clean
 from schedperf_reports.blocks import (
     Block,
     Figure,
@@ -28,6 +26,8 @@ from schedperf_reports.blocks import (
     words_of_rule,
 )
 from schedperf_reports.graphics.download import Download
+from schedperf_reports.words.anchors import anchor_id
+from schedperf_reports.words.clean import clean
 
 TEMPLATES = "schedperf_templates"
 

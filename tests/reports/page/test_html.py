@@ -16,7 +16,6 @@ import pytest
 
 from schedperf.compare.json import to_json
 from schedperf.model.comparison import Comparison, Row
-from schedperf_reports._page import Described, describe_head, render_sections
 from schedperf_reports.blocks import (
     Block,
     Cell,
@@ -31,6 +30,7 @@ from schedperf_reports.blocks import (
 )
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
+from schedperf_reports.page.page import Described, describe_head, render_sections
 from schedperf_reports.sections import shown_sections
 
 Make = Callable[..., Comparison]

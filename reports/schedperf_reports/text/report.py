@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from schedperf.model.comparison import Comparison
 from schedperf.stats.verdicts import STRICT_INCONCLUSIVE_STATUS
-from schedperf_reports._brief import shorten
-from schedperf_reports._sentences import describe_diagnostic
 from schedperf_reports.blocks import Block, Graphic, Item, Items, Table, Text
 from schedperf_reports.sections import ReportSection, all_report_sections, shown_sections
+from schedperf_reports.text.brief import shorten
+from schedperf_reports.words.sentences import describe_diagnostic
 
 # What shows all that the first screen leaves out.
 SEE = "--all"

@@ -16,7 +16,7 @@ from schedperf_reports.formats.csv import FIELDS, FORMULA_STARTS, LISTS, csv
 Make = Callable[..., Comparison]
 
 OPTIONS = Options(width=78, colour=False)
-MANUAL = Path(__file__).parents[2] / "docs" / "comparison.md"
+MANUAL = Path(__file__).parents[3] / "docs" / "comparison.md"
 
 
 def read(comparison: Comparison) -> list[dict[str, str]]:

@@ -8,7 +8,6 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._markdown import code, draw_section, escape
 from schedperf_reports.blocks import (
     Block,
     Cell,
@@ -23,6 +22,7 @@ from schedperf_reports.blocks import (
 )
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.markdown import markdown
+from schedperf_reports.text.markdown import code, draw_section, escape
 
 Make = Callable[..., Comparison]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from schedperf_reports._page import Described, Head, HeadSide, render_sections
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table, Text
+from schedperf_reports.page.page import Described, Head, HeadSide, render_sections
 from tests.chromium import Tab
 from tests.reports.visits import Visit
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._page import Described, describe_head, render_sections
 from schedperf_reports.blocks import Figure
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
-from schedperf_reports.plotly_library import share_plotly
+from schedperf_reports.page.page import Described, describe_head, render_sections
+from schedperf_reports.page.plotly_library import share_plotly
 from tests.chromium import Tab
 from tests.reports.visits import Visit
 

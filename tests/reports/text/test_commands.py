@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf_reports._commands import wrap_command
-from schedperf_reports._markdown import draw_section as draw_markdown
-from schedperf_reports._terminal import draw_section, write_text
 from schedperf_reports.blocks import Item, Items
+from schedperf_reports.text.commands import wrap_command
+from schedperf_reports.text.markdown import draw_section as draw_markdown
+from schedperf_reports.text.terminal import draw_section, write_text
 
 COMMAND = (
     "schedperf ab --base base.tar --new new.tar --base-setup 'echo 0 >/proc/x && ./enter 0 $$' "

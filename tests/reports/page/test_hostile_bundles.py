@@ -22,7 +22,7 @@ from tests.chromium import Tab
 
 pytestmark = pytest.mark.browser
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster-percpu"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "cluster-percpu"
 
 ATTACKS = {
     "script": "</script><script>window.pwned=1</script><img src=x onerror='window.pwned=1'>",

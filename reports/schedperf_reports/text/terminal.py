@@ -15,9 +15,6 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text as Styled
 
-from schedperf_reports._clean import clean
-from schedperf_reports._column_widths import GAP, choose_columns
-from schedperf_reports._commands import wrap_command
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -35,6 +32,9 @@ from schedperf_reports.blocks import (
     is_spanning,
     words_of_rule,
 )
+from schedperf_reports.text.column_widths import GAP, choose_columns
+from schedperf_reports.text.commands import wrap_command
+from schedperf_reports.words.clean import clean
 
 STYLES: dict[Tone, str] = {
     "plain": "",

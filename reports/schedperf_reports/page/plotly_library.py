@@ -10,7 +10,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from schedperf.model.errors import InputError
-from schedperf_reports._views import NOTHING, compress, hash_of
+from schedperf_reports.page.views import NOTHING, compress, hash_of
 
 # Of the hash in the file's name: a change of the library always makes another name.
 NAME_DIGITS = 16

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from schedperf_reports._terminal import draw_section, write_text
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -18,6 +17,7 @@ from schedperf_reports.blocks import (
     Table,
     Text,
 )
+from schedperf_reports.text.terminal import draw_section, write_text
 
 
 def draw_blocks(*blocks: Block, width: int = 78) -> list[str]:

@@ -9,9 +9,6 @@ ask `@torvalds` at `https://example.org`
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from schedperf_reports._clean import clean
-from schedperf_reports._commands import wrap_command
-from schedperf_reports._terminal import LONGEST_COMMAND, draw_block, write_text
 from schedperf_reports.blocks import (
     Block,
     Cell,
@@ -24,6 +21,9 @@ from schedperf_reports.blocks import (
     is_note,
     is_spanning,
 )
+from schedperf_reports.text.commands import wrap_command
+from schedperf_reports.text.terminal import LONGEST_COMMAND, draw_block, write_text
+from schedperf_reports.words.clean import clean
 
 # As in the text for a terminal: a longer name says no more to a reader.
 LONGEST_TEXT = 600

@@ -1,0 +1,1 @@
+"""Blocks as text: for terminals, pipes and Markdown."""
