@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.model.units import format_measure
-from schedperf_reports._rate_cells import OPERATIONS, change_of, divisor_of, split_twins
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.rates.cells import OPERATIONS, change_of, divisor_of, split_twins
 from schedperf_reports.words.rows import count_of
 
 Row = Mapping[str, Any]

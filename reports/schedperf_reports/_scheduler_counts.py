@@ -6,7 +6,17 @@ from typing import Any, cast
 
 from schedperf.evidence.schedstat.fields import FIELDS
 from schedperf_reports._domain_tree import domain_tree
-from schedperf_reports._rate_cells import (
+from schedperf_reports.blocks import (
+    REFERENCE_PRIORITY,
+    Block,
+    Cell,
+    Column,
+    Item,
+    Items,
+    Table,
+    Text,
+)
+from schedperf_reports.rates.cells import (
     PER_COLUMN,
     describe_rate,
     distance,
@@ -17,24 +27,14 @@ from schedperf_reports._rate_cells import (
     tone_of,
     zeros_table,
 )
-from schedperf_reports._rate_details import opened
-from schedperf_reports._rate_tables import (
+from schedperf_reports.rates.details import opened
+from schedperf_reports.rates.tables import (
     Pair,
     Rates,
     by_place,
     name_place,
     notes_below,
     state_changes,
-)
-from schedperf_reports.blocks import (
-    REFERENCE_PRIORITY,
-    Block,
-    Cell,
-    Column,
-    Item,
-    Items,
-    Table,
-    Text,
 )
 from schedperf_reports.words.rows import count_of, merge_sides
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Comparison, Section
-from schedperf_reports._rate_cells import QUIET_WORD
 from schedperf_reports.blocks import Block, Items, Table, Text
+from schedperf_reports.rates.cells import QUIET_WORD
 from schedperf_reports.sections.schedstat import schedstat
 
 Describe = Callable[..., list[Block]]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from schedperf.model.comparison import Better, Verdict
-from schedperf_reports._ratio_axis import RatioAxis, bounded, fit_axis
 from schedperf_reports.blocks import Graphic, Tone
+from schedperf_reports.graphics.ratio_axis import RatioAxis, bounded, fit_axis
 from schedperf_reports.words.anchors import anchor_id
 from schedperf_reports.words.rows import VERDICT_TONES
 from schedperf_reports.words.units import MISSING, format_change, format_interval

@@ -62,7 +62,12 @@ class ReportSection:
         return self.order == ABSENT_ORDER
 
 
-registry: Registry[ReportSection] = Registry("schedperf_reports.sections", kind="report section")
+registry: Registry[ReportSection] = Registry(
+    "schedperf_reports.sections",
+    "schedperf_reports.results",
+    "schedperf_reports.verdict",
+    kind="report section",
+)
 
 
 def report_section(

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedperf_reports._bin_drawings import write_time
 from schedperf_reports.blocks import Cell, Column, Table
+from schedperf_reports.rates.histograms import write_time
 from schedperf_reports.words.units import format_share
 
 NS = 1e-9

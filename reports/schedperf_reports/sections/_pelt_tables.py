@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from schedperf_reports._rate_cells import (
+from schedperf_reports.blocks import Block, Cell, Column, Table
+from schedperf_reports.rates.cells import (
     COMPARED,
     QUIET_WORD,
     RUNS_COLUMN,
@@ -15,9 +16,8 @@ from schedperf_reports._rate_cells import (
     say_runs_once,
     tone_of,
 )
-from schedperf_reports._rate_details import opened
-from schedperf_reports._rate_tables import Pair, state_changes, titled
-from schedperf_reports.blocks import Block, Cell, Column, Table
+from schedperf_reports.rates.details import opened
+from schedperf_reports.rates.tables import Pair, state_changes, titled
 from schedperf_reports.words.units import MISSING, scale_for
 
 Row = Mapping[str, Any]

@@ -5,8 +5,6 @@ from itertools import product
 from typing import Any
 
 from schedperf.model.units import MISSING, Scale, format_measure
-from schedperf_reports._cpu_maps import describe_place, difference_cell, shorten
-from schedperf_reports._rate_cells import OPERATIONS
 from schedperf_reports.blocks import Cell, Column, Table
 from schedperf_reports.graphics.matrix import (
     DIFFERENCE,
@@ -18,6 +16,8 @@ from schedperf_reports.graphics.matrix import (
     largest_of,
     shade_of,
 )
+from schedperf_reports.rates.cells import OPERATIONS
+from schedperf_reports.rates.cpu_maps import describe_place, difference_cell, shorten
 from schedperf_reports.words.rows import count_compared, count_of
 
 Moves = Mapping[str, Any]

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.model.units import format_number, scale_for
-from schedperf_reports._rate_cells import (
+from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table
+from schedperf_reports.rates.cells import (
     COMPARED,
     PER_COLUMN,
     RUNS_COLUMN,
@@ -19,9 +20,8 @@ from schedperf_reports._rate_cells import (
     say_runs_once,
     tone_of,
 )
-from schedperf_reports._rate_details import opened
-from schedperf_reports._rate_tables import state_changes, titled
-from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table
+from schedperf_reports.rates.details import opened
+from schedperf_reports.rates.tables import state_changes, titled
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import MISSING
 

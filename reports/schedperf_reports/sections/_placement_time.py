@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.model.units import RATE_DIGITS, format_number
-from schedperf_reports._rate_tables import titled
 from schedperf_reports.blocks import Block, Cell, Column, Figure, Table
+from schedperf_reports.rates.tables import titled
 from schedperf_reports.words.rows import count_of
 
 Series = Mapping[str, Any]

@@ -8,8 +8,8 @@ from typing import Any
 from schedperf.evidence.profile.family import SMALLEST_CHANGE_PP
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
-from schedperf_reports._rate_cells import CHANGED
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Item, Items, Table
+from schedperf_reports.rates.cells import CHANGED
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import format_p, format_points
 

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 from schedperf.model.comparison import Comparison
 from schedperf.model.units import RATE_DIGITS, format_measure
-from schedperf_reports._rate_cells import MEANS, explain_gaps, gather_twins, lead, tone_of
-from schedperf_reports._rate_tables import Rates, by_subject, notes_below, titled
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Text
+from schedperf_reports.rates.cells import MEANS, explain_gaps, gather_twins, lead, tone_of
+from schedperf_reports.rates.tables import Rates, by_subject, notes_below, titled
 from schedperf_reports.sections import data_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 

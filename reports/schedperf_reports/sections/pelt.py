@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any, cast
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._bin_drawings import mirror_of
-from schedperf_reports._cpu_maps import cpu_maps
-from schedperf_reports._rate_cells import MEANS, lead
-from schedperf_reports._rate_tables import by_subject, notes_below, titled
 from schedperf_reports.blocks import Block, Item, Items, Text
+from schedperf_reports.rates.cells import MEANS, lead
+from schedperf_reports.rates.cpu_maps import cpu_maps
+from schedperf_reports.rates.histograms import mirror_of
+from schedperf_reports.rates.tables import by_subject, notes_below, titled
 from schedperf_reports.sections import data_of, report_section
 from schedperf_reports.sections._pelt_bars import bins_table, common_kinds
 from schedperf_reports.sections._pelt_tables import (

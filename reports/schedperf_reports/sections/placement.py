@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._bin_drawings import mirror_of
-from schedperf_reports._rate_cells import MEANS, lead, zeros_table
-from schedperf_reports._rate_tables import name_place, notes_below, titled
 from schedperf_reports.blocks import Block, Item, Items, Text
+from schedperf_reports.rates.cells import MEANS, lead, zeros_table
+from schedperf_reports.rates.histograms import mirror_of
+from schedperf_reports.rates.tables import name_place, notes_below, titled
 from schedperf_reports.sections import data_of, report_section
 from schedperf_reports.sections._placement_moves import moves_matrix
 from schedperf_reports.sections._placement_tables import (

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._cpu_maps import cpu_maps
-from schedperf_reports._rate_cells import MEANS
 from schedperf_reports._scheduler_counts import describe_counts
 from schedperf_reports.blocks import Block, Text
+from schedperf_reports.rates.cells import MEANS
+from schedperf_reports.rates.cpu_maps import cpu_maps
 from schedperf_reports.sections import report_section
 
 # Of the CPUs; the page has all of them.

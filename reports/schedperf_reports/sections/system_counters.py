@@ -5,19 +5,6 @@ from typing import Any, cast
 
 from schedperf.evidence.system.rows import BY_NAME, CPU_TIME, LEAST, why_small
 from schedperf.model.comparison import Comparison
-from schedperf_reports._cpu_maps import cpu_maps
-from schedperf_reports._rate_cells import (
-    CHANGED,
-    MEANS,
-    RULE,
-    explain_gaps,
-    gather_twins,
-    lead,
-    split_twins,
-    tone_of,
-    zeros_table,
-)
-from schedperf_reports._rate_tables import Pair, Rates, by_subject, notes_below
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -28,6 +15,19 @@ from schedperf_reports.blocks import (
     Table,
     Text,
 )
+from schedperf_reports.rates.cells import (
+    CHANGED,
+    MEANS,
+    RULE,
+    explain_gaps,
+    gather_twins,
+    lead,
+    split_twins,
+    tone_of,
+    zeros_table,
+)
+from schedperf_reports.rates.cpu_maps import cpu_maps
+from schedperf_reports.rates.tables import Pair, Rates, by_subject, notes_below
 from schedperf_reports.sections import data_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import format_share

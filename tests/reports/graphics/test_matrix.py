@@ -8,9 +8,9 @@ import pytest
 
 from schedperf.model.comparison import Comparison, Section
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
-from schedperf_reports._cpu_maps import MOST_MAPS, cpu_maps, cpu_places
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.graphics.matrix import SHADES, Matrix, shade_of
+from schedperf_reports.rates.cpu_maps import MOST_MAPS, cpu_maps, cpu_places
 
 Json = dict[str, Any]
 

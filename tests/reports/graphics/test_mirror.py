@@ -7,9 +7,9 @@ import pytest
 
 from schedperf.model.comparison import Comparison, Section
 from schedperf.stats.counted.histograms import RunBins, compare_bins
-from schedperf_reports._bin_drawings import mirror_of, write_time
 from schedperf_reports.blocks import Drawing
 from schedperf_reports.graphics.mirror import Mirror
+from schedperf_reports.rates.histograms import mirror_of, write_time
 
 Json = dict[str, Any]
 

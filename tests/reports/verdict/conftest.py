@@ -8,8 +8,8 @@ from schedperf.model.comparison import (
     Comparison,
 )
 from schedperf_reports.blocks import Block, Graphic, Headline, Item, Items
-from schedperf_reports.sections.evidence import evidence
-from schedperf_reports.sections.verdict import verdict
+from schedperf_reports.verdict.evidence import evidence
+from schedperf_reports.verdict.verdict import verdict
 
 HeadlineOf = Callable[[Comparison], Headline]
 BlocksOf = Callable[[Comparison], list[Block]]

@@ -19,8 +19,8 @@ from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
 from schedperf_reports.formats.text import text
 from schedperf_reports.graphics.panels import Fold, Panel, Panels
-from schedperf_reports.sections.evidence import evidence
-from schedperf_reports.sections.verdict import verdict
+from schedperf_reports.verdict.evidence import evidence
+from schedperf_reports.verdict.verdict import verdict
 
 Make = Callable[..., Comparison]
 MakeSide = Callable[..., SideSummary]

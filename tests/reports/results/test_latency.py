@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Comparison, Row, SideSummary
-from schedperf_reports._tails import find_distributions, read_tail
 from schedperf_reports.blocks import Figure, Table, Text
-from schedperf_reports.sections.latency import MOST_DRAWN, latency
+from schedperf_reports.results.latency import MOST_DRAWN, latency
+from schedperf_reports.results.tails import find_distributions, read_tail
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]

@@ -6,10 +6,10 @@ from typing import Any
 
 from schedperf.model.comparison import Row, Sweep
 from schedperf.model.units import Scale, scale_for
-from schedperf_reports._ratio_axis import bounded, fit_axis, value_axis
-from schedperf_reports._side_means import SideMean, mean_of
-from schedperf_reports._side_traces import MEANS_LAYOUT, draw_means
 from schedperf_reports.blocks import Block, Cell, Column, Figure, Table
+from schedperf_reports.graphics.ratio_axis import bounded, fit_axis, value_axis
+from schedperf_reports.rates.side_means import SideMean, mean_of
+from schedperf_reports.results.side_traces import MEANS_LAYOUT, draw_means
 from schedperf_reports.words.rows import VERDICT_TONES, side_title
 from schedperf_reports.words.units import MISSING, format_change, format_interval, format_p
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from schedperf.model.comparison import Row, RunValue
 from schedperf.model.units import Scale
-from schedperf_reports._side_traces import side_colour, side_dash, side_symbol
 from schedperf_reports.blocks import Figure
+from schedperf_reports.results.side_traces import side_colour, side_dash, side_symbol
 from schedperf_reports.words.rows import count_of, side_title
 from schedperf_reports.words.units import MISSING, format_change, format_number, scale_for
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedperf_reports._rate_cells import (
+from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.rates.cells import (
     COMPARED,
     PER_COLUMN,
     QUIET_WORD,
@@ -23,8 +24,7 @@ from schedperf_reports._rate_cells import (
     say_runs_once,
     tone_of,
 )
-from schedperf_reports._rate_details import opened
-from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.rates.details import opened
 from schedperf_reports.words.rows import count_changes, count_of
 
 Row = Mapping[str, Any]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Comparison, Overall, Row, SideSummary
-from schedperf_reports._geomean import geomean_of
 from schedperf_reports.blocks import Items, Table
 from schedperf_reports.graphics.intervals import Intervals
+from schedperf_reports.results.geomean import geomean_of
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]

@@ -3,8 +3,8 @@ from collections.abc import Callable
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import Comparison, Row, SideSummary
 from schedperf_reports.blocks import Items, Table, Text
-from schedperf_reports.sections.caveats import caveats
-from schedperf_reports.sections.environment import environment
+from schedperf_reports.verdict.caveats import caveats
+from schedperf_reports.verdict.environment import environment
 
 Make = Callable[..., Comparison]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
 from schedperf.runs.side import has_other_kernel
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
-from schedperf_reports._host import text_at
-from schedperf_reports._run_figures import name_halves, sides_of, trend_of
 from schedperf_reports.blocks import Item
+from schedperf_reports.results.run_figures import name_halves, sides_of, trend_of
+from schedperf_reports.verdict.host_fields import text_at
 from schedperf_reports.words.instruments import list_costs, list_doubts
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import format_change, format_share

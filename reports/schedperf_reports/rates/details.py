@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
-from schedperf_reports._rate_cells import (
+from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.rates.cells import (
     COMPARED,
     OPERATIONS,
     PER_COLUMN,
@@ -23,7 +24,6 @@ from schedperf_reports._rate_cells import (
     per_cell,
     runs_cell,
 )
-from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.words.units import format_p
 
 Row = Mapping[str, Any]

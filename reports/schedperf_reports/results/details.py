@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
 from schedperf.model.comparison import Row, RunValue
-from schedperf_reports._run_figures import (
+from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
+from schedperf_reports.results.run_figures import (
     SideRuns,
     draw_runs,
     mean_of_runs,
     scale_of,
     sides_of,
 )
-from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.words.rows import count_units, side_title
 from schedperf_reports.words.units import (
     MISSING,

@@ -10,7 +10,7 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare
 from schedperf_reports.blocks import Block, Items, Table
-from schedperf_reports.sections.probe_effect import probe_effect
+from schedperf_reports.verdict.probe_effect import probe_effect
 
 TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
 

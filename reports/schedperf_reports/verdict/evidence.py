@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._comparable import comparability_panel
-from schedperf_reports._evidence import list_evidence
 from schedperf_reports.blocks import Block, Items
 from schedperf_reports.graphics.panels import Panel, Panels
 from schedperf_reports.sections import report_section
+from schedperf_reports.verdict.comparable import comparability_panel
+from schedperf_reports.verdict.rests_on import list_evidence
 
 # Of what makes the verdict less sure, on a text of one screen.
 BRIEF_WARNINGS = 3

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from schedperf_reports._side_means import SideMean
+from schedperf_reports.rates.side_means import SideMean
 from schedperf_reports.words.rows import side_place, side_title
 
 # By ``side_place``, which knows no more sides than these; the first is a square everywhere.

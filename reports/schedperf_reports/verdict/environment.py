@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from schedperf.compare.comparability import fields_of
 from schedperf.model.comparison import Comparison, OptionDifference, Severity, SideSummary
-from schedperf_reports._host import format_value, missing_reason
-from schedperf_reports._machine_words import explain_taint
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import report_section
+from schedperf_reports.verdict._machine_words import explain_taint
+from schedperf_reports.verdict.host_fields import format_value, missing_reason
 from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, side_title
 
 # Options that a caption names; the table has all.

@@ -10,7 +10,7 @@ from schedperf.model.comparison import Comparison, Finding, NextStep, Overall, S
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import shown_sections
-from schedperf_reports.sections.findings import (
+from schedperf_reports.verdict.findings import (
     LONGEST_REASON,
     MOST_REASONS,
     NOT_A_CAUSE,
@@ -18,7 +18,7 @@ from schedperf_reports.sections.findings import (
     findings,
     in_short,
 )
-from schedperf_reports.sections.next_steps import BRIEF_STEPS, MOST_STEPS, next_steps
+from schedperf_reports.verdict.next_steps import BRIEF_STEPS, MOST_STEPS, next_steps
 
 Make = Callable[..., Comparison]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports.sections.benchmarks import benchmarks
+from schedperf_reports.results.benchmarks import benchmarks
 
 OfKind = Callable[[Comparison, type[Any]], list[Any]]
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports._comparable import comparability_panel, describe_treatments
-from schedperf_reports._evidence import count_values_of
 from schedperf_reports.blocks import Block, Headline, Item, Items, Text
 from schedperf_reports.sections import report_section
-from schedperf_reports.sections.findings import in_short
+from schedperf_reports.verdict.comparable import comparability_panel, describe_treatments
+from schedperf_reports.verdict.findings import in_short
+from schedperf_reports.verdict.rests_on import count_values_of
 from schedperf_reports.words.rows import (
     VERDICT_TONES,
     has_changed,

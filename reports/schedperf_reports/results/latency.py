@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from schedperf.model.comparison import Comparison, Row
-from schedperf_reports._side_means import mean_of
-from schedperf_reports._sweep_plot import format_side_interval
-from schedperf_reports._tails import Distribution, Tail, draw_tail, find_distributions
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.rates.side_means import mean_of
+from schedperf_reports.results.sweep_plot import format_side_interval
+from schedperf_reports.results.tails import Distribution, Tail, draw_tail, find_distributions
 from schedperf_reports.sections import report_section
 from schedperf_reports.words.remarks import Line
 from schedperf_reports.words.rows import (

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from schedperf.model.comparison import Comparison, Family, FamilySummary, Row
-from schedperf_reports._results_table import Results, build_results, common_direction
-from schedperf_reports._sweep_plot import describe_sweep, is_point_of
 from schedperf_reports.blocks import Block, Cell, Column, Items, Table, Text
 from schedperf_reports.graphics.intervals import IntervalLine, Intervals
+from schedperf_reports.results.sweep_plot import describe_sweep, is_point_of
+from schedperf_reports.results.table import Results, build_results, common_direction
 from schedperf_reports.sections import report_section
 from schedperf_reports.words.remarks import Line, find_remarks, list_reasons, list_shared
 from schedperf_reports.words.rows import (

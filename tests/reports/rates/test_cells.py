@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from schedperf_reports._rate_cells import (
+from schedperf_reports.blocks import Cell, Column, Table, Text
+from schedperf_reports.rates.cells import (
     RUNS_COLUMN,
     change_of,
     describe_rate,
@@ -12,8 +13,7 @@ from schedperf_reports._rate_cells import (
     split_twins,
     zeros_table,
 )
-from schedperf_reports._rate_details import opened
-from schedperf_reports.blocks import Cell, Column, Table, Text
+from schedperf_reports.rates.details import opened
 
 RATE: dict[str, Any] = {
     "name": "forks",

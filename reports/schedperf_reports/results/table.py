@@ -5,9 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.model.comparison import Better, Row, Sweep, Verdict
-from schedperf_reports._geomean import Geomean, geomean_of
-from schedperf_reports._result_details import describe_result
-from schedperf_reports._sweep_plot import is_point_of, words_of_shape
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -18,6 +15,9 @@ from schedperf_reports.blocks import (
     is_spanning,
 )
 from schedperf_reports.graphics.intervals import FARTHEST_END, IntervalLine
+from schedperf_reports.results.details import describe_result
+from schedperf_reports.results.geomean import Geomean, geomean_of
+from schedperf_reports.results.sweep_plot import is_point_of, words_of_shape
 from schedperf_reports.words.remarks import Line, Remarks, advise
 from schedperf_reports.words.rows import (
     DIRECTIONS,

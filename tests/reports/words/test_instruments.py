@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Comparison, Row, Section
-from schedperf_reports._evidence import list_evidence
 from schedperf_reports.blocks import Items
 from schedperf_reports.sections import shown_sections
+from schedperf_reports.verdict.rests_on import list_evidence
 from schedperf_reports.words.instruments import (
     list_costs,
     list_doubts,

@@ -11,13 +11,13 @@ from scipy import stats
 
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import Comparison, Row, RunValue, Sweep
-from schedperf_reports._ratio_axis import RatioAxis, choose_ticks, fit_axis, value_ticks
-from schedperf_reports._run_figures import draw_runs
-from schedperf_reports._side_means import mean_of
-from schedperf_reports._sweep_plot import describe_sweep
 from schedperf_reports.blocks import Figure, Table
 from schedperf_reports.graphics.intervals import SHAPES, IntervalLine, Intervals
-from schedperf_reports.sections.benchmarks import benchmarks
+from schedperf_reports.graphics.ratio_axis import RatioAxis, choose_ticks, fit_axis, value_ticks
+from schedperf_reports.rates.side_means import mean_of
+from schedperf_reports.results.benchmarks import benchmarks
+from schedperf_reports.results.run_figures import draw_runs
+from schedperf_reports.results.sweep_plot import describe_sweep
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]

@@ -16,10 +16,10 @@ from typing import Any
 
 from schedperf.model.comparison import Row
 from schedperf.model.units import scale_for
-from schedperf_reports._ratio_axis import value_axis
-from schedperf_reports._side_means import mean_of
-from schedperf_reports._side_traces import MEANS_LAYOUT, draw_means
 from schedperf_reports.blocks import Figure
+from schedperf_reports.graphics.ratio_axis import value_axis
+from schedperf_reports.rates.side_means import mean_of
+from schedperf_reports.results.side_traces import MEANS_LAYOUT, draw_means
 from schedperf_reports.words.remarks import Line
 
 # One rule for all benchmarks. The parsers name what one request waited or took by the word

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schedperf_reports._rate_tables import notes_below, state_changes
+from schedperf_reports.rates.tables import notes_below, state_changes
 
 ROW: dict[str, Any] = {"name": "TIMER", "changed": True, "p": 0.001, "ratio": 1.17, "n_new": 5}
 

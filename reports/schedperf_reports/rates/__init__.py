@@ -1,0 +1,1 @@
+"""Compared rates as cells, tables, maps and histograms."""

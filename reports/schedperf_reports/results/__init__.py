@@ -1,0 +1,1 @@
+"""Benchmark results: their tables, figures and the sections that show them."""
