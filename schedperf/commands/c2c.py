@@ -105,6 +105,6 @@ def command(
 
 
 def _draw(data: "dict[str, object]", limit: int) -> str:
-    from schedperf_reports._memory_lines import describe_memory  # noqa: PLC0415 # as above
+    from schedperf_reports.evidence.c2c.memory import describe_memory  # noqa: PLC0415 # as above
 
     return draw_for_stdout(TITLE, describe_memory(data, limit), see="--limit or --json")

@@ -124,7 +124,7 @@ def _render(request: "Request", data: Mapping[str, Any], name: str | None, limit
 
 
 def _describe(data: Mapping[str, Any], limit: int) -> "list[Block]":
-    from schedperf_reports.sections.layout import describe_layout, describe_maps  # noqa: PLC0415
+    from schedperf_reports.evidence.layout.section import describe_layout, describe_maps  # noqa: PLC0415
 
     describe = describe_layout if "comparisons" in data else describe_maps
     return list(describe(data, limit))

@@ -131,15 +131,15 @@ def _render(request: "Request", name: str, export: str | None) -> Iterable[str]:
 
 
 def _draw_flames(request: "Request") -> str:
-    from schedperf_reports._flame_page import draw_flame_page  # noqa: PLC0415 # as above
-    from schedperf_reports._sample_table import describe_basis  # noqa: PLC0415
+    from schedperf_reports.evidence.profile.samples import describe_basis  # noqa: PLC0415
+    from schedperf_reports.page.flame_page import draw_flame_page  # noqa: PLC0415 # as above
 
     data = request.describe()
     return draw_flame_page(describe_basis(data), request.describe_flames(), request.head(data))
 
 
 def _draw_text(request: "Request", limit: int) -> str:
-    from schedperf_reports._sample_table import describe_samples  # noqa: PLC0415 # as above
+    from schedperf_reports.evidence.profile.samples import describe_samples  # noqa: PLC0415 # as above
 
     blocks = describe_samples(request.describe(), limit)
     return draw_for_stdout(TITLE, blocks, see="--limit or --json")

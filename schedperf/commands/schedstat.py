@@ -90,7 +90,7 @@ def command(
 def _render(data: Mapping[str, Any], name: str | None, sort: str, limit: int) -> str:
     if name == "json":
         return dump_json(data)
-    from schedperf_reports._scheduler_counts import describe_counts  # noqa: PLC0415 # as above
+    from schedperf_reports.evidence.schedstat.counts import describe_counts  # noqa: PLC0415 # as above
 
     blocks = describe_counts(data, limit, by_name=sort == "name")
     if name == "html":

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedperf.evidence.profile.export import SPEEDSCOPE_SCHEMA
-from schedperf_reports._flame_still import ROW_PIXELS, StillFrame, place_frames
-from schedperf_reports._flame_tables import beyond_noise, runs_of_tree
 from schedperf_reports.blocks import Graphic
+from schedperf_reports.graphics._flame_still import ROW_PIXELS, StillFrame, place_frames
+from schedperf_reports.graphics.flame_tables import beyond_noise, runs_of_tree
 from schedperf_reports.words.rows import side_letter, side_place
 
 Data = Mapping[str, Any]

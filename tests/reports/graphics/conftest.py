@@ -13,8 +13,8 @@ from schedperf.evidence.profile.flame_data import describe_flame
 from schedperf.evidence.profile.parts import Part
 from schedperf.evidence.profile.sampled import Runs
 from schedperf.symbols.place import Place
-from schedperf_reports._flame_page import draw_flame_page
 from schedperf_reports.blocks import Text
+from schedperf_reports.page.flame_page import draw_flame_page
 from schedperf_reports.standalone import Head, HeadSide
 from tests.chromium import Tab
 from tests.reports.visits import Visit

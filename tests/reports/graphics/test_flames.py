@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from schedperf_reports._flame_page import draw_flame_page
-from schedperf_reports._flame_still import LEAST_PCT, place_frames
-from schedperf_reports._flame_tables import describe_flames
 from schedperf_reports.blocks import Table, Text
+from schedperf_reports.graphics._flame_still import LEAST_PCT, place_frames
+from schedperf_reports.graphics.flame_tables import describe_flames
+from schedperf_reports.page.flame_page import draw_flame_page
 from schedperf_reports.standalone import Head
 
 HOSTILE = "</script><img src=x onerror='window.pwned = 1'>\u202e\x1b[31m{{7*7}}" + "n" * 5_000

@@ -7,8 +7,8 @@ import pytest
 
 from schedperf.model.comparison import Comparison, Section
 from schedperf_reports.blocks import Table, Text
+from schedperf_reports.evidence.profile.section import profile
 from schedperf_reports.graphics.flames import Flames
-from schedperf_reports.sections.profile import profile
 
 MakeData = Callable[..., dict[str, Any]]
 

@@ -1,0 +1,2 @@
+"""One file or folder per kind of evidence; the public module of each registers its report
+section."""

@@ -1,0 +1,1 @@
+"""Contended cache lines, as blocks."""

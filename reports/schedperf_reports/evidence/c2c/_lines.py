@@ -1,0 +1,183 @@
+"""Contended cache lines as a drawing to scale: who reads and who writes which bytes of them."""
+
+from collections.abc import Iterator, Sequence
+
+from schedperf.evidence.c2c.entries import say_name
+from schedperf_reports.evidence.c2c._bytes import (
+    contended_of,
+    rate_of,
+    say_bytes,
+    say_symbols,
+    share_of,
+    who_touches,
+)
+from schedperf_reports.evidence.c2c._tables import (
+    MEASURES,
+    Entry,
+    called,
+    format_interval,
+    format_rate,
+    per_operation,
+    word_of,
+)
+from schedperf_reports.graphics.cache_lines import (
+    CacheLines,
+    LineGroup,
+    LineRow,
+    LineSide,
+    Occupant,
+)
+from schedperf_reports.words.rows import count_of
+from schedperf_reports.words.units import format_share
+
+SIDES = ("base", "new")
+# Lines of one drawing; the tables have the others.
+MOST_LINES = 6
+# Bytes: what one load or store of the kernel's own code reaches. Samples have the first byte alone.
+LARGEST_ACCESS = 8
+# Functions that are named for each stretch of bytes, and functions and commands below its line.
+MOST_SYMBOLS, MOST_BELOW = 4, 2
+
+_SHARING = {
+    "true": "true sharing",
+    "false": "false sharing",
+    "mixed": "true and false sharing",
+    None: "one CPU alone",
+}
+
+
+def draw_point(point: Entry, lines: Sequence[Entry], side: str) -> CacheLines:
+    """Return the bytes of some lines of a point, base above the other side.
+
+    :param lines: those that changed first
+    :param side: the role of what is compared with base
+    """
+    shown = lines[:MOST_LINES]
+    return CacheLines(
+        caption=_caption(shown, len(lines) - len(shown), word_of(point["observable"].values())),
+        line_bytes=max(point["line_bytes"].values()),
+        sides=(LineSide(name="base", label="base"), LineSide(name=side, label=side)),
+        groups=tuple(
+            LineGroup(title=called(line), rows=tuple(_row(point, line, side) for side in SIDES))
+            for line in shown
+        ),
+        has_counts=True,
+    )
+
+
+def _caption(lines: Sequence[Entry], left: int, word: str) -> str:
+    changes = {
+        called(line): [
+            _times(line[name]["ratio"], f"{name} {word}")
+            for name in MEASURES
+            if line[name]["changed"]
+        ]
+        for line in lines
+    }
+    told = [f"{name}: {' and '.join(said)}" for name, said in changes.items() if said]
+    more = f"; {count_of(left, 'more line')} in the tables" if left else ""
+    said = "; ".join(told) or f"on none of these lines {word} changed beyond chance"
+    return f"who reads and writes which bytes. {said}{more}"
+
+
+def _times(ratio: float | None, what: str) -> str:
+    return f"{what} where base had none" if ratio is None else f"{ratio:.3g} times base's {what}"
+
+
+def _row(point: Entry, line: Entry, side: str) -> LineRow:
+    seen = line[side]
+    if seen is None:
+        return LineRow(place="", note=line["unmatched"] or "not seen on this side")
+    return LineRow(
+        place=seen["key"].rpartition("+")[2],
+        note="; ".join([_sharing(seen), *_rates(point, line, side)]),
+        occupants=tuple(_occupants(point, line, side)),
+        who=tuple(_who(point, access, contended_of(seen)) for access in seen["accesses"]),
+    )
+
+
+def _who(point: Entry, access: Entry, contended: int) -> str:
+    word = word_of(point["observable"].values())
+    name = say_name(access["name"] or "name not known")
+    commands = [one["command"] for one in access["commands"] or ()]
+    more = len(commands) - MOST_BELOW
+    tail = f" and {more} more" if more > 0 else ""
+    nodes = [str(one["node"]) for one in access["nodes"] or () if one["node"] >= 0]
+    parts = [
+        f"{_counts(access)}, {format_share(share_of(access, contended))} of the line's {word}",
+        ", ".join(say_symbols(access, MOST_BELOW)) or "functions not known",
+        f"{', '.join(commands[:MOST_BELOW])}{tail}" if commands else "commands not known",
+        f"node{'s' * (len(nodes) > 1)} {', '.join(nodes)}" if nodes else "nodes not known",
+    ]
+    return f"{say_bytes(access)} {name}: {'; '.join(parts)}"
+
+
+def _sharing(seen: Entry) -> str:
+    share = seen["false_share"]
+    is_mixed = seen["sharing"] == "mixed" and share is not None
+    part = f", {100.0 * share:.0f} % false" if is_mixed else ""
+    copies = seen["copies"]
+    spread = f"; copies of {copies} CPUs" if copies is not None and copies > 1 else ""
+    return f"{_SHARING[seen['sharing']]}{part}{spread}"
+
+
+def _rates(point: Entry, line: Entry, side: str) -> Iterator[str]:
+    if line["unmatched"] is not None or point["reason"] is not None:
+        return
+    for name in MEASURES:
+        change = line[name]
+        if any(change["samples"].values()):
+            rate = f"{format_rate(change[side])} {word_of(point['observable'].values())}"
+            ratio = (
+                f", {format_rate(change['ratio'])} times base's (95 % CI {format_interval(change)})"
+                if side == "new" and change["ratio"] is not None
+                else ""
+            )
+            yield f"{name} {rate} {per_operation(point)}{ratio}"
+
+
+def _occupants(point: Entry, line: Entry, side: str) -> Iterator[Occupant]:
+    accesses = sorted(line[side]["accesses"], key=lambda one: one["offset"])
+    ends = [one["offset"] for one in accesses[1:]] + [point["line_bytes"][side]]
+    contended = contended_of(line[side])
+    before = {one["name"]: one["offset"] for one in (line["base"] or {}).get("accesses", ())}
+    for access, end in zip(accesses, ends, strict=True):
+        name, start = access["name"], access["offset"]
+        has_moved = side == "new" and name is not None and before.get(name, start) != start
+        yield Occupant(
+            name=say_name(name or f"byte {start}"),
+            start=start,
+            size=max(min(end - start, access["size"] or LARGEST_ACCESS), 0),
+            is_sized=access["size"] is not None,
+            word="moved" if has_moved else "",
+            reads=access["reads"],
+            writes=access["writes"],
+            heat=share_of(access, contended),
+            facts=tuple(_facts(point, line, side, access)),
+        )
+
+
+def _facts(point: Entry, line: Entry, side: str, access: Entry) -> Iterator[str]:
+    word = word_of(point["observable"].values())
+    grade = f"grade {access['grade']}, " if access["grade"] else "name not known, "
+    size = "" if access["size"] else ", size of the field not known"
+    yield f"{grade}bytes {say_bytes(access)} of the line{size}"
+    share = format_share(share_of(access, contended_of(line[side])))
+    yield (
+        f"samples: {_counts(access)}, {access['remote']} remote + {access['local']} local {word} "
+        f"({share} of the line's)"
+    )
+    rate = rate_of(line, side, access)
+    if rate is not None and point["reason"] is None:
+        yield f"{format_rate(rate)} {word} {per_operation(point)}"
+    names = ", ".join(say_symbols(access, MOST_SYMBOLS))
+    if names:
+        yield f"by {names}"
+    who = who_touches(access, word)
+    if who:
+        yield who
+
+
+def _counts(access: Entry) -> str:
+    reads = "reads not known" if access["reads"] is None else count_of(access["reads"], "read")
+    return f"{reads}, {count_of(access['writes'], 'write')}"

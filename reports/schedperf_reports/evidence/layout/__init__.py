@@ -1,0 +1,1 @@
+"""Cache-line layouts, as blocks."""

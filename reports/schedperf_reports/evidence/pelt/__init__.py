@@ -1,0 +1,1 @@
+"""PELT updates, as blocks."""

@@ -1,0 +1,33 @@
+"""The section of bouncing cache lines, described from data that follow its schema."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from schedperf.evidence.c2c.schema import SCHEMA
+from schedperf.model.comparison import Comparison, Section
+from schedperf_reports.blocks import Block
+from schedperf_reports.evidence.c2c.section import c2c
+
+Describe = Callable[[dict[str, Any]], Any]
+ToBlocks = Callable[[Iterable[Block]], Any]
+
+
+@pytest.fixture
+def report(make_comparison: Callable[..., Comparison]) -> Callable[..., Comparison]:
+    """Return a comparison that has the section's data, which must follow its schema."""
+
+    def make(data: dict[str, Any], **changes: Any) -> Comparison:
+        jsonschema.validate(data, SCHEMA)
+        section = Section(schema="", status="ok", reason=None, data=data)
+        return make_comparison(sections={"c2c": section}, **changes)
+
+    return make
+
+
+@pytest.fixture
+def describe(report: Callable[..., Comparison], to_blocks: ToBlocks) -> Describe:
+    """Describe data: ``describe(with_point(status="one-side"))``."""
+    return lambda data: to_blocks(c2c(report(data)))

@@ -1,0 +1,195 @@
+"""The sentences of the report's hot symbols: what the samples rest on comes first."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from schedperf.model.comparison import Comparison, Section
+from schedperf_reports.blocks import Block, Item, Items, Table, Text
+from schedperf_reports.evidence.profile.section import profile
+
+Describe = Callable[[dict[str, Any]], Any]
+
+
+@pytest.mark.parametrize(
+    ("explained", "said"),
+    [
+        (
+            {},
+            (
+                "these 3 symbols are 71 % of the change in CPU time per message (95 % interval "
+                "60..83 %), which says nothing of the wall time (the event stops): "
+                "update_cfs_group, update_load_avg, reweight_entity: 1.2 us per message"
+            ),
+        ),
+        (
+            {"symbols": ["update_cfs_group"], "busy_equal": True, "busy_reason": "it stayed"},
+            (
+                "this 1 symbol is 71 % of the change in CPU time per message (95 % interval "
+                "60..83 %) and of the wall time (it stayed): update_cfs_group: 1.2 us per message"
+            ),
+        ),
+        (
+            {"part": None, "ci_low": None, "ci_high": None, "reason": "too few"},
+            (
+                "these 3 symbols changed in cost (CPU time per message), but what part of its "
+                "change that is cannot be said (too few): update_cfs_group, update_load_avg, "
+                "reweight_entity: 1.2 us per message"
+            ),
+        ),
+    ],
+)
+def test_what_is_explained_is_a_sentence(
+    example: Any, describe: Describe, explained: dict[str, Any], said: str
+) -> None:
+    assert (
+        said in describe(example.with_point(explained={**example.explained, **explained})).texts()
+    )
+
+
+def test_what_both_sides_note_is_said_once(example: Any, describe: Describe) -> None:
+    data = example.with_event()
+    data["comparisons"][0]["notes"] = ["base: the copy is partial", "new: the copy is partial"]
+    assert describe(data).texts()[-1] == "base and new: the copy is partial"
+
+
+def test_denominators_and_notes_are_stated(example: Any, describe: Describe) -> None:
+    blocks = describe(example.data)
+    denominators, nodes, note = [block for block in blocks if isinstance(block, Text)][-3:]
+    assert "idle included, as in perf report --no-children" in denominators.text
+    assert "that node's own count without idle" in nodes.text
+    assert (denominators.tone, note.tone) == ("muted", "muted")
+    assert note.text == "base: the copy is partial"
+
+
+def sight_of(blocks: Any) -> Item:
+    first = blocks[0]
+    assert isinstance(first, Items)
+    (item,) = first.items
+    return item
+
+
+def basis_of(blocks: Any) -> Table:
+    found: Table = next(one for one in blocks.tables() if one.anchors[:1] == ("samples",))
+    return found
+
+
+def test_a_blind_event_is_one_short_warning_that_links_to_the_whole_of_it(
+    example: Any, describe: Describe, cells: Callable[[Table], list[list[str]]]
+) -> None:
+    reason = "cpu-clock is driven by an hrtimer"
+    blocks = describe(
+        example.with_event(
+            event="cpu-clock",
+            blind={"base": True, "new": True},
+            blind_reason={"base": reason, "new": reason},
+            remedy="record on a machine with a PMU",
+        )
+    )
+    item = sight_of(blocks)
+    assert item.tone == "warning"
+    assert item.text == (
+        "recorded with cpu-clock, blind to most of the scheduler: a function that is missing below "
+        "proves nothing"
+    )
+    assert item.evidence == ("profile#samples",)
+    sees = "blind to code that runs with interrupts off, most of the scheduler"
+    assert cells(basis_of(blocks)) == [
+        ["cpu-clock", "base and new", f"{sees}: {reason}"],
+        ["cpu-clock", "instead", "record on a machine with a PMU"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("blind", "start", "sides"),
+    [
+        (
+            {"base": False, "new": True},
+            "new was recorded with cycles, blind to most of",
+            ["base", "new"],
+        ),
+        (
+            {"base": None, "new": False},
+            "base was recorded with cycles, and whether that sees",
+            ["base", "new"],
+        ),
+        (
+            {"base": None, "new": None},
+            "recorded with cycles, and whether that sees",
+            ["base and new"],
+        ),
+    ],
+)
+def test_a_side_that_is_or_may_be_blind_is_named_in_a_warning(
+    example: Any,
+    describe: Describe,
+    blind: dict[str, bool | None],
+    start: str,
+    sides: list[str],
+) -> None:
+    blocks = describe(example.with_event(blind=blind))
+    assert sight_of(blocks).tone == "warning"
+    assert sight_of(blocks).text.startswith(start)
+    assert [row[1].text for row in basis_of(blocks).rows] == sides
+
+
+def test_an_event_that_sees_everything_is_no_warning(
+    example: Any, describe: Describe, cells: Callable[[Table], list[list[str]]]
+) -> None:
+    blocks = describe(example.data)
+    item = sight_of(blocks)
+    assert item.tone == "plain"
+    assert item.text == "recorded with cycles, which sees code that runs with interrupts off too"
+    assert cells(basis_of(blocks)) == [
+        ["cycles", "base and new", "sees code that runs with interrupts off too: NMI"]
+    ]
+
+
+def test_losses_are_a_warning_and_caveats_stand_with_the_event(
+    example: Any, describe: Describe
+) -> None:
+    data = example.with_point(losses={"base": None, "new": "1 records were lost"})
+    data["comparisons"][0]["events"][0]["caveats"] = ["an emulator counted"]
+    blocks = describe(data)
+    assert Text(text="new: 1 records were lost", tone="warning") in blocks
+    assert [cell.text for cell in basis_of(blocks).rows[1]] == [
+        "cycles",
+        "caveat",
+        "an emulator counted",
+    ]
+
+
+def test_a_caution_of_several_points_is_said_once(example: Any, describe: Describe) -> None:
+    data = example.with_point(cautions=["recorded one after the other"])
+    event = data["comparisons"][0]["events"][0]
+    event["points"] = [*event["points"], *event["points"]]
+    assert describe(data).texts().count("recorded one after the other") == 1
+
+
+def test_why_there_is_no_flame_graph_is_said(
+    example: Any,
+    make_comparison: Callable[..., Comparison],
+    to_blocks: Callable[[Iterable[Block]], Any],
+) -> None:
+    sections = {
+        "profile": Section(schema="", status="ok", reason=None, data=example.data),
+        "flames": Section(schema="", status="absent", reason="new: no call chains", data=None),
+    }
+    blocks = to_blocks(profile(make_comparison(sections=sections)))
+    assert "no flame graph: new: no call chains" in blocks.texts()
+
+
+def test_missing_sides_are_named_and_so_are_several(
+    example: Any,
+    describe: Describe,
+    make_comparison: Callable[..., Comparison],
+    make_side: Callable[..., Any],
+    to_blocks: Callable[[Iterable[Block]], Any],
+) -> None:
+    data = {**example.data, "missing": [{"side": "new2", "reason": "new2: perf is not installed"}]}
+    assert describe(data).texts()[-1] == "new2: perf is not installed"
+    section = Section(schema="", status="ok", reason=None, data=data)
+    sides = tuple(make_side(name) for name in ("base", "new", "new2"))
+    blocks = to_blocks(profile(make_comparison(sections={"profile": section}, sides=sides)))
+    assert blocks.texts()[0] == "new against base"

@@ -1,0 +1,127 @@
+"""Published profiles, typed again and drawn by the report's own tables: the values are the same."""
+
+import csv
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf_reports.blocks import Table
+from schedperf_reports.evidence.profile._tables import nodes_table, shares_table
+from schedperf_reports.text.terminal import draw_block, write_text
+
+SEEDS = Path(__file__).parents[3] / "data" / "seeds" / "profiles"
+WITH_NODES = ("tg-load-avg-spr", "tg-load-avg-icelake")
+WITHOUT_NODES = "tg-load-avg-cascade-lake"
+WIDTH = 78
+SIDES = ("base", "new")
+UNKNOWN = {"change": 0.0, "ci_low": None, "ci_high": None, "p": None, "q": None}
+
+
+def read(name: str) -> list[dict[str, str]]:
+    lines = (SEEDS / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+    assert re.match(r"# \w+ [\w ]+, ", lines[0])
+    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+def by_workload(name: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    for workload, rows in groupby(read(name), key=lambda row: row["workload"]):
+        yield workload, list(rows)
+
+
+def draw(table: Table) -> list[str]:
+    drawn = draw_block(table, WIDTH, see="--json")
+    assert drawn is not None
+    return write_text([drawn], WIDTH, colour=False).splitlines()
+
+
+def row_of_ranges(row: dict[str, str]) -> dict[str, Any]:
+    ends = {side: [float(row[f"{side}_low"]), float(row[f"{side}_high"])] for side in SIDES}
+    return {
+        "symbol": row["symbol"],
+        "share": UNKNOWN,
+        "one_node": None,
+        **{f"{side}_range": ends[side] for side in SIDES},
+        **{f"{side}_nodes": dict(zip("01", ends[side], strict=True)) for side in SIDES},
+    }
+
+
+@pytest.mark.parametrize("name", WITH_NODES)
+def test_ranges_over_nodes_are_printed_as_they_were_published(name: str) -> None:
+    tables = 0
+    for workload, rows in by_workload(name):
+        drawn = draw(nodes_table([row_of_ranges(row) for row in rows], f"{workload}:"))
+        assert drawn[0].strip() == f"{workload}:"
+        assert max(map(len, drawn)) <= WIDTH
+        for row in rows:
+            (line,) = [line for line in drawn if line.split()[:1] == [row["symbol"]]]
+            printed = re.findall(r"(\d+\.\d\d) % - (\d+\.\d\d) %", line)
+            published = [
+                tuple(f"{float(row[f'{side}_{end}']):.2f}" for end in ("low", "high"))
+                for side in SIDES
+            ]
+            assert printed == published
+        tables += 1
+    assert tables == 4
+
+
+def test_the_first_table_reads_like_the_mail() -> None:
+    (rows,) = [rows for workload, rows in by_workload(WITH_NODES[0]) if "hackbench" in workload]
+    drawn = "\n".join(draw(nodes_table([row_of_ranges(row) for row in rows], "hackbench:")))
+    assert "12.68 % - 20.22 %" in drawn
+    assert "7.73 % - 13.15 %" in drawn
+    assert "4.31 % - 6.91 %" in drawn
+
+
+def test_a_machine_whose_nodes_are_not_told_apart_has_one_share_a_side() -> None:
+    tables = 0
+    for workload, rows in by_workload(WITHOUT_NODES):
+        table = shares_table("cycles", point_of(workload, rows))
+        drawn = draw(table)
+        for row in rows:
+            (line,) = [line for line in drawn if line.split()[:1] == [row["symbol"]]]
+            base, new = (f"{float(row[side]):.2f}" for side in SIDES)
+            change = f"{float(row['new']) - float(row['base']):+.2f}"
+            assert line.split()[1:4] == [base, new, change]
+        tables += 1
+    assert tables == 5
+
+
+def point_of(workload: str, rows: list[dict[str, str]]) -> dict[str, Any]:
+    nothing: dict[str, Any] = {
+        **{f"{side}_range": None for side in SIDES},
+        **{f"{side}_nodes": {} for side in SIDES},
+        **{f"{side}_cpus": None for side in SIDES},
+    }
+    shown = [
+        {
+            "row": row["symbol"],
+            "symbol": row["symbol"],
+            "dso": "[kernel]",
+            "class": "PELT",
+            "idle": False,
+            "scheduler": True,
+            "changed": False,
+            "share": {
+                **UNKNOWN,
+                "base": float(row["base"]),
+                "new": float(row["new"]),
+                "change": float(row["new"]) - float(row["base"]),
+            },
+            **nothing,
+        }
+        for row in rows
+    ]
+    return {
+        "workload": workload,
+        "point": "",
+        "runs": dict.fromkeys(SIDES, 1),
+        "independent": "runs",
+        "samples": dict.fromkeys(SIDES, 0),
+        "busy": dict.fromkeys(SIDES, 100.0),
+        "rows": shown,
+        "symbols": len(shown),
+    }

@@ -1,0 +1,172 @@
+"""The report's counters: one table a workload and point, no verdict, and what is missing."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from schedperf.model.comparison import Comparison, Section
+from schedperf_reports.blocks import Block, Table, Text
+from schedperf_reports.evidence.perf_stat import counters
+
+Describe = Callable[..., list[Block]]
+
+
+def row(**changes: object) -> dict[str, object]:
+    return {
+        "row": "new-0",
+        "side": "new",
+        "workload": "hackbench -g {groups}",
+        "point": "groups=4",
+        "event": "sched:sched_switch",
+        "node": None,
+        "basis": "time",
+        "unit": "1/s",
+        "scaled": False,
+        "n_base": 5,
+        "n_new": 5,
+        "replication": "runs",
+        "base": 61240.0,
+        "new": 91860.0,
+        "ratio": 1.5,
+        "ci_low": 1.4,
+        "ci_high": 1.6,
+        "p": 0.001,
+        "q": 0.002,
+        "changed": True,
+        "total_base": 122480.0,
+        "total_new": 183720.0,
+        **changes,
+    }
+
+
+@pytest.fixture
+def describe(make_comparison: Callable[..., Comparison]) -> Describe:
+    """Return the blocks for a section's data."""
+
+    def run(*rows: Mapping[str, object], **data: Any) -> list[Block]:
+        values = {
+            "sides": [
+                {"side": side, "runs": 5, "kind": "instrumented"} for side in ("base", "new")
+            ],
+            "rows": list(rows),
+            "zeros": [],
+            "not_counted": [],
+            "missing": [],
+            "notes": [],
+        } | data
+        section = Section(
+            schema="schedperf/section/counters/2", status="ok", reason=None, data=values
+        )
+        return list(counters(make_comparison(sections={"counters": section})))
+
+    return run
+
+
+def table_of(blocks: list[Block]) -> Table:
+    [table] = [block for block in blocks if isinstance(block, Table)]
+    return table
+
+
+def texts(blocks: list[Block]) -> list[list[str]]:
+    return [[cell.text for cell in cells] for cells in table_of(blocks).rows]
+
+
+def said(blocks: list[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, Text)]
+
+
+def test_a_row_shows_the_rates_the_change_and_its_interval_and_the_totals(
+    describe: Describe,
+) -> None:
+    assert texts(describe(row())) == [
+        ["sched:sched_switch", "second", "61240", "91860", "* +50.0 %", "+40.0..+60.0",
+         "5 + 5", "122480", "183720"],
+    ]  # fmt: skip
+
+
+def test_times_have_their_unit(describe: Describe) -> None:
+    clock = row(
+        event="cpu-clock", unit="s/message", basis="operation", base=0.00061, new=0.00084,
+        total_base=0.61, total_new=0.84, n_base=3, n_new=3, replication="rounds",
+    )  # fmt: skip
+    [cells] = texts(describe(clock))
+    assert cells[:4] == ["cpu-clock", "message", "610 us", "840 us"]
+    assert cells[6:] == ["3 rounds", "610 ms", "840 ms"]
+
+
+def test_what_changed_stands_out_and_nothing_is_called_better_or_worse(describe: Describe) -> None:
+    rows = table_of(describe(row(changed=None), row(event="faults"))).rows
+    assert [{cell.tone for cell in cells} for cells in rows] == [{"strong"}, {"plain"}]
+
+
+def test_operations_come_before_seconds_and_the_machine_before_its_nodes(
+    describe: Describe,
+) -> None:
+    message = {"basis": "operation", "unit": "1/message"}
+    blocks = describe(
+        row(row="a", node=1), row(row="b"), row(row="c", event="c", node=1, **message),
+        row(row="d", event="d", changed=False, **message), row(row="e", event="e", **message),
+    )  # fmt: skip
+    assert table_of(blocks).anchors == ("e", "d", "c", "b", "a")
+
+
+def test_the_same_event_a_second_is_what_its_row_opens_to(describe: Describe) -> None:
+    message = row(row="m", basis="operation", unit="1/message", base=0.5, new=0.75)
+    table = table_of(describe(row(row="s"), message))
+    assert table.anchors == ("m",)
+    [[chance, twins]] = table.details
+    assert isinstance(chance, Text)
+    assert chance.text == (
+        "q = 0.002 (p = 0.001, corrected for all rows of the machine that are rates per operation)"
+    )
+    assert isinstance(twins, Table)
+    assert twins.anchors == ("s",)
+    assert twins.rows[0][0].text == "second"
+
+
+def test_what_was_zero_and_sides_without_counts_are_named(describe: Describe) -> None:
+    missing = [{"side": "new2", "reason": "perf is not permitted"}]
+    blocks = describe(row(), zeros=["alignment-faults", "cgroup-switches"], missing=missing)
+    assert said(blocks)[3:] == [
+        "0 in all runs: alignment-faults, cgroup-switches",
+        "nothing counted in new2: perf is not permitted",
+    ]
+
+
+def test_each_workload_point_and_side_has_its_table(describe: Describe) -> None:
+    rows = [row(), row(point="groups=16"), row(side="new2"), row(workload="sleep 1", point="")]
+    captions = [block.caption for block in describe(*rows) if isinstance(block, Table)]
+    changed = ": 1 of 1 row changed beyond noise: sched:sched_switch +50.0 %"
+    assert captions == [
+        f"hackbench -g {{groups}} at groups=4, base against new: events{changed}",
+        f"hackbench -g {{groups}} at groups=16, base against new: events{changed}",
+        f"hackbench -g {{groups}} at groups=4, base against new2: events{changed}",
+        f"sleep 1, base against new: events{changed}",
+    ]
+
+
+def test_what_has_no_ratio_has_dashes_and_zero_is_zero(describe: Describe) -> None:
+    zero = row(base=0.0, total_base=0.0, ratio=None, ci_low=None, ci_high=None)
+    assert texts(describe(zero))[0][2:6] == ["0", "91860", "* -", "-"]
+
+
+def test_nodes_and_estimates_are_named(describe: Describe) -> None:
+    [cells] = texts(describe(row(node=1, scaled=True)))
+    assert cells[0] == "sched:sched_switch (node 1) (estimated)"
+
+
+def test_events_that_could_not_be_counted_share_one_sentence_a_reason(describe: Describe) -> None:
+    entries = [
+        {"side": "base", "event": event, "reason": "perf says: not supported"}
+        for event in ("cycles", "instructions")
+    ]
+    sentence = "not counted in base (perf says: not supported): cycles, instructions"
+    assert sentence in said(describe(row(), not_counted=entries))
+
+
+def test_notes_are_warnings_and_few(describe: Describe) -> None:
+    blocks = describe(row(), notes=[f"note {number}" for number in range(100)])
+    warnings = [block for block in blocks if isinstance(block, Text) and block.tone == "warning"]
+    assert len(warnings) == 6
+    assert warnings[-1].text == "95 more notes"

@@ -1,0 +1,210 @@
+"""The report's scheduler statistics: readings first, tables a level, refusals and notes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.model.comparison import Comparison, Section
+from schedperf_reports.blocks import Block, Items, Table, Text
+from schedperf_reports.evidence.schedstat.section import schedstat
+from schedperf_reports.rates.cells import QUIET_WORD
+
+Describe = Callable[..., list[Block]]
+
+ROW: dict[str, Any] = {
+    "row": "new-0",
+    "side": "new",
+    "workload": "hackbench",
+    "point": "groups=4",
+    "level": "MC",
+    "idle": "newidle",
+    "field": "lb_gained",
+    "basis": "operation",
+    "unit": "1/message",
+    "meaning": "tasks pulled",
+    "function": "detach_tasks()",
+    "total_base": 9000.0,
+    "total_new": 810.0,
+    "n_base": 5,
+    "n_new": 5,
+    "base": 0.09,
+    "new": 0.0081,
+    "ratio": 0.09,
+    "ci_low": 0.085,
+    "ci_high": 0.095,
+    "p": 1e-6,
+    "q": 1e-5,
+    "changed": True,
+    "replication": "runs",
+}
+READING = {
+    "rule": "newidle-pulls",
+    "row": "new-0",
+    "side": "new",
+    "workload": "hackbench",
+    "point": "groups=4",
+    "level": "MC",
+    "text": "newidle pulls at MC -91 % per message: look at sched_balance_newidle()",
+    "meaning": "CPUs that run out of work take fewer tasks",
+    "look_at": "sched_balance_newidle()",
+}
+
+
+@pytest.fixture
+def describe(make_comparison: Callable[..., Comparison]) -> Describe:
+    """Return the blocks for a section's data."""
+
+    def run(*rows: dict[str, Any], **data: Any) -> list[Block]:
+        side = {"side": "base", "runs": 5, "versions": [15, 17], "seconds": 9.0}
+        values: dict[str, Any] = {
+            "sides": [side, {**side, "side": "new"}],
+            "rows": list(rows),
+            "readings": [],
+            "not_compared": [],
+            "zeros": [],
+            "cpus": [],
+            "levels": [],
+            "notes": [],
+        }
+        section = Section(
+            schema="schedperf/section/schedstat/1", status="ok", reason=None, data=values | data
+        )
+        return list(schedstat(make_comparison(sections={"schedstat": section})))
+
+    return run
+
+
+def tables(blocks: list[Block]) -> list[Table]:
+    return [block for block in blocks if isinstance(block, Table)]
+
+
+def texts(blocks: list[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, Text)]
+
+
+def test_a_reading_names_its_rule_and_leads_to_its_row(describe: Describe) -> None:
+    blocks = describe(ROW, readings=[READING])
+    items = next(block for block in blocks if isinstance(block, Items))
+    assert items.items[0].text == READING["text"]
+    assert items.items[0].detail.endswith("(rule newidle-pulls)")
+    assert items.items[0].evidence == ("schedstat#new-0",)
+    assert tables(blocks)[0].anchors == ("new-0",)
+
+
+def test_changed_rows_come_first_and_the_rest_keeps_its_order(describe: Describe) -> None:
+    rows = [
+        {**ROW, "field": name, "changed": changed, "ratio": ratio}
+        for name, changed, ratio in (
+            ("lb_count", False, 9.0),
+            ("lb_failed", None, None),
+            ("lb_gained", True, 1.2),
+            ("lb_nobusyq", True, 0.2),
+        )
+    ]
+    [table] = tables(describe(*rows))
+    assert [row[0].text.split()[1] for row in table.rows] == [
+        "lb_nobusyq", "lb_gained", "lb_count", "lb_failed",
+    ]  # fmt: skip
+
+
+def test_a_terminal_shows_what_changed_at_a_level_and_some_counts_of_the_cpus(
+    describe: Describe,
+) -> None:
+    quiet = {**ROW, "changed": False}
+    cpus = [{**quiet, "level": "", "idle": "", "field": f"count{number}"} for number in range(9)]
+    levels = [
+        {**quiet, "field": "lb_count"},
+        ROW,
+        {**ROW, "field": "lb_failed", "level": "NUMA", "changed": None},
+    ]
+    changed = "1 of 2 rows changed beyond noise: newidle lb_gained -91.0 %"
+    unchanged = "0 of 1 row changed beyond noise"
+    drifted = "1 more differ, but may have drifted: the sides did not take turns, and have less"
+    found = tables(describe(*cpus, *levels))
+    assert [(table.caption, table.limit, len(table.rows)) for table in found] == [
+        ("CPUs: 0 of 9 rows changed beyond noise; n = 5 + 5", 6, 9),
+        (f"balancing and wakeups at MC: {changed}; n = 5 + 5", 1, 2),
+        (
+            f"balancing and wakeups at NUMA: {unchanged}; {drifted} than 10 runs each",
+            0,
+            1,
+        ),
+    ]
+
+
+def test_the_same_count_a_second_is_what_its_row_opens_to(describe: Describe) -> None:
+    twin = {**ROW, "row": "new-9", "basis": "time", "unit": "1/s", "base": 5.0, "new": 1.0}
+    quiet = {**ROW, "row": "new-1", "field": "lb_count", "changed": False}
+    [table] = tables(describe(twin, quiet, ROW))
+    assert [row[0].text for row in table.rows] == ["newidle lb_gained", "newidle lb_count"]
+    assert table.limit == 1
+    about, chance, others = table.details[0]
+    assert isinstance(about, Text)
+    assert isinstance(chance, Text)
+    assert chance.text == (
+        "q = 1e-05 (p = 1e-06, corrected for all rows of this section that are rates per operation)"
+    )
+    assert about.text == "newidle lb_gained: tasks pulled, counted in detach_tasks()"
+    assert isinstance(others, Table)
+    assert [[cell.text for cell in row] for row in others.rows] == [
+        ["second", "5", "1", "* -91.0 %", "-91.5..-90.5", "5 + 5"]
+    ]
+    assert others.anchors == ("new-9",)
+
+
+def test_a_count_that_versions_split_says_so_where_its_row_opens(describe: Describe) -> None:
+    [table] = tables(describe({**ROW, "field": "lb_imbalance"}))
+    about, _ = table.details[0]
+    assert isinstance(about, Text)
+    assert "before version 17 one sum" in about.text
+
+
+def test_a_page_hides_what_did_not_change_but_for_the_first_rows(describe: Describe) -> None:
+    many = [{**ROW, "field": f"f{one}", "changed": False} for one in range(8)]
+    [table] = tables(describe(ROW, *many))
+    assert table.quiet == (False,) * 5 + (True,) * 4
+    assert table.quiet_word == QUIET_WORD
+
+
+LEVEL = {"side": "base", "level": "MC", "cpus": 2, "domains": 2, "flags": ["SD_SHARE_LLC", "X"]}
+
+
+def test_the_domains_open_to_their_flags(describe: Describe) -> None:
+    levels = [LEVEL, {**LEVEL, "level": "NUMA", "cpus": None, "domains": None, "flags": None}]
+    blocks = describe(
+        ROW,
+        {**ROW, "field": "lb_count", "changed": False, "level": "NUMA", "idle": "busy"},
+        {**ROW, "field": "ttwu_move_affine", "idle": "", "changed": False, "level": "MC"},
+        levels=levels,
+    )
+    tree = tables(blocks)[0]
+    assert tree.columns[2].explains == "tasks pulled: detach_tasks()"
+    assert [[cell.text for cell in row] for row in tree.rows] == [
+        ["MC, 2 CPUs, 2 domains", "", "", "90 -> 8.1"],
+        ["   CPUs that are busy", "0", "0", ""],
+        ["   idle CPUs", "0", "0", ""],
+        ["   CPUs that become idle", "0", "90 -> 8.1 (-91.0 %)", ""],
+        ["   └ NUMA", "", "", ""],
+        ["      CPUs that are busy", "90 -> 8.1", "0", ""],
+        ["      idle CPUs", "0", "0", ""],
+        ["      CPUs that become idle", "0", "0", ""],
+    ]
+    flags = [[one.text for one in blocks if isinstance(one, Text)] for blocks in tree.details]
+    assert flags[0] == ["flags of its domains: SD_SHARE_LLC X"]
+    assert flags[4] == ["flags of its domains: not captured"]
+    assert flags[1] == []
+    assert tree.rows[3][2].tone == "strong"
+
+
+def test_what_is_missing_is_said(describe: Describe) -> None:
+    refused = [{"side": "base", "what": "lb_imbalance", "reason": "one sum"}]
+    notes = [f"{side}: note {number}" for number in range(7) for side in ("base", "new")]
+    blocks = describe(ROW, not_compared=refused, zeros=["MC alb_count"], notes=notes)
+    items = [block for block in blocks if isinstance(block, Items)]
+    assert items[-1].items[0].text == "not compared: lb_imbalance of base: one sum"
+    [zeros] = [table for table in tables(blocks) if table.limit == 0]
+    assert zeros.caption == "0 in all runs: 1 count"
+    assert zeros.rows[0][0].text == "MC alb_count"
+    assert "base and new: note 0" in texts(blocks)
+    assert "2 more notes" in texts(blocks)

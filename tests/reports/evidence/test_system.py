@@ -1,0 +1,233 @@
+"""The report's system counters: what changed first, with units, and what could not be seen."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.model.comparison import Comparison, Section
+from schedperf_reports.blocks import Block, Items, Table, Text
+from schedperf_reports.evidence.system import system_counters
+
+Describe = Callable[..., list[Block]]
+
+ROW: dict[str, Any] = {
+    "row": "new-0",
+    "side": "new",
+    "workload": "hackbench",
+    "point": "groups=4",
+    "group": "cgroup",
+    "subject": "/2cg/a",
+    "field": "throttled_share",
+    "node": None,
+    "basis": "share",
+    "unit": "",
+    "meaning": "share of periods",
+    "function": "sched_cfs_period_timer()",
+    "total_base": None,
+    "total_new": None,
+    "n_base": 5,
+    "n_new": 4,
+    "base": 0.41,
+    "new": 0.84,
+    "ratio": 2.0488,
+    "ci_low": 1.9,
+    "ci_high": 2.2,
+    "p": 1e-6,
+    "q": 1e-5,
+    "changed": True,
+    "replication": "runs",
+}
+CHANGED = "1 of 1 row changed beyond noise: cgroup /2cg/a throttled_share +104.9 %"
+
+
+@pytest.fixture
+def describe(make_comparison: Callable[..., Comparison]) -> Describe:
+    """Return the blocks for a section's data."""
+
+    def run(*rows: dict[str, Any], **data: Any) -> list[Block]:
+        side = {"side": "base", "runs": 5, "kind": "clean", "seconds": 9.0, "task_runs": 0}
+        side |= {"cpus": 4, "accounted": 1.02}
+        values: dict[str, Any] = {
+            "sides": [side, {**side, "side": "new", "runs": 1, "task_runs": 2}],
+            "rows": list(rows),
+            "zeros": [],
+            "cpus": [],
+            "settings": [],
+            "missing": [],
+            "not_compared": [],
+            "notes": [],
+        }
+        section = Section(
+            schema="schedperf/section/system_counters/1",
+            status="ok",
+            reason=None,
+            data=values | data,
+        )
+        return list(system_counters(make_comparison(sections={"system_counters": section})))
+
+    return run
+
+
+def test_the_mark_of_a_change_has_its_rule_and_what_misses_it_says_why(describe: Describe) -> None:
+    few = {"unit": "1/s", "basis": "time", "total_base": 79.6, "total_new": 85.0, "ratio": 1.068}
+    tlb = {**ROW, **few, "row": "new-1", "group": "interrupts", "subject": "TLB", "changed": False}
+    blocks = describe(ROW, tlb)
+    assert (
+        "* changed beyond noise: its q is below 0.05 and the change is 1 % or more, where a side "
+        "has at least 100 events in a run, or a share of 1 %"
+    ) in texts(blocks)
+    _, chance, why, *_ = table_of(blocks).details[1]
+    assert isinstance(chance, Text)
+    assert "all rows of interrupts and softirqs that are rates over time" in chance.text
+    assert isinstance(why, Text)
+    assert why.text == "not marked as changed: fewer than 100 events in a run, on both sides"
+    assert not any(text.startswith("* ") for text in texts(describe(tlb)))
+
+
+def table_of(blocks: list[Block]) -> Table:
+    [table] = [block for block in blocks if isinstance(block, Table)]
+    return table
+
+
+def texts(blocks: list[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, Text)]
+
+
+def test_lost_ticks_are_a_warning_before_the_shares(describe: Describe) -> None:
+    side = {"side": "base", "runs": 5, "kind": "clean", "seconds": 9.0, "task_runs": 0, "cpus": 4}
+    lost = [{**side, "accounted": 0.397}, {**side, "side": "new", "accounted": 0.95}]
+    told = [text for text in texts(describe(ROW, sides=lost)) if "accounted" in text]
+    assert len(told) == 1
+    assert told[0].startswith("base: accounted time is 39.7 % of the wall time of 4 CPUs: ticks")
+    assert not [text for text in texts(describe(ROW)) if "accounted" in text]
+
+
+def test_a_row_has_values_change_interval_and_its_function(describe: Describe) -> None:
+    blocks = describe(ROW)
+    table = table_of(blocks)
+    assert table.caption == CHANGED
+    assert [cell.text for cell in table.rows[0]] == [
+        "cgroup /2cg/a throttled_share", "share", "41.0 %", "84.0 %", "* +104.9 %", "+90.0..+120.0",
+        "5 + 4", "share of periods: sched_cfs_period_timer()",
+    ]  # fmt: skip
+    assert table.anchors == ("new-0",)
+    assert texts(blocks)[1] == "base: 5 clean runs; new: 1 clean run, tasks of 2 runs"
+
+
+def test_captions_name_what_was_run_where_there_is_something_to_tell_apart(
+    describe: Describe,
+) -> None:
+    others = [{"workload": "schbench", "point": ""}, {"point": "groups=8"}, {"side": "new2"}]
+    blocks = describe(ROW, *({**ROW, "row": f"new-{n}", **one} for n, one in enumerate(others, 1)))
+    captions = [block.caption for block in blocks if isinstance(block, Table)]
+    assert captions == [
+        f"hackbench at groups=4, base against new: {CHANGED}",
+        f"schbench, base against new: {CHANGED}",
+        f"hackbench at groups=8, base against new: {CHANGED}",
+        f"hackbench at groups=4, base against new2: {CHANGED}",
+    ]
+
+
+def test_watts_joules_and_hertz_are_scaled(describe: Describe) -> None:
+    power = {**ROW, "group": "power", "subject": "package-0", "field": "energy", "function": ""}
+    rows = [
+        {**power, "basis": "time", "unit": "W", "base": 90.0, "new": 104.0},
+        {**power, "basis": "operation", "unit": "J/message", "base": 0.0021, "new": 0.0005},
+        {**ROW, "group": "frequency", "subject": "cpu", "field": "cur", "unit": "Hz",
+         "base": 2.1e9, "new": 3.4e9},
+        {**ROW, "group": "interrupts", "subject": "RES", "field": "count", "basis": "time",
+         "unit": "1/s", "base": 12.5, "new": 0.0, "node": 1},
+    ]  # fmt: skip
+    found = [[cell.text for cell in row][:4] for row in table_of(describe(*rows)).rows]
+    assert found == [
+        ["power package-0 energy", "", "90 W", "104 W"],
+        ["power package-0 energy", "message", "2.1 mJ", "0.5 mJ"],
+        ["frequency cpu cur", "mean", "2.1 GHz", "3.4 GHz"],
+        ["interrupts RES (node 1)", "second", "12.5", "0"],
+    ]
+
+
+def test_what_changed_comes_first_and_nodes_behind_all_nodes(describe: Describe) -> None:
+    rows = [
+        {**ROW, "subject": name, "changed": changed, "node": node}
+        for name, changed, node in (
+            ("a", False, None),
+            ("b", True, 0),
+            ("c", None, 1),
+            ("d", True, None),
+            ("e", False, None),
+        )
+    ]
+    table = table_of(describe(*rows))
+    assert [row[0].text.split()[1] for row in table.rows] == ["d", "b", "a", "e", "c"]
+    # Both that changed, and those of the whole machine that did not.
+    assert table.limit == 4
+
+
+def test_a_changed_setting_and_one_row_a_subject_come_before_the_rest(describe: Describe) -> None:
+    rows = [
+        {**ROW, "row": f"new-{number}", "subject": subject, "field": field, "changed": None}
+        for number, (subject, field) in enumerate(
+            (("/a", "throttled"), ("/a", "usage"), ("/b", "throttled"), ("/b", "usage"))
+        )
+    ]
+    quota = {**rows[0], "row": "new-4", "field": "quota", "ratio": 0.2, "p": None}
+    twin = {**rows[0], "row": "new-5", "field": "usage", "basis": "time", "unit": "s/s"}
+    rows[1] |= {"basis": "operation", "unit": "s/message"}
+    exact = {**quota, "ci_low": 0.2, "ci_high": 0.2}
+    single = {**exact, "row": "new-6", "subject": "/c", "ci_low": None, "ci_high": None}
+    table = table_of(describe(twin, *rows, exact, single))
+    assert [row[0].text for row in table.rows] == [
+        "cgroup /a quota",
+        "cgroup /a throttled",
+        "cgroup /b throttled",
+        "cgroup /c quota",
+        "cgroup /a usage",
+        "cgroup /b usage",
+    ]
+    assert table.limit == 6
+
+
+def test_what_is_missing_is_one_line_a_reason(describe: Describe) -> None:
+    missing = [
+        {"side": side, "what": what, "reason": reason}
+        for side in ("base", "new")
+        for what, reason in (("power", "no powercap"), ("cpuidle", "no states"))
+    ]
+    missing.append({"side": "new", "what": "pressure_irq", "reason": "not in this kernel"})
+    refused = {"side": "base", "group": "cgroup", "what": "/a usage", "reason": "not in new"}
+    blocks = describe(ROW, missing=missing, not_compared=[refused], zeros=["softirqs HI count"])
+    [items] = [block for block in blocks if isinstance(block, Items)]
+    assert [item.text for item in items.items] == [
+        "not seen in base and new: power: no powercap",
+        "not seen in base and new: cpuidle: no states",
+        "not seen in new: pressure_irq: not in this kernel",
+        "not compared: cgroup of base: /a usage: not in new",
+    ]
+    assert items.limit == 2
+    zeros = [block for block in blocks if isinstance(block, Table)][-1]
+    assert (zeros.limit, zeros.rows[0][0].text) == (0, "softirqs HI count")
+
+
+def test_settings_that_differ_stand_before_the_counts(describe: Describe) -> None:
+    settings = [
+        {"side": "new", "name": "nr_migrate", "base": "32", "new": "8"},
+        {"side": "new", "name": "domains/domain0/flags", "base": "SD_SHARE_LLC\nA", "new": None},
+        {"side": "new", "name": "llc_balancing/enabled", "base": None, "new": ""},
+    ]
+    first, second = [
+        block for block in describe(ROW, settings=settings) if isinstance(block, Table)
+    ]
+    assert first.caption == "settings of the scheduler that differ, base against new"
+    assert [[cell.text for cell in row] for row in first.rows] == [
+        ["nr_migrate", "32", "8"],
+        ["domains/domain0/flags", "SD_SHARE_LLC A", "not there"],
+        ["llc_balancing/enabled", "not there", "empty"],
+    ]
+    assert second.caption == CHANGED
+
+
+def test_notes_of_both_sides_are_one_and_few(describe: Describe) -> None:
+    notes = [f"{side}: note {number}" for number in range(7) for side in ("base", "new")]
+    assert texts(describe(ROW, notes=notes))[-1] == "2 more notes"
