@@ -13,8 +13,8 @@ import schedperf.benchmarks
 import schedperf.evidence
 import schedperf_reports.formats
 import schedperf_reports.sections
-from schedperf_collectors._base import registry as collectors
-from schedperf_collectors._registry import Registry, public_modules
+from schedperf_collectors.plugin import registry as collectors
+from schedperf_collectors.registry import Registry, public_modules
 
 REPOSITORY = Path(__file__).parent.parent
 SOURCE_ROOTS = (".", "collectors", "reports", "templates")
@@ -31,7 +31,7 @@ COLLECTOR = '''"""How many tasks there are, around each run."""
 
 from pathlib import Path
 
-from schedperf_collectors._base import collector
+from schedperf_collectors.plugin import collector
 
 
 @collector(scope="run", cost="nothing")

@@ -16,7 +16,7 @@ import click
 import pytest
 
 from schedperf.cli import cli
-from schedperf_collectors._base import all_collectors
+from schedperf_collectors.plugin import all_collectors
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data

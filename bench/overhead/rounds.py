@@ -28,17 +28,17 @@ import time
 from pathlib import Path
 from statistics import median
 
-from schedperf_collectors._base import Capture, Collector, all_collectors
-from schedperf_collectors._captures import (
+from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.plugin import Capture, Collector, all_collectors
+from schedperf_collectors.recorder.captures import (
     Captured,
     RunCaptures,
     Staging,
     capture_after,
     try_run_collectors,
 )
-from schedperf_collectors._isolate import OK
-from schedperf_collectors._progress import say_outcome
-from schedperf_collectors._signals import signals
+from schedperf_collectors.recorder.isolate import OK
+from schedperf_collectors.recorder.progress import say_outcome
 from schedperf_collectors.workload import run_workload
 
 SEED = 20261121

@@ -15,7 +15,7 @@ if sys.version_info < (3, 9):  # noqa: UP036
 # Until the recorder takes care of Ctrl-C itself, it simply ends.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from schedperf_collectors._cli import main  # noqa: E402 # see above
+from schedperf_collectors.recorder.cli import main  # noqa: E402 # see above
 
 if __name__ == "__main__":
     sys.exit(main())

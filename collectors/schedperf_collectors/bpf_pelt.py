@@ -24,18 +24,13 @@ from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped, collector
-from schedperf_collectors._bcc import PAIRS, NoPrograms, Programs, as_root
-from schedperf_collectors._breakpoints import (
-    BREAKPOINT,
-    BreakpointCounts,
-    breakpoints_counting,
-    try_breakpoints,
-)
-from schedperf_collectors._host_cpu import online_cpus
-from schedperf_collectors._kernel_functions import KernelFunctions
-from schedperf_collectors._pelt_counts import counted_only, seen_by_programs, unseen
-from schedperf_collectors._pelt_programs import (
+from schedperf_collectors.bpf.bcc import PAIRS, NoPrograms, Programs, as_root
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.cpu import online_cpus
+from schedperf_collectors.machine.kernel_functions import KernelFunctions
+from schedperf_collectors.machine.system import System, attempt, to_integer
+from schedperf_collectors.pelt.counts import counted_only, seen_by_programs, unseen
+from schedperf_collectors.pelt.programs import (
     FUNCTIONS,
     OPEN_RUN,
     Marked,
@@ -46,9 +41,14 @@ from schedperf_collectors._pelt_programs import (
     find_pelt_functions,
     mechanism_of,
 )
-from schedperf_collectors._pelt_trial import Trial, measure_cost, still_counts
-from schedperf_collectors._system import System, attempt, to_integer
-from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.pelt.trial import Trial, measure_cost, still_counts
+from schedperf_collectors.perf.breakpoints import (
+    BREAKPOINT,
+    BreakpointCounts,
+    breakpoints_counting,
+    try_breakpoints,
+)
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
 
 SCHEMA = "schedperf/bpf_pelt/1"
 # A busy CPU makes some 100,000 calls a second, so that it still times one in ten seconds.

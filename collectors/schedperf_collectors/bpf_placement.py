@@ -28,15 +28,16 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schedperf_collectors import _placement_balance, _placement_timers
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped, collector
-from schedperf_collectors._host_cpu import online_cpus
-from schedperf_collectors._placement_machine import Machine, read_machine
-from schedperf_collectors._placement_perf import capture_with_perf
-from schedperf_collectors._placement_series import Series
-from schedperf_collectors._placement_tracepoints import CpuCounts, Tracepoints, is_placed
-from schedperf_collectors._system import System, or_none
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.cpu import online_cpus
+from schedperf_collectors.machine.system import System, or_none
+from schedperf_collectors.placement import balance as _placement_balance
+from schedperf_collectors.placement import timers as _placement_timers
+from schedperf_collectors.placement.machine import Machine, read_machine
+from schedperf_collectors.placement.perf import capture_with_perf
+from schedperf_collectors.placement.series import Series
+from schedperf_collectors.placement.tracepoints import CpuCounts, Tracepoints, is_placed
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
 
 SCHEMA = "schedperf/bpf_placement/1"
 FILE_NAME = "placement.json"

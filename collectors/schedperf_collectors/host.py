@@ -18,16 +18,16 @@ import re
 from contextlib import suppress
 from typing import Callable
 
-from schedperf_collectors._base import Capture, collector
-from schedperf_collectors._host_cpu import (
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.cpu import (
     cpu_finders,
     cpufreq_finders,
     cpuidle_finders,
     missing_levels,
     topology_finders,
 )
-from schedperf_collectors._host_kernel import cgroup_finders, kernel_finders, sched_finders
-from schedperf_collectors._system import (
+from schedperf_collectors.machine.kernel import cgroup_finders, kernel_finders, sched_finders
+from schedperf_collectors.machine.system import (
     Finders,
     System,
     attempt,
@@ -37,8 +37,12 @@ from schedperf_collectors._system import (
     to_float,
     to_integer,
 )
-from schedperf_collectors._virtualisation import Virtualisation, detect_virtualisation, dmi_text
-from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.virtualisation import (
+    Virtualisation,
+    detect_virtualisation,
+    dmi_text,
+)
+from schedperf_collectors.plugin import Capture, collector
 
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
 THERMAL = "/sys/class/thermal"

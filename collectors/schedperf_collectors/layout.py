@@ -25,19 +25,19 @@ import re
 from functools import partial
 from typing import Callable
 
-from schedperf_collectors._base import Capture, collector
-from schedperf_collectors._kernel_files import (
-    find_config,
-    find_system_map,
-    read_kallsyms,
-)
-from schedperf_collectors._system import System, attempt, getconf
 from schedperf_collectors.contract import (
     BTF_LIMIT_BYTES,
     CONSTANT_LINE_BYTES,
     SHIFT_OPTION,
     Unavailable,
 )
+from schedperf_collectors.machine.kernel_files import (
+    find_config,
+    find_system_map,
+    read_kallsyms,
+)
+from schedperf_collectors.machine.system import System, attempt, getconf
+from schedperf_collectors.plugin import Capture, collector
 
 PERCPU_LINE = re.compile(r"^(?:setup_percpu|percpu|pcpu-alloc): .*$", re.MULTILINE)
 

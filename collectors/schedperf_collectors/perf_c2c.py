@@ -10,7 +10,7 @@ what it rests on::
      "blind": ["loads answered in less than 30 cycles"], "cpu": "Intel(R) Xeon(R) …", …}
 
 ``percpu.json`` has the addresses of the per-CPU areas, before and after the run
-(:mod:`schedperf_collectors._percpu_units`).
+(:mod:`schedperf_collectors.bpf.percpu_units`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, collector
-from schedperf_collectors._memory_events import choose_memory_events, read_wanted
-from schedperf_collectors._memory_samples import memory_sampled
-from schedperf_collectors._percpu_units import UnitBases, describe_units
-from schedperf_collectors._system import System
+from schedperf_collectors.bpf.percpu_units import UnitBases, describe_units
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.perf.memory_events import choose_memory_events, read_wanted
+from schedperf_collectors.perf.memory_samples import memory_sampled
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
 
 
 @collector(

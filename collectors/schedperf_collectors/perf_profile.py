@@ -18,9 +18,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, collector
-from schedperf_collectors._perf import describe_perf, perf_running
-from schedperf_collectors._perf_data import (
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.system import X86_MACHINES, System, or_none
+from schedperf_collectors.perf.running import describe_perf, perf_running
+from schedperf_collectors.perf_header import (
     TYPE_BREAKPOINT,
     TYPE_SOFTWARE,
     TYPE_TRACEPOINT,
@@ -29,8 +30,7 @@ from schedperf_collectors._perf_data import (
     Summary,
     summarise_perf_data,
 )
-from schedperf_collectors._system import X86_MACHINES, System, or_none
-from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
 
 # Samples a second and CPU. No multiple or divisor of HZ, so that samples do not beat with the tick.
 DEFAULT_FREQUENCY = "999"

@@ -14,10 +14,10 @@ import json
 import re
 from collections.abc import Iterator
 
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped, collector
-from schedperf_collectors._perf import PerfFailed, perf_output, perf_running
-from schedperf_collectors._system import System, or_none, run
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.system import System, or_none, run
+from schedperf_collectors.perf.running import PerfFailed, perf_output, perf_running
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
 
 SOFTWARE_EVENTS = ("context-switches", "cpu-migrations", "page-faults", "cpu-clock")
 HARDWARE_EVENTS = (

@@ -18,10 +18,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from schedperf_collectors._base import Capture, Skipped, collector
-from schedperf_collectors._host_kernel import DEBUG_SCHED, SYSCTL
-from schedperf_collectors._system import System, attempt
-from schedperf_collectors._value_files import ValueFiles
+from schedperf_collectors.machine.kernel import DEBUG_SCHED, SYSCTL
+from schedperf_collectors.machine.system import System, attempt
+from schedperf_collectors.machine.value_files import ValueFiles
+from schedperf_collectors.plugin import Capture, Skipped, collector
 
 # What host.json has, and ``debug``, which is no setting but a dump of all run queues.
 NOT_HERE = frozenset(

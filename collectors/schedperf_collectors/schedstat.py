@@ -13,10 +13,10 @@ import contextlib
 import json
 from collections.abc import Generator, Iterator
 
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped, collector
-from schedperf_collectors._guard import changed_for_now
-from schedperf_collectors._system import System, or_none, unavailable
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.guard import changed_for_now
+from schedperf_collectors.machine.system import System, or_none, unavailable
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
 
 # 8192 CPUs with four levels have 85 MB, half of it masks of CPUs; whoever reads it takes no more.
 LIMIT_BYTES = 128 << 20

@@ -21,15 +21,15 @@ import os
 import re
 from pathlib import Path
 
-from schedperf_collectors._base import AfterRun, collector
-from schedperf_collectors._elf_symbols import (
+from schedperf_collectors.contract import MOST_SYMBOLS_BYTES, SYMBOLS_FORMAT, SYMBOLS_SUFFIX, VDSO
+from schedperf_collectors.machine.elf_symbols import (
     BadElf,
     ElfFunctions,
     parse_functions,
     read_functions,
 )
-from schedperf_collectors._system import run
-from schedperf_collectors.contract import MOST_SYMBOLS_BYTES, SYMBOLS_FORMAT, SYMBOLS_SUFFIX, VDSO
+from schedperf_collectors.machine.system import run
+from schedperf_collectors.plugin import AfterRun, collector
 
 PERF_DATA = "perf.data"
 VDSO_LIMIT_BYTES = 1 << 20

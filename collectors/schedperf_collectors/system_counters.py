@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, collector
-from schedperf_collectors._cpu_counters import frequency_table, idle_table, power_table
-from schedperf_collectors._host_cpu import CPUS
-from schedperf_collectors._sampling import repeated
-from schedperf_collectors._system import System, attempt, or_none
-from schedperf_collectors._throttled_groups import ThrottledGroups, find_hierarchy
+from schedperf_collectors.machine.cpu import CPUS
+from schedperf_collectors.machine.cpu_counters import frequency_table, idle_table, power_table
+from schedperf_collectors.machine.sampling import repeated
+from schedperf_collectors.machine.system import System, attempt, or_none
+from schedperf_collectors.machine.throttled_groups import ThrottledGroups, find_hierarchy
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
 
 PRESSURES = ("cpu", "memory", "io", "irq")
 # 4096 CPUs with 1000 interrupts have 45 MB.

@@ -17,10 +17,10 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped, collector
-from schedperf_collectors._sampling import repeated
-from schedperf_collectors._system import System
-from schedperf_collectors._value_files import ValueFiles
+from schedperf_collectors.machine.sampling import repeated
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.machine.value_files import ValueFiles
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
 
 SCHEMA = "schedperf/task_sched/1"
 MOST_TASKS = 500

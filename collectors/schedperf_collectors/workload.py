@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from schedperf_collectors._base import Capture, collector
-from schedperf_collectors._process import Begin, Ended, Notice, Running, finish, start
+from schedperf_collectors.machine.process import Begin, Ended, Notice, Running, finish, start
+from schedperf_collectors.plugin import Capture, collector
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from schedperf.model.comparison import Comparison
-from schedperf_collectors._registry import Registry
+from schedperf_collectors.registry import Registry
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.words.instruments import warn_of_instruments
 

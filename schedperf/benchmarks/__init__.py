@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from schedperf.model.comparison import Better, Family
 from schedperf.model.errors import BadLine
 from schedperf.model.numbers import LARGEST_NUMBER, LONGEST_NUMBER, printed_step, read_number
-from schedperf_collectors._registry import Registry
+from schedperf_collectors.registry import Registry
 
 __all__ = [
     "MICROSECOND_S",

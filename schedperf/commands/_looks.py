@@ -1,4 +1,5 @@
-"""Answers the recorder's question whether its runs are enough, see ``schedperf_collectors._looks``.
+"""Answers the recorder's question whether its runs are enough, see
+``schedperf_collectors.recorder.looks``.
 
 The recorder has no analysis; this end opens what it has written so far and
 compares it with the bundle of the other side.
@@ -21,7 +22,7 @@ from schedperf.runs.side import name_sides
 from schedperf.runs.values import df_run_values
 from schedperf.stats.sequential import FEWEST_IN_BASE, decide_look, warn_of_blocks
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS, describe_blocking
-from schedperf_collectors._looks import CONTINUE, LOST, REFUSE, STOP
+from schedperf_collectors.recorder.looks import CONTINUE, LOST, REFUSE, STOP
 
 Answer = Mapping[str, object]
 # Runs, by metric and point.
@@ -31,7 +32,8 @@ Counts = Mapping[str, Mapping[str, int]]
 class Judge:
     """What one recording asks, answered.
 
-    A question is what :class:`schedperf_collectors._looks.Looks` writes, an answer what it reads.
+    A question is what :class:`schedperf_collectors.recorder.looks.Looks` writes, an answer what it
+    reads.
     """
 
     def __init__(self) -> None:

@@ -20,10 +20,10 @@ from types import FrameType
 import click
 
 from schedperf.commands._zipapp import write_zipapp
-from schedperf_collectors._bundle import Names
-from schedperf_collectors._cli import side_path
-from schedperf_collectors._options import COMMANDS, make_parser
-from schedperf_collectors._process import signal_name
+from schedperf_collectors.machine.process import signal_name
+from schedperf_collectors.recorder.bundle import Names
+from schedperf_collectors.recorder.cli import side_path
+from schedperf_collectors.recorder.options import COMMANDS, make_parser
 
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _IS_NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 9))"

@@ -8,7 +8,7 @@ import click
 
 from schedperf.model.text import clean_line, make_console
 from schedperf.vm.session import News
-from schedperf_collectors._progress import format_duration
+from schedperf_collectors.recorder.progress import format_duration
 
 Show = Callable[[str, bool], None]
 

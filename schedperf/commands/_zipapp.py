@@ -10,10 +10,12 @@ import io
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import schedperf_collectors
-from schedperf_collectors._bpf_object import compile_all
+from schedperf_collectors.bpf.objects import PACKAGE as PROGRAMS
+from schedperf_collectors.bpf.objects import compile_all
 from schedperf_collectors.contract import Unavailable
 
 _PACKAGE = schedperf_collectors.__name__
@@ -71,10 +73,16 @@ def _build() -> Zipapp:
 
 def _members(objects: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
     folder = importlib.resources.files(_PACKAGE)
-    names = sorted(item.name for item in folder.iterdir() if item.name.endswith(_SOURCES))
     # Python runs the file of this name at the top of a zip.
     yield "__main__.py", folder.joinpath("__main__.py").read_bytes()
-    for name in names:
-        yield f"{_PACKAGE}/{name}", folder.joinpath(name).read_bytes()
+    yield from _sources(folder, _PACKAGE)
     for name, data in sorted(objects.items()):
-        yield f"{_PACKAGE}/{name}", data
+        yield f"{PROGRAMS.replace('.', '/')}/{name}", data
+
+
+def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    for item in sorted(folder.iterdir(), key=lambda item: item.name):
+        if item.is_dir():
+            yield from _sources(item, f"{path}/{item.name}")
+        elif item.name.endswith(_SOURCES):
+            yield f"{path}/{item.name}", item.read_bytes()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedperf.commands._recorder import RecorderCommand, read_recorder
-from schedperf_collectors._doctor import HINT_LINES
+from schedperf_collectors.recorder.doctor import HINT_LINES
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -17,8 +17,8 @@ import click
 
 from schedperf.commands._recorder import parameters, system_python
 from schedperf.model.errors import InputError
-from schedperf_collectors._errors import RecordError
-from schedperf_collectors._options import RUNS, make_parser
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.options import RUNS, make_parser
 
 if TYPE_CHECKING:
     from schedperf.vm.guest import Hypervisor
@@ -114,7 +114,7 @@ def _record(request: "Request", hypervisor: "Hypervisor", options: Mapping[str, 
     # Imported here so that --help of all commands stays fast; so are those below.
     from schedperf.commands._vm_progress import telling  # noqa: PLC0415
     from schedperf.vm.session import bundle_path, record_in_guests  # noqa: PLC0415
-    from schedperf_collectors._progress import format_duration  # noqa: PLC0415
+    from schedperf_collectors.recorder.progress import format_duration  # noqa: PLC0415
 
     paths = [bundle_path(request.output, kernel) for kernel in request.kernels]
     began_s = time.monotonic()
@@ -209,8 +209,8 @@ def _recorder_options(ctx: click.Context, options: Mapping[str, Any]) -> list[st
 
 def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
     """Refuse here what the recorder would refuse in the guest."""
-    from schedperf_collectors._captures import check_options, choose  # noqa: PLC0415
-    from schedperf_collectors._plan import check_placeholders, cross_points, fill  # noqa: PLC0415
+    from schedperf_collectors.recorder.captures import check_options, choose  # noqa: PLC0415
+    from schedperf_collectors.recorder.plan import check_placeholders, cross_points, fill  # noqa: PLC0415
 
     if not command_line:
         raise InputError("there is no command; put it at the end, after --")

@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.model.comparison import Finding, Row, Section
-from schedperf_collectors._registry import Registry
+from schedperf_collectors.registry import Registry
 
 Data = Mapping[str, object]
 # Of the sides; some take what another kind of evidence measured, too.

@@ -25,7 +25,7 @@ from schedperf.perf_data._layout import (
     Layout,
 )
 from schedperf.perf_data._walk import Window
-from schedperf_collectors._perf_data import Event
+from schedperf_collectors.perf_header import Event
 
 _MODE_MASK = 7
 # A record's size is a 16-bit number.

@@ -8,7 +8,7 @@ from typing import IO, cast
 
 from schedperf.perf_data._bytes import Bytes
 from schedperf.perf_data._walk import RECORD_COMPRESSED, RECORD_COMPRESSED2, Stream
-from schedperf_collectors._perf_data import RECORD_HEADER_BYTES
+from schedperf_collectors.perf_header import RECORD_HEADER_BYTES
 
 # How much may come out. perf prints ratios of 5 to 40; a few kB that claim gigabytes are no
 # recording.

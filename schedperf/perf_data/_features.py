@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedperf.perf_data._bytes import Bytes
-from schedperf_collectors._perf_data import (
+from schedperf_collectors.contract import Unavailable, parse_cpu_list
+from schedperf_collectors.perf_header import (
     BadPerfData,
     Cursor,
     Header,
     open_section,
     text_until_nul,
 )
-from schedperf_collectors.contract import Unavailable, parse_cpu_list
 
 # MAX_NUMNODES is 1024 where CONFIG_NODES_SHIFT is largest.
 MAX_NODES = 1024

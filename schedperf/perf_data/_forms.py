@@ -15,7 +15,7 @@ from schedperf.perf_data._compressed import decompress
 from schedperf.perf_data._features import Features, read_sections, section_cursors
 from schedperf.perf_data._pipe import announces_compression, read_pipe_header
 from schedperf.perf_data._walk import Stream, Walked, walk
-from schedperf_collectors._perf_data import (
+from schedperf_collectors.perf_header import (
     DIR_FORMAT,
     PIPE_HEADER_BYTES,
     BadPerfData,

@@ -17,7 +17,7 @@ from schedperf.perf_data._layout import (
     READ,
     Layout,
 )
-from schedperf_collectors._perf_data import Event
+from schedperf_collectors.perf_header import Event
 
 
 def has_members(layout: Layout) -> bool:

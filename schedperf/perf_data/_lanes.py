@@ -10,7 +10,7 @@ one before ends exactly there: what is returned is never guessed.
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf_collectors._perf_data import RECORD_SAMPLE
+from schedperf_collectors.perf_header import RECORD_SAMPLE
 
 Words = NDArray[np.uint64]
 Places = NDArray[np.int64]

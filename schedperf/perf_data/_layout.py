@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf_collectors._perf_data import Event
+from schedperf_collectors.perf_header import Event
 
 # PERF_SAMPLE_* of include/uapi/linux/perf_event.h.
 (

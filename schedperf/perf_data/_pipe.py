@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from schedperf.perf_data._bytes import Bytes
 from schedperf.perf_data._features import read_build_ids
 from schedperf.perf_data._walk import Stream
-from schedperf_collectors._perf_data import (
+from schedperf_collectors.perf_header import (
     ATTR_LEAST_BYTES,
     COMPRESSED,
     EVENT_DESC,

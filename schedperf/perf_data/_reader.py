@@ -43,7 +43,7 @@ from schedperf.perf_data.recording import (
     Losses,
     Recording,
 )
-from schedperf_collectors._perf_data import RECORD_LOST, RECORD_LOST_SAMPLES, BadPerfData
+from schedperf_collectors.perf_header import RECORD_LOST, RECORD_LOST_SAMPLES, BadPerfData
 
 
 class Keep(Enum):

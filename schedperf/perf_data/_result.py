@@ -19,7 +19,7 @@ from schedperf.perf_data.recording import (
     Samples,
     Task,
 )
-from schedperf_collectors._perf_data import Event
+from schedperf_collectors.perf_header import Event
 
 # In a row's task: the thread has no name that is known, and the lower bits are its id.
 NAMELESS = 1 << 31

@@ -29,7 +29,7 @@ from schedperf.perf_data.recording import (
     Processes,
     RuntimeSymbol,
 )
-from schedperf_collectors._perf_data import (
+from schedperf_collectors.perf_header import (
     RECORD_HEADER_BYTES,
     RECORD_LOST,
     RECORD_LOST_SAMPLES,

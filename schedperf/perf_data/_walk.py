@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from schedperf.perf_data._bytes import Bytes, release, words_of
 from schedperf.perf_data._lanes import walk_lanes
-from schedperf_collectors._perf_data import (
+from schedperf_collectors.perf_header import (
     RECORD_AUXTRACE,
     RECORD_HEADER_BYTES,
     RECORD_SAMPLE,

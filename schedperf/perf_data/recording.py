@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedperf.perf_data._features import Features
-from schedperf_collectors._perf_data import Event
+from schedperf_collectors.perf_header import Event
 
 # PERF_RECORD_MISC_*: where the CPU was.
 MODE_UNKNOWN, MODE_KERNEL, MODE_USER, MODE_HYPERVISOR, MODE_GUEST_KERNEL, MODE_GUEST_USER = range(6)

@@ -26,10 +26,10 @@ from schedperf.perf_data.recording import (
     Recording,
 )
 from schedperf.symbols.places import Symbols
-from schedperf_collectors._elf_symbols import BadElf
-from schedperf_collectors._kernel_files import build_id, read_kallsyms
-from schedperf_collectors._system import System, attempt
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, VDSO
+from schedperf_collectors.machine.elf_symbols import BadElf
+from schedperf_collectors.machine.kernel_files import build_id, read_kallsyms
+from schedperf_collectors.machine.system import System, attempt
 from schedperf_collectors.symbols import read_file
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from schedperf.model.errors import InputError
-from schedperf_collectors._append import examine
-from schedperf_collectors._bundle import BundleWriter, check_no_partial
-from schedperf_collectors._errors import RecordError
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.append import examine
+from schedperf_collectors.recorder.bundle import BundleWriter, check_no_partial
 
 
 def check_bundles(paths: Sequence[Path], *, may_exist: bool) -> None:

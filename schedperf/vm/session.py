@@ -16,7 +16,7 @@ from schedperf.vm.guest import Event, GuestFailed, Hypervisor, boot
 from schedperf.vm.images import Kernel
 from schedperf.vm.plan import PlannedBoot, plan_boots
 from schedperf.vm.script import SHARE, Work, write_script
-from schedperf_collectors._plan import MOST_RUNS
+from schedperf_collectors.recorder.plan import MOST_RUNS
 
 # One boot in twenty hangs under emulation, whatever the kernel.
 _ATTEMPTS = 2

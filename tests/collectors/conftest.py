@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 import schedperf_collectors
-from schedperf_collectors._base import Capture, Skipped
-from schedperf_collectors._sampling import repeated
-from schedperf_collectors._system import System
+from schedperf_collectors.machine.sampling import repeated
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.plugin import Capture, Skipped, all_collectors
 from tests.programs import Program
 
 PACKAGE = Path(schedperf_collectors.__file__).parent
@@ -103,13 +103,13 @@ def recorder_with(tmp_path: Path) -> Callable[[str], Recorder]:
 
     def make(source: str) -> Recorder:
         copy = tmp_path / "copy" / PACKAGE.name
-        copy.mkdir(parents=True)
-        for module in PACKAGE.glob("*.py"):
-            if module.name.startswith("_") or module.stem in {"host", "workload"}:
-                shutil.copy(module, copy)
+        others = {f"{name}.py" for name in all_collectors().keys() - {"host", "workload"}}
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        for module in others:
+            (copy / module).unlink()
         header = (
             "import os, signal, subprocess, sys, time\n"
-            "from schedperf_collectors._base import Skipped, collector\n"
+            "from schedperf_collectors.plugin import Skipped, collector\n"
         )
         (copy / "added.py").write_text(header + source)
         return _recorder(tmp_path, copy.parent)
@@ -314,7 +314,7 @@ def run_as_nobody() -> Iterator[Callable[[str], str]]:
         def run(collector: str) -> str:
             source = (
                 "import os, pathlib\n"
-                "from schedperf_collectors._base import Capture\n"
+                "from schedperf_collectors.plugin import Capture\n"
                 f"from schedperf_collectors.{collector} import {collector}\n"
                 "capture = Capture(pathlib.Path('out'), os.getpid(), {})\n"
                 "try:\n    list(" + collector + "(capture))\n"

@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.pelt.capture import parse_bpf_pelt
-from schedperf_collectors._base import Skipped
-from schedperf_collectors._bcc import FENTRY, KPROBE, RAW_TRACEPOINT, NoPrograms, Programs
-from schedperf_collectors._breakpoints import BREAKPOINT, BreakpointCounts
-from schedperf_collectors._kernel_functions import KernelFunctions
-from schedperf_collectors._pelt_programs import CONTEXTS, FUNCTIONS, SLOTS, TRACEPOINTS, Marked
-from schedperf_collectors._pelt_trial import PROOF_CALLS, Trial, still_counts
-from schedperf_collectors._system import System
+from schedperf_collectors.bpf.bcc import FENTRY, KPROBE, RAW_TRACEPOINT, NoPrograms, Programs
 from schedperf_collectors.bpf_pelt import (
     Watch,
     Window,
@@ -28,6 +22,12 @@ from schedperf_collectors.bpf_pelt import (
     read_wanted,
 )
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.kernel_functions import KernelFunctions
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.pelt.programs import CONTEXTS, FUNCTIONS, SLOTS, TRACEPOINTS, Marked
+from schedperf_collectors.pelt.trial import PROOF_CALLS, Trial, still_counts
+from schedperf_collectors.perf.breakpoints import BREAKPOINT, BreakpointCounts
+from schedperf_collectors.plugin import Skipped
 
 MARKED = Marked(FENTRY, {"enqueue": ["enqueue_task_fair"]}, {"tick": "task_tick_fair: refused"})
 KERNEL = KernelFunctions(addresses=dict.fromkeys(FUNCTIONS, (0xFFFFFFFF81000000,)), copies={})

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, Collector, all_collectors
-from schedperf_collectors._libbpf import NothingWorks
-from schedperf_collectors._placement_machine import read_machine
-from schedperf_collectors._placement_tracepoints import TRACEPOINTS, Tracepoints
-from schedperf_collectors._system import System
+from schedperf_collectors.bpf.libbpf import NothingWorks
 from schedperf_collectors.bpf_placement import _refusals, bpf_placement
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.placement.machine import read_machine
+from schedperf_collectors.placement.tracepoints import TRACEPOINTS, Tracepoints
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Collector, all_collectors
 
 pytestmark = [pytest.mark.system, pytest.mark.xdist_group("machine")]
 
@@ -209,7 +209,7 @@ def test_inside_a_pid_namespace_the_depth_is_said_to_be_unknown(capture: Capture
     code = (
         "import os, pathlib, sys\n"
         f"sys.path[:0] = {sys.path!r}\n"
-        "from schedperf_collectors._base import Capture\n"
+        "from schedperf_collectors.plugin import Capture\n"
         "from schedperf_collectors.bpf_placement import bpf_placement\n"
         f"list(bpf_placement(Capture(pathlib.Path({str(capture.folder)!r}), os.getpid(), {{}})))\n"
     )
@@ -254,7 +254,7 @@ def test_root_without_rights_is_told_what_refused_bpf(tmp_path: Path) -> None:
     code = (
         "import os, pathlib, sys\n"
         "sys.path[:] = sys.argv[2:]\n"
-        "from schedperf_collectors._base import Capture, Skipped\n"
+        "from schedperf_collectors.plugin import Capture, Skipped\n"
         "from schedperf_collectors.bpf_placement import bpf_placement\n"
         "try: next(bpf_placement(Capture(pathlib.Path(sys.argv[1]), os.getpid(), {})))\n"
         "except Skipped as skipped: print(skipped.reason, skipped.remedy, sep='|')\n"
@@ -318,7 +318,7 @@ def test_raw_tracepoints_count_as_btf_tracepoints_do(monkeypatch: pytest.MonkeyP
         pytest.skip("needs hackbench")
     machine = read_machine(System())
     typed = Tracepoints(machine)
-    mechanisms = "schedperf_collectors._placement_tracepoints.MECHANISMS"
+    mechanisms = "schedperf_collectors.placement.tracepoints.MECHANISMS"
     monkeypatch.setattr(mechanisms, {"raw_tp": "raw"})
     try:
         raw = Tracepoints(machine)

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schedperf_collectors import host as host_collector
-from schedperf_collectors._base import Capture
-from schedperf_collectors._system import System
 from schedperf_collectors.host import describe_host, host
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.plugin import Capture
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "bundle.md"
 CPU = "sys/devices/system/cpu"

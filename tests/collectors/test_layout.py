@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from schedperf_collectors._base import Capture
-from schedperf_collectors._kernel_files import build_id
-from schedperf_collectors._system import System
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.layout import cacheline, capture_layout, layout
+from schedperf_collectors.machine.kernel_files import build_id
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.plugin import Capture
 from tests.shared_data import shared_kernel
 
 RELEASE = {"proc/sys/kernel/osrelease": "6.1.0-test\n"}

@@ -13,7 +13,7 @@ import pytest
 import schedperf_collectors
 from schedperf.bundle.open import open_bundle
 from schedperf.cli import main
-from schedperf_collectors._bpf_object import compile_all
+from schedperf_collectors.bpf.objects import compile_all
 
 pytestmark = pytest.mark.system
 
@@ -79,8 +79,9 @@ def test_it_holds_the_package_and_nothing_else(packed: Path) -> None:
     with zipfile.ZipFile(packed) as archive:
         names = set(archive.namelist())
     # Programs in C, their headers, and what clang has made of those for libbpf.
-    sources = {file.name for file in package.iterdir() if file.suffix in {".py", ".c", ".h"}}
-    compiled = {file.name.replace(".bpf.c", ".bpf.o") for file in package.glob("*.bpf.c")}
+    files = {str(file.relative_to(package)) for file in package.rglob("*.[pch]*")}
+    sources = {name for name in files if name.endswith((".py", ".c", ".h"))}
+    compiled = {name.replace(".bpf.c", ".bpf.o") for name in files if name.endswith(".bpf.c")}
     wanted = sources | (compiled if shutil.which("clang") else set())
     assert names == {"__main__.py", *(f"{package.name}/{name}" for name in wanted)}
 
@@ -108,7 +109,7 @@ def test_packed_programs_are_those_that_compile_here(packed: Path) -> None:
         pytest.skip("needs clang")
     with zipfile.ZipFile(packed) as archive:
         for name, data in compile_all().items():
-            assert archive.read(f"schedperf_collectors/{name}") == data
+            assert archive.read(f"schedperf_collectors/bpf/{name}") == data
 
 
 @pytest.mark.parametrize("version", ["2.7", "3.6", "3.8"])

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped
-from schedperf_collectors._memory_events import (
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.perf.memory_events import (
     MemoryEvents,
     cannot_decode,
     choose_memory_events,
     read_wanted,
 )
-from schedperf_collectors._perf import PerfFailed
-from schedperf_collectors._perf_data import BadPerfData
-from schedperf_collectors._system import System
+from schedperf_collectors.perf.running import PerfFailed
 from schedperf_collectors.perf_c2c import capture_c2c, perf_c2c
+from schedperf_collectors.perf_header import BadPerfData
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped
 
 MakeSystem = Callable[..., System]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from schedperf_collectors._base import BEGUN, PREPARED, Capture
-from schedperf_collectors._system import System
+from schedperf_collectors.machine.system import System
 from schedperf_collectors.perf_mem import capture_mem, perf_mem
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
 
 DEVICES = "sys/bus/event_source/devices"
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from schedperf_collectors._base import BEGUN, PREPARED, Capture
-from schedperf_collectors._perf import PerfFailed
-from schedperf_collectors._perf_data import TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT, Event
-from schedperf_collectors._system import System
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.perf.running import PerfFailed
+from schedperf_collectors.perf_header import TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT, Event
 from schedperf_collectors.perf_profile import blindness, perf_profile
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
 
 CMDLINE = "console=ttyAMA0 irqchip.gicv3_pseudo_nmi=1"
 # As Linux 6.1 prints it, with and without pseudo-NMIs.

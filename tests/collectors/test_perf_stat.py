@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
-from schedperf_collectors._base import BEGUN, PREPARED, Capture
-from schedperf_collectors._system import System
+from schedperf_collectors.machine.system import System
 from schedperf_collectors.perf_stat import (
     HARDWARE_EVENTS,
     SOFTWARE_EVENTS,
@@ -18,6 +17,7 @@ from schedperf_collectors.perf_stat import (
     perf_stat,
     unreadable_tracepoints,
 )
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
 
 # A prime number, so that no multiple of something else can be taken for it.
 FORKS = 97

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from schedperf.kernel.sched_debug import CpuKind, SchedDebug, parse_sched_debug
-from schedperf_collectors._base import Capture, Skipped
-from schedperf_collectors._system import System
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.plugin import Capture, Skipped
 from schedperf_collectors.sched_debug import (
     MOST_KINDS,
     MOST_SETTINGS,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped
-from schedperf_collectors._system import System
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped
 from schedperf_collectors.schedstat import HINT, SWITCH, capture_schedstat, schedstat
 
 SNAPSHOT = "version 15\ntimestamp 4295148270\ncpu0 0 0 0 0 0 0 {} 0 9\n"

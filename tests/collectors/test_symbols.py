@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from schedperf_collectors._base import AfterRun
 from schedperf_collectors.contract import VDSO, Unavailable
+from schedperf_collectors.plugin import AfterRun
 from schedperf_collectors.symbols import files_hit, read_file, symbols, symbols_of
 
 # What spends nearly all of its time in user space.

@@ -16,17 +16,17 @@ from schedperf.evidence.system.cpufreq import parse_cpufreq
 from schedperf.evidence.system.cpuidle import parse_cpuidle
 from schedperf.evidence.system.power import parse_power
 from schedperf_collectors import system_counters as module
-from schedperf_collectors._base import BEGUN, PREPARED, Capture
-from schedperf_collectors._cpu_counters import frequency_table, idle_table, power_table
-from schedperf_collectors._system import System
-from schedperf_collectors._throttled_groups import (
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.cpu_counters import frequency_table, idle_table, power_table
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.machine.throttled_groups import (
     MOST_GROUPS,
     TOO_MANY,
     Hierarchy,
     ThrottledGroups,
     find_hierarchy,
 )
-from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
 from schedperf_collectors.system_counters import capture_system_counters, system_counters
 
 MakeSystem = Callable[..., System]

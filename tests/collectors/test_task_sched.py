@@ -11,8 +11,8 @@ import pytest
 
 from schedperf.evidence.system.task_sched import WorkloadTasks, parse_task_sched
 from schedperf_collectors import task_sched as module
-from schedperf_collectors._base import BEGUN, PREPARED, Capture, Skipped
-from schedperf_collectors._system import System
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped
 from schedperf_collectors.task_sched import MOST_TASKS, capture_task_sched, task_sched
 
 MakeSystem = Callable[..., System]

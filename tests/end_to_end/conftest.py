@@ -99,7 +99,7 @@ wait
 DISTURBED = """\
 import contextlib, os, pathlib, subprocess, sys, time
 sys.path.insert(0, "/mnt/recorder")
-from schedperf_collectors._base import Capture
+from schedperf_collectors.plugin import Capture
 from schedperf_collectors.bpf_pelt import bpf_pelt
 
 @contextlib.contextmanager

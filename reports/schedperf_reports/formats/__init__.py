@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.model.comparison import Comparison
-from schedperf_collectors._registry import Registry
+from schedperf_collectors.registry import Registry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,9 +14,9 @@ from typing import Literal
 
 from schedperf.bundle.open import Bundle, Run
 from schedperf.runs.side import Side
-from schedperf_collectors._errors import RecordError
-from schedperf_collectors._options import make_parser
 from schedperf_collectors.contract import BUNDLE_SUFFIXES, format_template
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.options import make_parser
 
 Program = Literal["record", "ab", "vm"]
 

@@ -14,7 +14,7 @@ event, be it listed or not.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from schedperf_collectors._perf_data import (
+from schedperf_collectors.perf_header import (
     TYPE_BREAKPOINT,
     TYPE_SOFTWARE,
     TYPE_TRACEPOINT,

@@ -22,7 +22,7 @@ from schedperf.evidence.schedstat.capture import (
 )
 from schedperf.evidence.schedstat.fields import FIELDS, LAYOUTS, Column, known_versions
 from schedperf.model.errors import InputError
-from schedperf_collectors._perf_data import (
+from schedperf_collectors.perf_header import (
     BIG_ENDIAN_MAGIC,
     HEADER_BYTES,
     MAGIC,

@@ -17,8 +17,8 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.cli import cli, main
 from schedperf.commands._recorder import _wait
-from schedperf_collectors._base import all_collectors
-from schedperf_collectors._options import COMMANDS, make_parser
+from schedperf_collectors.plugin import all_collectors
+from schedperf_collectors.recorder.options import COMMANDS, make_parser
 from tests.programs import Program
 
 pytestmark = pytest.mark.system

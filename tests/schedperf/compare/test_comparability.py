@@ -19,7 +19,7 @@ from schedperf.compare.comparability import (
 from schedperf.model.comparison import Comparability
 from schedperf.runs.side import name_sides
 from schedperf_collectors import host as host_collector
-from schedperf_collectors._base import Capture
+from schedperf_collectors.plugin import Capture
 
 MakeBundle = Callable[..., Path]
 Gate = Callable[..., Comparability]

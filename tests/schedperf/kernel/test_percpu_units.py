@@ -8,8 +8,8 @@ import pytest
 
 from schedperf.kernel.percpu_units import parse_percpu_log, parse_percpu_units
 from schedperf.model.errors import InputError
-from schedperf_collectors._percpu_units import UnitBases, describe_units
-from schedperf_collectors._system import System
+from schedperf_collectors.bpf.percpu_units import UnitBases, describe_units
+from schedperf_collectors.machine.system import System
 
 LOG = """\
 setup_percpu: NR_CPUS:256 nr_cpumask_bits:2 nr_cpu_ids:2 nr_node_ids:1

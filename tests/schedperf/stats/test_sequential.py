@@ -19,8 +19,8 @@ from schedperf.stats.sequential import (
     warn_of_blocks,
 )
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
-from schedperf_collectors._plan import FIRST_LOOK, MAX_RUNS
 from schedperf_collectors.contract import MOST_BUDGETED
+from schedperf_collectors.recorder.plan import FIRST_LOOK, MAX_RUNS
 
 PLAN = {"against": "0" * 64, "first": 3, "max_runs": 30, "looks": [3, 4, 7], "stopped": "decided"}
 

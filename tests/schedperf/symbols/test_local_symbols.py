@@ -9,7 +9,7 @@ from schedperf.model.errors import InputError
 from schedperf.perf_data import Recording, read_perf_data
 from schedperf.perf_data.recording import MappedFile
 from schedperf.symbols.local_symbols import symbols_for_file
-from schedperf_collectors._system import System
+from schedperf_collectors.machine.system import System
 from schedperf_collectors.symbols import read_file
 from schedperf_generators.kernel import KernelImage
 from schedperf_generators.perf_data import write_perf_data

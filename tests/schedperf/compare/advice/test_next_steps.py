@@ -17,8 +17,8 @@ from schedperf.compare.advice.rerun import MOST_WORKLOADS, recordings_of
 from schedperf.compare.bundles import compare
 from schedperf.model.comparison import Comparison, NextStep
 from schedperf.runs.side import name_sides
-from schedperf_collectors._options import make_parser
-from schedperf_collectors._plan import check_placeholders, cross_points
+from schedperf_collectors.recorder.options import make_parser
+from schedperf_collectors.recorder.plan import check_placeholders, cross_points
 from tests.test_golden import GOLDEN
 
 MakeBundle = Callable[..., Path]

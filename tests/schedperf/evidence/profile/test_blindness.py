@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.profile.blindness import judge_event, loss_caveat
-from schedperf_collectors._perf_data import Event
+from schedperf_collectors.perf_header import Event
 
 
 def event(name: str = "cycles", kind: int = 0, config: int = 0, **chosen: Any) -> Event:

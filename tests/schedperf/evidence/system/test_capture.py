@@ -20,7 +20,7 @@ from schedperf.evidence.system.cpufreq import COLUMNS as CPUFREQ
 from schedperf.evidence.system.cpuidle import COLUMNS as CPUIDLE
 from schedperf.evidence.system.power import COLUMNS as POWER
 from schedperf.model.errors import InputError
-from schedperf_collectors._base import BEGUN, PREPARED, Capture
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
 from schedperf_collectors.system_counters import system_counters
 
 Read = Callable[..., SystemCounts]

@@ -1,0 +1,234 @@
+"""BPF programs through bcc, the distribution's own: compiled once, attached one by one.
+
+bcc prints why something failed on standard error and raises an :class:`Exception` that often says
+less, so both are looked at. Nothing is attached that was not asked for, and a program that the
+kernel refuses costs nobody else anything.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Callable
+
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.cpu import possible_cpus
+from schedperf_collectors.machine.system import System, last_line
+from schedperf_collectors.plugin import Skipped
+
+PAIRS = ("fentry/fexit", "kprobe/kretprobe")
+FENTRY, KPROBE = PAIRS
+RAW_TRACEPOINT = "raw_tracepoint"
+# What bcc looks for, in this order (src/cc/frontends/clang/kbuild_helper.cc).
+HEADERS = ("/lib/modules/{release}/build", "/sys/kernel/kheaders.tar.xz")
+HEADERS_REMEDY = "apt-get install linux-headers-{release}, or a kernel with CONFIG_IKHEADERS=y"
+# A reason is one line of a bundle; a compiler's complaint may name a path of any length.
+LONGEST_REASON = 200
+
+
+class Programs:
+    """The compiled text of one capture.
+
+    ``NAME`` being a function, the text has ``kfunc__NAME`` and ``kretfunc__NAME`` for its entry
+    and exit. By these names bcc finds what fentry and fexit belong to; kprobes run the same code.
+    """
+
+    def __init__(self, bpf: Any) -> None:
+        self._bpf = bpf
+        self.cpus = possible_cpus(System())
+
+    def attach_pair(self, mechanism: str, name: str) -> None:
+        """Attach entry and exit of a function.
+
+        :param mechanism: one of PAIRS
+        :raises Unavailable: not possible; none of the two is attached then
+        """
+        bpf, function = self._bpf, name.encode()
+        entry, end = b"kfunc__" + function, b"kretfunc__" + function
+        try:
+            if mechanism == FENTRY:
+                _attach_both(
+                    partial(bpf.attach_kfunc, entry),
+                    partial(bpf.attach_kretfunc, end),
+                    partial(bpf.detach_kfunc, entry),
+                )
+            else:
+                _attach_both(
+                    partial(bpf.attach_kprobe, event=function, fn_name=entry),
+                    partial(bpf.attach_kretprobe, event=function, fn_name=end),
+                    partial(bpf.detach_kprobe, function, entry),
+                )
+        except Unavailable:
+            self._unload(entry, end)
+            raise
+
+    def attach_raw_tracepoint(self, name: str, program: str) -> None:
+        """Attach a program to a tracepoint, also to one that tracefs does not show.
+
+        :raises Unavailable: there is none of this name, or the program is refused
+        """
+        tracepoint, function = name.encode(), program.encode()
+        _attempt(partial(self._bpf.attach_raw_tracepoint, tp=tracepoint, fn_name=function))
+
+    def write(self, table: str, index: int, value: int) -> None:
+        """Write an element of an array of 64-bit numbers."""
+        array = self._bpf[table]
+        array[ctypes.c_int(index)] = ctypes.c_uint64(value)
+
+    def read(self, table: str, index: int) -> dict[int, Any]:
+        """Read an element of a per-CPU array: for each possible CPU, its struct."""
+        values = self._bpf[table][ctypes.c_int(index)]
+        # The kernel hands over one value for each possible CPU in ascending order, without gaps.
+        return dict(zip(self.cpus, values))
+
+    def close(self) -> None:
+        """Detach everything."""
+        self._bpf.cleanup()
+
+    def _unload(self, *programs: bytes) -> None:
+        # What was loaded for one mechanism cannot be attached by another.
+        for program in programs:
+            loaded = self._bpf.funcs.pop(program, None)
+            if loaded is not None:
+                os.close(loaded.fd)
+
+
+class NoPrograms(Programs):
+    """What stands in for programs where there can be none: nothing can be attached.
+
+    :param why: what compiling them raised
+    """
+
+    def __init__(self, why: Skipped) -> None:
+        self.why = why
+
+    def attach_pair(self, mechanism: str, name: str) -> None:  # noqa: ARG002 # as Programs has it
+        """Refuse for the reason that there are no programs.
+
+        :raises Unavailable: always
+        """
+        raise Unavailable(self.why.reason)
+
+    def attach_raw_tracepoint(self, name: str, program: str) -> None:  # noqa: ARG002 # as Programs has it
+        """Refuse for the reason that there are no programs.
+
+        :raises Unavailable: always
+        """
+        raise Unavailable(self.why.reason)
+
+    def write(self, table: str, index: int, value: int) -> None:
+        """Write nothing: nobody would read it."""
+
+    def read(self, table: str, index: int) -> dict[int, Any]:  # noqa: ARG002 # as Programs has it
+        """Return no CPU: nothing was counted."""
+        return {}
+
+    def close(self) -> None:
+        """Do nothing: nothing is attached."""
+
+
+def compile_programs(system: System, text: str, constants: Mapping[str, int]) -> Programs:
+    """Compile a text in bcc's C.
+
+    :param constants: macros that it uses
+    :raises Skipped: bcc or the kernel's headers are missing, or bcc cannot compile here
+    """
+    bcc = _import_bcc()
+    check_headers(system)
+    # The constructor would attach each program by its name, and give up at the first refusal.
+    manual = type("Manual", (bcc.BPF,), {"_trace_autoload": lambda _self: None})
+    flags = [f"-D{name}={value}" for name, value in constants.items()]
+    try:
+        return Programs(_attempt(partial(manual, text=text, cflags=flags)))
+    except Unavailable as error:
+        raise Skipped(f"bcc cannot compile here: {error.reason}", as_root()) from error
+
+
+def check_headers(system: System) -> None:
+    """Look for what bcc compiles against.
+
+    :raises Skipped: there is none
+    """
+    release = system.text("/proc/sys/kernel/osrelease")
+    if not any(system.exists(place.format(release=release)) for place in HEADERS):
+        raise Skipped(
+            f"bcc needs the kernel's headers, and there are none for {release}",
+            HEADERS_REMEDY.format(release=release),
+        )
+
+
+def as_root() -> str:
+    """Return the remedy for what only root may do."""
+    return "" if os.geteuid() == 0 else "run as root"
+
+
+def _import_bcc() -> Any:
+    try:
+        return importlib.import_module("bcc")
+    except ModuleNotFoundError:
+        raise Skipped("python3-bpfcc is not installed", "apt-get install python3-bpfcc") from None
+    except (ImportError, OSError) as error:
+        # Its Python part is there, its library is not or is another version's.
+        raise Skipped(
+            f"bcc cannot be imported: {_shorten(str(error))}", "apt-get install python3-bpfcc"
+        ) from error
+
+
+def _attach_both(
+    first: Callable[[], object], second: Callable[[], object], undo_first: Callable[[], object]
+) -> None:
+    _attempt(first)
+    try:
+        _attempt(second)
+    except Unavailable:
+        _attempt(undo_first)
+        raise
+
+
+def _attempt(step: Callable[[], Any]) -> Any:
+    """Let bcc do something, and keep what it prints to itself.
+
+    :raises Unavailable: it failed; the reason is what it printed last, else what it raised
+    """
+    with tempfile.TemporaryFile() as printed:
+        try:
+            with _printing_to(printed.fileno()):
+                return step()
+        except Exception as error:
+            if type(error) is not Exception:  # bcc raises nothing narrower
+                raise
+            printed.seek(0)
+            text = printed.read().decode("utf-8", "replace")
+            raise Unavailable(_reason(text, str(error))) from error
+
+
+@contextmanager
+def _printing_to(file: int) -> Iterator[None]:
+    # bcc is a C library: it prints to the descriptors, and keeps standard output in a buffer.
+    flush = ctypes.CDLL(None).fflush
+    kept = {stream: os.dup(stream) for stream in (1, 2)}
+    flush(None)
+    try:
+        for stream in kept:
+            os.dup2(file, stream)
+        yield
+    finally:
+        flush(None)
+        for stream, copy in kept.items():
+            os.dup2(copy, stream)
+            os.close(copy)
+
+
+def _reason(printed: str, raised: str) -> str:
+    errors = [line for line in printed.splitlines() if re.search(r"\berror\b", line)]
+    return _shorten(errors[0] if errors else last_line(printed) or raised)
+
+
+def _shorten(text: str) -> str:
+    return " ".join(text.split())[:LONGEST_REASON].rstrip(".").lower()

@@ -1,0 +1,380 @@
+"""BPF objects through ``libbpf.so.1``: load those programs that this kernel takes, read their maps.
+
+A kernel may refuse one kind of program and allow others, and loading an object is all or
+nothing. Each program therefore has *candidates*, the ways in which it could be attached;
+:func:`load_what_works` finds by trial which of them work here, and the reasons of the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import mmap
+import os
+import resource
+import struct
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, Optional
+
+from schedperf_collectors.bpf._libbpf_library import load_library, log
+from schedperf_collectors.bpf.refusals import NO_KPROBES, lacks_kprobes, say_refusals
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.system import unavailable
+
+# enum bpf_map_type of include/uapi/linux/bpf.h: PERCPU_HASH, PERCPU_ARRAY, LRU_PERCPU_HASH.
+PERCPU_MAP_TYPES = (5, 6, 10)
+# struct bpf_prog_info of the same file: u64 recursion_misses (Linux 5.12), what it ends with.
+MISSES_OFFSET = 208
+MISSES_END = MISSES_OFFSET + 8
+
+# Of each slot "mechanism", "function" and "reason", as placement.json has them.
+Programs = dict[str, dict[str, Optional[str]]]
+
+
+class NothingWorks(Unavailable):
+    """The kernel takes none of the programs of an object.
+
+    :param programs: why, of each slot
+    """
+
+    def __init__(self, label: str, programs: Programs) -> None:
+        reasons = [str(program["reason"]) for program in programs.values()]
+        super().__init__(f"{label}: {next(iter(reasons), 'nothing to load')}")
+        self.programs = programs
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to attach one program.
+
+    :param slot: what the program is for; of all candidates of a slot one is used
+    :param program: the C function's name
+    :param mechanism: "tp_btf", "raw_tp", "fentry", "fexit", "kprobe" or "kretprobe"
+    :param function: the tracepoint, or the function of the kernel that it is attached to
+    """
+
+    slot: str
+    program: str
+    mechanism: str
+    function: str
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An object whose programs run."""
+
+    object: BpfObject
+    programs: Programs
+
+
+class BpfMap:
+    """One map of a loaded object; all keys and values are bytes as C lays them out.
+
+    :ivar value_size: of one value, in bytes; a per-CPU map has one for each possible CPU, each
+        rounded up to 8 bytes
+    """
+
+    def __init__(self, library: Any, handle: int, name: str) -> None:
+        self._library = library
+        self._name = name
+        self._fd = library.bpf_map__fd(handle)
+        self.key_size: int = library.bpf_map__key_size(handle)
+        self.value_size: int = library.bpf_map__value_size(handle)
+        self.max_entries: int = library.bpf_map__max_entries(handle)
+        self._read_size = self.value_size
+        if library.bpf_map__type(handle) in PERCPU_MAP_TYPES:
+            self._read_size = -(-self.value_size // 8) * 8 * library.libbpf_num_possible_cpus()
+
+    def read(self, key: bytes) -> bytes | None:
+        """Return the value of a key, of a per-CPU map those of all CPUs; None where there is none.
+
+        :raises Unavailable: the kernel refuses
+        """
+        self._check(len(key), self.key_size)
+        value = ctypes.create_string_buffer(self._read_size)
+        answer = self._library.bpf_map_lookup_elem(self._fd, key, value)
+        return value.raw if self._found(answer, "read") else None
+
+    def write(self, key: bytes, value: bytes) -> None:
+        """Set a value; of a per-CPU map those of all CPUs.
+
+        :raises Unavailable: the kernel refuses
+        """
+        self._check(len(key), self.key_size)
+        self._check(len(value), self._read_size)
+        answer = self._library.bpf_map_update_elem(self._fd, key, value, 0)
+        if answer < 0:
+            raise Unavailable(f"map {self._name}: write: {_errno_text(answer)}")
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values; entries that come and go meanwhile may be missed."""
+        key = None
+        following = ctypes.create_string_buffer(self.key_size)
+        # No more keys than the map has room for: one that is deleted under us starts over.
+        for _ in range(self.max_entries):
+            answer = self._library.bpf_map_get_next_key(self._fd, key, following)
+            if not self._found(answer, "next key"):
+                return
+            key = following.raw
+            value = self.read(key)
+            if value is not None:
+                yield key, value
+
+    def mapped(self) -> mmap.mmap:
+        """Return the values of a mappable array as memory that changes as they do.
+
+        :raises Unavailable: the kernel refuses
+        """
+        size = self.max_entries * (-(-self.value_size // 8) * 8)
+        try:
+            return mmap.mmap(self._fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
+        except OSError as error:
+            raise unavailable(f"map {self._name}: mmap", error) from error
+
+    def _found(self, answer: int, action: str) -> bool:
+        if answer >= 0:
+            return True
+        if answer == -errno.ENOENT:
+            return False
+        raise Unavailable(f"map {self._name}: {action}: {_errno_text(answer)}")
+
+    def _check(self, size: int, expected: int) -> None:
+        if size != expected:
+            raise ValueError(f"map {self._name}: {size} bytes where {expected} are needed")
+
+
+class BpfObject:
+    """An object file that was opened; a context manager that takes all of it away again.
+
+    :param data: the ELF file, as clang writes it for the target bpf
+    :param label: names it in messages, and the first letters of it its maps
+    :raises Unavailable: no library, or it is no BPF object
+    """
+
+    def __init__(self, data: bytes, label: str) -> None:
+        self._library = load_library()
+        self._label = label
+        self._links: dict[str, int] = {}
+        # libbpf reads the file from this memory until it is loaded.
+        self._data = data
+        name = ctypes.create_string_buffer(label.encode())
+        options = struct.pack("@NP", struct.calcsize("@NP"), ctypes.addressof(name))
+        with log.capturing():
+            self._handle = self._library.bpf_object__open_mem(data, len(data), options)
+            if not self._handle:
+                raise Unavailable(f"{label}: {log.explain(ctypes.get_errno())}")
+        self._programs = dict(self._list_programs())
+
+    def __enter__(self) -> BpfObject:  # noqa: PYI034 # Self came with Python 3.11
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Detach all programs and remove them and the maps; a second call does nothing."""
+        for link in self._links.values():
+            self._library.bpf_link__destroy(link)
+        self._links.clear()
+        if self._handle:
+            self._library.bpf_object__close(self._handle)
+        self._handle = None
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Return the names of its programs."""
+        return tuple(self._programs)
+
+    def resize(self, name: str, max_entries: int) -> None:
+        """Set how many entries a map has, before loading.
+
+        :raises Unavailable: there is no such map
+        """
+        self._demand(
+            self._library.bpf_map__set_max_entries(self._find_map(name), max_entries), name
+        )
+
+    def set_constants(self, data: bytes) -> None:
+        """Set all that is ``const volatile``, before loading: the verifier sees constants.
+
+        :raises Unavailable: it has another size
+        """
+        handle = self._find_map(".rodata")
+        answer = self._library.bpf_map__set_initial_value(handle, data, len(data))
+        self._demand(answer, f"constants of {len(data)} bytes")
+
+    def load(self, candidates: Sequence[Candidate]) -> None:
+        """Load these programs and no others.
+
+        :raises Unavailable: the kernel refuses one of them
+        """
+        wanted = {candidate.program for candidate in candidates}
+        with log.capturing():
+            for name, program in self._programs.items():
+                self._library.bpf_program__set_autoload(program, name in wanted)
+            for candidate in candidates:
+                if candidate.mechanism in ("fentry", "fexit"):
+                    self._retarget(candidate)
+            answer = self._library.bpf_object__load(self._handle)
+            if answer < 0:
+                raise Unavailable(log.explain(-answer))
+
+    def _retarget(self, candidate: Candidate) -> None:
+        program = self._program(candidate)
+        target = candidate.function.encode()
+        answer = self._library.bpf_program__set_attach_target(program, 0, target)
+        self._demand(answer, candidate.function)
+
+    def attach(self, candidate: Candidate) -> None:
+        """Let a loaded program run.
+
+        :raises Unavailable: the kernel refuses
+        """
+        program = self._program(candidate)
+        with log.capturing():
+            is_probe = candidate.mechanism in ("kprobe", "kretprobe")
+            if is_probe:
+                link = self._library.bpf_program__attach_kprobe(
+                    program, candidate.mechanism == "kretprobe", candidate.function.encode()
+                )
+            else:
+                link = self._library.bpf_program__attach(program)
+            if not link:
+                said = log.explain(ctypes.get_errno())
+                raise Unavailable(NO_KPROBES if is_probe and lacks_kprobes() else said)
+        self._links[candidate.program] = link
+
+    def map(self, name: str) -> BpfMap:
+        """Return a map of the loaded object; ".bss" holds the global variables.
+
+        :raises Unavailable: there is no such map
+        """
+        return BpfMap(self._library, self._find_map(name), name)
+
+    def misses(self) -> dict[str, int]:
+        """Return how often programs did not run because they ran already; 0 is left out."""
+        counts = {name: self._misses_of(self._programs[name]) for name in self._links}
+        return {name: count for name, count in counts.items() if count}
+
+    def _misses_of(self, program: int) -> int:
+        info = ctypes.create_string_buffer(MISSES_END)
+        size = ctypes.c_uint32(MISSES_END)
+        descriptor = self._library.bpf_program__fd(program)
+        answer = self._library.bpf_obj_get_info_by_fd(descriptor, info, ctypes.byref(size))
+        # An older kernel tells less.
+        if answer < 0 or size.value < MISSES_END:
+            return 0
+        return int.from_bytes(info.raw[MISSES_OFFSET:MISSES_END], sys.byteorder)
+
+    def _list_programs(self) -> Iterator[tuple[str, int]]:
+        program = None
+        while True:
+            program = self._library.bpf_object__next_program(self._handle, program)
+            if not program:
+                return
+            yield self._library.bpf_program__name(program).decode(), program
+
+    def _program(self, candidate: Candidate) -> int:
+        if candidate.program not in self._programs:
+            raise Unavailable(f"{self._label}: no program {candidate.program}")
+        return self._programs[candidate.program]
+
+    def _find_map(self, name: str) -> int:
+        handle: int | None = self._library.bpf_object__find_map_by_name(self._handle, name.encode())
+        if not handle:
+            raise Unavailable(f"{self._label}: no map {name}")
+        return handle
+
+    def _demand(self, answer: int, what: str) -> None:
+        if answer < 0:
+            raise Unavailable(f"{self._label}: {what}: {_errno_text(answer)}")
+
+
+def load_what_works(
+    data: bytes,
+    label: str,
+    candidates: Sequence[Candidate],
+    prepare: Callable[[BpfObject], None],
+) -> Loaded:
+    """Load an object and attach, for each slot, the first of its candidates that works.
+
+    :param candidates: those of one slot in order of preference
+    :param prepare: sets sizes and constants of the opened object
+    :raises NothingWorks: none works
+    :raises Unavailable: there is no library, or it is no BPF object
+    """
+    _raise_memlock_limit()
+    preferred: dict[str, Candidate] = {}
+    for candidate in candidates:
+        preferred.setdefault(candidate.slot, candidate)
+    if not candidates:
+        raise NothingWorks(label, {})
+    # Where all works, one load is all that it takes.
+    with contextlib.suppress(Unavailable):
+        return _start(data, label, list(preferred.values()), prepare, {})
+    chosen: dict[str, Candidate] = {}
+    refusals: dict[str, dict[str, str]] = {candidate.slot: {} for candidate in candidates}
+    for candidate in candidates:
+        if candidate.slot not in chosen:
+            refusal = _refusal(data, label, candidate, prepare)
+            if refusal is None:
+                chosen[candidate.slot] = candidate
+            else:
+                refusals[candidate.slot][candidate.mechanism] = refusal
+    refused: Programs = {
+        slot: {"mechanism": None, "function": None, "reason": say_refusals(refusals[slot])}
+        for slot in refusals
+        if slot not in chosen
+    }
+    if not chosen:
+        raise NothingWorks(label, refused)
+    return _start(data, label, list(chosen.values()), prepare, refused)
+
+
+def _start(
+    data: bytes,
+    label: str,
+    candidates: Sequence[Candidate],
+    prepare: Callable[[BpfObject], None],
+    refused: Programs,
+) -> Loaded:
+    programs = dict(refused)
+    with contextlib.ExitStack() as stack:
+        loading = stack.enter_context(BpfObject(data, label))
+        prepare(loading)
+        loading.load(candidates)
+        for each in candidates:
+            loading.attach(each)
+            programs[each.slot] = {
+                "mechanism": each.mechanism,
+                "function": each.function,
+                "reason": None,
+            }
+        stack.pop_all()
+    return Loaded(loading, programs)
+
+
+def _refusal(
+    data: bytes, label: str, candidate: Candidate, prepare: Callable[[BpfObject], None]
+) -> str | None:
+    """Try one program alone; return why it does not work, None where it does."""
+    try:
+        _start(data, label, [candidate], prepare, {}).object.close()
+    except Unavailable as error:
+        return error.reason
+    return None
+
+
+def _raise_memlock_limit() -> None:
+    # Before "bpf: Eliminate rlimit-based memory accounting" (v5.11) maps count as locked memory.
+    # Who may not raise the limit learns from the kernel whether that matters.
+    with contextlib.suppress(OSError, ValueError):
+        unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, unlimited)
+
+
+def _errno_text(answer: int) -> str:
+    return os.strerror(-answer).lower()

@@ -1,0 +1,156 @@
+"""Where the BPF objects come from: packed beside their source, else compiled here and kept.
+
+``schedperf pack`` compiles the programs (``NAME.bpf.c``) once, so that the machine under test
+needs no compiler: the loader fits an object to any kernel that has BTF. Without a packed object,
+and with clang, they are compiled here and kept in the user's cache folder
+(``$XDG_CACHE_HOME/schedperf/bpf``, ``~/.cache/schedperf/bpf``), under a name that holds the
+digest of the sources, the compiler's version and its options.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.system import execute, run
+
+PACKAGE = "schedperf_collectors.bpf"
+SOURCE, OBJECT, HEADER = ".bpf.c", ".bpf.o", ".h"
+# -g makes BTF, without which nothing can be relocated; equal sources make equal objects wherever
+# they lie.
+FLAGS = ("-target", "bpf", "-O2", "-g", "-fdebug-compilation-dir=.")
+# 0.3 s each on an idle machine; 10 s were seen under emulation.
+COMPILE_LIMIT_S = 60.0
+# Ours are 0.1 MB.
+OBJECT_LIMIT_BYTES = 16 << 20
+# e_ident[EI_DATA] of an ELF file: ELFDATA2LSB or ELFDATA2MSB.
+DATA_INDEX = 5
+DATA_OF_ORDER = {"little": 1, "big": 2}
+
+
+def read_object(name: str) -> bytes:
+    """Return an object: ``read_object("placement")``.
+
+    :raises Unavailable: none was packed for this machine, and none can be compiled
+    """
+    packed = _read_packed(name + OBJECT)
+    return compile_object(name) if packed is None else packed
+
+
+def compile_all() -> dict[str, bytes]:
+    """Return all objects by file name, compiled here; none from where there is no source.
+
+    :raises Unavailable: there is no clang, or it fails
+    """
+    names = [name[: -len(SOURCE)] for name in list_sources() if name.endswith(SOURCE)]
+    return {name + OBJECT: compile_object(name) for name in names}
+
+
+def list_sources() -> list[str]:
+    """Return the names of the programs' source files, sorted."""
+    names = (item.name for item in resources.files(PACKAGE).iterdir())
+    return sorted(name for name in names if name.endswith((SOURCE, HEADER)))
+
+
+def compile_object(name: str) -> bytes:
+    """Compile a program, or read what was compiled before.
+
+    :raises Unavailable: there is no clang, or it fails
+    """
+    if shutil.which("clang") is None:
+        raise Unavailable(f"{name}{OBJECT} is not packed, and no clang; apt-get install clang")
+    sources = {
+        each: resources.files(PACKAGE).joinpath(each).read_bytes()
+        for each in list_sources()
+        if each.endswith(HEADER) or each == name + SOURCE
+    }
+    kept = _cache_folder() / f"{name}-{_digest(sources)}{OBJECT}"
+    found = _read_kept(kept)
+    if found is None:
+        found = compile_sources(name, sources)
+        _keep(kept, found)
+    return found
+
+
+def _read_packed(file_name: str) -> bytes | None:
+    packed = resources.files(PACKAGE).joinpath(file_name)
+    if not packed.is_file():
+        return None
+    data = packed.read_bytes()
+    return data if data[DATA_INDEX : DATA_INDEX + 1] == _our_order() else None
+
+
+def _our_order() -> bytes:
+    return bytes([DATA_OF_ORDER[sys.byteorder]])
+
+
+def _cache_folder() -> Path:
+    # An empty variable counts as unset, says the XDG base directory specification.
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 # never raises
+    return Path(base, "schedperf", "bpf")
+
+
+def _digest(sources: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256("\0".join([_clang_version(), *FLAGS]).encode())
+    for name, data in sorted(sources.items()):
+        digest.update(f"\0{name}\0{len(data)}\0".encode() + data)
+    return digest.hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def _clang_version() -> str:
+    return run(["clang", "--version"], COMPILE_LIMIT_S)
+
+
+def _read_kept(path: Path) -> bytes | None:
+    """Read what was kept; not what someone else put there, since it may run as root."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return None
+            data = file.read(OBJECT_LIMIT_BYTES)
+    except OSError:
+        return None
+    return data or None
+
+
+def _keep(path: Path, data: bytes) -> None:
+    # Without a place to keep it, it is compiled again the next time.
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        # Another process that did the same meanwhile wrote the same.
+        os.replace(name, path)  # noqa: PTH105 # both are names
+
+
+def compile_sources(name: str, sources: Mapping[str, bytes]) -> bytes:
+    """Compile a program with its headers.
+
+    :param sources: the content of each file by its name; ``NAME.bpf.c`` is the program
+    :raises Unavailable: there is no clang, or it fails; the reason is its first error
+    """
+    with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
+        for each, data in sources.items():
+            Path(folder, each).write_bytes(data)
+        result = Path(folder, name + OBJECT)
+        # The folder has another name each time, and debug information names it.
+        flags = [*FLAGS, f"-fdebug-prefix-map={folder}=."]
+        command = ["clang", *flags, "-c", f"{folder}/{name}{SOURCE}", "-o", str(result)]
+        done = execute(command, COMPILE_LIMIT_S, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            lines = done.stdout.decode("utf-8", "replace").replace(f"{folder}/", "").splitlines()
+            said = next((line for line in lines if "error" in line), "says nothing")
+            raise Unavailable(f"clang: exit status {done.returncode}: {said}")
+        return result.read_bytes()

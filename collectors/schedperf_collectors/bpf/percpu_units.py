@@ -1,0 +1,187 @@
+"""Where each CPU's copies of the per-CPU variables begin: its *unit*.
+
+The address of a per-CPU variable on one CPU is the CPU's unit plus the variable's
+offset in section ``.data..percpu`` (mm/percpu.c), so a sampled address less the
+unit names the variable, and the copies of all CPUs become one. Two ways to learn
+the units, both tried, and believed only where they agree:
+
+==========  ====================================================================
+kcore       ``__per_cpu_offset`` read from /proc/kcore, plus ``__per_cpu_start``;
+            both addresses from kallsyms, else from a System.map that belongs here
+tracepoint  addresses of the run queues, less the offset of ``runqueues`` in BTF:
+            needs neither kcore nor symbols of data, but BPF
+==========  ====================================================================
+
+Where neither works, the kernel log's sizes remain: x86 embeds the first chunk in a block aligned
+to 2 MiB, so units that divide it are aligned to their own size, and an address modulo the
+size is a *candidate* for an offset. ``percpu.json``, with units as hexadecimal text::
+
+    {"method": "kcore", "units": {"0": "0xffff88807dc00000", …}, "stable": true,
+     "tried": {"kcore": null, "tracepoint": "bpf(BPF_PROG_LOAD): operation not permitted"},
+     "missing_cpus": [], "static_bytes": 185496, "reserved_bytes": 0,
+     "dynamic_bytes": 31592, "unit_bytes": 1048576}
+
+``method`` is "kcore", "tracepoint" or "alignment", ``null`` where nothing is known;
+``stable`` says whether the units were the same after the run; ``unit_bytes`` is
+``null`` where units are not aligned to their size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schedperf_collectors.bpf.program import run_queue_addresses
+from schedperf_collectors.contract import BTF_LIMIT_BYTES, Unavailable
+from schedperf_collectors.layout import percpu_lines
+from schedperf_collectors.machine.btf import RunQueues, find_run_queues
+from schedperf_collectors.machine.cpu import online_cpus
+from schedperf_collectors.machine.kcore import Kcore
+from schedperf_collectors.machine.kernel_files import find_system_map, read_kallsyms
+from schedperf_collectors.machine.system import X86_MACHINES, System, attempt
+
+ADDRESS_MASK = (1 << 64) - 1
+# Symbols of the kernel's image are in the upper half; below it they are absolute or offsets.
+KERNEL_HALF = 1 << 63
+SIZES_LINE = re.compile(r"^pcpu-alloc: s(\d+) r(\d+) d(\d+) u(\d+) alloc=\d+\*(\d+)", re.MULTILINE)
+SIZE_KEYS = ("static_bytes", "reserved_bytes", "dynamic_bytes", "unit_bytes")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The units at one moment.
+
+    :param method: the way that is believed; None: neither
+    :param units: address by CPU, of those CPUs that could be seen; empty without a method
+    :param tried: for each way why it failed, None where it did not
+    """
+
+    method: str | None
+    units: Mapping[int, int]
+    tried: Mapping[str, str | None]
+
+
+class UnitBases:
+    """Reads the units of one machine, more than once.
+
+    :param options: ``kernel_files`` may name a folder with a System.map
+    """
+
+    def __init__(self, system: System, options: Mapping[str, str]) -> None:
+        self._system = system
+        self._options = options
+        self._symbols: tuple[int, int] | None = None
+        self._run_queues: RunQueues | None = None
+
+    def read(self) -> Reading:
+        """Try every way; they must agree on each CPU that both of them see."""
+        ways = {"kcore": self._from_kcore, "tracepoint": self._from_tracepoint}
+        tried: dict[str, str | None] = {}
+        readings: list[Reading] = []
+        for name, way in ways.items():
+            units, reason = attempt(way)
+            tried[name] = None if units else reason
+            if units:
+                readings.append(Reading(name, units, tried))
+        if not readings:
+            return Reading(None, {}, tried)
+        first, *others = readings
+        for other in others:
+            if not _agree(first.units, other.units):
+                reason = f"{first.method} and {other.method} find different units"
+                return Reading(None, {}, dict.fromkeys(ways, reason))
+        return first
+
+    def _from_kcore(self) -> dict[int, int]:
+        cpus = online_cpus(self._system)
+        with contextlib.closing(Kcore(self._system)) as kcore:
+            if self._symbols is None:
+                self._symbols = percpu_symbols(self._system, self._options)
+            table, start = self._symbols
+            offsets = struct.unpack(
+                f"{kcore.order}{max(cpus) + 1}Q", kcore.read(table, 8 * (max(cpus) + 1))
+            )
+        return {cpu: offsets[cpu] + start & ADDRESS_MASK for cpu in cpus}
+
+    def _from_tracepoint(self) -> dict[int, int]:
+        if self._run_queues is None:
+            btf = self._system.bytes("/sys/kernel/btf/vmlinux", BTF_LIMIT_BYTES)
+            self._run_queues = find_run_queues(btf)
+        queues = self._run_queues
+        addresses = run_queue_addresses(
+            self._system.machine, queues.cpu_offset, online_cpus(self._system)
+        )
+        if not addresses:
+            raise Unavailable("no CPU queued a task while its run queue was watched")
+        return {cpu: address - queues.variable_offset for cpu, address in addresses.items()}
+
+
+def percpu_symbols(system: System, options: Mapping[str, str]) -> tuple[int, int]:
+    """Return the addresses of ``__per_cpu_offset`` and ``__per_cpu_start`` at run time.
+
+    Before Linux 6.15 the second is 0 on x86-64, where the section was linked to 0.
+
+    :raises Unavailable: the kernel has no symbols of data, and no System.map belongs to it
+    """
+    names = ("__per_cpu_offset", "__per_cpu_start")
+    kallsyms = read_kallsyms(system)
+    table, start = (_address(kallsyms, name) for name in names)
+    if table is not None and start is not None:
+        return table, start
+    content, reason = attempt(find_system_map, system, options, kallsyms)
+    if content is None:
+        raise Unavailable(f"/proc/kallsyms has no symbols of data; {reason}")
+    linked, running = _address(content, "_stext"), _address(kallsyms, "_stext")
+    table, start = (_address(content, name) for name in names)
+    if linked is None or running is None or table is None or start is None:
+        raise Unavailable("System.map: no __per_cpu_offset, __per_cpu_start or _stext")
+    slide = running - linked
+    return table + slide, start + slide if start >= KERNEL_HALF else start
+
+
+def _address(symbols: bytes, name: str) -> int | None:
+    found = re.search(rf"^([0-9a-f]{{8,16}}) \S {name}$".encode(), symbols, re.MULTILINE)
+    return int(found[1], 16) if found else None
+
+
+def describe_units(system: System, before: Reading, after: Reading) -> dict[str, object]:
+    """Return what percpu.json holds.
+
+    :param before: what was read before the run
+    :param after: what was read after it; it only says whether the units moved
+    """
+    sizes = percpu_sizes(system)
+    seen_twice = before.method is not None and after.method is not None
+    online = attempt(online_cpus, system)[0] or []
+    return {
+        "method": before.method or ("alignment" if sizes["unit_bytes"] else None),
+        "units": {str(cpu): hex(unit) for cpu, unit in before.units.items()} or None,
+        "stable": _agree(before.units, after.units) if seen_twice else None,
+        "tried": dict(before.tried),
+        "missing_cpus": [cpu for cpu in online if cpu not in before.units],
+        **sizes,
+    }
+
+
+def percpu_sizes(system: System) -> dict[str, int | None]:
+    """Return the sizes in bytes that the kernel log says the first chunk has.
+
+    None where it does not, and for the unit where units are not aligned to their size.
+    """
+    lines = attempt(percpu_lines, system)[0] or b""
+    found = SIZES_LINE.search(lines.decode())
+    if found is None:
+        return dict.fromkeys(SIZE_KEYS)
+    *sizes, unit, atom = (int(size) for size in found.groups())
+    # x86 aligns the block of units to an atom: 2 MiB, but one page where the CPU has no large ones
+    # or percpu_alloc=page is set. Only units that divide it are then aligned to their own size.
+    is_aligned = system.machine in X86_MACHINES and unit > 0 and atom % unit == 0
+    return dict(zip(SIZE_KEYS, (*sizes, unit if is_aligned else None)))
+
+
+def _agree(units: Mapping[int, int], others: Mapping[int, int]) -> bool:
+    # A CPU may be seen by one way only, or have come or gone in between.
+    return all(others[cpu] == unit for cpu, unit in units.items() if cpu in others)

@@ -1,0 +1,1 @@
+"""What collectors read of the machine under test: files, symbols, types, counters."""

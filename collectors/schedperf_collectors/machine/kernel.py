@@ -1,0 +1,187 @@
+"""host.json: the groups kernel, sched and cgroup.
+
+Each function returns what finds each value of its group; a finder raises
+:class:`Unavailable` with the reason why the value is null.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Callable
+
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.kernel_files import build_id, config_value, find_config
+from schedperf_collectors.machine.system import Finders, System, bracketed, or_none, to_integer
+
+SYSCTL = "/proc/sys/kernel"
+# debugfs since v5.13 ("sched: Move SCHED_DEBUG sysctl to debugfs").
+DEBUG_SCHED = "/sys/kernel/debug/sched"
+# What CONFIG_PREEMPT_… options are called where the model can be chosen at boot (preempt=…).
+PREEMPT_OPTIONS = {
+    "CONFIG_PREEMPT_RT": "rt",
+    "CONFIG_PREEMPT_LAZY": "lazy",
+    "CONFIG_PREEMPT_VOLUNTARY": "voluntary",
+    "CONFIG_PREEMPT_NONE": "none",
+    "CONFIG_PREEMPT": "full",
+}
+
+
+def kernel_finders(system: System, options: Mapping[str, str]) -> Finders:
+    """Find which kernel runs."""
+    return {
+        "release": lambda: system.text(f"{SYSCTL}/osrelease"),
+        "version": lambda: system.text(f"{SYSCTL}/version"),
+        "machine": lambda: system.machine,
+        "build_id": lambda: build_id(system),
+        "config_sha256": lambda: hashlib.sha256(
+            find_config(system, options)[0].encode()
+        ).hexdigest(),
+        "cmdline": lambda: system.text("/proc/cmdline"),
+        "taint": lambda: system.integer(f"{SYSCTL}/tainted"),
+        "lockdown": lambda: bracketed(system.text("/sys/kernel/security/lockdown")),
+        "compiler": lambda: _compiler(system),
+    }
+
+
+def _compiler(system: System) -> str:
+    # "Linux version 6.1.0 (who@where) (gcc (Debian 12.2.0) 12.2.0, GNU ld 2.40) #1 SMP …"
+    found = re.match(r"Linux version \S+ \([^)]*\) \((.*)\) #", system.text("/proc/version"))
+    if not found:
+        raise Unavailable("/proc/version: names no compiler")
+    return found.group(1)
+
+
+def sched_finders(system: System, options: Mapping[str, str]) -> Finders:
+    """Find how the scheduler is set up."""
+
+    def tunable(name: str) -> Callable[[], int]:
+        return lambda: to_integer(
+            _debug_text(system, f"{DEBUG_SCHED}/{name}", f"{SYSCTL}/sched_{name}"), name
+        )
+
+    def sysctl(name: str) -> Callable[[], int]:
+        return lambda: system.integer(f"{SYSCTL}/{name}")
+
+    return {
+        "autogroup": sysctl("sched_autogroup_enabled"),
+        "features": lambda: _debug_text(
+            system, f"{DEBUG_SCHED}/features", "/sys/kernel/debug/sched_features"
+        ),
+        "base_slice_ns": tunable("base_slice_ns"),
+        "min_granularity_ns": tunable("min_granularity_ns"),
+        "latency_ns": tunable("latency_ns"),
+        "wakeup_granularity_ns": tunable("wakeup_granularity_ns"),
+        "migration_cost_ns": tunable("migration_cost_ns"),
+        "preempt": lambda: _preempt(system, options),
+        "hz": lambda: to_integer(
+            config_value(find_config(system, options)[0], "CONFIG_HZ"), "CONFIG_HZ"
+        ),
+        "sched_ext": lambda: system.text("/sys/kernel/sched_ext/state"),
+        "schedstats": sysctl("sched_schedstats"),
+        "numa_balancing": sysctl("numa_balancing"),
+        "rt_runtime_us": sysctl("sched_rt_runtime_us"),
+        "cfs_bandwidth_slice_us": sysctl("sched_cfs_bandwidth_slice_us"),
+    }
+
+
+def _debug_text(system: System, *names: str) -> str:
+    try:
+        return system.first_text(*names)
+    except Unavailable as error:
+        if system.exists(DEBUG_SCHED):
+            raise
+        remedy = "mount -t debugfs none /sys/kernel/debug, as root"
+        raise Unavailable(f"{error.reason}; {remedy}") from error
+
+
+def _preempt(system: System, options: Mapping[str, str]) -> str:
+    shown = or_none(lambda: system.text(f"{DEBUG_SCHED}/preempt"))
+    if shown:
+        return bracketed(shown, "()")
+    if "PREEMPT_RT" in system.text(f"{SYSCTL}/version"):
+        return "rt"
+    # Printed by kernels that choose at boot (CONFIG_PREEMPT_DYNAMIC).
+    log = or_none(system.kernel_log) or ""
+    chosen = re.search(r"^Dynamic Preempt: (\w+)$", log, re.MULTILINE) or re.search(
+        r"(?:^|\s)preempt=(\w+)", system.text("/proc/cmdline")
+    )
+    if chosen:
+        return chosen.group(1)
+    config = find_config(system, options)[0].splitlines()
+    for option, name in PREEMPT_OPTIONS.items():
+        if f"{option}=y" in config:
+            return name
+    raise Unavailable("neither debugfs, kernel log nor configuration says")
+
+
+def cgroup_finders(system: System, pid: int) -> Finders:
+    """Find where the workload lives.
+
+    :param pid: a process of the workload's own control group
+    """
+    return {
+        "version": lambda: cpu_cgroup(system, pid)[0],
+        "path": lambda: cpu_cgroup(system, pid)[1],
+        "depth": lambda: len(list(filter(None, cpu_cgroup(system, pid)[1].split("/")))),
+        "cpu_max": lambda: _cpu_max(system, *cpu_cgroup(system, pid)),
+        "cpus_allowed": lambda: _cpus_allowed(system, pid),
+    }
+
+
+def cpu_cgroup(system: System, pid: int) -> tuple[int, str]:
+    """Return the version of the hierarchy with the cpu controller, and a process's path in it.
+
+    :raises Unavailable: no hierarchy has the controller
+    """
+    # Lines are "ID:CONTROLLERS:PATH"; the one without controllers is version 2 (cgroups(7)).
+    text = system.text(f"/proc/{pid}/cgroup")
+    version_1 = re.search(r"^\d+:(?:[^:]*,)?cpu(?:,[^:]*)?:(/.*)$", text, re.MULTILINE)
+    if version_1:
+        return 1, version_1.group(1)
+    version_2 = re.search(r"^0::(/.*)$", text, re.MULTILINE)
+    if version_2:
+        return 2, version_2.group(1)
+    raise Unavailable(f"/proc/{pid}/cgroup: no hierarchy has the cpu controller")
+
+
+def _cpu_max(system: System, version: int, path: str) -> str:
+    # In version 2's form, "QUOTA PERIOD" in microseconds or "max PERIOD", for both versions.
+    folder = cgroup_folder(system, version, path)
+    if version == 1:
+        quota = system.integer(f"{folder}/cpu.cfs_quota_us")
+        period = system.integer(f"{folder}/cpu.cfs_period_us")
+        return f"{quota if quota >= 0 else 'max'} {period}"
+    if path == "/":
+        raise Unavailable("the root group has no cpu.max")
+    return system.text(f"{folder}/cpu.max")
+
+
+def cgroup_folder(system: System, version: int, path: str) -> str:
+    """Return the folder of a control group.
+
+    :param path: in its hierarchy, as :func:`cpu_cgroup` returns it
+    :raises Unavailable: the hierarchy is not mounted
+    """
+    # A line of mountinfo: ID PARENT DEVICE ROOT MOUNT OPTIONS … - TYPE SOURCE SUPER_OPTIONS.
+    super_options = r"cgroup \S+ (?:\S*,)?cpu(?:,\S*)?$" if version == 1 else r"cgroup2 "
+    mount = re.search(
+        rf"^\d+ \d+ \S+ (\S+) (\S+) .* - {super_options}",
+        system.text("/proc/self/mountinfo"),
+        re.MULTILINE,
+    )
+    if not mount:
+        raise Unavailable(f"cgroup version {version} is not mounted")
+    # A mount can show only a part of the hierarchy (containers).
+    root = mount.group(1).rstrip("/")
+    inside = path[len(root) :] if root and path.startswith(root) else path
+    return f"{mount.group(2)}/{inside.strip('/')}".rstrip("/")
+
+
+def _cpus_allowed(system: System, pid: int) -> str:
+    status = system.text(f"/proc/{pid}/status")
+    found = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
+    if not found:
+        raise Unavailable(f"/proc/{pid}/status: no Cpus_allowed_list")
+    return found.group(1)

@@ -1,0 +1,164 @@
+"""The running kernel's own files: its configuration, its symbols, its build id.
+
+Distributions put them in different places, and ``kernel_files`` names a folder
+that has them (a build tree, an unpacked package). Files of another kernel of the
+same release are the trap here: a System.map is only accepted when the running
+kernel's own symbols agree with it.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, Unavailable
+from schedperf_collectors.machine.elf_symbols import gnu_build_id
+from schedperf_collectors.machine.system import System, attempt
+
+# A distribution's configuration is 0.3 MB.
+CONFIG_LIMIT_BYTES = 4 << 20
+NOTES_LIMIT_BYTES = 1 << 16
+ADDRESSES_HIDDEN = (
+    "/proc/kallsyms: addresses are hidden; run as root with kernel.kptr_restrict=0 or 1"
+)
+
+# Nearly all global functions of a kernel's System.map are in its kallsyms, which leaves a few out
+# on purpose (is_ignored_symbol() in scripts/kallsyms.c); another kernel lacks some, and its
+# functions are at changing distances.
+LEAST_COMMON_SHARE = 0.95
+GLOBAL_FUNCTION = re.compile(r"^([0-9a-f]{8,16}) T (\S+)$", re.MULTILINE)
+
+
+def find_config(system: System, options: Mapping[str, str]) -> tuple[str, str]:
+    """Return the running kernel's configuration, and where it was found.
+
+    :raises Unavailable: nowhere
+    """
+    release = system.text("/proc/sys/kernel/osrelease")
+    config, reason = attempt(_proc_config, system)
+    if config is not None:
+        return config, "/proc/config.gz"
+    reasons = [reason]
+    given = (f"config-{release}", "config", ".config")
+    usual = (
+        f"/boot/config-{release}",
+        f"/lib/modules/{release}/config",
+        f"/lib/modules/{release}/build/.config",
+    )
+    for place, name in _places(system, options, given, usual):
+        content, reason = attempt(place.bytes, name, CONFIG_LIMIT_BYTES)
+        if content is not None:
+            return content.decode("utf-8", "replace"), name
+        reasons.append(reason)
+    raise Unavailable("; ".join(reasons))
+
+
+def config_value(config: str, name: str) -> str:
+    """Return the value of an option: "y", "m", a number or text.
+
+    :raises Unavailable: it is not set
+    """
+    found = re.search(rf"^{re.escape(name)}=(.*)$", config, re.MULTILINE)
+    if not found:
+        raise Unavailable(f"{name} is not set")
+    return found.group(1).strip('"')
+
+
+def read_symbols(system: System) -> bytes:
+    """Return the running kernel's symbols; all addresses are 0 where they are hidden.
+
+    :raises Unavailable: there are none, or they are hidden from this user
+    """
+    return system.bytes("/proc/kallsyms", SYMBOLS_LIMIT_BYTES)
+
+
+def read_kallsyms(system: System) -> bytes:
+    """Return the running kernel's symbols with their addresses.
+
+    :raises Unavailable: they or their addresses are hidden from this user
+    """
+    content = read_symbols(system)
+    if not re.search(rb"^0*[1-9a-f]", content, re.MULTILINE):
+        raise Unavailable(ADDRESSES_HIDDEN)
+    return content
+
+
+def find_system_map(system: System, options: Mapping[str, str], kallsyms: bytes) -> bytes:
+    """Return the System.map of the running kernel.
+
+    :param kallsyms: the running kernel's symbols; empty where they are hidden
+    :raises Unavailable: there is none, or none that certainly belongs to it
+    """
+    release = system.text("/proc/sys/kernel/osrelease")
+    given = (f"System.map-{release}", "System.map")
+    usual = (
+        f"/boot/System.map-{release}",
+        f"/lib/modules/{release}/System.map",
+        f"/lib/modules/{release}/build/System.map",
+    )
+    running = _global_functions(kallsyms)
+    reasons: list[str] = []
+    for place, name in _places(system, options, given, usual):
+        content, reason = attempt(_checked_map, place, name, running)
+        if content is not None:
+            return content
+        reasons.append(reason)
+    raise Unavailable("; ".join(reasons))
+
+
+def _checked_map(place: System, name: str, running: Mapping[str, int]) -> bytes:
+    content = place.bytes(name, SYMBOLS_LIMIT_BYTES)
+    if not running:
+        raise Unavailable(f"{name}: not checked: addresses of the running kernel are hidden")
+    listed = _global_functions(content)
+    slides = {running[name] - address for name, address in listed.items() if name in running}
+    common = sum(name in running for name in listed)
+    if common < LEAST_COMMON_SHARE * len(listed) or len(slides) != 1:
+        raise Unavailable(
+            f"{name}: of another kernel: {common} of {len(listed)} functions are in the running "
+            f"one, at {len(slides)} different distances"
+        )
+    return content
+
+
+def build_id(system: System) -> str:
+    """Return the running kernel's build id, hexadecimal, from its ELF notes.
+
+    :raises Unavailable: it was linked without
+    """
+    notes = system.bytes("/sys/kernel/notes", NOTES_LIMIT_BYTES)
+    found = gnu_build_id(notes, "<" if _is_little_endian(notes) else ">")
+    if found is not None:
+        return found
+    raise Unavailable("/sys/kernel/notes: no build id")
+
+
+def _is_little_endian(notes: bytes) -> bool:
+    # The first number is the length of a name, far below 65536.
+    return notes[2:4] == b"\0\0"
+
+
+def _places(
+    system: System, options: Mapping[str, str], given: Sequence[str], usual: Sequence[str]
+) -> Iterator[tuple[System, str]]:
+    if options.get("kernel_files"):
+        folder = Path(options["kernel_files"]).absolute()
+        yield from ((System(), str(folder / name)) for name in given)
+    yield from ((system, name) for name in usual)
+
+
+def _proc_config(system: System) -> str:
+    packed = system.bytes("/proc/config.gz", CONFIG_LIMIT_BYTES)
+    try:
+        stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        return stream.decompress(packed, CONFIG_LIMIT_BYTES).decode("utf-8", "replace")
+    except zlib.error as error:
+        raise Unavailable(f"/proc/config.gz: {error}") from error
+
+
+def _global_functions(symbols: bytes) -> dict[str, int]:
+    # Lines of modules end in "[module]" and do not match.
+    text = symbols.decode("ascii", "replace")
+    return {name: int(address, 16) for address, name in GLOBAL_FUNCTION.findall(text)}

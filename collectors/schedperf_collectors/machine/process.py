@@ -1,0 +1,267 @@
+"""Commands that run in a session of their own and leave nothing behind.
+
+A *setup* is a shell script that runs in the very process that then becomes
+the command: what it does to itself (its cgroup, CPU mask, environment, nice
+value, limits) holds for the command and ends with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Callable
+
+from schedperf_collectors.machine.errors import Interrupted, RecordError
+from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.machine.system import last_line
+
+# A setup writes to /sys and /proc; one that takes longer waits for something that will not come.
+SETUP_LIMIT_S = 60.0
+
+# The process of the shell becomes the command. Its standard input is a socket:
+# over it the shell tells that the setup is over, and waits for the word to go
+# on, so that its control group can be read and collectors can begin before the
+# command runs. Where the recorder is gone the word never comes, and the shell
+# ends, whatever the setup has set. What the setup prints is no result of the
+# command and goes to stderr.
+_SCRIPT = """\
+schedperf_setup=$1
+shift
+exec 3>&0 0</dev/null 4>&1 1>&2
+eval "$schedperf_setup"
+echo >&3
+read -r schedperf_setup <&3 || exit 1
+unset schedperf_setup
+exec 3>&- 1>&4 4>&-
+exec "$@"
+"""
+
+Notice = Callable[[Sequence[str]], None]
+Begin = Callable[[], None]
+
+
+class SetupFailed(RecordError):
+    """The setup of a command ended before the command began."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A command that has begun, its setup done.
+
+    :param began_s: on the monotonic clock: at the fork, or when it got the word to go on
+    :param cgroup: lines of its /proc/PID/cgroup then; None where the kernel has none
+    """
+
+    process: subprocess.Popen[bytes]
+    began_s: float
+    cgroup: tuple[str, ...] | None
+
+    @property
+    def pid(self) -> int:
+        """Return the leader of the command's session and process group."""
+        return self.process.pid
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended.
+
+    :param status: as wait4(2) returns it
+    :param usage: of the command and those of its children that it waited for, a struct_rusage
+    :param timed_out: it was killed because its time was over
+    """
+
+    status: int
+    usage: Any
+    wall_s: float
+    timed_out: bool
+
+
+def start(
+    command: Sequence[str],
+    stdout: Path,
+    stderr: Path,
+    setup: str | None = None,
+    on_start: Notice = lambda _: None,
+    *,
+    begin: Begin = lambda: None,
+) -> Running:
+    """Start a command, after its setup; its input is empty.
+
+    :param on_start: called with the lines of its /proc/PID/cgroup, also when the setup fails
+    :param begin: called when the setup is over, right before the command runs; what it raises
+        ends the command before it has begun
+    :raises OSError: the command cannot be executed
+    :raises SetupFailed: the setup ended with an error, or did not end
+    :raises Interrupted: a signal came during the setup
+    """
+    with stdout.open("wb") as out, stderr.open("wb") as err:
+        if setup is not None:
+            return _start_after(setup, command, (out, err), on_start, begin)
+        # A child begins where its parent is, and it may be gone before anyone could look.
+        cgroup = read_cgroup(os.getpid())
+        begin()
+        began_s = time.monotonic()
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+        )
+    on_start(cgroup or ())
+    return Running(process, began_s, cgroup)
+
+
+def _start_after(
+    setup: str,
+    command: Sequence[str],
+    outputs: tuple[BinaryIO, BinaryIO],
+    on_start: Notice,
+    begin: Begin,
+) -> Running:
+    out, err = outputs
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            process = subprocess.Popen(
+                ["sh", "-ec", _SCRIPT, "setup", setup, *command],
+                stdin=theirs.fileno(),
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        problem = _await_setup(process, ours)
+        cgroup = read_cgroup(process.pid)
+        on_start(cgroup or ())
+        if problem is None:
+            try:
+                begin()
+            except BaseException:
+                reap(Running(process, time.monotonic(), cgroup))
+                raise
+            running = Running(process, time.monotonic(), cgroup)
+            with contextlib.suppress(BrokenPipeError):
+                ours.sendall(b"\n")
+            return running
+    status = reap(Running(process, time.monotonic(), cgroup)).status
+    signals.check()
+    raise SetupFailed(problem or say_status(status) + last_words(Path(err.name)))
+
+
+def _await_setup(process: subprocess.Popen[bytes], ours: socket.socket) -> str | None:
+    """Wait until the setup is over; return what went wrong, "" if it ended."""
+    deadline = time.monotonic() + SETUP_LIMIT_S
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return f"did not end within {SETUP_LIMIT_S:.0f} s"
+        # Asked before the socket is looked at: what it told before its end is in there.
+        ended = has_ended(process.pid)
+        if signals.wait(0 if ended else left_s, ours.fileno()):
+            return None if ours.recv(1) else ""
+        if ended or signals.caught is not None:
+            return ""
+
+
+def finish(running: Running, timeout_s: float | None = None) -> Ended:
+    """Wait for a command; whatever it leaves behind in its process group is killed.
+
+    :param timeout_s: kill it when it has run that long
+    :raises Interrupted: a signal came meanwhile; the command has been killed
+    """
+    while not has_ended(running.pid):
+        left_s = None
+        if timeout_s is not None:
+            left_s = running.began_s + timeout_s - time.monotonic()
+            if left_s <= 0:
+                return reap(running, timed_out=True)
+        if signals.caught is not None:
+            reap(running)
+            raise Interrupted(signals.caught)
+        signals.wait(left_s)
+    return reap(running)
+
+
+def has_ended(pid: int) -> bool:
+    """Tell whether a child has ended; it can still be reaped."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def reap(running: Running, *, timed_out: bool = False) -> Ended:
+    """Kill the process group and reap its leader."""
+    wall_s = time.monotonic() - running.began_s
+    # The group is killed before its leader is reaped: until then nobody else can get its number.
+    kill_group(running.pid)
+    _, status, usage = os.wait4(running.pid, 0)
+    # Popen did not see the wait and would complain of a child that is still running.
+    running.process.returncode = os.waitstatus_to_exitcode(status)
+    return Ended(status, usage, wall_s, timed_out)
+
+
+def read_cgroup(pid: int) -> tuple[str, ...] | None:
+    """Return the lines of /proc/PID/cgroup; None when the process is gone or has none."""
+    try:
+        return tuple(Path(f"/proc/{pid}/cgroup").read_text(errors="replace").splitlines())
+    except OSError:
+        return None
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process group; it may be gone already."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def run_shell(script: str, limit_s: float) -> str | None:
+    """Run a shell script to its end, whatever signals come.
+
+    :return: how it failed, in words; None when it did not
+    """
+    try:
+        subprocess.run(
+            ["sh", "-ec", script],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            timeout=limit_s,
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        return f"did not end within {limit_s:.0f} s"
+    except subprocess.CalledProcessError as error:
+        last = last_line(error.stderr.decode(errors="replace"))
+        return f"exit status {error.returncode}" + (f": {last}" if last else "")
+    return None
+
+
+def say_status(status: int) -> str:
+    """Say in words how a process ended.
+
+    >>> say_status(256)
+    'exit status 1'
+    """
+    code = os.waitstatus_to_exitcode(status)
+    return f"exit status {code}" if code >= 0 else f"killed by {signal_name(-code)}"
+
+
+def signal_name(signum: int) -> str:
+    """Return a signal's name; real-time ones have a number only."""
+    try:
+        return signal.Signals(signum).name
+    except ValueError:
+        return f"signal {signum}"
+
+
+def last_words(path: Path) -> str:
+    """Return ``: TEXT`` with the last line of a file, for messages; "" where there is none."""
+    # The last words of a program are in its last 4 KiB.
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4096))
+        text = file.read().decode(errors="replace").strip()
+    line = "".join(letter for letter in text.rpartition("\n")[2] if letter.isprintable())
+    return f": {line}" if line else ""

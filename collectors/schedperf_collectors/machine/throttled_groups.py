@@ -1,0 +1,210 @@
+"""The control groups whose CPU time is followed: the workload's, and all with a bandwidth limit.
+
+A workload may make its groups itself and remove them before it ends. So they are looked for while
+it runs as well, and what a group had counted when it was last seen is kept. A group is told from
+another one of the same name by its inode.
+
+A text of groups has a section for each::
+
+    === /bench/one
+    nr_periods 41
+    nr_throttled 40
+    …
+    --- 25000 100000 0
+    +++ 1234 8361123456789 new
+
+What follows the name is cpu.stat as the kernel wrote it, then the limit (quota, period and burst
+in microseconds, ``max`` without one, ``-`` unknown), then the inode, the monotonic time of the look
+in nanoseconds, and whether the group is ``new`` since the first look or ``old``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.kernel import cgroup_folder, cpu_cgroup
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.machine.value_files import ABSENT, ValueFiles
+
+# Groups of services and containers: some hundreds on a desk, some thousands on a server.
+MOST_WALKED = 4096
+# Groups whose counters are kept.
+MOST_GROUPS = 256
+# Deeper ones are not followed; a systemd service in a container of a pod is at 8.
+DEEPEST = 32
+
+NO_LIMIT = "max"
+# A folder without folders has its own two links; file systems that do not count have one.
+CHILDLESS_LINKS = 2
+TOO_MANY = f"more than {MOST_GROUPS} groups to follow; the others are left out"
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """The hierarchy of control groups that the cpu controller is in.
+
+    :param folder: where its root group is seen
+    :param own: the workload's group, below ``folder``; "" for the root
+    """
+
+    version: int
+    folder: str
+    own: str
+
+
+def find_hierarchy(system: System, pid: int) -> Hierarchy:
+    """Find where a process lives.
+
+    :raises Unavailable: there are no control groups, or they are not mounted
+    """
+    version, path = cpu_cgroup(system, pid)
+    folder = cgroup_folder(system, version, "/")
+    if not system.exists(f"{folder}/cpu.stat"):
+        raise Unavailable(f"{folder}/cpu.stat: not there, so the cpu controller is not in use")
+    return Hierarchy(version, folder, cgroup_folder(system, version, path)[len(folder) :])
+
+
+class ThrottledGroups:
+    """What groups have counted, looked at before, during and after a run.
+
+    :ivar notes: what was left out, one line each
+    """
+
+    def __init__(self, system: System, hierarchy: Hierarchy) -> None:
+        self.notes: set[str] = set()
+        self._files = ValueFiles(system)
+        self._root = str(system.root).rstrip("/") + hierarchy.folder
+        self._hierarchy = hierarchy
+        # Inode and number of links of each group: a group has a link for each one below it.
+        self._known: dict[str, tuple[int, int]] = {}
+        # Those of the first look, by path and inode; None before it.
+        self._old: frozenset[tuple[str, int]] | None = None
+        # What may be gone at the end: followed before, or new.
+        self._watched: set[str] = set()
+        self._last: dict[tuple[str, int], bytes] = {}
+
+    def first_look(self) -> bytes:
+        """Find the groups; return the text of those that are followed."""
+        self._walk("")
+        if self._hierarchy.own not in self._known:
+            self.notes.add(f"the workload's group {self._hierarchy.own} cannot be seen")
+        self._old = frozenset((path, inode) for path, (inode, _) in self._known.items())
+        return self._text()
+
+    def look(self) -> None:
+        """Follow groups that came, and keep what those that may go have counted."""
+        for path, before in list(self._known.items()):
+            if self._identity(path) != before:
+                self._walk(path)
+        for path in sorted(self._watched):
+            section = self._section(path)
+            if section is not None:
+                self._keep(path, section)
+
+    def last_look(self) -> bytes:
+        """Return the text of the groups that are there now and are followed."""
+        self._walk("")
+        return self._text()
+
+    def last_seen(self) -> bytes:
+        """Return what :meth:`look` has kept, each group as it was seen last."""
+        return b"".join(self._last.values())
+
+    def _text(self) -> bytes:
+        sections: list[bytes] = []
+        for path in sorted(self._known, key=lambda path: (not self._is_own(path), path)):
+            section = self._section(path)
+            if section is None:
+                continue
+            if len(sections) == MOST_GROUPS:
+                self.notes.add(TOO_MANY)
+                break
+            self._watched.add(path)
+            sections.append(section)
+        return b"".join(sections)
+
+    def _keep(self, path: str, section: bytes) -> None:
+        key = (path, self._known[path][0])
+        if key in self._last or len(self._last) < MOST_GROUPS:
+            self._last[key] = section
+        else:
+            self.notes.add(TOO_MANY)
+
+    def _walk(self, top: str) -> None:
+        """Learn a group and those below it, the upper ones first; forget those that are gone."""
+        for path in [path for path in self._known if f"{path}/".startswith(f"{top}/")]:
+            del self._known[path]
+        level = [top]
+        for _ in range(DEEPEST):
+            level = [child for path in level for child in self._learn(path)]
+        if level:
+            self.notes.add(f"groups that lie deeper than {DEEPEST} are left out")
+        self._watched &= self._known.keys()
+
+    def _learn(self, path: str) -> list[str]:
+        """Learn one group; return those directly below it."""
+        identity = self._identity(path)
+        if identity is None:
+            return []
+        if len(self._known) >= MOST_WALKED:
+            self.notes.add(f"only {MOST_WALKED} groups were looked at")
+            return []
+        self._known[path] = identity
+        if self._old is not None and (path, identity[0]) not in self._old:
+            self._watched.add(path)
+        return [] if identity[1] == CHILDLESS_LINKS else self._children(path)
+
+    def _children(self, path: str) -> list[str]:
+        try:
+            with os.scandir(self._root + path) as entries:
+                folders = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+        except OSError:
+            return []
+        return [f"{path}/{name}" for name in sorted(folders)]
+
+    def _identity(self, path: str) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._root + path)  # noqa: PTH116 # a Path would double the time
+        except OSError:
+            return None
+        return status.st_ino, status.st_nlink
+
+    def _is_own(self, path: str) -> bool:
+        # Below the root is everything, so there it is the root alone.
+        own = self._hierarchy.own
+        return path == own or (own != "" and path.startswith(f"{own}/"))
+
+    def _section(self, path: str) -> bytes | None:
+        """Return what a group has counted; None where it is not followed or has gone."""
+        folder = self._hierarchy.folder + path
+        quota, period, burst = self._limit(folder)
+        # Asked first: version 2 adds up the counters of all CPUs when cpu.stat is read.
+        if not self._is_own(path) and quota in {None, NO_LIMIT}:
+            return None
+        counted = self._files.value(f"{folder}/cpu.stat")
+        if counted is None:
+            return None
+        inode = self._known[path][0]
+        is_new = self._old is not None and (path, inode) not in self._old
+        lines = (
+            f"=== {path or '/'}",
+            counted,
+            "--- " + " ".join(value or ABSENT for value in (quota, period, burst)),
+            f"+++ {inode} {time.monotonic_ns()} {'new' if is_new else 'old'}",
+        )
+        return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+
+    def _limit(self, folder: str) -> tuple[str | None, str | None, str | None]:
+        """Return quota, period and burst in microseconds."""
+        if self._hierarchy.version == 1:
+            quota = self._files.value(f"{folder}/cpu.cfs_quota_us")
+            return (
+                NO_LIMIT if quota == "-1" else quota,
+                self._files.value(f"{folder}/cpu.cfs_period_us"),
+                self._files.value(f"{folder}/cpu.cfs_burst_us"),
+            )
+        quota, _, period = (self._files.value(f"{folder}/cpu.max") or "").partition(" ")
+        return quota or None, period or None, self._files.value(f"{folder}/cpu.max.burst")

@@ -1,0 +1,179 @@
+"""Is this a virtual machine, and are its instructions run by hardware or emulated?
+
+Under emulation times mean nothing, so the answer rests on named grounds, and
+is None where they do not suffice. The grounds, best first:
+
+* x86: the signature of the hypervisor's CPUID leaf, where /dev/cpu/0/cpuid can be read; QEMU's
+  emulated CPU models name themselves; what the kernel found ("Hypervisor detected: KVM",
+  kvm-clock). A hypervisor flag alone says that there is one, not whether it emulates.
+* arm64: "KVM: hypervisor services detected" in the kernel log; QEMU's own PSCI firmware, which
+  speaks SMC calling convention 1.0 where KVM speaks 1.1 or later; the implementer of QEMU's
+  ``max`` CPU is 0.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from schedperf_collectors.machine.system import X86_MACHINES, System, or_none, unavailable
+
+CLOCKSOURCES = "/sys/devices/system/clocksource/clocksource0/available_clocksource"
+DEVICE_TREE = "/sys/firmware/devicetree/base"
+DMI = "/sys/class/dmi/id"
+CPUID_DEVICE = "/dev/cpu/0/cpuid"
+# CPUID leaf 0x40000000 holds the hypervisor's signature in EBX, ECX and EDX; only KVM and TCG are
+# met with QEMU (Documentation/virt/kvm/x86/cpuid.rst; target/i386/cpu.c in QEMU).
+HYPERVISOR_LEAF = 0x40000000
+SIGNATURES = {
+    b"KVMKVMKVM\0\0\0": ("kvm", False),
+    b"TCGTCGTCGTCG": ("qemu", True),
+    b"Microsoft Hv": ("hyperv", False),
+    b"VMwareVMware": ("vmware", False),
+    b"XenVMMXenVMM": ("xen", False),
+    b"bhyve bhyve ": ("bhyve", False),
+}
+# What arch/x86/kernel/cpu/hypervisor.c calls them in "Hypervisor detected: …".
+DETECTED = {
+    "KVM": "kvm",
+    "Microsoft Hyper-V": "hyperv",
+    "VMware": "vmware",
+    "Xen HVM": "xen",
+    "Xen PV": "xen",
+    "ACRN": "acrn",
+    "Jailhouse": "jailhouse",
+}
+# Words of DMI and of device trees by which a virtual machine names its maker. The first group may
+# run on hardware or emulate (dummy-virt is QEMU's, kvmtool's and Firecracker's alike), the second
+# never emulates.
+MAY_EMULATE = {"qemu": "qemu", "dummy-virt": "virt", "kvm": "kvm"}
+NEVER_EMULATE = {
+    "amazon ec2": "amazon",
+    "google compute engine": "google",
+    "vmware": "vmware",
+    "virtualbox": "virtualbox",
+    "microsoft corporation virtual": "hyperv",
+    "xen": "xen",
+}
+
+
+@dataclass(frozen=True)
+class Virtualisation:
+    """What was found.
+
+    :param kind: "none", "kvm", "qemu", …; None: not known
+    :param emulated: instructions are run by software; None: not known
+    :param grounds: what says so, one line
+    """
+
+    kind: str | None
+    emulated: bool | None
+    grounds: str
+
+
+def detect_virtualisation(system: System) -> Virtualisation:
+    """Say in what kind of machine the kernel runs, and what says so."""
+    xen = or_none(lambda: system.text("/sys/hypervisor/type"))
+    if xen:
+        return Virtualisation(xen, emulated=False, grounds=f"/sys/hypervisor/type says {xen}")
+    if system.machine in X86_MACHINES:
+        return _detect_x86(system)
+    if system.machine == "aarch64":
+        return _detect_arm64(system)
+    return _by_maker(system, f"nothing is known that tells an emulated {system.machine} apart")
+
+
+def dmi_text(system: System) -> str:
+    """Return vendor and product as the firmware names them.
+
+    :raises Unavailable: the machine has no DMI
+    """
+    vendor = system.text(f"{DMI}/sys_vendor")
+    product = or_none(lambda: system.text(f"{DMI}/product_name"))
+    return f"{vendor} {product}" if product else vendor
+
+
+def _detect_x86(system: System) -> Virtualisation:
+    cpuinfo = or_none(lambda: system.text("/proc/cpuinfo")) or ""
+    signature = or_none(lambda: _hypervisor_signature(system))
+    if signature in SIGNATURES:
+        kind, emulated = SIGNATURES[signature]
+        text = signature.rstrip(b"\0").decode("ascii")
+        return Virtualisation(kind, emulated, f"CPUID leaf 0x40000000 says {text}")
+    model = re.search(r"^model name\s*: (QEMU TCG .*)$", cpuinfo, re.MULTILINE)
+    if model:
+        return Virtualisation("qemu", emulated=True, grounds=f"the CPU model is {model.group(1)}")
+    found = _found_by_kernel(system)
+    if found:
+        return found
+    if re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE):
+        return _by_maker(system, "the CPU has the hypervisor flag and does not say which one it is")
+    if not cpuinfo:
+        return Virtualisation(None, None, "/proc/cpuinfo cannot be read")
+    return Virtualisation("none", emulated=False, grounds="the CPU has no hypervisor flag")
+
+
+def _found_by_kernel(system: System) -> Virtualisation | None:
+    # None of the hypervisors that the x86 kernel knows emulates.
+    log = or_none(system.kernel_log) or ""
+    detected = re.search(r"^Hypervisor detected: (.+)$", log, re.MULTILINE)
+    if detected:
+        kind = DETECTED.get(detected.group(1), detected.group(1).lower())
+        ground = f"the kernel log says {detected.group(0)}"
+        return Virtualisation(kind, emulated=False, grounds=ground)
+    if "kvm-clock" in (or_none(lambda: system.text(CLOCKSOURCES)) or ""):
+        ground = "kvm-clock is among the clocksources"
+        return Virtualisation("kvm", emulated=False, grounds=ground)
+    return None
+
+
+def _hypervisor_signature(system: System) -> bytes:
+    # The device's offset is the leaf; one read gives EAX, EBX, ECX and EDX.
+    try:
+        with system.path(CPUID_DEVICE).open("rb", buffering=0) as device:
+            device.seek(HYPERVISOR_LEAF)
+            registers = device.read(16)
+    except OSError as error:
+        raise unavailable(CPUID_DEVICE, error) from error
+    return registers[4:16]
+
+
+def _detect_arm64(system: System) -> Virtualisation:
+    log = or_none(system.kernel_log) or ""
+    if "KVM: hypervisor services detected" in log:
+        ground = "the kernel log says KVM: hypervisor services detected"
+        return Virtualisation("kvm", emulated=False, grounds=ground)
+    cpuinfo = or_none(lambda: system.text("/proc/cpuinfo")) or ""
+    if re.search(r"^CPU implementer\s*: 0x00$", cpuinfo, re.MULTILINE):
+        ground = "CPU implementer 0x00 is QEMU's emulated max CPU"
+        return Virtualisation("qemu", emulated=True, grounds=ground)
+    firmware = re.search(r"^psci: SMC Calling Convention v1\.0$", log, re.MULTILINE)
+    if firmware and _is_made_by_qemu(system):
+        ground = f"QEMU's machine and QEMU's own firmware ({firmware.group(0)}), not KVM's"
+        return Virtualisation("qemu", emulated=True, grounds=ground)
+    return _by_maker(system, "the kernel log names no hypervisor")
+
+
+def _is_made_by_qemu(system: System) -> bool:
+    # Of the makers of "linux,dummy-virt" only QEMU has the fw-cfg device.
+    nodes = or_none(lambda: system.names(DEVICE_TREE, r"fw-cfg@.*"))
+    return bool(nodes) or "qemu" in _maker(system).lower()
+
+
+def _maker(system: System) -> str:
+    model = or_none(lambda: system.text(f"{DEVICE_TREE}/model"))
+    return or_none(lambda: dmi_text(system)) or model or ""
+
+
+def _by_maker(system: System, doubt: str) -> Virtualisation:
+    # What the firmware calls the machine decides last: it names the maker, and real machines too.
+    maker = _maker(system)
+    for word, kind in NEVER_EMULATE.items():
+        if word in maker.lower():
+            return Virtualisation(kind, emulated=False, grounds=f"the firmware says {maker}")
+    for word, kind in MAY_EMULATE.items():
+        if word in maker.lower():
+            return Virtualisation(kind, None, f"the firmware says {maker}, but {doubt}")
+    if maker and system.machine == "aarch64":
+        return Virtualisation("none", emulated=False, grounds=f"the firmware says {maker}")
+    return Virtualisation(None, None, doubt)

@@ -1,0 +1,221 @@
+"""The BPF programs of one capture of PELT: which probes there are, and attaching them.
+
+Every program that may be wanted is in one text, compiled once. Each function is then attached by
+the first mechanism that works for it, whatever version the kernel says that it has.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schedperf_collectors.bpf.bcc import (
+    PAIRS,
+    RAW_TRACEPOINT,
+    Programs,
+    compile_programs,
+)
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.kernel_functions import KernelFunctions, find_functions
+from schedperf_collectors.machine.system import System
+
+FUNCTIONS = (
+    "update_cfs_group",
+    "__update_load_avg_se",
+    "__update_load_avg_cfs_rq",
+    "update_load_avg",
+)
+TRACEPOINTS = ("pelt_cfs_tp", "pelt_se_tp")
+OTHER = "other"
+# A new task is enqueued within this one (since Linux 6.1 it joins its cfs_rq there only). It does
+# not stay on one CPU, so it has programs of its own.
+NEW_TASK = "wake_up_new_task"
+# In which part of the scheduler a call happens. All others run on one CPU from entry to exit. Of
+# each tuple the first name that the kernel has is marked; names that changed:
+# newidle_balance -> sched_balance_newidle and run_rebalance_domains -> sched_balance_softirq,
+# Linux 6.10, "sched/balancing: Rename ...".
+MARKERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "enqueue": (("enqueue_task_fair",),),
+    "dequeue": (("dequeue_task_fair",),),
+    "tick": (("task_tick_fair",),),
+    "newidle": (("sched_balance_newidle", "newidle_balance"),),
+    "fork": ((NEW_TASK,), ("task_fork_fair",), ("post_init_entity_util_avg",)),
+    "migration": (("migrate_task_rq_fair",),),
+    "balance": (("sched_balance_softirq", "run_rebalance_domains"),),
+    "switch": (("pick_next_task_fair",), ("put_prev_task_fair",), ("set_next_task_fair",)),
+}
+CONTEXTS = (OTHER, *MARKERS)
+# With this the softirq of the balancer can be preempted, and move to another CPU.
+REALTIME = "/sys/kernel/realtime"
+
+# System calls that return a number out of the caller's credentials: next to nothing, and all alike.
+# By what SYSCALL_DEFINE0 makes of them: the name that x86 has in its BTF, then other wrappers.
+TIMED_CALL, EMPTY_CALL = "getuid", "geteuid"
+SYSCALL_NAMES = ("__do_sys_{}", "__arm64_sys_{}", "__s390x_sys_{}", "__riscv_sys_{}", "sys_{}")
+
+LINEAR_BINS = 64
+LINEAR_STEP_NS = 50
+# Elements of the array of gates.
+OPEN_RUN, OPEN_TRIAL = 0, 1
+# The trial calls are counted in an element of their own.
+SLOTS = (*FUNCTIONS, *TRACEPOINTS, TIMED_CALL)
+
+# What was tried, in this order, and why it does not work; None: it does.
+Tried = dict[str, "str | None"]
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The context markers that are attached.
+
+    :param mechanism: one for all; None where none could be attached
+    :param markers: the marked functions of each context
+    :param missing: why a context, or a function of it, has none
+    """
+
+    mechanism: str | None
+    markers: Mapping[str, list[str]]
+    missing: Mapping[str, str]
+
+
+def find_pelt_functions(system: System) -> KernelFunctions:
+    """Look for all functions that may be probed.
+
+    :raises Unavailable: there are no symbols
+    """
+    marked = [name for groups in MARKERS.values() for names in groups for name in names]
+    called = [name for call in (TIMED_CALL, EMPTY_CALL) for name in syscall_names(call)]
+    return find_functions(system, [*FUNCTIONS, *marked, *called])
+
+
+def syscall_names(call: str) -> list[str]:
+    """Return what the function of a system call may be called."""
+    return [name.format(call) for name in SYSCALL_NAMES]
+
+
+def compile_pelt(system: System, kernel: KernelFunctions, sampling: int) -> Programs:
+    """Compile the programs for all functions that the kernel has.
+
+    :param sampling: the duration of one in so many calls is taken
+    :raises Skipped: bcc cannot compile here
+    """
+    constants = {
+        "FUNCTIONS": len(SLOTS),
+        "CONTEXTS": len(CONTEXTS),
+        "IN_ENQUEUE": CONTEXTS.index("enqueue"),
+        "IN_FORK": CONTEXTS.index("fork"),
+        "SAMPLING": sampling,
+        "OPEN_RUN": OPEN_RUN,
+        "OPEN_TRIAL": OPEN_TRIAL,
+        "LINEAR_BINS": LINEAR_BINS,
+        "LINEAR_STEP_NS": LINEAR_STEP_NS,
+    }
+    return compile_programs(system, program_text(kernel), constants)
+
+
+def program_text(kernel: KernelFunctions) -> str:
+    """Return the C text with one program for each entry, exit and tracepoint."""
+    source = pkgutil.get_data("schedperf_collectors.bpf", "pelt.bcc.c")
+    assert source is not None
+    parts = [source.decode()]
+    present = [name for name in FUNCTIONS if name in kernel.addresses]
+    parts += [_pair(name, *_timing(name, "OPEN_RUN")) for name in present]
+    parts += [
+        f"int count__{name}(void *ctx)\n"
+        f"{{\n\tcount({SLOTS.index(name)}, OPEN_RUN);\n\treturn 0;\n}}\n"
+        for name in TRACEPOINTS
+    ]
+    for context, groups in MARKERS.items():
+        number = CONTEXTS.index(context)
+        marked = filter(None, map(kernel.first, groups))
+        parts += [_pair(name, *_marking(name, number)) for name in marked]
+    timed, empty = (kernel.first(syscall_names(call)) for call in (TIMED_CALL, EMPTY_CALL))
+    if timed and empty:
+        parts += [_pair(timed, *_timing(TIMED_CALL, "OPEN_TRIAL")), _pair(empty, "0", "0")]
+    return "\n".join(parts)
+
+
+def _timing(slot: str, gate: str) -> tuple[str, str]:
+    return f"enter({SLOTS.index(slot)}, {gate})", f"leave({SLOTS.index(slot)}, {gate})"
+
+
+def _marking(name: str, context: int) -> tuple[str, str]:
+    if name == NEW_TASK:
+        return "begin_fork()", "end_fork()"
+    return f"mark({context})", f"unmark({context})"
+
+
+def _pair(name: str, entry: str, end: str) -> str:
+    return (
+        f"int kfunc__{name}(void *ctx)\n{{\n\treturn {entry};\n}}\n\n"
+        f"int kretfunc__{name}(void *ctx)\n{{\n\treturn {end};\n}}\n"
+    )
+
+
+def attach_functions(programs: Programs, kernel: KernelFunctions) -> dict[str, Tried]:
+    """Attach each function by the first mechanism that works, and the tracepoints."""
+    tried: dict[str, Tried] = {name: _attach_function(programs, kernel, name) for name in FUNCTIONS}
+    for name in TRACEPOINTS:
+        tried[name] = {RAW_TRACEPOINT: None}
+        try:
+            programs.attach_raw_tracepoint(name, f"count__{name}")
+        except Unavailable as error:
+            tried[name][RAW_TRACEPOINT] = error.reason
+    return tried
+
+
+def _attach_function(programs: Programs, kernel: KernelFunctions, name: str) -> Tried:
+    tried: Tried = {}
+    for mechanism in PAIRS:
+        tried[mechanism] = _attach(programs, kernel, mechanism, name)
+        if tried[mechanism] is None:
+            break
+    return tried
+
+
+def mechanism_of(tried: Tried) -> str | None:
+    """Return the mechanism that works; None: none does."""
+    return next((mechanism for mechanism, reason in tried.items() if reason is None), None)
+
+
+def attach_markers(programs: Programs, system: System, kernel: KernelFunctions) -> Marked:
+    """Mark every context by one mechanism, the first that can mark any."""
+    first: Marked | None = None
+    for mechanism in PAIRS:
+        marked = _mark_all(programs, system, kernel, mechanism)
+        if marked.mechanism is not None:
+            return marked
+        first = first or marked
+    assert first is not None
+    return first
+
+
+def _mark_all(
+    programs: Programs, system: System, kernel: KernelFunctions, mechanism: str
+) -> Marked:
+    markers: dict[str, list[str]] = {}
+    missing: dict[str, str] = {}
+    for context, groups in MARKERS.items():
+        if context == "balance" and system.exists(REALTIME):
+            missing[context] = "softirqs can be preempted in this kernel"
+            continue
+        for names in groups:
+            name = kernel.first(names) or names[0]
+            reason = _attach(programs, kernel, mechanism, name)
+            if reason is None:
+                markers.setdefault(context, []).append(name)
+            elif context not in markers:
+                missing[context] = f"{name}: {reason}"
+    missing = {context: reason for context, reason in missing.items() if context not in markers}
+    return Marked(mechanism if markers else None, markers, missing)
+
+
+def _attach(programs: Programs, kernel: KernelFunctions, mechanism: str, name: str) -> str | None:
+    if name not in kernel.addresses:
+        return kernel.why_missing(name)
+    try:
+        programs.attach_pair(mechanism, name)
+    except Unavailable as error:
+        return error.reason
+    return None

@@ -1,0 +1,177 @@
+"""What the probes themselves cost, measured on system calls that do next to nothing.
+
+Three calls that are alike are made in turn from a loop: one bare, one with an empty pair of
+programs, one with the pair that takes the time. Before the programs are attached the loops show
+by how much the calls differ anyway; that is taken off.
+
+What the pair itself reads of such a call is a median too: an interrupt or a moment without the CPU
+is in single readings, and would be most of their mean.
+
+The pair that takes the time stays attached while the workload runs. Made again at the end, a known
+number of calls says whether the kernel still runs what it was told to run.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Callable
+
+from schedperf_collectors.bpf.bcc import Programs
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.kernel_functions import KernelFunctions
+from schedperf_collectors.pelt.programs import (
+    EMPTY_CALL,
+    LINEAR_STEP_NS,
+    OPEN_TRIAL,
+    SLOTS,
+    TIMED_CALL,
+    syscall_names,
+)
+
+# 250 calls are 25 us bare and 0.5 ms under emulation: much shorter than the time between two ticks,
+# so that most loops meet no interrupt and the median is of loops that met none.
+CALLS = 250
+# Of 41 rounds the 14th smallest and the 14th largest are a 97 % interval of the median (order
+# statistics: 1 - 2 * P(Binomial(41, 1/2) < 14)).
+ROUNDS = 41
+OUTSIDE = 13
+# The ranks of a 95 % interval of the median of n values are n / 2 -+ 0.98 * sqrt(n): the normal
+# approximation of the same order statistics.
+HALF_RANKS = 0.98
+# How many calls must be seen at the end.
+PROOF_CALLS = 100
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The pairs that are attached to system calls.
+
+    :param function: what the pair that takes the time is attached to
+    :param found: record for pelt.json
+    """
+
+    function: str
+    found: dict[str, object]
+
+
+def measure_cost(programs: Programs, kernel: KernelFunctions, mechanism: str) -> Trial:
+    """Attach an empty pair and one that takes the time, and measure what they add to a call.
+
+    :param mechanism: the one by which functions are timed
+    :raises Unavailable: the calls cannot be probed
+    """
+    timed, empty = (kernel.first(syscall_names(call)) for call in (TIMED_CALL, EMPTY_CALL))
+    if timed is None or empty is None:
+        raise Unavailable("the system calls getuid and geteuid are not among the kernel's symbols")
+    before = _on_one_cpu(_rounds)
+    programs.attach_pair(mechanism, empty)
+    programs.attach_pair(mechanism, timed)
+    programs.write("gates", OPEN_TRIAL, 1)
+    after = _on_one_cpu(_rounds)
+    programs.write("gates", OPEN_TRIAL, 0)
+    reads_ns, reads_ci = median_reading(_trial_calls(programs), timed)
+    found: dict[str, object] = {
+        "mechanism": mechanism,
+        "on": timed,
+        "calls": CALLS * ROUNDS,
+        "reads_ns": round(reads_ns, 1),
+        "reads_ci": list(reads_ci),
+    }
+    for name, column in (("empty", 1), ("pair", 2)):
+        added = sorted(
+            (late[column] - late[0]) - (early[column] - early[0])
+            for early, late in zip(before, after)
+        )
+        found[f"{name}_ns"] = round(statistics.median(added), 1)
+        found[f"{name}_ci"] = [round(added[OUTSIDE], 1), round(added[-1 - OUTSIDE], 1)]
+    return Trial(timed, found)
+
+
+def still_counts(programs: Programs) -> bool:
+    """Say whether the attached programs still run."""
+    seen_before = _count_seen(_trial_calls(programs))
+    programs.write("gates", OPEN_TRIAL, 1)
+    for _ in range(PROOF_CALLS):
+        os.getuid()
+    programs.write("gates", OPEN_TRIAL, 0)
+    return _count_seen(_trial_calls(programs)) - seen_before >= PROOF_CALLS
+
+
+def median_reading(values: Iterable[Any], function: str) -> tuple[float, tuple[float, float]]:
+    """Return the median of what was read of the trial calls, in ns, and a 95 % interval of it.
+
+    The median is interpolated evenly in its bin; the interval has the far edges of the bins that
+    its ends are in, so that it is no finer than what was counted.
+
+    :param values: what each CPU counted
+    :param function: for the message
+    :raises Unavailable: none was timed
+    """
+    found = list(values)
+    bins = list(_bins(found))
+    timed = sum(count for _, _, count in bins)
+    if not timed:
+        seen = _count_seen(found)
+        raise Unavailable(f"{function}: {seen} of {CALLS * ROUNDS} calls were seen, none was timed")
+    reached = list(accumulate(count for _, _, count in bins))
+
+    def place(rank: float) -> int:
+        return next(number for number, upto in enumerate(reached) if upto >= rank)
+
+    middle = place(timed / 2)
+    low, high, count = bins[middle]
+    part = (timed / 2 - (reached[middle] - count)) / count
+    aside = HALF_RANKS * math.sqrt(timed)
+    first, last = place(max(timed / 2 - aside, 1)), place(min(timed / 2 + aside, timed))
+    return low + part * (high - low), (bins[first][0], bins[last][1])
+
+
+def _bins(values: Sequence[Any]) -> Iterator[tuple[float, float, int]]:
+    # From, to and count of linear bins, then of log2 bins; of the one in which the linear bins end
+    # the part behind them is what the open linear bin has more than all log2 bins that follow.
+    linear = [sum(counts) for counts in zip(*(value.linear_ns for value in values))]
+    log2 = [sum(counts) for counts in zip(*(value.log2_ns for value in values))]
+    for number, count in enumerate(linear[:-1]):
+        yield number * LINEAR_STEP_NS, (number + 1) * LINEAR_STEP_NS, count
+    end = (len(linear) - 1) * LINEAR_STEP_NS
+    beyond = end.bit_length()
+    yield end, 2.0**beyond, sum(linear[-1:]) - sum(log2[beyond:])
+    for number, count in enumerate(log2[beyond:], beyond):
+        yield 2.0**number, 2.0 ** (number + 1), count
+
+
+def _trial_calls(programs: Programs) -> Sequence[Any]:
+    return list(programs.read("calls", SLOTS.index(TIMED_CALL)).values())
+
+
+def _count_seen(values: Iterable[Any]) -> int:
+    return sum(sum(value.by_context) for value in values)
+
+
+def _on_one_cpu(measure: Callable[[], Sequence[Sequence[float]]]) -> Sequence[Sequence[float]]:
+    # A task that moves between entry and exit would be counted on two CPUs.
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        return measure()
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def _rounds() -> list[list[float]]:
+    # ns a call: bare, with the empty pair, with the pair that takes the time.
+    calls = (os.getgid, os.geteuid, os.getuid)
+    return [[_ns_a_call(call) for call in calls] for _ in range(ROUNDS)]
+
+
+def _ns_a_call(call: Callable[[], int]) -> float:
+    began_ns = time.perf_counter_ns()
+    for _ in range(CALLS):
+        call()
+    return (time.perf_counter_ns() - began_ns) / CALLS

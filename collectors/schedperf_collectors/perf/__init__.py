@@ -1,0 +1,1 @@
+"""Running perf around a workload, and reading what it recorded."""

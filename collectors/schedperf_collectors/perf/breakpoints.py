@@ -1,0 +1,115 @@
+"""Exact counts of calls by execution breakpoints: ``perf stat -a -A -e mem:ADDRESS:x``.
+
+A debug register of each CPU counts how often it executes the first instruction of a function.
+That sees functions that ftrace and kprobes may not touch, such as ``update_load_avg``, whose
+``inline`` carries ``notrace``. A CPU has few such registers (four on x86), and perf exits with 0
+where it has none to give, so what is wanted is tried for a moment first::
+
+    CPU0,226455,,mem:0xffffffff810dafc0:x,9953921,100.00,,
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.perf.running import PerfFailed, Recording, perf_output, perf_running
+from schedperf_collectors.plugin import Skipped
+
+BREAKPOINT = "breakpoint"
+# Long enough for each event to be on once on each CPU.
+TRIAL = ("sleep", "0.01")
+# A line for each CPU and event; 8192 CPUs with four events stay far below.
+LIMIT_BYTES = 16 << 20
+
+_LINE = re.compile(r"^CPU(\d{1,6}),([^,]*),[^,]*,mem:0x([0-9a-f]+):x,", re.MULTILINE)
+
+
+@dataclass
+class BreakpointCounts:
+    """What was counted, once the ``with`` block is over.
+
+    :param calls: of each function, by CPU; a CPU that perf has no number for is left out, as is
+        one that went offline
+    :param reason: why nothing was counted, else ""
+    :param recording: the perf that counts; None: nothing is to be counted, or it could not start
+    """
+
+    calls: dict[str, dict[int, int]] = field(default_factory=dict)
+    reason: str = ""
+    recording: Recording | None = None
+
+    def begin(self) -> None:
+        """Let it count from now on."""
+        if self.recording is not None:
+            try:
+                self.recording.begin()
+            except PerfFailed as error:
+                self.reason = str(error)
+
+
+def try_breakpoints(program: str, addresses: Mapping[str, int]) -> None:
+    """Count calls of some functions for a moment, all at once.
+
+    :param program: perf
+    :param addresses: of the functions
+    :raises Unavailable: this machine, kernel or user cannot
+    """
+    try:
+        output = perf_output([*_command(program, addresses), *TRIAL])
+    except (PerfFailed, Skipped) as error:
+        raise Unavailable(str(error)) from error
+    if "<not supported>" in output:
+        raise Unavailable("perf says: not supported")
+    if not _LINE.search(output):
+        raise Unavailable("perf printed no counts")
+
+
+@contextmanager
+def breakpoints_counting(program: str, addresses: Mapping[str, int]) -> Iterator[BreakpointCounts]:
+    """Count calls of functions in a ``with`` block, from ``begin`` on; of none without addresses.
+
+    A perf that fails or is killed meanwhile raises nothing: the counts say the reason.
+    """
+    counts = BreakpointCounts()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        path = Path(folder) / "counts.csv"
+        try:
+            if addresses:
+                command = [*_command(program, addresses), "-o", str(path)]
+                counts.recording = stack.enter_context(perf_running(command))
+        except (PerfFailed, Skipped) as error:
+            counts.reason = str(error)
+        yield counts
+        try:
+            stack.close()
+            if addresses and not counts.reason:
+                text = System(Path(folder)).bytes(path.name, LIMIT_BYTES).decode("ascii", "replace")
+                read_counts(text, addresses, counts)
+        except (PerfFailed, Unavailable) as error:
+            counts.reason = str(error)
+
+
+def read_counts(text: str, addresses: Mapping[str, int], counts: BreakpointCounts) -> None:
+    """Read what perf wrote into ``counts``.
+
+    :raises Unavailable: it has no count of one of the functions
+    """
+    names = {address: name for name, address in addresses.items()}
+    for found in _LINE.finditer(text):
+        cpu, value, name = int(found[1]), found[2], names.get(int(found[3], 16))
+        if name is not None and value.isdigit():
+            counts.calls.setdefault(name, {})[cpu] = int(value)
+    if counts.calls.keys() != addresses.keys():
+        raise Unavailable("perf wrote no counts")
+
+
+def _command(program: str, addresses: Mapping[str, int]) -> Sequence[str]:
+    events = [f"mem:{address:#x}:x" for address in addresses.values()]
+    return [program, "stat", "-a", "-A", "-x,", "-e", ",".join(events)]

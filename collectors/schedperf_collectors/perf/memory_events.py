@@ -1,0 +1,336 @@
+"""Which events sample memory accesses here, and what they can show.
+
+Each vendor has its own, and what they see of a contended line are different
+observables that are never compared with each other:
+
+========  =====================================================================
+hitm      Intel's mem-loads and mem-stores (PEBS), and POWER's of the same name: a load that
+          hit a line which another core had modified
+ibs       AMD's ibs_op (instruction-based sampling): the same, as far as the CPU tells
+peer      Arm's arm_spe: a load that another core's cache answered, modified or not
+========  =====================================================================
+
+The forms of the events are those of perf's own tables
+(tools/perf/arch/*/util/mem-events.c) with one difference: the period is fixed.
+perf would adapt it, and counts of two runs would then not be comparable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schedperf_collectors.machine.cpu import cpuinfo_field
+from schedperf_collectors.machine.system import System, attempt, or_none, to_integer
+from schedperf_collectors.machine.virtualisation import detect_virtualisation
+from schedperf_collectors.perf_header import BadPerfData, Summary
+from schedperf_collectors.plugin import Skipped
+
+DEVICES = "/sys/bus/event_source/devices"
+# Least latency of a sampled load in cycles: perf_mem_events__loads_ldlat of perf.
+DEFAULT_LDLAT = 30
+# One sample in so many tagged loads, prime as Intel's own sampling periods are (SampleAfterValue of
+# MEM_TRANS_RETIRED.LOAD_LATENCY_GT_16 is 20011, of GT_32 100007).
+LOADS_PERIOD = 20011
+# Stores are not filtered by latency: SampleAfterValue of MEM_INST_RETIRED.ALL_STORES.
+STORES_PERIOD = 1000003
+# Cycles; ibs_op ignores the lowest four bits. Some 4000 to 6000 samples a second and busy CPU,
+# perf's default rate being 4000.
+IBS_PERIOD = 1 << 19
+# Operations, each 64 bytes of trace. perf takes 4096 where it is not told
+# (arm_spe_pmu_default_config() of tools/perf/arch/arm64/util/arm-spe.c), for four times the trace.
+SPE_PERIOD = 1 << 14
+
+SAMPLE_ADDR = 1 << 3
+SAMPLE_DATA_SRC = 1 << 15
+NEEDED = {SAMPLE_ADDR: "data addresses", SAMPLE_DATA_SRC: "data sources"}
+
+# Families and models that perf_ibs_cache_hit_st_valid() of arch/x86/events/amd/ibs.c excepts.
+ZEN3 = ((0x19, range(0x10)), (0x19, range(0x20, 0x60)))
+# MIDR_EL1 part numbers whose data sources perf's common table decodes, and since which perf:
+# tools/perf/util/arm-spe.c; a perf without them shows no peer at all.
+SPE_DECODED_SINCE = {
+    "0xd0c": ("Neoverse N1", (6, 0)),
+    "0xd40": ("Neoverse V1", (6, 0)),
+    "0xd49": ("Neoverse N2", (6, 0)),
+    "0xd4f": ("Neoverse V2", (6, 13)),
+}
+
+
+@dataclass(frozen=True)
+class MemoryEvents:
+    """What perf is asked to sample.
+
+    :param vendor: "Intel", "AMD", "Arm" or "POWER": whose events they are; None: named by the user
+    :param observable: "hitm", "ibs" or "peer"
+    :param events: as ``perf record -e`` takes them
+    :param period: loads (Intel, POWER), cycles (AMD) or operations (Arm) from sample to sample
+    :param store_period: stores from sample to sample; None where one event samples both, or none
+    :param ldlat: least latency of what is sampled, in cycles; None: no such filter
+    :param common_period: the period is an option of perf and not part of the event
+    :param is_trace: perf records a trace that it must decode into samples itself
+    :param blind: what these events cannot show, one sentence each
+    """
+
+    vendor: str | None
+    observable: str
+    events: tuple[str, ...]
+    period: int
+    store_period: int | None
+    ldlat: int | None
+    common_period: bool
+    is_trace: bool
+    blind: tuple[str, ...]
+
+    def record_command(self, program: str, path: str) -> list[str]:
+        """Return the command that records on all CPUs to ``path``, its last word.
+
+        It asks for what ``perf c2c record`` asks for, so that ``perf c2c report`` reads the file.
+        """
+        period = ["-c", str(self.period)] if self.common_period else []
+        events = [word for event in self.events for word in ("-e", event)]
+        sampled = ["-d", "-W", "--phys-data", "--sample-cpu"]
+        return [program, "record", "-a", "-N", *sampled, *period, *events, "-o", path]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user set, and what the collector is for.
+
+    :param stores: stores are sampled, too
+    """
+
+    stores: bool
+    period: int | None
+    store_period: int | None
+    ldlat: int | None
+    event: str | None
+
+
+def read_wanted(collector: str, options: Mapping[str, str], *, stores: bool) -> Wanted:
+    """Read a collector's options: period, store_period, ldlat, event.
+
+    :raises Skipped: a number is none
+    """
+
+    def number(name: str) -> int | None:
+        if name not in options:
+            return None
+        value, reason = attempt(to_integer, options[name], name)
+        if value is None or value < 1:
+            raise Skipped(
+                reason or f"{name}: not positive: {value}", f"--set {collector}.{name}=NUMBER"
+            )
+        return value
+
+    return Wanted(
+        stores=stores,
+        period=number("period"),
+        store_period=number("store_period"),
+        ldlat=number("ldlat"),
+        event=options.get("event"),
+    )
+
+
+def choose_memory_events(system: System, wanted: Wanted) -> MemoryEvents:
+    """Return the events of this machine, or the one that the user names.
+
+    :raises Skipped: it has none, or none that can do what is asked for
+    """
+    if wanted.event is not None:
+        return _named_event(wanted.event, wanted)
+    cores = [
+        pmu for pmu in _devices(system, r"cpu(_core|_atom)?") if _offers(system, pmu, "mem-loads")
+    ]
+    if cores:
+        return _load_store_events(system, cores, wanted)
+    if _devices(system, "ibs_op"):
+        return _ibs_events(system, wanted)
+    spe = _devices(system, r"arm_spe_\d+")
+    if spe:
+        return _spe_events(system, spe, wanted)
+    raise _no_events(system)
+
+
+def _devices(system: System, pattern: str) -> list[str]:
+    names = attempt(system.names, DEVICES, pattern)[0] or []
+    return [name.rpartition("/")[2] for name in names]
+
+
+def _offers(system: System, pmu: str, event: str) -> bool:
+    return system.exists(f"{DEVICES}/{pmu}/events/{event}")
+
+
+def _knows(system: System, pmu: str, term: str) -> bool:
+    return system.exists(f"{DEVICES}/{pmu}/format/{term}")
+
+
+def _load_store_events(system: System, pmus: Sequence[str], wanted: Wanted) -> MemoryEvents:
+    has_latency = any(_knows(system, pmu, "ldlat") for pmu in pmus)
+    if wanted.ldlat is not None and not has_latency:
+        raise Skipped("mem-loads has no latency filter here", "leave ldlat out")
+    ldlat = (wanted.ldlat or DEFAULT_LDLAT) if has_latency else None
+    period = wanted.period or LOADS_PERIOD
+    store_period = (wanted.store_period or STORES_PERIOD) if wanted.stores else None
+    # Without a latency filter (POWER) there is no precise level to ask for either.
+    filters, precise = (f"ldlat={ldlat},", "P") if has_latency else ("", "")
+    events = []
+    for pmu in pmus:
+        loads = f"{pmu}/mem-loads,{filters}period={period}/"
+        if _offers(system, pmu, "mem-loads-aux"):
+            # The kernel opens mem-loads of these CPUs only behind such a leader.
+            loads = f"{{{pmu}/mem-loads-aux,period={period}/,{loads}}}:"
+        events.append(loads + precise)
+        if store_period is not None and _offers(system, pmu, "mem-stores"):
+            events.append(f"{pmu}/mem-stores,period={store_period}/{precise}")
+    return MemoryEvents(
+        vendor="Intel" if has_latency else "POWER",
+        observable="hitm",
+        events=tuple(events),
+        period=period,
+        store_period=store_period,
+        ldlat=ldlat,
+        common_period=False,
+        is_trace=False,
+        blind=() if ldlat is None else (f"loads answered in less than {ldlat} cycles",),
+    )
+
+
+def _ibs_events(system: System, wanted: Wanted) -> MemoryEvents:
+    if wanted.ldlat is not None and not _knows(system, "ibs_op", "ldlat"):
+        raise Skipped("ibs_op has no latency filter on this CPU or kernel", "leave ldlat out")
+    blind = []
+    if not system.exists(f"{DEVICES}/ibs_op/caps/zen4_ibs_extensions"):
+        blind.append(_before_zen4(system))
+    if wanted.ldlat is not None:
+        blind.append(f"stores, and loads answered in less than {wanted.ldlat} cycles")
+    return MemoryEvents(
+        vendor="AMD",
+        observable="ibs",
+        events=("ibs_op//" if wanted.ldlat is None else f"ibs_op/ldlat={wanted.ldlat}/",),
+        period=wanted.period or IBS_PERIOD,
+        store_period=None,
+        ldlat=wanted.ldlat,
+        common_period=True,
+        is_trace=False,
+        blind=tuple(blind),
+    )
+
+
+def _before_zen4(system: System) -> str:
+    if any(
+        _number_of_cpu(system, "cpu family") == family and _number_of_cpu(system, "model") in models
+        for family, models in ZEN3
+    ):
+        return "modified lines of other cores: Zen 3 does not say which line was modified"
+    return "modified lines of other nodes: before Zen 4 only those of the own node are told apart"
+
+
+def _number_of_cpu(system: System, field: str) -> int | None:
+    return or_none(lambda: to_integer(cpuinfo_field(system, field), field))
+
+
+def _spe_events(system: System, pmus: Sequence[str], wanted: Wanted) -> MemoryEvents:
+    ldlat = wanted.ldlat or DEFAULT_LDLAT
+    stores = int(wanted.stores)
+    events = []
+    for pmu in pmus:
+        physical = "pa_enable=1," if _knows(system, pmu, "pa_enable") else ""
+        filters = f"load_filter=1,store_filter={stores},min_latency={ldlat}"
+        events.append(f"{pmu}/ts_enable=1,{physical}{filters}/")
+    return MemoryEvents(
+        vendor="Arm",
+        observable="peer",
+        events=tuple(events),
+        period=wanted.period or SPE_PERIOD,
+        store_period=None,
+        ldlat=ldlat,
+        common_period=True,
+        is_trace=True,
+        blind=(
+            "whether a line was modified: a peer's answer is all that Arm SPE tells",
+            "which cache a store went to",
+            f"accesses of less than {ldlat} cycles",
+        ),
+    )
+
+
+def _named_event(event: str, wanted: Wanted) -> MemoryEvents:
+    # Whoever names an event has put the filters into it.
+    is_ibs, is_spe = event.startswith("ibs_op"), event.startswith("arm_spe")
+    observable, period = "hitm", LOADS_PERIOD
+    if is_ibs:
+        observable, period = "ibs", IBS_PERIOD
+    elif is_spe:
+        observable, period = "peer", SPE_PERIOD
+    return MemoryEvents(
+        vendor=None,
+        observable=observable,
+        events=(event,),
+        period=wanted.period or period,
+        store_period=None,
+        ldlat=None,
+        common_period=True,
+        is_trace=is_spe,
+        blind=("what an event that was named by hand does not sample",),
+    )
+
+
+def _no_events(system: System) -> Skipped:
+    kind = detect_virtualisation(system).kind
+    where = "here" if kind in (None, "none") else f"in this guest ({kind})"
+    what, missing, remedy = _missing_event(system)
+    if where != "here":
+        remedy = "record on the machine itself; few hypervisors pass it on"
+    return Skipped(f"no {what} {where}: {DEVICES} has no {missing}", remedy)
+
+
+def _missing_event(system: System) -> tuple[str, str, str]:
+    # What the machine would need, what /sys lacks, and what mends it on hardware.
+    if system.machine == "aarch64":
+        return "Arm SPE", "arm_spe_0", "modprobe arm_spe_pmu; boot with kpti=off"
+    vendor = or_none(lambda: cpuinfo_field(system, "vendor_id")) or ""
+    if vendor in ("AuthenticAMD", "HygonGenuine"):
+        return "IBS", "ibs_op", "enable IBS in the firmware's setup"
+    if vendor == "GenuineIntel":
+        return "PEBS", "cpu/events/mem-loads", ""
+    return "sampling of memory accesses", "cpu/events/mem-loads", ""
+
+
+def cannot_decode(system: System, perf_version: str) -> str | None:
+    """Say why this perf shows no peer on this Arm CPU; None where it can, or it is not known.
+
+    Nothing in the file tells it: an undecoded source looks like none. So versions are compared.
+    """
+    parts = (or_none(lambda: cpuinfo_field(system, "CPU part")) or "").split(" + ")
+    version = re.search(r"\b(\d+)\.(\d+)", perf_version)
+    if version is None:
+        return None
+    for name, since in (SPE_DECODED_SINCE[part] for part in parts if part in SPE_DECODED_SINCE):
+        if (int(version[1]), int(version[2])) < since:
+            return f"peers: perf decodes data sources of {name} only since {since[0]}.{since[1]}"
+    return None
+
+
+def check_samples(events: MemoryEvents, summary: Summary) -> tuple[str, ...]:
+    """Return what the written file cannot show, beyond what the events cannot.
+
+    :raises BadPerfData: its samples have no address or source, or perf chose the period
+    """
+    sampling = [event for event in summary.events if event.plain_name != "dummy"]
+    if events.is_trace:
+        # The trace's own event stays in the list beside the one that was decoded from it.
+        sampling = [event for event in sampling if not event.name.startswith("arm_spe")]
+    if not sampling:
+        raise BadPerfData("perf.data: no event takes samples; name another with --set")
+    for event in sampling:
+        lacking = [what for bit, what in NEEDED.items() if not event.sample_type & bit]
+        if lacking:
+            raise BadPerfData(f"perf.data: {event.name} has no {lacking[0]}; use a newer perf")
+        if event.by_frequency and not events.is_trace:
+            raise BadPerfData(f"perf.data: perf chose the period of {event.name}; set it in event")
+    imprecise = [event.name for event in sampling if not event.precise_ip]
+    if events.vendor == "Intel" and imprecise:
+        return (f"data addresses of {', '.join(imprecise)}, which is not precise here",)
+    return ()

@@ -1,0 +1,218 @@
+"""Tracepoints in a perf.data: their fields, in the order of time.
+
+A sample of a tracepoint carries the record that ftrace would have written; which
+field lies where is said by the tracepoint's ``format`` file in tracefs::
+
+    name: sched_switch
+    ID: 372
+    format:
+            field:unsigned short common_type;  offset:0;  size:2;  signed:0;
+            field:pid_t prev_pid;              offset:24; size:4;  signed:1;
+
+Layout of samples: include/uapi/linux/perf_event.h, PERF_RECORD_SAMPLE.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.perf_header import (
+    RECORD_HEADER_BYTES,
+    RECORD_SAMPLE,
+    TYPE_TRACEPOINT,
+    BadPerfData,
+    Buffer,
+    Cursor,
+    Header,
+    lost_records,
+    records,
+)
+
+TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+IDENTIFIER = re.compile(r"^ID:\s*(\d{1,9})$", re.MULTILINE)
+FIELD = re.compile(
+    r"^\s*field:[^;]*?\b(\w+)(?:\[[^]]*\])?;\s*offset:(\d{1,5});\s*size:(\d{1,5});\s*signed:([01]);",
+    re.MULTILINE,
+)
+# Codes of the struct module by size, unsigned and signed.
+CODES = {1: "Bb", 2: "Hh", 4: "Ii", 8: "Qq"}
+
+# What a sample holds before its raw data, in this order: enum perf_event_sample_format, each
+# 8 bytes. What is not among them has no fixed size and is not recorded.
+IDENTIFIER_BIT, TIME_BIT, CPU_BIT, RAW_BIT = 1 << 16, 1 << 2, 1 << 7, 1 << 10
+FIXED_BITS = (IDENTIFIER_BIT, 1 << 0, 1 << 1, TIME_BIT, 1 << 3, 1 << 6, 1 << 9, CPU_BIT, 1 << 8)
+RECORD_FINISHED_ROUND = 68
+# common_type, with which the raw data begin.
+NUMBER_BYTES = 2
+
+
+@dataclass(frozen=True)
+class Tracepoint:
+    """Where the wanted fields of one tracepoint lie.
+
+    :param name: "sched:sched_switch"
+    :param number: by which its records begin
+    :param fields: wanted name to offset in bytes and code of the struct module
+    """
+
+    name: str
+    number: int
+    fields: Mapping[str, tuple[int, str]]
+
+
+class Sample(NamedTuple):
+    """One occurrence of a tracepoint.
+
+    :param time_ns: on the clock that perf was told to use
+    :param cpu: where it occurred
+    :param values: the wanted fields, in the order in which they were asked for
+    """
+
+    time_ns: int
+    cpu: int
+    name: str
+    values: tuple[int, ...]
+
+
+def read_tracepoint(system: System, name: str, wanted: Sequence[str]) -> Tracepoint:
+    """Read where some fields of a tracepoint lie.
+
+    :param name: "sched:sched_switch"
+    :raises Unavailable: tracefs is closed or not mounted, the kernel has no such tracepoint or
+        no such field in it
+    """
+    place = "/events/{}/{}/format".format(*name.split(":"))
+    text = system.first_text(*(folder + place for folder in TRACEFS))
+    number = IDENTIFIER.search(text)
+    found = {
+        field: (int(offset), CODES.get(int(size), "  ")[int(signed)])
+        for field, offset, size, signed in FIELD.findall(text)
+    }
+    missing = [field for field in wanted if found.get(field, (0, " "))[1] == " "]
+    if number is None or missing:
+        raise Unavailable(f"{name}: no number called {missing[0] if missing else 'ID'} in {place}")
+    return Tracepoint(name, int(number[1]), {field: found[field] for field in wanted})
+
+
+class Samples:
+    """All samples of some tracepoints, in the order of time, and what was lost.
+
+    The kernel writes one buffer for each CPU, and perf copies what it finds there, so the file is
+    not in order. perf marks the end of each round over all buffers: what comes behind the second
+    next mark is not older than what came before the first.
+
+    :param tracepoints: those whose samples are wanted; others are skipped
+    """
+
+    def __init__(
+        self, data: Buffer, header: Header, label: str, tracepoints: Sequence[Tracepoint]
+    ) -> None:
+        self.lost = 0
+        self._data = data
+        self._header = header
+        self._label = label
+        self._readers = {
+            tracepoint.number: (tracepoint.name, _reader(tracepoint, header.order))
+            for tracepoint in tracepoints
+        }
+        self._prefix = _prefix(header, label)
+
+    def __iter__(self) -> Iterator[Sample]:
+        """Yield the samples.
+
+        :raises BadPerfData: a record is damaged
+        """
+        waiting: list[Sample] = []
+        newest = safe = 0
+        for kind, misc, offset, stop in records(self._data, self._header, self._label):
+            if kind == RECORD_SAMPLE:
+                sample = self._read(offset + RECORD_HEADER_BYTES, stop)
+                if sample is not None:
+                    waiting.append(sample)
+                    newest = max(newest, sample.time_ns)
+            elif kind == RECORD_FINISHED_ROUND:
+                waiting.sort(key=_time)
+                ready = _count_until(waiting, safe)
+                yield from waiting[:ready]
+                del waiting[:ready]
+                safe = newest
+            else:
+                start = offset + RECORD_HEADER_BYTES
+                body = Cursor(self._data, self._header.order, start, stop, self._label)
+                self.lost += lost_records(kind, misc, body)
+        yield from sorted(waiting, key=_time)
+
+    def _read(self, start: int, stop: int) -> Sample | None:
+        if start + self._prefix.size > stop:
+            raise self._too_short(start)
+        time_ns, cpu, size, number = self._prefix.unpack_from(self._data, start)
+        name, reader = self._readers.get(number, ("", None))
+        if reader is None:
+            return None
+        # The raw data begin with their number; their size stands before them.
+        raw = start + self._prefix.size - NUMBER_BYTES
+        if reader.layout.size > size or raw + size > stop:
+            raise self._too_short(start)
+        return Sample(time_ns, cpu, name, reader.values(self._data, raw))
+
+    def _too_short(self, start: int) -> BadPerfData:
+        return BadPerfData(
+            f"{self._label}: the sample at offset {start:#x} is too short; record it again"
+        )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    # One look at the raw data of a tracepoint, and which of its numbers comes where.
+    layout: struct.Struct
+    order: tuple[int, ...]
+
+    def values(self, data: Buffer, offset: int) -> tuple[int, ...]:
+        found = self.layout.unpack_from(data, offset)
+        return tuple(found[place] for place in self.order)
+
+
+def _reader(tracepoint: Tracepoint, order: str) -> _Reader:
+    layout, end = order, 0
+    by_offset = sorted(tracepoint.fields, key=lambda name: tracepoint.fields[name][0])
+    for name in by_offset:
+        offset, code = tracepoint.fields[name]
+        layout += f"{offset - end}x{code}"
+        end = offset + struct.calcsize(f"{order}{code}")
+    places = tuple(by_offset.index(name) for name in tracepoint.fields)
+    return _Reader(struct.Struct(layout), places)
+
+
+def _prefix(header: Header, label: str) -> struct.Struct:
+    # Time, CPU, size of the raw data and the number that they begin with. perf adds a dummy event
+    # without samples.
+    types = {event.sample_type for event in header.events if event.type == TYPE_TRACEPOINT}
+    wanted = TIME_BIT | CPU_BIT | RAW_BIT
+    sample_type = types.pop() if len(types) == 1 else 0
+    if sample_type & wanted != wanted or sample_type & ~(RAW_BIT | sum(FIXED_BITS)):
+        raise BadPerfData(f"{label}: not all tracepoints have time, cpu and raw data alone")
+    codes = {TIME_BIT: "Q", CPU_BIT: "I4x"}
+    fixed = [codes.get(bit, "8x") for bit in FIXED_BITS if sample_type & bit]
+    return struct.Struct("".join([header.order, *fixed, "IH"]))
+
+
+def _time(sample: Sample) -> int:
+    return sample.time_ns
+
+
+def _count_until(samples: Sequence[Sample], time_ns: int) -> int:
+    # bisect has had a key only since Python 3.10.
+    low, high = 0, len(samples)
+    while low < high:
+        middle = (low + high) // 2
+        if samples[middle].time_ns <= time_ns:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,190 @@
+"""The tracepoint programs of the bpf_placement collector.
+
+They are in ``placement.bpf.c`` and count who was put where, and how long tasks wait. Here they
+are loaded and their maps are read.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from schedperf_collectors.bpf.libbpf import BpfObject, Candidate, load_what_works
+from schedperf_collectors.bpf.objects import read_object
+from schedperf_collectors.placement.levels import MOST_LEVELS
+from schedperf_collectors.placement.machine import NUMA, SAME_CPU, U32, Machine, set_gate
+
+TRACEPOINTS = (
+    "sched_waking",
+    "sched_wakeup",
+    "sched_wakeup_new",
+    "sched_process_exec",
+    "sched_move_numa",
+    "sched_swap_numa",
+    "sched_migrate_task",
+    "sched_switch",
+)
+# Both see every event; programs at BTF tracepoints read the kernel's memory with plain loads.
+MECHANISMS = {"tp_btf": "btf", "raw_tp": "raw"}
+
+# In the order of enum kind of placement.bpf.c.
+KINDS = (
+    ("fork", None),
+    ("exec", None),
+    ("wakeup", None),
+    ("migration", "fork"),
+    ("migration", "exec"),
+    ("migration", "wakeup"),
+    ("migration", "load_balance"),
+    ("migration", "numa"),
+    ("migration", "affinity"),
+    ("migration", "other"),
+)
+# A CPU with itself, and what two of one node share.
+LEVELS = 1 + MOST_LEVELS
+
+# struct cpu_counts of placement.bpf.c.
+LATENCY_BINS, DEPTH_BINS = 40, 34
+CPU_COUNTS = struct.Struct(f"={LATENCY_BINS + 2 + DEPTH_BINS + 3}Q8x")
+
+COUNT_BYTES = 8
+# Counters of two CPUs never share a cache line.
+COUNTS_OF_A_LINE = 8
+# 2 nodes and 224 CPUs need 0.6 MB; 64 nodes and 8192 CPUs would need 3 GB and get this, 4096
+# counters for each CPU: moves that find none are counted as lost.
+MOVES_BUDGET_BYTES = 256 << 20
+
+
+class Move(NamedTuple):
+    """From where to where; the keys of a row of placement.json's "moves".
+
+    :param from_node: None: that of a CPU which came up later
+    :param to_node: likewise
+    """
+
+    event: str
+    cause: str | None
+    from_node: int | None
+    to_node: int | None
+    level: str
+
+
+@dataclass(frozen=True)
+class CpuCounts:
+    """What one CPU counted.
+
+    :param latency_log2: tasks that waited 2^i <= ns < 2^(i+1) for this CPU, by i
+    :param depth: switches to tasks of the workload by depth of their task group; the last is open
+    :param without_groups: such switches in a kernel without task groups
+    """
+
+    latency_log2: tuple[int, ...]
+    latency_sum_ns: int
+    latency_max_ns: int
+    depth: tuple[int, ...]
+    without_groups: int
+    lost_moves: int
+    lost_slots: int
+
+
+class Tracepoints:
+    """The loaded programs; their gate is closed.
+
+    :param machine: the CPUs
+    :raises Unavailable: there is no object, or the kernel takes none of the programs
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        candidates = [
+            Candidate(name, f"{name}_{suffix}", mechanism, name)
+            for name in TRACEPOINTS
+            for mechanism, suffix in MECHANISMS.items()
+        ]
+        loaded = load_what_works(read_object("placement"), "placement", candidates, self._prepare)
+        self._object = loaded.object
+        self.programs = loaded.programs
+        machine.publish(self._object)
+        self._counts = self._object.map("moves").mapped()
+
+    def _prepare(self, loading: BpfObject) -> None:
+        rows = moves_rows(len(self._machine.known_nodes), self._machine.possible)
+        self._machine.prepare(loading, rows)
+        loading.resize("slots", self._machine.slots)
+        loading.resize("cpus", self._machine.possible)
+        loading.resize("moves", self._machine.possible * rows)
+
+    def open_gate(self) -> None:
+        """Begin to count."""
+        set_gate(self._object, is_open=True)
+
+    def close_gate(self) -> None:
+        """Stop counting."""
+        set_gate(self._object, is_open=False)
+
+    def close(self) -> None:
+        """Take the programs away."""
+        self._counts.close()
+        self._object.close()
+
+    def moves(self) -> Counter[Move]:
+        """Return how often each move was made until now, summed over CPUs."""
+        counts = array("Q", self._counts[:])
+        rows = moves_rows(len(self._machine.known_nodes), self._machine.possible)
+        sums = (sum(counts[row : rows * self._machine.possible : rows]) for row in range(rows))
+        found: Counter[Move] = Counter()
+        for row, count in enumerate(sums):
+            if count:
+                found[move_of(self._machine, row)] += count
+        return found
+
+    def cpus(self) -> Iterator[tuple[int, CpuCounts]]:
+        """Yield what each CPU counted."""
+        table = self._object.map("cpus")
+        for cpu in range(self._machine.possible):
+            value = table.read(U32.pack(cpu))
+            if value is not None:
+                yield cpu, _parse_counts(value)
+
+    def misses(self) -> dict[str, int]:
+        """Return how often each program was skipped because it ran already; 0 is left out."""
+        return self._object.misses()
+
+
+def moves_rows(nodes: int, possible: int) -> int:
+    """Return how many counters of moves each CPU has on a machine of that size."""
+    # CPUs that come up later are of an unknown node.
+    known = nodes + 1
+    needed = len(KINDS) * known * (LEVELS + known)
+    affordable = MOVES_BUDGET_BYTES // (COUNT_BYTES * possible)
+    lines = min(-(-needed // COUNTS_OF_A_LINE), affordable // COUNTS_OF_A_LINE)
+    return max(lines, 1) * COUNTS_OF_A_LINE
+
+
+def move_of(machine: Machine, row: int) -> Move:
+    """Return what a counter counts; see count_move() of placement.bpf.c."""
+    nodes = len(machine.known_nodes) + 1
+    place, kind = divmod(row, len(KINDS))
+    event, cause = KINDS[kind]
+    if place < nodes * LEVELS:
+        index, level = divmod(place, LEVELS)
+        node = machine.node_at(index)
+        return Move(event, cause, node, node, (SAME_CPU, *machine.levels)[level])
+    start, end = map(machine.node_at, divmod(place - nodes * LEVELS, nodes))
+    return Move(event, cause, start, end, NUMA)
+
+
+def is_placed(move: Move) -> bool:
+    """Tell whether both nodes of a move are known."""
+    return None not in (move.from_node, move.to_node)
+
+
+def _parse_counts(value: bytes) -> CpuCounts:
+    numbers = CPU_COUNTS.unpack(value)
+    latency, rest = numbers[:LATENCY_BINS], numbers[LATENCY_BINS:]
+    depth, tail = rest[2 : 2 + DEPTH_BINS], rest[2 + DEPTH_BINS :]
+    return CpuCounts(latency, rest[0], rest[1], depth, *tail)

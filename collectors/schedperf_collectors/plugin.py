@@ -1,0 +1,173 @@
+"""What a collector is: one function in one public module of this package.
+
+A collector of scope "boot" is called once and writes files into its folder::
+
+    @collector(scope="boot", needs=(), cost="3 MB, 50 ms")
+    def layout(capture: Capture) -> None:
+        (capture.folder / "kallsyms").write_bytes(Path("/proc/kallsyms").read_bytes())
+
+A collector of scope "run" is a generator: what stands before its one ``yield``
+happens before the workload starts, what stands after it when the workload has
+ended::
+
+    @collector(scope="run", needs=(), cost="two reads of 24 kB")
+    def schedstat(capture: Capture) -> Iterator[None]:
+        (capture.folder / "before").write_bytes(...)
+        yield
+        (capture.folder / "after").write_bytes(...)
+
+What such a generator returns is a hint, one line: what it does not see here, and why. ``doctor``
+shows it.
+
+All collectors of a run start in turn, and a slow one would count what the later ones do, and the
+setup of ``ab``, which runs when all are prepared. One that takes time to get ready, or counts what
+happens, therefore yields twice, and begins when the setup is over, right before the workload
+runs::
+
+    def perf_stat(capture: Capture) -> Iterator[str]:
+        with perf_running(command) as recording:
+            yield PREPARED
+            recording.begin()
+            yield BEGUN
+
+A collector of scope "after" is called when an instrumented run has ended, with what the others
+captured around it. Its files belong to the boot, beside those that it wrote after earlier runs::
+
+    @collector(scope="after", needs=(), cost="0.1 MB")
+    def symbols(capture: AfterRun) -> None:
+        for path in capture.files:
+            (capture.folder / ...).write_bytes(...)
+
+All raise :class:`Skipped` where they cannot see anything here. Any other
+exception is a failure: it costs this capture and nothing else. Each collector
+runs in a process of its own, so a crash or a hang is a failure too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, TypeVar
+
+from schedperf_collectors.registry import Registry
+
+
+class Skipped(Exception):
+    """A collector cannot run here.
+
+    :param reason: why, one line, lower case, no full stop
+    :param remedy: the command or setting that mends it, or what to do; "" where nothing helps
+    """
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What a collector gets: where to write, and whom it watches.
+
+    :param folder: an empty folder on a local file system; every file in it enters the bundle
+    :param workload_pid: a process that lives where the workload lives (its cgroup, its CPU mask)
+    :param options: the collector's settings, as text, from ``--set COLLECTOR.NAME=VALUE``
+    """
+
+    folder: Path
+    workload_pid: int
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class AfterRun(Capture):
+    """What a collector of scope "after" gets.
+
+    :param files: what the others captured around the run, where it lies now
+    :param present: names of the files that this collector wrote earlier in this boot
+    """
+
+    files: tuple[Path, ...]
+    present: frozenset[str]
+
+
+# What a run collector yields that takes time to get ready.
+PREPARED, BEGUN = "prepared", "begun"
+
+BootFunction = Callable[[Capture], None]
+AfterFunction = Callable[[AfterRun], None]
+RunFunction = Callable[[Capture], Iterator[object]]
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+@dataclass(frozen=True)
+class Collector:
+    """One registered collector.
+
+    :param scope: "boot" (captured once a boot), "run" (captured around each run), "after" (made
+        of what was captured around an instrumented run) or "workload" (what the others are
+        captured around; there is one, and it runs in the recorder itself)
+    :param intrusive: it disturbs what it measures, so it runs only in instrumented runs
+    :param default: it is used when ``--with`` is not given
+    :param needs: programs that must be on PATH, by name
+    :param package: the Debian package that brings them; "" where none is needed
+    :param cost: what it costs, in words for people
+    :param place: where its files go below the boot's or run's folder; its own name unless said
+    """
+
+    name: str
+    scope: str
+    intrusive: bool
+    default: bool
+    needs: tuple[str, ...]
+    package: str
+    cost: str
+    place: str
+    summary: str
+    function: BootFunction | RunFunction | AfterFunction
+
+
+registry: Registry[Collector] = Registry("schedperf_collectors", kind="collector")
+
+
+def collector(
+    *,
+    scope: str,
+    cost: str,
+    needs: tuple[str, ...] = (),
+    package: str = "",
+    intrusive: bool = False,
+    default: bool = True,
+    place: str | None = None,
+) -> Callable[[Function], Function]:
+    """Register the decorated function as the collector of its name.
+
+    The first line of its docstring is its summary.
+    """
+
+    def register(function: Function) -> Function:
+        name = function.__name__
+        registry.add(
+            name,
+            Collector(
+                name=name,
+                scope=scope,
+                intrusive=intrusive,
+                default=default,
+                needs=needs,
+                package=package,
+                cost=cost,
+                place=name if place is None else place,
+                summary=(function.__doc__ or "").strip().partition("\n")[0],
+                function=function,  # type: ignore[arg-type] # scope says which of them it is
+            ),
+        )
+        return function
+
+    return register
+
+
+def all_collectors() -> dict[str, Collector]:
+    """Return every collector, by name."""
+    return registry.all()

@@ -1,0 +1,233 @@
+"""Runs the recorder from a command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schedperf_collectors import __version__
+from schedperf_collectors.contract import MOST_BUDGETED
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.ab import Setting, ab
+from schedperf_collectors.recorder.captures import check_options
+from schedperf_collectors.recorder.doctor import examine_all, format_text, to_json
+from schedperf_collectors.recorder.looks import Looks
+from schedperf_collectors.recorder.options import COMMANDS, RUNS, Parser, make_parser
+from schedperf_collectors.recorder.plan import (
+    FIRST_LOOK,
+    MAX_RUNS,
+    check_placeholders,
+    cross_points,
+    fill,
+)
+from schedperf_collectors.recorder.progress import Progress
+from schedperf_collectors.recorder.record import Target, record
+from schedperf_collectors.recorder.session import Request
+
+# A shell reports a program that a signal ended with this much more.
+_BY_SIGNAL = 128
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the recorder; return its exit status."""
+    try:
+        _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except RecordError as error:
+        kind = "" if error.exit_status > _BY_SIGNAL else "error: "
+        sys.stderr.write(f"schedperf: {kind}{error}\n")
+        return error.exit_status
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; that is no error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BY_SIGNAL + signal.SIGPIPE
+    return 0
+
+
+def _run(arguments: Sequence[str]) -> None:
+    prog = Path(sys.argv[0]).name
+    prog = prog if prog.endswith(".pyz") else "schedperf"
+    name = _parse_name(arguments[:1], prog)
+    before, command = _split(arguments[1:])
+    options, unknown = make_parser(name, prog).parse_known_args(before)
+    if unknown:
+        raise RecordError(f"{unknown[0]}: no such option; put the command at the end, after --")
+    if name == "doctor":
+        _run_doctor(options)
+        return
+    progress = Progress(options.events, quiet=options.quiet)
+    collectors = tuple(options.collectors)
+    if name == "record":
+        looks = _looks(options, progress)
+        request = _request(options, command, looks)
+        _check_command(request)
+        record(request, _target(options), collectors, progress, looks)
+    else:
+        request = _request(options, command)
+        ab(request, _settings(options), collectors, progress, force=options.force)
+
+
+def _parse_name(arguments: Sequence[str], prog: str) -> str:
+    parser = Parser(
+        prog=prog,
+        description="Records what a benchmark does on this machine.",
+        epilog="\n".join(f"  {name:<10}{one.summary}" for name, one in COMMANDS.items()),
+        usage=f"{prog} COMMAND [OPTIONS]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"schedperf {__version__}")
+    parser.add_argument("name", choices=COMMANDS, metavar="COMMAND", help="one of those below")
+    return str(parser.parse_args(arguments).name)
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what stands before and after the first ``--``."""
+    before = list(arguments)
+    if "--" not in before:
+        return before, []
+    index = before.index("--")
+    return before[:index], before[index + 1 :]
+
+
+def _looks(options: argparse.Namespace, progress: Progress) -> Looks | None:
+    """Return how looks are taken; ``runs``, where the user did not say, becomes its default."""
+    if not options.until_decided:
+        for name in ("against", "max_runs"):
+            if getattr(options, name) is not None:
+                option = name.replace("_", "-")
+                raise RecordError(f"--{option}: goes with --until-decided only; add that")
+        options.runs = options.runs or RUNS
+        return None
+    _check_looks(options)
+    options.runs = first = options.runs or FIRST_LOOK
+    max_runs = options.max_runs or MAX_RUNS
+    if not FIRST_LOOK <= first <= max_runs <= MOST_BUDGETED:
+        raise RecordError(
+            f"-n {first} --max-runs {max_runs}: the first look is after {FIRST_LOOK} runs or more, "
+            f"the last after no fewer and at most {MOST_BUDGETED}; "
+            f"write -n {FIRST_LOOK} --max-runs {MAX_RUNS}"
+        )
+    return Looks(options.ask_fd, options.against, first, max_runs, progress)
+
+
+def _check_looks(options: argparse.Namespace) -> None:
+    if options.append is not None:
+        raise RecordError(
+            "--append: looks are planned before the first run; use -o FILE with --until-decided, "
+            "or --append with a fixed -n"
+        )
+    if options.against is None:
+        raise RecordError("--until-decided: nothing to compare with; add --against base.tar")
+    if options.against.resolve() == options.output.resolve():
+        raise RecordError(f"{options.output}: is the bundle of --against; give another -o FILE")
+    if options.ask_fd is None:
+        raise RecordError(
+            "--until-decided: this program cannot compare; record a fixed number with -n, "
+            "or record where schedperf is installed"
+        )
+
+
+def _request(
+    options: argparse.Namespace, command: Sequence[str], looks: Looks | None = None
+) -> Request:
+    if not command:
+        raise RecordError("there is no command; put it at the end, after --")
+    points = cross_points(options.point)
+    check_placeholders(command, [name for name, _ in options.point])
+    seed = options.seed
+    return Request(
+        template=tuple(command),
+        points=tuple(points),
+        runs=options.runs if looks is None else looks.max_runs,
+        at_least=options.runs,
+        instrumented=options.instrumented,
+        warmup=options.warmup,
+        seed=random.SystemRandom().getrandbits(32) if seed is None else seed,
+        metrics=tuple(options.metric),
+        vary=tuple(options.vary),
+        options=_collector_options(options),
+        # ab makes rounds of its own.
+        turn=getattr(options, "turn", None),
+    )
+
+
+def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, str]]:
+    settings = list(options.set)
+    # Two options have names of their own because everyone needs them.
+    if options.kernel_files is not None:
+        folder = str(Path(options.kernel_files).absolute())
+        settings += [(name, "kernel_files", folder) for name in ("host", "layout", "perf_c2c")]
+    if options.timeout is not None:
+        settings.append(("workload", "timeout_s", str(options.timeout)))
+    return _group(settings)
+
+
+def _group(settings: Sequence[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]]:
+    grouped: dict[str, dict[str, str]] = {}
+    for collector, name, value in settings:
+        grouped.setdefault(collector, {})[name] = value
+    check_options(grouped)
+    return grouped
+
+
+def _check_command(request: Request) -> None:
+    """Refuse a program that does not exist before anything is recorded."""
+    for point in request.points:
+        program = fill(request.template[:1], point)[0]
+        if shutil.which(program) is None:
+            raise RecordError(f"{program}: no such program; install it or give its path")
+
+
+def _target(options: argparse.Namespace) -> Target:
+    if options.append is not None and options.label is not None:
+        raise RecordError("--label: the bundle of --append has a label; leave it out")
+    return Target(
+        path=options.append or options.output,
+        append=options.append is not None,
+        force=options.force,
+        label=options.label,
+    )
+
+
+def _settings(options: argparse.Namespace) -> list[Setting]:
+    values: Mapping[str, Any] = vars(options)
+    return [
+        Setting(
+            name=side,
+            path=side_path(values, side),
+            label=values[f"{side}_label"],
+            setup=values[f"{side}_setup"],
+            teardown=values[f"{side}_teardown"],
+        )
+        for side in ("base", "new")
+    ]
+
+
+def side_path(values: Mapping[str, Any], side: str) -> Path:
+    """Return the file that `ab` writes a side into.
+
+    :raises RecordError: the options name none, or two
+    """
+    place: str | None = values["output"]
+    named: Path | None = values[side]
+    if (place is None) == (named is None):
+        raise RecordError("name either -o PLACE or --base FILE and --new FILE; see --help")
+    if named is not None:
+        return named
+    assert place is not None
+    if place.endswith("/") or Path(place).is_dir():
+        return Path(place, f"{side}.tar")
+    return Path(f"{place}-{side}.tar")
+
+
+def _run_doctor(options: argparse.Namespace) -> None:
+    examined = examine_all(_group(options.set))
+    sys.stdout.write(to_json(examined) if options.json else format_text(examined))

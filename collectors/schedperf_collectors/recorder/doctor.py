@@ -1,0 +1,151 @@
+"""``doctor``: which collectors can run here, tried and not guessed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedperf_collectors import __version__
+from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.plugin import Capture, Collector, all_collectors
+from schedperf_collectors.recorder.captures import (
+    TRIAL_COMMAND,
+    Captured,
+    Options,
+    Staging,
+    capture_after,
+    capture_boot,
+    try_run_collectors,
+)
+from schedperf_collectors.recorder.isolate import FAILED, OK, Result
+from schedperf_collectors.recorder.progress import say_outcome
+from schedperf_collectors.workload import run_workload
+
+SCHEMA = "schedperf/doctor/1"
+
+# A paragraph's width, and how much of it a hint may take; JSON has all of it.
+LINE_LETTERS = 100
+HINT_LINES = 3
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What one collector did when it was tried.
+
+    :param size_bytes: of what it brought; None unless ok
+    """
+
+    collector: Collector
+    result: Result
+    size_bytes: int | None
+
+
+def examine_all(options: Options) -> list[Examined]:
+    """Try every collector, run collectors around a short workload.
+
+    :raises Interrupted: a signal came
+    """
+    with signals, Staging() as staging:
+        brought: list[Captured] = []
+        # Those that read what others captured come last.
+        in_order = sorted(all_collectors().values(), key=lambda one: one.scope == "after")
+        examined = [_examine(one, staging, options, brought) for one in in_order]
+        return sorted(examined, key=lambda one: one.collector.name)
+
+
+def _examine(
+    collector: Collector, staging: Staging, options: Options, brought: list[Captured]
+) -> Examined:
+    # ``brought`` grows by what collectors capture around a run.
+    if collector.scope == "workload":
+        return _examine_workload(collector, staging)
+    if collector.scope == "boot":
+        captured = capture_boot(collector, staging, os.getpid(), options)
+    elif collector.scope == "after":
+        captured = capture_after(collector, staging, options, brought, frozenset())
+    else:
+        captured = try_run_collectors([collector], staging, options)[0]
+        brought.append(captured)
+    return Examined(collector, captured.result, _size(captured))
+
+
+def _examine_workload(collector: Collector, staging: Staging) -> Examined:
+    capture = Capture(staging.folder(), os.getpid(), {"command": TRIAL_COMMAND})
+    outcome = run_workload(capture)
+    if outcome.succeeded:
+        return Examined(collector, Result(OK, seconds=outcome.wall_s), 0)
+    return Examined(collector, Result(FAILED, say_outcome(outcome)), None)
+
+
+def _size(captured: Captured) -> int | None:
+    if captured.result.status != OK:
+        return None
+    return sum(path.stat().st_size for _, path in captured.files)
+
+
+def to_json(examined: Sequence[Examined]) -> str:
+    """Return the whole examination as JSON, for programs."""
+    record = {
+        "schema": SCHEMA,
+        "tool_version": __version__,
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "collectors": [_row(one) for one in examined],
+    }
+    return json.dumps(record, indent=1) + "\n"
+
+
+def _row(one: Examined) -> Mapping[str, Any]:
+    collector, result = one.collector, one.result
+    return {
+        "name": collector.name,
+        "summary": collector.summary,
+        "scope": collector.scope,
+        "intrusive": collector.intrusive,
+        "default": collector.default,
+        "needs": collector.needs,
+        "package": collector.package or None,
+        "cost": collector.cost,
+        "status": result.status,
+        "reason": result.reason,
+        "remedy": result.remedy,
+        "hint": result.hint,
+        "seconds": result.seconds,
+        "bytes": one.size_bytes,
+    }
+
+
+def format_text(examined: Sequence[Examined]) -> str:
+    """Return the examination for people, one collector a paragraph."""
+    lines = [f"schedperf {__version__}, Python {platform.python_version()}, {platform.release()}"]
+    for one in examined:
+        collector, result = one.collector, one.result
+        took = "" if result.seconds is None else f" ({result.seconds:.2f} s)"
+        lines.append(f"{collector.name:<14} {result.status}{took}: {collector.summary}")
+        if result.reason:
+            lines.append(f"{'':<14} why: {result.reason}")
+        if result.remedy:
+            lines.append(f"{'':<14} remedy: {result.remedy}")
+        if result.hint:
+            lines += _wrap(f"sees less: {result.hint}")
+        needs = ", ".join(collector.needs) or "nothing"
+        intrusive = ", intrusive" if collector.intrusive else ""
+        lines.append(f"{'':<14} needs {needs}; costs {collector.cost}{intrusive}")
+    return "\n".join(lines) + "\n"
+
+
+def _wrap(text: str) -> list[str]:
+    margin = " " * 15
+    return textwrap.wrap(
+        text,
+        LINE_LETTERS,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        max_lines=HINT_LINES,
+        placeholder=" …",
+    )

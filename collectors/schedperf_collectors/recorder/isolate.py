@@ -1,0 +1,311 @@
+"""Runs one collector in a process of its own.
+
+Whatever a collector does (raise, crash, hang, fork), it costs its own capture
+and nothing else. The child tells over one pipe that it is ready and how it
+ended, one JSON object a line; over another it is told to stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import shutil
+import signal
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+from schedperf_collectors.machine.errors import OUT_OF_SPACE
+from schedperf_collectors.machine.process import has_ended, kill_group, last_words, say_status
+from schedperf_collectors.machine.signals import default_signals, signals
+from schedperf_collectors.plugin import (
+    PREPARED,
+    BootFunction,
+    Capture,
+    Collector,
+    RunFunction,
+    Skipped,
+)
+
+# perf starts in 0.1 s; compiling BPF programs with bcc takes 20 s in an emulated guest, and four
+# times that where it shares a core with others.
+STARTUP_LIMIT_S = 180.0
+# perf writes its build ids at the end: up to half a minute with large files.
+FINISH_LIMIT_S = 120.0
+
+# A result is a status and a traceback; more is a collector gone wild.
+_LONGEST_ANSWER_BYTES = 1 << 20
+
+OK = "ok"
+SKIPPED = "skipped"
+FAILED = "failed"
+_READY = "ready"
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one capture went.
+
+    :param status: "ok", "skipped" or "failed"
+    :param reason: one line unless ok
+    :param remedy: what mends it; None where nothing is known to
+    :param hint: of one that is ok, what it does not see here and why; None where it sees all
+    :param detail: the traceback of a failed one, where there is one
+    :param out_of_space: it failed because the disk is full
+    :param timed_out: it was killed because it hung
+    :param seconds: what it cost; None when it was not tried
+    """
+
+    status: str
+    reason: str | None = None
+    remedy: str | None = None
+    hint: str | None = None
+    detail: str | None = None
+    out_of_space: bool = False
+    timed_out: bool = False
+    seconds: float | None = None
+
+
+def missing_programs(collector: Collector) -> Result | None:
+    """Return why a collector cannot even be tried: a program that it needs is not on PATH."""
+    missing = [program for program in collector.needs if shutil.which(program) is None]
+    if not missing:
+        return None
+    reason = f"{', '.join(missing)} not found on PATH"
+    remedy = f"apt-get install {collector.package}" if collector.package else None
+    return Result(SKIPPED, reason, remedy)
+
+
+class Isolated:
+    """One collector at work.
+
+    :param log: file outside the capture's folder that takes what the collector prints
+    :param startup_limit_s: a run collector must be ready by then
+    :param finish_limit_s: any other, or a run collector that is stopped, must end by then
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        capture: Capture,
+        log: Path,
+        *,
+        startup_limit_s: float = STARTUP_LIMIT_S,
+        finish_limit_s: float = FINISH_LIMIT_S,
+    ) -> None:
+        self._startup_limit_s = startup_limit_s
+        self._finish_limit_s = finish_limit_s
+        self.collector = collector
+        self._capture = capture
+        self._log = log
+        self._pid = 0
+        self._hear = self._tell = -1
+        self._heard = b""
+        self._seconds = 0.0
+        self.result: Result | None = missing_programs(collector)
+
+    def start(self) -> None:
+        """Start it; return when a run collector is prepared, any other done, or it ended early.
+
+        :raises Interrupted: a signal came; the collector has been killed
+        """
+        if self.result is not None:
+            return
+        began_s = time.monotonic()
+        self._fork()
+        around = self.collector.scope == "run"
+        self._await(began_s + (self._startup_limit_s if around else self._finish_limit_s), began_s)
+
+    def order(self) -> None:
+        """Tell a run collector to begin, or to stop: each is an order, and it does the next step.
+
+        Whoever has several tells all of them before it waits for one.
+        """
+        if self.result is None:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._tell, b"\n")
+
+    def await_begun(self) -> None:
+        """Return when a run collector that was told to begin has begun, or ended early.
+
+        :raises Interrupted: a signal came; the collector has been killed
+        """
+        if self.result is None:
+            began_s = time.monotonic()
+            self._await(began_s + self._startup_limit_s, began_s)
+
+    def await_end(self) -> Result:
+        """Return how a run collector ended that was told to stop.
+
+        :raises Interrupted: a signal came; the collector has been killed
+        """
+        if self.result is None:
+            began_s = time.monotonic()
+            self._await(began_s + self._finish_limit_s, began_s)
+            if self.result is None:
+                self._end(Result(FAILED, "said too often that it is ready"))
+        assert self.result is not None
+        return self.result
+
+    def kill(self) -> None:
+        """End it and all that it started, at once."""
+        if self._pid:
+            # First by itself: before it has made its group, it would go on and wait for orders.
+            os.kill(self._pid, signal.SIGKILL)
+            kill_group(self._pid)
+            os.waitpid(self._pid, 0)
+            os.close(self._hear)
+            os.close(self._tell)
+            self._pid = 0
+
+    def _fork(self) -> None:
+        self._hear, answer = os.pipe()
+        order, self._tell = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _child(self.collector, self._capture, answer, order, self._log)
+        os.close(answer)
+        os.close(order)
+
+    def _await(self, deadline_s: float, began_s: float) -> None:
+        """Wait until the child says something; what it costs is added up."""
+        try:
+            answer = self._answer(deadline_s)
+        except BaseException:
+            self.kill()
+            raise
+        self._seconds += time.monotonic() - began_s
+        if answer.get("status") != _READY:
+            self._end(_read_result(answer))
+
+    def _answer(self, deadline_s: float) -> Mapping[str, Any]:
+        listen: tuple[int, ...] = (self._hear,)
+        while b"\n" not in self._heard:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return {"status": FAILED, "reason": "hung and was killed", "timed_out": True}
+            # Asked before the pipe is looked at: what a process wrote before its end is in there.
+            # The end of the pipe alone proves nothing, a forked child may keep it open.
+            ended = has_ended(self._pid)
+            ready = signals.wait(0 if ended else left_s, *listen)
+            signals.check()
+            heard = os.read(self._hear, 65536) if ready else b""
+            self._heard += heard
+            if ready and not heard:
+                listen = ()
+            elif ended and not ready:
+                return {"status": FAILED, "reason": self._say_crash()}
+            elif len(self._heard) > _LONGEST_ANSWER_BYTES:
+                return {"status": FAILED, "reason": "answers without an end"}
+        line, _, self._heard = self._heard.partition(b"\n")
+        return cast("Mapping[str, Any]", json.loads(line))
+
+    def _say_crash(self) -> str:
+        status = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+        assert status is not None
+        code = status.si_status
+        raw = code << 8 if status.si_code == os.CLD_EXITED else code
+        return f"crashed: {say_status(raw)}{last_words(self._log)}"
+
+    def _end(self, result: Result) -> None:
+        self.kill()
+        self.result = Result(**{**vars(result), "seconds": self._seconds})
+
+
+def _read_result(answer: Mapping[str, Any]) -> Result:
+    return Result(
+        status=answer["status"],
+        reason=answer.get("reason"),
+        remedy=answer.get("remedy"),
+        hint=answer.get("hint"),
+        detail=answer.get("detail"),
+        out_of_space=bool(answer.get("out_of_space")),
+        timed_out=bool(answer.get("timed_out")),
+    )
+
+
+def _child(collector: Collector, capture: Capture, answer: int, order: int, log: Path) -> NoReturn:
+    """Run the collector in the forked child; never return."""
+    try:
+        _detach(log, keep=(answer, order))
+
+        def say(words: Mapping[str, object]) -> None:
+            os.write(answer, json.dumps(words).encode() + b"\n")
+
+        say(_outcome(collector, capture, say, order))
+    finally:
+        os._exit(0)
+
+
+def _detach(log: Path, keep: tuple[int, ...]) -> None:
+    # A session of its own keeps the terminal's Ctrl-C away and makes the group that is killed.
+    os.setsid()
+    default_signals()
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    faulthandler.enable(2)
+    # The bundle and the pipes of the other collectors are no business of this one;
+    # holding on to their pipes would also hide the end of the recorder from them.
+    for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 # bare names are meant
+        if descriptor not in (0, 1, 2, *keep):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def _outcome(collector: Collector, capture: Capture, say: Any, order: int) -> Mapping[str, object]:
+    hint = None
+    try:
+        if collector.scope == "run":
+            steps = iter(cast("RunFunction", collector.function)(capture))
+            hint = _step_through(steps, say, order)
+        else:
+            cast("BootFunction", collector.function)(capture)
+    except Skipped as skipped:
+        return {"status": SKIPPED, "reason": skipped.reason, "remedy": skipped.remedy or None}
+    except BaseException as error:  # noqa: BLE001 # the one place where collectors are isolated
+        return {
+            "status": FAILED,
+            "reason": _one_line(error),
+            "detail": traceback.format_exc(),
+            "out_of_space": isinstance(error, OSError) and error.errno in OUT_OF_SPACE,
+        }
+    return {"status": OK, "hint": " ".join(str(hint or "").split()) or None}
+
+
+def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
+    """Let a run collector work; return its hint, what the generator returns."""
+    try:
+        takes_two_steps = next(steps) == PREPARED
+    except StopIteration:
+        raise RuntimeError("the collector never yields") from None
+    say({"status": _READY})
+    # The pipe ends when the recorder is killed: there is nothing to begin for any more, and its
+    # other pipe may still be open for a moment.
+    if not os.read(order, 1):
+        raise RuntimeError("the recorder is gone")
+    if takes_two_steps:
+        try:
+            next(steps)
+        except StopIteration:
+            raise RuntimeError("the collector never says that it has begun") from None
+    # If nobody listens any more this raises, which ends the collector where it stands.
+    say({"status": _READY})
+    # From here on the end of the pipe is an order to stop as well.
+    os.read(order, 1)
+    try:
+        next(steps)
+    except StopIteration as end:
+        return cast("str | None", end.value)
+    raise RuntimeError("the collector yields too often")
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,155 @@
+"""Ends a recording when its runs are enough: ``--until-decided``.
+
+The recorder cannot compare, as it travels without the analysis. Whoever started it
+can: after each block of runs the recorder writes a question, one JSON object a line,
+and waits for the answer, which is one as well::
+
+    {"ask": "look", "runs": 4}
+    {"answer": "continue", "text": "open: rate at groups=4", "warnings": []}
+
+``stop`` is the other answer; ``lost`` says that no look will be possible any more, and
+``refuse`` comes before the first run only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schedperf_collectors.machine.errors import NotComparable, RecordError
+from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.plan import PlannedRun
+from schedperf_collectors.recorder.progress import Progress
+
+CONTINUE, STOP, LOST, REFUSE = "continue", "stop", "lost", "refuse"
+
+# An answer is a sentence or two.
+LONGEST_ANSWER_BYTES = 64 << 10
+_NOBODY = "whoever should compare is gone"
+
+
+class Looks:
+    """The looks of one recording.
+
+    :param descriptors: where answers are read, where questions are written
+    :param against: the bundle of the other side
+    :param first: runs of each point before the first look
+    :ivar max_runs: runs of each point after which it ends anyway
+    """
+
+    def __init__(
+        self,
+        descriptors: tuple[int, int],
+        against: Path,
+        first: int,
+        max_runs: int,
+        progress: Progress,
+    ) -> None:
+        self._read, self._write = descriptors
+        self._against = against
+        self._first = first
+        self.max_runs = max_runs
+        self._progress = progress
+        self._digest: str | None = None
+        self._taken: list[int] = []
+        self._stopped: str | None = None
+        self._is_lost = False
+        for descriptor in descriptors:
+            # A workload that stays behind must not keep the other end waiting.
+            os.set_inheritable(descriptor, False)  # noqa: FBT003 # its signature
+
+    @property
+    def plan(self) -> Mapping[str, object]:
+        """Return what was planned, for each run.json."""
+        return {"against": self._digest, "first": self._first, "max_runs": self.max_runs}
+
+    @property
+    def record(self) -> Mapping[str, object]:
+        """Return what was planned and what became of it, for the manifest."""
+        return {**self.plan, "looks": self._taken, "stopped": self._stopped}
+
+    def begin(
+        self, *, workload: str, points: Sequence[str], metric: Sequence[Mapping[str, str]]
+    ) -> None:
+        """Have the other side's bundle checked.
+
+        :raises RecordError: it is not one that this workload can be compared with
+        """
+        answer = self._ask(
+            "begin",
+            against=str(self._against),
+            workload=workload,
+            points=points,
+            metric=metric,
+            max_runs=self.max_runs,
+        )
+        if answer["answer"] != CONTINUE:
+            raise RecordError(answer["text"])
+        self._digest = answer.get("digest")
+
+    def check_host(self, partial: Path, vary: Sequence[str]) -> None:
+        """Have this machine compared with that of the other side.
+
+        :param partial: the bundle that is written, which has its host.json by now
+        :param vary: paths of host.json that are meant to differ
+        :raises NotComparable: no verdict will be possible
+        """
+        answer = self._ask("host", partial=str(partial), vary=vary)
+        if answer["answer"] == REFUSE:
+            raise NotComparable(answer["text"])
+        if answer["answer"] == LOST:
+            self._lose(answer["text"])
+
+    def is_over(self, plan: Sequence[PlannedRun], order: int) -> bool:
+        """Tell whether the recording ends after this run; looks where it ends a block."""
+        made = plan[order].block + 1
+        ends_block = order + 1 == len(plan) or plan[order + 1].block == made
+        is_due = ends_block and self._first <= made <= self.max_runs and not plan[order].warmup
+        if not is_due or self._is_lost:
+            return False
+        answer = self._ask("look", runs=made)
+        if answer["answer"] == LOST:
+            self._lose(answer["text"])
+            return False
+        self._taken.append(made)
+        text = answer["text"]
+        if answer["answer"] == STOP:
+            self._stopped = text
+        elif made == self.max_runs:
+            self._stopped = text = f"the budget of {made} runs is used up; {text}"
+        self._progress.note(f"look after {made} runs: {text}")
+        return bool(answer["answer"] == STOP)
+
+    def _lose(self, text: str) -> None:
+        self._is_lost = True
+        self._stopped = f"no more looks: {text}"
+        self._progress.warn(f"{self._stopped}; recording on to {self.max_runs} runs")
+
+    def _ask(self, what: str, **values: object) -> Mapping[str, Any]:
+        """Ask, and wait for the answer.
+
+        :raises Interrupted: a signal came while it waited
+        """
+        try:
+            os.write(self._write, json.dumps({"ask": what, **values}).encode() + b"\n")
+            answer = json.loads(self._read_line())
+            for warning in answer["warnings"]:
+                self._progress.warn(str(warning))
+            return {**answer, "answer": str(answer["answer"]), "text": str(answer["text"])}
+        except (OSError, ValueError, TypeError, KeyError):
+            return {"answer": LOST, "text": _NOBODY}
+
+    def _read_line(self) -> bytes:
+        line = b""
+        while not line.endswith(b"\n") and len(line) < LONGEST_ANSWER_BYTES:
+            ready = signals.wait(None, self._read)
+            signals.check()
+            if ready:
+                data = os.read(self._read, LONGEST_ANSWER_BYTES)
+                if not data:
+                    raise BrokenPipeError
+                line += data
+        return line

@@ -1,0 +1,177 @@
+"""Which runs are made, and in which order.
+
+Every block holds each point once, in a random order, so that drift of the
+machine hits all points alike. With two sides the order of the sides turns
+round in every block (ABBA), which also cancels drift that grows linearly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Callable
+
+from schedperf_collectors.contract import PLACEHOLDER
+from schedperf_collectors.machine.errors import RecordError
+
+CLEAN = "clean"
+INSTRUMENTED = "instrumented"
+
+# More is a slip of the finger: 100,000 runs of 0.1 s last three hours.
+MOST_RUNS = 100_000
+
+# `--until-decided`: fewer runs than this hardly ever decide, and every look costs certainty.
+FIRST_LOOK = 3
+# The budget unless the user says; a change of two standard deviations needs six runs a side.
+MAX_RUNS = 30
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+Point = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run that is to be made.
+
+    :param block: number of the randomised block, from 0; 0 for runs that warm up
+    :param round: number of the ABBA round; None with one side
+    :param side: "base" or "new"; None with one side
+    """
+
+    point: Point
+    kind: str
+    warmup: bool
+    block: int
+    round: int | None
+    side: str | None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often each point is run, for each side.
+
+    :param clean: runs without intrusive collectors
+    :param instrumented: runs with them
+    :param warmup: runs that never count, before all others
+    """
+
+    clean: int
+    instrumented: int
+    warmup: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The place of one recording in a session of several, whose sides take turns.
+
+    :param session: what all its recordings call it, hexadecimal
+    :param round: in which each side has one recording, from 0
+    :param first_order: what the first run's place in the session is, from 0
+    """
+
+    session: str
+    round: int
+    first_order: int
+
+
+def parse_point(text: str) -> tuple[str, tuple[str, ...]]:
+    """Read ``groups=1,4,16``.
+
+    >>> parse_point("groups=1,4,16")
+    ('groups', ('1', '4', '16'))
+
+    :raises ValueError: says what is wrong
+    """
+    name, equals, values_text = text.partition("=")
+    values = tuple(values_text.split(","))
+    if not equals or not _NAME.match(name):
+        raise ValueError(f"{text!r} is not a point; write NAME=VALUE,VALUE such as groups=1,4")
+    if not all(values) or not values_text.isprintable():
+        raise ValueError(f"{text!r} has an empty or unprintable value; write groups=1,4")
+    if len(set(values)) < len(values):
+        raise ValueError(f"{text!r} names a value twice; name it once")
+    return name, values
+
+
+def cross_points(parameters: Sequence[tuple[str, tuple[str, ...]]]) -> list[dict[str, str]]:
+    """Return the cartesian product of the parameters; one empty point where there are none."""
+    names = [name for name, _ in parameters]
+    if len(set(names)) < len(names):
+        raise RecordError("--point: a parameter is given twice; put all its values in one --point")
+    products = itertools.product(*(values for _, values in parameters))
+    return [dict(zip(names, values)) for values in products]
+
+
+def check_placeholders(template: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse a placeholder without values and values without a placeholder."""
+    used = {
+        match["name"]
+        for argument in template
+        for match in PLACEHOLDER.finditer(argument)
+        if match["name"]
+    }
+    for name in sorted(used - set(names)):
+        raise RecordError(
+            f"command: {{{name}}} has no values; add --point {name}=1,2 or write {{{{{name}}}}} "
+            "to mean the braces themselves"
+        )
+    for name in sorted(set(names) - used):
+        raise RecordError(f"--point {name}: the command has no {{{name}}}; put it where it belongs")
+
+
+def fill(template: Sequence[str], point: Point) -> list[str]:
+    """Return the command of one point.
+
+    >>> fill(["hackbench", "-g", "{groups}"], {"groups": "4"})
+    ['hackbench', '-g', '4']
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        return "{" + match["literal"] + "}" if match["literal"] else point[match["name"]]
+
+    return [PLACEHOLDER.sub(replace, argument) for argument in template]
+
+
+def plan_record(points: Sequence[Point], counts: Counts, seed: int) -> list[PlannedRun]:
+    """Plan the runs of one side."""
+
+    def one(point: Point, kind: str, block: int, *, warmup: bool) -> list[PlannedRun]:
+        return [PlannedRun(point, kind, warmup, block, None, None)]
+
+    return _plan(points, counts, seed, one)
+
+
+def plan_ab(points: Sequence[Point], counts: Counts, seed: int) -> list[PlannedRun]:
+    """Plan the runs of two sides: base, new in even rounds and new, base in odd ones."""
+
+    def pair(point: Point, kind: str, block: int, *, warmup: bool) -> list[PlannedRun]:
+        sides = ("new", "base") if block % 2 else ("base", "new")
+        return [PlannedRun(point, kind, warmup, block, block, side) for side in sides]
+
+    return _plan(points, counts, seed, pair)
+
+
+def _plan(
+    points: Sequence[Point],
+    counts: Counts,
+    seed: int,
+    runs_of: Callable[..., list[PlannedRun]],
+) -> list[PlannedRun]:
+    generator = random.Random(seed)  # noqa: S311 # an order, not a secret
+    plan: list[PlannedRun] = []
+    for _ in range(counts.warmup):
+        for point in points:
+            plan += runs_of(point, CLEAN, 0, warmup=True)
+    for block in range(max(counts.clean, counts.instrumented)):
+        cells = [(point, CLEAN) for point in points if block < counts.clean]
+        cells += [(point, INSTRUMENTED) for point in points if block < counts.instrumented]
+        generator.shuffle(cells)
+        for point, kind in cells:
+            plan += runs_of(point, kind, block, warmup=False)
+    if len(plan) > MOST_RUNS:
+        raise RecordError(f"{len(plan)} runs are planned, at most {MOST_RUNS} can be; lower -n")
+    return plan

@@ -1,0 +1,160 @@
+"""Tells what a recording is doing: plain lines, or events for a program that draws them.
+
+A plain line a run goes to stderr. With a descriptor for events, each is one
+JSON object a line: ``{"event": "run", "done": 3, "total": 12, …}``; whoever
+started this program draws them as it likes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from schedperf_collectors.contract import point_key
+from schedperf_collectors.machine.process import signal_name
+from schedperf_collectors.recorder.captures import Captured
+from schedperf_collectors.recorder.isolate import OK
+from schedperf_collectors.recorder.plan import PlannedRun
+from schedperf_collectors.workload import Outcome
+
+
+class Progress:
+    """What the user sees of a recording.
+
+    :param events: descriptor for JSON lines; None for plain lines on stderr
+    :param quiet: warnings and the end only
+    """
+
+    def __init__(self, events: int | None = None, *, quiet: bool = False) -> None:
+        self._events = events
+        self._quiet = quiet
+        self._plan: Sequence[PlannedRun] = ()
+        self._is_budget = False
+        self._began_s = 0.0
+        self._costs: dict[tuple[str, str, str], list[float]] = {}
+
+    def planned(self, plan: Sequence[PlannedRun], *, is_budget: bool = False) -> None:
+        """Tell that these runs are about to be made.
+
+        :param is_budget: it may end before the last of them
+        """
+        self._plan = plan
+        self._is_budget = is_budget
+        self._tell("plan", total=len(plan), budget=is_budget)
+
+    def begin(self, index: int) -> None:
+        """Tell that a run begins."""
+        self._began_s = time.monotonic()
+        self._tell("begin", done=index, total=len(self._plan), title=_title(self._plan[index]))
+
+    def end(self, index: int, outcome: Outcome) -> None:
+        """Tell how a run went and how long the others will take."""
+        run = self._plan[index]
+        self._costs.setdefault(_key(run), []).append(time.monotonic() - self._began_s)
+        left_s = self._estimate(self._plan[index + 1 :])
+        said = say_outcome(outcome)
+        total = len(self._plan)
+        sure, of = ("at most", " of at most ") if self._is_budget else ("about", "/")
+        left = f"{sure} {format_duration(left_s)} left"
+        self._tell("run", done=index + 1, total=total, left=left, said=said)
+        more = f", {left}" if index + 1 < total else ""
+        self._line(f"run {index + 1}{of}{total} {_title(run)} {said}{more}")
+
+    def note(self, text: str) -> None:
+        """Tell something that goes on."""
+        self._tell("note", text=text)
+        self._line(text)
+
+    def warn(self, text: str) -> None:
+        """Tell something that the user must know, also with ``--quiet``."""
+        self._tell("warning", text=text)
+        if self._events is None:
+            _write(f"schedperf: warning: {text}")
+
+    def saved(self, text: str) -> None:
+        """Tell what was written in the end."""
+        self._tell("saved", text=text)
+        self._line(text)
+
+    def _estimate(self, runs: Sequence[PlannedRun]) -> float:
+        """Return how long these runs will take, in s, from what the others of their kind took."""
+        everything = [cost for costs in self._costs.values() for cost in costs]
+        return sum(_mean(self._costs.get(_key(run)) or everything) for run in runs)
+
+    def _line(self, text: str) -> None:
+        if self._events is None and not self._quiet:
+            _write(text)
+
+    def _tell(self, event: str, **values: object) -> None:
+        if self._events is None or (self._quiet and event not in {"warning", "saved"}):
+            return
+        line: Mapping[str, object] = {"event": event, **values}
+        try:
+            os.write(self._events, json.dumps(line).encode() + b"\n")
+        except BrokenPipeError:
+            # The program that drew them is gone; the recording is worth more than the drawing.
+            self._events = None
+
+
+def say_outcome(outcome: Outcome) -> str:
+    """Say how one run went: ``0.61 s`` or ``failed: exit status 1``."""
+    if outcome.failure is not None:
+        return f"failed: {outcome.failure}"
+    if outcome.signal is not None:
+        return f"failed: killed by {signal_name(outcome.signal)}"
+    if outcome.exit_status:
+        return f"failed: exit status {outcome.exit_status}"
+    return f"{outcome.wall_s:.2f} s"
+
+
+def say_missing(captured: Captured, progress: Progress) -> None:
+    """Tell the user of a capture that brought nothing."""
+    result = captured.result
+    if result.status != OK:
+        remedy = f"; {result.remedy}" if result.remedy else ""
+        progress.note(f"{captured.collector.name} {result.status}: {result.reason}{remedy}")
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration for people.
+
+    >>> format_duration(8.2), format_duration(754), format_duration(7400)
+    ('8 s', '12 min 34 s', '2 h 3 min')
+    """
+    whole = round(seconds)
+    if whole < 60:  # noqa: PLR2004 # seconds in a minute
+        return f"{whole} s"
+    minutes, seconds_left = divmod(whole, 60)
+    hours, minutes_left = divmod(minutes, 60)
+    return f"{hours} h {minutes_left} min" if hours else f"{minutes} min {seconds_left} s"
+
+
+def format_size(size_bytes: int) -> str:
+    """Format a size for people.
+
+    >>> format_size(12_500), format_size(19_000_000)
+    ('12.5 kB', '19.0 MB')
+    """
+    kilobytes = size_bytes / 1e3
+    return f"{kilobytes / 1e3:.1f} MB" if kilobytes >= 1e3 else f"{kilobytes:.1f} kB"  # noqa: PLR2004
+
+
+def _key(run: PlannedRun) -> tuple[str, str, str]:
+    return (point_key(dict(run.point)), run.kind, run.side or "")
+
+
+def _title(run: PlannedRun) -> str:
+    words = [run.side or "", point_key(dict(run.point)), "warm-up" if run.warmup else run.kind]
+    return " ".join(word for word in words if word)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

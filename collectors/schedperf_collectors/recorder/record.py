@@ -1,0 +1,130 @@
+"""``record``: the runs of one side into a new bundle, or into one that grows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedperf_collectors.contract import format_template, point_key
+from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.append import Existing, examine
+from schedperf_collectors.recorder.bundle import BundleWriter, check_no_partial, check_output
+from schedperf_collectors.recorder.captures import (
+    Captured,
+    Staging,
+    capture_boot,
+    choose,
+)
+from schedperf_collectors.recorder.looks import Looks
+from schedperf_collectors.recorder.plan import plan_record
+from schedperf_collectors.recorder.progress import Progress, say_missing
+from schedperf_collectors.recorder.session import (
+    Request,
+    Session,
+    Side,
+    read_boot_id,
+)
+from schedperf_collectors.recorder.settle import settle
+
+
+@dataclass(frozen=True)
+class Target:
+    """The bundle that is written.
+
+    :param append: add to the bundle of this name
+    :param force: replace a file of this name
+    :param label: None for the file's own name, or the label that it has
+    """
+
+    path: Path
+    append: bool
+    force: bool
+    label: str | None
+
+
+def record(
+    request: Request,
+    target: Target,
+    collectors: Sequence[str],
+    progress: Progress,
+    looks: Looks | None = None,
+) -> None:
+    """Record runs of one side.
+
+    :param looks: end when they say so; None to make all runs
+    :raises RecordError: it could not begin, or what stopped it
+    """
+    chosen = choose(collectors)
+    existing = _check_target(target)
+    with signals, Staging() as staging:
+        if looks is not None:
+            looks.begin(
+                workload=format_template(request.template),
+                points=[point_key(dict(point)) for point in request.points],
+                metric=request.metrics,
+            )
+        usable, dropped, counts = settle(request, chosen, staging, progress)
+        plan = plan_record(request.points, counts, request.seed)
+        side = _open_side(request, target, existing)
+        session = Session(
+            request,
+            chosen=usable,
+            dropped=dropped,
+            sides=[side],
+            staging=staging,
+            progress=progress,
+            looks=looks,
+        )
+
+        def prepare() -> None:
+            if existing is None or read_boot_id() not in existing.boots:
+                session.store_boot(side, capture_boots(session, os.getpid()))
+            if looks is not None:
+                looks.check_host(side.writer.names.partial, request.vary)
+
+        session.execute(plan, prepare)
+
+
+def capture_boots(session: Session, pid: int, names: Sequence[str] | None = None) -> list[Captured]:
+    """Capture what is captured once a boot.
+
+    :param pid: a process that lives where the workload will live
+    :param names: only these collectors
+    """
+    captures = []
+    for collector in session.chosen.boot:
+        if names is None or collector.name in names:
+            session.progress.note(f"capturing {collector.name}")
+            captured = capture_boot(collector, session.staging, pid, session.request.options)
+            say_missing(captured, session.progress)
+            captures.append(captured)
+    return captures
+
+
+def default_label(path: Path) -> str:
+    """Return a bundle's name without its suffix: what a side is called unless the user says."""
+    return path.name.partition(".tar")[0]
+
+
+def _check_target(target: Target) -> Existing | None:
+    if target.append:
+        check_no_partial(target.path)
+        return examine(target.path)
+    check_output(target.path, force=target.force)
+    return None
+
+
+def _open_side(request: Request, target: Target, existing: Existing | None) -> Side:
+    label = target.label or default_label(target.path)
+    boot_number, next_run = existing.place(read_boot_id()) if existing else (0, 0)
+    return Side(
+        name=None,
+        writer=BundleWriter(target.path, existing),
+        label=str(existing.manifest.get("label", label)) if existing else label,
+        boot_number=boot_number,
+        next_run=next_run,
+        existing=existing,
+        treatment=request.vary,
+    )

@@ -1,0 +1,392 @@
+"""One recording session: the runs of a plan, each into the bundle of its side."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shlex
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+from schedperf_collectors import __version__
+from schedperf_collectors.contract import (
+    BUNDLE_FORMAT,
+    BUNDLE_VERSION,
+    boot_folder,
+    format_template,
+    point_key,
+    run_folder,
+)
+from schedperf_collectors.machine.errors import Interrupted, NotComparable, RecordError, explain
+from schedperf_collectors.machine.process import SetupFailed, last_words
+from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.plugin import Capture
+from schedperf_collectors.recorder.append import Existing
+from schedperf_collectors.recorder.bundle import BundleWriter, Entry
+from schedperf_collectors.recorder.captures import (
+    Captured,
+    Chosen,
+    Options,
+    RunCaptures,
+    Staging,
+    capture_after,
+)
+from schedperf_collectors.recorder.isolate import SKIPPED
+from schedperf_collectors.recorder.looks import Looks
+from schedperf_collectors.recorder.plan import CLEAN, INSTRUMENTED, PlannedRun, Point, Turn, fill
+from schedperf_collectors.recorder.progress import Progress, format_size, say_missing, say_outcome
+from schedperf_collectors.workload import Outcome, run_workload, utc_now
+
+# Below this the output of a run may be cut off without anyone having said so.
+STAGING_FLOOR_BYTES = 1 << 20
+
+# What leaves nothing to keep when it comes before the first run.
+_WORTHLESS = (SetupFailed, NotComparable)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for.
+
+    :param template: the command, with placeholders
+    :param runs: clean runs of each point
+    :param at_least: how many of them are made whatever a look at them says
+    :param instrumented: None for as many as ``at_least``: they explain, and never decide
+    :param metrics: rules as in the manifest
+    :param vary: paths of host.json that are meant to differ
+    :param turn: None where this recording is a session of its own
+    """
+
+    template: tuple[str, ...]
+    points: tuple[Point, ...]
+    runs: int
+    at_least: int
+    instrumented: int | None
+    warmup: int
+    seed: int
+    metrics: tuple[Mapping[str, str], ...]
+    vary: tuple[str, ...]
+    options: Options
+    turn: Turn | None = None
+
+
+@dataclass
+class Side:
+    """One bundle in the making, and what is in force while its runs are made.
+
+    :param name: "base" or "new"; None with one side
+    :param environment: a context that restores the machine after each run
+    :param setup: shell script that runs in what becomes the workload; None without one
+    :param boot_number: of the running boot, in this bundle
+    :param next_run: number of the next run of this boot
+    :param planned: runs that are to be made, warm-up excluded
+    """
+
+    name: str | None
+    writer: BundleWriter
+    label: str
+    boot_number: int = 0
+    next_run: int = 0
+    existing: Existing | None = None
+    setup: str | None = None
+    environment: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+    treatment: tuple[str, ...] = ()
+    planned: int = 0
+    clean: int = 0
+    instrumented: int = 0
+    failed: int = 0
+
+    @property
+    def made(self) -> int:
+        """Return the number of runs that are in the bundle, warm-up excluded."""
+        return self.clean + self.instrumented
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run that was made, before it is in the bundle.
+
+    :param later: what was made of ``captured`` when the run had ended; it belongs to the boot
+    :param folder: where stdout and stderr of the workload lie
+    """
+
+    order: int
+    planned: PlannedRun
+    command: Sequence[str]
+    outcome: Outcome
+    captured: Sequence[Captured]
+    later: Sequence[Captured]
+    folder: Path
+
+
+class Session:
+    """The runs of one recording, of one side or two.
+
+    :param dropped: run collectors that were tried and are not used
+    :param looks: whether the runs so far are enough; None where their number is fixed
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        *,
+        chosen: Chosen,
+        dropped: Sequence[Captured],
+        sides: Sequence[Side],
+        staging: Staging,
+        progress: Progress,
+        looks: Looks | None = None,
+    ) -> None:
+        self.request = request
+        self.chosen = chosen
+        self.staging = staging
+        self.progress = progress
+        self.cgroups: set[str] = set()
+        self._dropped = dropped
+        self._looks = looks
+        self._sides = {side.name: side for side in sides}
+        self._id = uuid.uuid4().hex
+        self._created = utc_now()
+        self._boot_id = read_boot_id()
+        self._succeeded = False
+
+    def execute(self, plan: Sequence[PlannedRun], prepare: Callable[[], None]) -> None:
+        """Make all runs and write the bundles, also when something stops it.
+
+        :param prepare: captures what is captured once a boot
+        :raises RecordError: what stopped it; the bundles hold every finished run
+        """
+        for planned in plan:
+            self._sides[planned.side].planned += not planned.warmup
+        stopped: RecordError | None = None
+        try:
+            prepare()
+            self._make_all(plan)
+        except RecordError as error:
+            stopped = error
+        except OSError as error:
+            stopped = _Refused(explain(error))
+        if isinstance(stopped, _WORTHLESS) and not any(s.next_run for s in self._sides.values()):
+            for side in self._sides.values():
+                side.writer.discard()
+            raise stopped
+        self._finish(stopped)
+
+    def store_boot(self, side: Side, captures: Sequence[Captured]) -> None:
+        """Put what was captured of this boot into a side's bundle."""
+        folder = boot_folder(side.boot_number)
+        for captured in captures:
+            side.writer.add_captured(folder, captured)
+        for captured in self._dropped:
+            side.writer.add_captured(folder, captured)
+        side.writer.commit()
+
+    def note_cgroup(self, lines: Sequence[str]) -> None:
+        """Remember where a workload was."""
+        self.cgroups.update(lines)
+
+    def _make_all(self, plan: Sequence[PlannedRun]) -> None:
+        self.progress.planned(plan, is_budget=self._looks is not None)
+        # Warm-up and the first block run everything once.
+        first = sum(1 for planned in plan if planned.warmup or planned.block == 0)
+        for order, planned in enumerate(plan):
+            signals.check()
+            self.progress.begin(order)
+            with Staging(self.staging.path) as staging:
+                outcome = self._make(order, planned, staging)
+                self._succeeded |= outcome.succeeded
+                self.progress.end(order, outcome)
+                if not self._succeeded and order + 1 >= first:
+                    said = say_outcome(outcome) + last_words(staging.path / "stderr")
+                    raise RecordError(f"the workload never succeeded: {said}")
+            if self._looks is not None and self._looks.is_over(plan, order):
+                side = self._sides[planned.side]
+                side.planned = side.made
+                return
+
+    def _make(self, order: int, planned: PlannedRun, staging: Staging) -> Outcome:
+        side = self._sides[planned.side]
+        command = fill(self.request.template, planned.point)
+        options = {**self.request.options.get("workload", {}), "command": shlex.join(command)}
+        if side.setup is not None:
+            options["setup"] = side.setup
+        capture = Capture(staging.path, os.getpid(), options)
+        collectors = self.chosen.clean if planned.kind == CLEAN else self.chosen.run
+        with side.environment(), RunCaptures(collectors, staging, self.request.options) as captures:
+            try:
+                outcome = run_workload(capture, self.note_cgroup, captures.begin)
+            except SetupFailed as error:
+                raise SetupFailed(f"setup of {side.name} failed: {error}") from error
+            captured = captures.stop()
+        hung = {one.collector.name for one in captured if one.result.timed_out}
+        self.chosen = self.chosen.without(hung)
+        later = self._capture_after(side, staging, captured)
+        self._check_space(staging, [*captured, *later])
+        self._store(side, _Run(order, planned, command, outcome, captured, later, staging.path))
+        return outcome
+
+    def _capture_after(
+        self, side: Side, staging: Staging, captured: Sequence[Captured]
+    ) -> list[Captured]:
+        """Let collectors read what was captured in an instrumented run; clean ones have nothing."""
+        if not any(one.collector.intrusive and one.files for one in captured):
+            return []
+        later = []
+        for collector in self.chosen.after:
+            place = f"{boot_folder(side.boot_number)}/{collector.place}/"
+            present = frozenset(
+                entry["path"][len(place) :]
+                for entry in side.writer.entries
+                if entry["path"].startswith(place)
+            )
+            one = capture_after(collector, staging, self.request.options, captured, present)
+            say_missing(one, self.progress)
+            later.append(one)
+        # One that cannot work here, or hangs, would cost its time after every run.
+        dropped = {
+            one.collector.name
+            for one in later
+            if one.result.status == SKIPPED or one.result.timed_out
+        }
+        self.chosen = self.chosen.without(dropped)
+        return later
+
+    def _check_space(self, staging: Staging, captured: Sequence[Captured]) -> None:
+        status = os.statvfs(staging.path)
+        free_blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail
+        full = free_blocks * status.f_frsize < STAGING_FLOOR_BYTES
+        if full or any(one.result.out_of_space for one in captured):
+            self.progress.warn(f"{staging.path.parent}: full; set TMPDIR to a larger place")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _store(self, side: Side, run: _Run) -> None:
+        writer = side.writer
+        name = run_folder(side.boot_number, side.next_run)
+        entries = [
+            writer.add(f"{name}/stdout", run.folder / "stdout", "workload", run.outcome.wall_s),
+            writer.add(f"{name}/stderr", run.folder / "stderr", "workload"),
+        ]
+        for captured in run.captured:
+            entries += writer.add_captured(name, captured)
+        for captured in run.later:
+            writer.add_captured(boot_folder(side.boot_number), captured)
+        writer.add(f"{name}/run.json", _to_json(self._run_json(side, run, entries)), "record")
+        writer.commit()
+        side.next_run += 1
+        if not run.planned.warmup:
+            side.clean += run.planned.kind == CLEAN
+            side.instrumented += run.planned.kind == INSTRUMENTED
+            side.failed += not run.outcome.succeeded
+
+    def _run_json(self, side: Side, run: _Run, entries: Sequence[Entry]) -> Mapping[str, object]:
+        planned, turn = run.planned, self.request.turn
+        return {
+            "boot": side.boot_number,
+            "run": side.next_run,
+            "boot_id": self._boot_id,
+            "workload": format_template(self.request.template),
+            "command": run.command,
+            "label": side.label,
+            "setup": side.setup or None,
+            "treatment": side.treatment,
+            "tool_version": __version__,
+            "point": planned.point,
+            "point_key": point_key(dict(planned.point)),
+            "kind": planned.kind,
+            "warmup": planned.warmup,
+            "block": planned.block,
+            "round": planned.round if turn is None else turn.round,
+            "side": side.name,
+            "order": run.order if turn is None else turn.first_order + run.order,
+            "session": self._id if turn is None else turn.session,
+            "seed": self.request.seed,
+            "sequential": None if self._looks is None else self._looks.plan,
+            **vars(run.outcome),
+            "metric": self.request.metrics,
+            "captures": entries,
+        }
+
+    def _finish(self, stopped: RecordError | None) -> None:
+        paths: list[str] = []
+        lost: OSError | None = None
+        for side in self._sides.values():
+            try:
+                paths.append(str(self._close(side, stopped)))
+            except OSError as error:  # noqa: PERF203 # one lost bundle leaves the other
+                lost = error
+                paths.append(f"{side.writer.names.partial} (without a manifest)")
+        if stopped is not None or lost is not None:
+            made = sum(side.made for side in self._sides.values())
+            planned = sum(side.planned for side in self._sides.values())
+            cause = stopped or _Refused(explain(lost or OSError()))
+            raise RecordError(
+                f"{_reason(cause, made, planned)}; what was finished is in {', '.join(paths)}",
+                cause.exit_status,
+            )
+
+    def _close(self, side: Side, stopped: RecordError | None) -> Path:
+        side.writer.rollback()
+        reason = None if stopped is None else _reason(stopped, side.made, side.planned)
+        path = side.writer.finish(self._manifest(side, reason))
+        if path != side.writer.names.path:
+            self.progress.warn(f"no room to compress {side.writer.names.path}; it is {path}")
+        counts = f"{side.clean} clean, {side.instrumented} instrumented"
+        failed = f", {side.failed} of them failed" if side.failed else ""
+        size = format_size(path.stat().st_size)
+        self.progress.saved(f"{path}: {side.made} runs ({counts}){failed}, {size}")
+        return path
+
+    def _manifest(self, side: Side, reason: str | None) -> Mapping[str, object]:
+        old: Mapping[str, Any] = side.existing.manifest if side.existing else {}
+        request = self.request
+        points = [point_key(dict(point)) for point in request.points]
+        return {
+            "format": BUNDLE_FORMAT,
+            "version": dict(zip(("major", "minor"), BUNDLE_VERSION)),
+            "tool_version": __version__,
+            "label": old.get("label", side.label),
+            "created": old.get("created", self._created),
+            "workload": _merge(old.get("workload"), [format_template(request.template)]),
+            "points": _merge(old.get("points"), points),
+            "treatment": _merge(old.get("treatment"), side.treatment),
+            "setup": old.get("setup", side.setup or None),
+            "metric": _merge(old.get("metric"), request.metrics),
+            # What is added later does not undo the looks.
+            "sequential": old.get("sequential") if self._looks is None else self._looks.record,
+            "complete": reason is None and old.get("complete", True) is True,
+            "incomplete_reason": reason or old.get("incomplete_reason"),
+            "planned_runs": side.planned + (old.get("planned_runs") or 0),
+        }
+
+
+class _Refused(RecordError):
+    """The system refused something: there is no space, for one."""
+
+
+def read_boot_id() -> str:
+    """Return the id of the running boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _reason(cause: RecordError, made: int, planned: int) -> str:
+    if isinstance(cause, (Interrupted, _Refused)):
+        return f"{cause} after {made} of {planned} runs"
+    return f"stopped after {made} of {planned} runs: {cause}"
+
+
+def _merge(old: Sequence[Any] | None, new: Sequence[Any]) -> list[Any]:
+    """Return both without repetition, in order."""
+    merged: list[Any] = []
+    for value in [*(old or ()), *new]:
+        if value not in merged:
+            merged.append(value)
+    return merged
+
+
+def _to_json(record: Mapping[str, object]) -> bytes:
+    return (json.dumps(record, indent=1) + "\n").encode()

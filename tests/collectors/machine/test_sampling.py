@@ -1,0 +1,94 @@
+"""Looks are repeated while a block runs, and what they take of a CPU is limited."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from schedperf_collectors.machine.sampling import FIRST_LOOK_S, LOOK_EVERY_S, _look_until, repeated
+
+# Only a limit: a machine that is busy with other things takes its time.
+LONGEST_WAIT_S = 60
+
+
+class Over(threading.Event):
+    """The end of a block, after some looks at once; it keeps how long each was waited for."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.looks = looks
+        self.waits: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.waits.append(timeout)
+        return len(self.waits) > self.looks
+
+
+def waits_before(look: Callable[[], None], largest_share: float, looks: int = 1) -> list[float]:
+    """Return how long is waited before each look, and before the one that does not come."""
+    over = Over(looks)
+    _look_until(over, look, largest_share)
+    return over.waits
+
+
+def compute(seconds: float) -> None:
+    end_s = time.thread_time() + seconds
+    while time.thread_time() < end_s:
+        pass
+
+
+def test_looks_come_soon_and_then_later_and_later() -> None:
+    waits = waits_before(lambda: None, 0.1, looks=6)
+    assert waits == [FIRST_LOOK_S * factor for factor in (1, 2, 4, 8)] + [LOOK_EVERY_S] * 3
+
+
+def test_looks_come_while_the_block_runs_and_not_after_it() -> None:
+    times: list[float] = []
+    twice = threading.Event()
+
+    def look() -> None:
+        times.append(time.monotonic())
+        if len(times) == 2:
+            twice.set()
+
+    began_s = time.monotonic()
+    with repeated(look, 0.1):
+        assert twice.wait(LONGEST_WAIT_S)
+    made = len(times)
+    assert times[0] - began_s >= FIRST_LOOK_S
+    assert times[1] - times[0] >= 2 * FIRST_LOOK_S
+    time.sleep(2 * LOOK_EVERY_S)
+    assert len(times) == made
+
+
+def test_what_computes_long_comes_less_often() -> None:
+    assert waits_before(lambda: compute(0.02), 0.02)[1] >= 1.0
+    assert waits_before(lambda: compute(0.02), 1.0)[1] == 2 * FIRST_LOOK_S
+
+
+def test_waiting_is_no_cost() -> None:
+    # Going to sleep and waking up compute a little, on a busy machine milliseconds, which count.
+    # Of a whole CPU that is less than the pause; the sleep itself, were it counted, would be more.
+    assert waits_before(lambda: time.sleep(3 * FIRST_LOOK_S), 1.0)[1] == 2 * FIRST_LOOK_S
+
+
+def test_what_a_look_raises_is_raised_at_the_end() -> None:
+    looked = threading.Event()
+    looks: list[int] = []
+
+    def look() -> None:
+        looks.append(1)
+        looked.set()
+        raise ValueError("broken")
+
+    def watch() -> None:
+        with repeated(look, 0.1):
+            assert looked.wait(LONGEST_WAIT_S)
+            # As long as several looks more.
+            time.sleep(4 * FIRST_LOOK_S)
+
+    with pytest.raises(ValueError, match="broken"):
+        watch()
+    assert looks == [1]

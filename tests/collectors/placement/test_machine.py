@@ -1,0 +1,127 @@
+"""Where CPUs are, and what the programs share."""
+
+from collections.abc import Callable
+
+import pytest
+
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.placement.machine import MOST_SLOTS, Machine, Place, read_machine
+from schedperf_collectors.placement.tracepoints import (
+    MOVES_BUDGET_BYTES,
+    Move,
+    is_placed,
+    move_of,
+    moves_rows,
+)
+
+MakeSystem = Callable[..., System]
+
+
+def cpu_files(cpu: int, **levels: object) -> dict[str, str]:
+    """Return the files of a CPU: node, socket, core, cluster, and the CPUs of its cache."""
+    folder = f"sys/devices/system/cpu/cpu{cpu}"
+    return {
+        f"{folder}/topology/physical_package_id": f"{levels['socket']}\n",
+        f"{folder}/topology/core_id": f"{levels['core']}\n",
+        f"{folder}/topology/cluster_id": f"{levels.get('cluster', 65535)}\n",
+        f"{folder}/cache/index3/level": "3\n",
+        f"{folder}/cache/index3/shared_cpu_list": f"{levels['llc']}\n",
+        f"{folder}/node{levels['node']}/cpulist": "",
+    }
+
+
+@pytest.fixture
+def machine(make_system: MakeSystem) -> Machine:
+    """Two sockets of two cores with two threads each; core numbers begin anew in each socket."""
+    files = {"sys/devices/system/cpu/online": "0-7\n", "sys/devices/system/cpu/possible": "0-9\n"}
+    for cpu in range(8):
+        socket, core = cpu // 4, cpu % 4 // 2
+        llc = "0-3" if socket == 0 else "4-7"
+        files |= cpu_files(cpu, socket=socket, core=core, llc=llc, node=socket)
+    return read_machine(make_system(files), recorder=42)
+
+
+def shared(machine: Machine, one: int, other: int) -> set[str]:
+    first, second = machine.places[one], machine.places[other]
+    pairs = zip(machine.levels, first.shares, second.shares, strict=True)
+    return {level for level, mine, its in pairs if mine == its}
+
+
+def test_cpus_share_what_the_machine_says(machine: Machine) -> None:
+    assert machine.nodes == dict.fromkeys(range(4), 0) | dict.fromkeys(range(4, 8), 1)
+    assert machine.known_nodes == [0, 1]
+    assert machine.levels_from == "topology"
+    assert shared(machine, 0, 1) == {"SMT", "CLS", "MC", "PKG"}
+    assert shared(machine, 0, 2) == {"MC", "PKG"}
+    # Cores of one number in two sockets are two cores.
+    assert shared(machine, 0, 4) == set()
+
+
+def test_clusters_lie_between_cores_and_caches(make_system: MakeSystem) -> None:
+    files = {"sys/devices/system/cpu/online": "0-2\n"}
+    for cpu, cluster in enumerate((0, 0, 4)):
+        files |= cpu_files(cpu, socket=0, core=cpu, cluster=cluster, llc="0-2", node=0)
+    machine = read_machine(make_system(files))
+    assert shared(machine, 0, 1) == {"CLS", "MC", "PKG"}
+    assert shared(machine, 0, 2) == {"MC", "PKG"}
+    assert machine.possible == 3
+
+
+def test_without_caches_the_socket_is_the_cache(make_system: MakeSystem) -> None:
+    files = {"sys/devices/system/cpu/online": "0-3\n"}
+    for cpu in range(4):
+        files |= cpu_files(cpu, socket=cpu // 2, core=cpu, llc="", node=0)
+    places = {name: text for name, text in files.items() if "/cache/" not in name}
+    machine = read_machine(make_system(places))
+    assert shared(machine, 0, 1) == {"MC", "PKG"}
+    assert shared(machine, 1, 2) == {"PKG"}
+
+
+def test_a_cpu_that_says_nothing_shares_its_node_only(make_system: MakeSystem) -> None:
+    machine = read_machine(make_system({"sys/devices/system/cpu/online": "0-1\n"}))
+    assert shared(machine, 0, 1) == {"PKG"}
+
+
+def test_a_machine_without_cpus_is_said(make_system: MakeSystem) -> None:
+    with pytest.raises(Unavailable, match="/sys/devices/system/cpu/online: no such file"):
+        read_machine(make_system({}))
+
+
+def test_slots_are_a_power_of_two_and_bounded() -> None:
+    def slots(possible: int) -> int:
+        return Machine({0: Place(0, (0,))}, possible, 0, ("PKG",), "topology").slots
+
+    assert slots(1) == slots(128) == 1 << 16
+    assert slots(129) == 1 << 17
+    assert slots(8192) == MOST_SLOTS
+
+
+def test_nodes_are_numbered_without_gaps_for_the_programs() -> None:
+    places = {0: Place(0, (0,)), 1: Place(8, (1,))}
+    machine = Machine(places, 2, 0, ("PKG",), "topology")
+    assert [machine.node_at(index) for index in range(4)] == [0, 8, None, None]
+
+
+@pytest.mark.parametrize(("nodes", "cpus"), [(1, 1), (2, 224), (8, 1024), (64, 8192)])
+def test_the_counters_of_moves_are_all_there_or_stay_in_their_budget(nodes: int, cpus: int) -> None:
+    rows = moves_rows(nodes, cpus)
+    complete = 10 * (nodes + 1) * (8 + nodes + 1)
+    assert rows * 8 * cpus <= MOVES_BUDGET_BYTES
+    assert rows % 8 == 0
+    assert rows == 4096 if cpus == 8192 else 0 <= rows - complete < 8
+
+
+def test_each_counter_of_moves_has_its_own_meaning() -> None:
+    places = {cpu: Place(8 * (cpu // 2), (cpu, cpu // 2)) for cpu in range(4)}
+    machine = Machine(places, 4, 0, ("MC", "PKG"), "domains")
+    assert move_of(machine, 0) == Move("fork", None, 0, 0, "CPU")
+    assert move_of(machine, 12) == Move("wakeup", None, 0, 0, "MC")
+    # Behind three nodes of eight levels: from node 8, the second, to node 0, the first.
+    row = 10 * (3 * 8 + 1 * 3 + 0) + 6
+    assert move_of(machine, row) == Move("migration", "load_balance", 8, 0, "NUMA")
+
+
+def test_a_move_to_a_cpu_that_came_up_later_has_no_place() -> None:
+    assert is_placed(Move("wakeup", None, 0, 1, "NUMA"))
+    assert not is_placed(Move("wakeup", None, 0, None, "NUMA"))

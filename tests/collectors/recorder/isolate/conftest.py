@@ -1,0 +1,101 @@
+"""Collectors of one function, isolated as a recorder does it."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.plugin import Capture, Collector
+from schedperf_collectors.recorder.isolate import Isolated, Result
+
+# Only a limit: a machine that is busy with other things takes its time.
+LONGEST_WAIT_S = 120
+
+
+class Tried(Isolated):
+    """An isolated collector, led from its start to its end."""
+
+    def begin(self) -> None:
+        self.start()
+        self.order()
+        self.await_begun()
+
+    def stop(self) -> Result:
+        self.order()
+        return self.await_end()
+
+    def run(self) -> Result:
+        self.begin()
+        return self.stop()
+
+
+@pytest.fixture(autouse=True)
+def _caught_signals() -> Iterator[None]:
+    with signals:
+        yield
+
+
+@pytest.fixture
+def isolated(tmp_path: Path) -> Callable[..., Tried]:
+    """Make an isolated collector of a function: ``isolated(collect, "run").run()``.
+
+    One that is to hang gets little time where it hangs: ``finish_limit_s=0.5``.
+    """
+
+    def make(
+        function: Callable[[Capture], object],
+        scope: str = "boot",
+        needs: tuple[str, ...] = (),
+        *,
+        startup_limit_s: float = LONGEST_WAIT_S,
+        finish_limit_s: float = LONGEST_WAIT_S,
+    ) -> Tried:
+        collector = Collector(
+            name="tried",
+            scope=scope,
+            intrusive=False,
+            default=True,
+            needs=needs,
+            package="some-package",
+            cost="",
+            place="tried",
+            summary="",
+            function=function,  # type: ignore[arg-type] # some are wrong on purpose
+        )
+        folder = tmp_path / "capture"
+        folder.mkdir()
+        return Tried(
+            collector,
+            Capture(folder, os.getpid(), {"name": "value"}),
+            tmp_path / "log",
+            startup_limit_s=startup_limit_s,
+            finish_limit_s=finish_limit_s,
+        )
+
+    return make
+
+
+@pytest.fixture
+def lives() -> Callable[[str], bool]:
+    """Tell whether a process that would live for minutes lives on.
+
+    What was killed a moment ago takes a moment to go.
+    """
+    return _lives
+
+
+def _lives(pid: str) -> bool:
+    deadline = time.monotonic() + LONGEST_WAIT_S
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return False
+        # An orphan may wait for init to reap it.
+        if state == "Z":
+            return False
+        time.sleep(0.02)
+    return True

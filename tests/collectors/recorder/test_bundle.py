@@ -1,0 +1,225 @@
+"""Bundles grow run by run, and a full disk costs the run that filled it and nothing else."""
+
+import contextlib
+import errno
+import hashlib
+import io
+import lzma
+import os
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle.open import open_bundle
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.append import examine
+from schedperf_collectors.recorder.bundle import BundleWriter, check_output
+
+Read = Callable[[Path], Any]
+MANIFEST: dict[str, object] = {
+    "format": "schedperf-bundle",
+    "version": {"major": 1, "minor": 0},
+    "workload": [],
+    "points": [],
+    "treatment": [],
+    "metric": [],
+}
+
+
+def add_many(writer: BundleWriter) -> None:
+    for number in range(100):
+        writer.add(f"boots/0/runs/{number:03d}/stdout", b"x" * 300_000, "workload")
+        writer.commit()
+
+
+def fill_up(file: io.FileIO) -> None:
+    """Take the rest of a disk."""
+    with contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1024))
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz", ".tar.xz"])
+def test_a_bundle_is_what_was_added_and_the_manifest_comes_last(
+    tmp_path: Path, read_bundle: Read, suffix: str
+) -> None:
+    path = tmp_path / f"b{suffix}"
+    writer = BundleWriter(path)
+    (tmp_path / "file").write_bytes(b"x" * 3_000_000)
+    entry = writer.add("boots/0/layout/kallsyms", tmp_path / "file", "layout", 0.25)
+    writer.add("boots/0/runs/000/stdout", b"", "workload")
+    writer.commit()
+    assert writer.finish(MANIFEST) == path
+
+    written = read_bundle(path)
+    assert [info.name for info in written.infos][-1] == "manifest.json"
+    assert written.members["boots/0/layout/kallsyms"] == b"x" * 3_000_000
+    assert written.manifest["captures"][0] == entry
+    assert entry == {
+        "collector": "layout",
+        "path": "boots/0/layout/kallsyms",
+        "sha256": hashlib.sha256(b"x" * 3_000_000).hexdigest(),
+        "bytes": 3_000_000,
+        "seconds": 0.25,
+        "status": "ok",
+        "reason": None,
+    }
+    assert sorted(item.name for item in tmp_path.iterdir()) == sorted([path.name, "file"])
+
+
+def test_members_are_plain_files_of_nobody_in_particular(tmp_path: Path, read_bundle: Read) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"1")
+    secret.chmod(0o4700)
+    os.utime(secret, (-5, -5))
+    writer = BundleWriter(tmp_path / "b.tar")
+    writer.add("boots/0/host.json", secret, "host")
+    writer.commit()
+    writer.finish(MANIFEST)
+    for info in read_bundle(tmp_path / "b.tar").infos:
+        assert info.isreg()
+        assert (info.mode, info.uid, info.gid, info.uname) == (0o644, 0, 0, "")
+        assert info.mtime >= 0
+
+
+def test_tar_finds_nothing_to_complain_of(tmp_path: Path) -> None:
+    # One of these sizes lets the end of the tar fall just before the end of a record.
+    for blocks in range(16, 22):
+        path = tmp_path / f"{blocks}.tar"
+        writer = BundleWriter(path)
+        writer.add("boots/0/host.json", b"x" * 512 * blocks, "host")
+        writer.commit()
+        writer.finish(MANIFEST)
+        listed = subprocess.run(["tar", "tf", str(path)], capture_output=True, text=True)
+        assert (listed.returncode, listed.stderr) == (0, "")
+        assert path.stat().st_size % tarfile.RECORDSIZE == 0
+
+
+def test_what_was_committed_can_be_read_while_more_is_written(
+    tmp_path: Path, read_bundle: Read
+) -> None:
+    writer = BundleWriter(tmp_path / "b.tar")
+    for number in range(3):
+        writer.add(f"boots/0/runs/{number:03d}/run.json", b"{}", "record")
+        writer.commit()
+        written = read_bundle(tmp_path / "b.tar.partial")
+        assert len(written.members) == number + 1
+    writer.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rollback_forgets_what_was_not_committed(tmp_path: Path, read_bundle: Read) -> None:
+    writer = BundleWriter(tmp_path / "b.tar")
+    writer.add("boots/0/host.json", b"{}", "host")
+    writer.commit()
+    writer.add("boots/0/runs/000/stdout", b"x" * 5000, "workload")
+    writer.rollback()
+    writer.finish(MANIFEST)
+    written = read_bundle(tmp_path / "b.tar")
+    assert list(written.members) == ["boots/0/host.json", "manifest.json"]
+    assert len(written.manifest["captures"]) == 1
+
+
+def test_the_manifest_finds_room_on_a_full_disk(small_disk: Path, read_bundle: Read) -> None:
+    writer = BundleWriter(small_disk / "b.tar")
+    writer.add("boots/0/host.json", b"{}", "host")
+    writer.commit()
+    with pytest.raises(OSError, match="No space") as full:
+        add_many(writer)
+    assert full.value.errno == errno.ENOSPC
+    with (small_disk / "filler").open("wb", buffering=0) as filler:
+        fill_up(filler)
+    # The half of a member that was still written gives its room back, too.
+    writer.rollback()
+    path = writer.finish(MANIFEST)
+    written = read_bundle(path)
+    assert written.members["boots/0/host.json"] == b"{}"
+    assert len(written.members) == len(written.manifest["captures"]) + 1
+    assert sorted(item.name for item in small_disk.iterdir()) == ["b.tar", "filler"]
+
+
+def test_a_bundle_that_finds_no_room_to_be_compressed_stays_plain(
+    small_disk: Path, read_bundle: Read
+) -> None:
+    writer = BundleWriter(small_disk / "b.tar.xz")
+    writer.add("boots/0/layout/btf", os.urandom(3_500_000), "layout")
+    writer.commit()
+    assert writer.finish(MANIFEST) == small_disk / "b.tar"
+    assert len(read_bundle(small_disk / "b.tar").members) == 2
+    assert [item.name for item in small_disk.iterdir()] == ["b.tar"]
+
+
+def test_a_disk_that_is_full_from_the_start_is_one_clear_line(small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(bytes(6_000_000))
+    with pytest.raises(RecordError, match="no space left on device; write it where there is room"):
+        BundleWriter(small_disk / "b.tar")
+    assert [item.name for item in small_disk.iterdir()] == ["filler"]
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("there.tar", "exists; add --force"),
+        ("b.zip", "name it .tar, .tar.gz or .tar.xz"),
+        ("b.tar.zst", "name it .tar, .tar.gz or .tar.xz"),
+        (".tar", "name it .tar, .tar.gz or .tar.xz"),
+        ("no/b.tar", "no such folder"),
+        ("busy.tar", "another recording writes it or was killed"),
+    ],
+)
+def test_a_bad_place_is_refused(tmp_path: Path, name: str, complaint: str) -> None:
+    (tmp_path / "there.tar").touch()
+    (tmp_path / "busy.tar.partial").touch()
+    with pytest.raises(RecordError, match=complaint):
+        check_output(tmp_path / name, force=False)
+
+
+def test_the_xz_dictionary_finds_repetitions_that_lie_far_apart(tmp_path: Path) -> None:
+    # Two boots with the same symbols, 10 MB apart: a dictionary of 8 MiB, xz's own, sees one only.
+    data = os.urandom(1_000_000)
+    writer = BundleWriter(tmp_path / "b.tar.xz")
+    writer.add("boots/0/layout/kallsyms", data, "layout")
+    writer.add("boots/0/runs/000/stdout", bytes(10_000_000), "workload")
+    writer.add("boots/1/layout/kallsyms", data, "layout")
+    writer.commit()
+    writer.finish(MANIFEST)
+    assert (tmp_path / "b.tar.xz").stat().st_size < 1_500_000
+    with lzma.open(tmp_path / "b.tar.xz") as file:
+        assert len(file.read()) > 12_000_000
+
+
+def test_the_reader_reads_it(tmp_path: Path) -> None:
+    writer = BundleWriter(tmp_path / "b.tar")
+    writer.add("boots/0/host.json", b'{"kernel": {"release": "6.12"}}', "host")
+    writer.commit()
+    writer.finish({**MANIFEST, "complete": True, "planned_runs": 0, "label": "b"})
+    bundle = open_bundle(tmp_path / "b.tar")
+    assert bundle.boots[0].host["kernel"] == {"release": "6.12"}
+    assert bundle.caveats == ()
+
+
+def test_a_bundle_that_grows_keeps_what_it_had(tmp_path: Path, read_bundle: Read) -> None:
+    path = tmp_path / "b.tar"
+    writer = BundleWriter(path)
+    writer.add("boots/0/runs/000/run.json", b'{"boot_id": "one"}', "record")
+    writer.commit()
+    writer.finish(MANIFEST)
+    existing = examine(path)
+    assert existing.place("one") == (0, 1)
+    assert existing.place("two") == (1, 0)
+    grown = BundleWriter(path, existing)
+    assert not path.exists()
+    grown.add("boots/0/runs/001/run.json", b"{}", "record")
+    grown.commit()
+    grown.finish(MANIFEST)
+    written = read_bundle(path)
+    assert list(written.members) == [
+        "boots/0/runs/000/run.json",
+        "boots/0/runs/001/run.json",
+        "manifest.json",
+    ]
+    assert [entry["path"] for entry in written.manifest["captures"]] == list(written.members)[:2]
