@@ -480,6 +480,14 @@ def make_tar() -> Callable[[Path, Iterable[tuple[str, bytes]]], Path]:
     return write_tar
 
 
+@pytest.fixture
+def _golden_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The plugins take a second to import, and most tests do without.
+    from tests.golden_plugins import use_golden_plugins  # noqa: PLC0415
+
+    use_golden_plugins(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Start Chromium once per process, or skip where it cannot be driven."""

@@ -36,6 +36,7 @@ from schedperf.model.comparison import (
 )
 from tests.golden_cases import CASES, COMMANDS, Case
 from tests.golden_files import check_json, check_text, hide_version
+from tests.golden_plugins import check_golden_plugins
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
 SCHEMAS = Path(__file__).parent.parent / "docs" / "schema"
@@ -74,7 +75,7 @@ def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.usefixtures("_plain_terminal")
+@pytest.mark.usefixtures("_plain_terminal", "_golden_plugins")
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_case_prints_what_it_printed_before(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -103,6 +104,12 @@ def test_no_expectation_is_orphaned() -> None:
     kept = {str(path.relative_to(GOLDEN)) for path in GOLDEN.glob("*/*")}
     orphans = sorted(kept - known)
     assert not orphans, f"no case prints these any more; git rm them: {orphans}"
+
+
+@pytest.mark.golden
+@pytest.mark.usefixtures("_golden_plugins")
+def test_each_plugin_that_the_golden_files_hold_exists() -> None:
+    check_golden_plugins()
 
 
 def test_each_case_has_a_name_of_its_own() -> None:
@@ -204,6 +211,7 @@ PERF_BENCH = {
 }
 
 
+@pytest.mark.usefixtures("_golden_plugins")
 def test_the_cases_reach_everything_that_a_comparison_can_say() -> None:
     found, known = set(reached()), set(everything())
     assert not sorted(known - found - UNREACHED.keys())

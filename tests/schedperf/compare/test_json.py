@@ -30,6 +30,7 @@ def validator() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text()))
 
 
+@pytest.mark.usefixtures("_golden_plugins")
 def test_the_published_schema_is_the_records() -> None:
     found = json.loads(PUBLISHED.read_text())
     assert found == json_schema(), (
