@@ -94,7 +94,8 @@ def test_this_machine_is_described_as_it_is(here: Any) -> None:
 
 def test_a_tools_version_does_not_change_with_the_kernel(here: Any) -> None:
     versions = [version for version in here["tools"].values() if version is not None]
-    assert versions
+    if not versions:
+        pytest.skip("needs one of the tools whose version is recorded, perf for one")
     assert not [version for version in versions if here["kernel"]["release"] in version]
 
 

@@ -29,10 +29,9 @@ def test_every_analysis_of_the_report_is_told_to_be_one() -> None:
 
 
 def test_the_scheduler_and_memory_have_their_sections_in_order() -> None:
+    order = ["schedstat", "placement", "pelt", "system_counters", "counters", "layout", "c2c"]
     inner = [one.name for one in all_report_sections() if one.chapter in {"scheduler", "memory"}]
-    assert inner == [
-        "schedstat", "placement", "pelt", "system_counters", "counters", "layout", "c2c",
-    ]  # fmt: skip
+    assert [name for name in inner if name in order] == order
 
 
 @pytest.mark.parametrize("name", sorted(set(ANALYSES) - {"c2c", "probe_effect"}))

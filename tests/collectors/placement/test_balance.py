@@ -194,6 +194,8 @@ def test_each_refused_program_has_the_reasons_of_both_pairs(attached: balance.Ba
     }
     if not refused:
         pytest.skip("this kernel refuses none of the programs")
+    if shutil.which("clang") is None:
+        pytest.skip("needs clang")
     for slot, reason in refused.items():
         assert "kprobe" in reason, slot
     if lacks_kprobes():
