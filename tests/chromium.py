@@ -69,7 +69,7 @@ class Tab:
         reduced_motion: str = "no-preference",
         forced_colors: str = "none",
     ) -> None:
-        """Set the width of the window and what the page is told about the reader's system."""
+        """Set the width of the window and the emulated colours, motion and contrast."""
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
         self.page.emulate_media(
             media="null",

@@ -46,7 +46,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 def read_mutants(ids: Sequence[str] | None) -> list[Mutant]:
     """Return the mutants of ``mutants.toml``, or those that are asked for.
 
-    :raises TrialError: there is no mutant of that name
+    :raises TrialError: unknown mutant
     """
     listed = tomllib.loads((FOLDER / "mutants.toml").read_text(encoding="utf-8"))["mutant"]
     mutants = {entry["id"]: Mutant(**entry) for entry in listed}
@@ -56,7 +56,7 @@ def read_mutants(ids: Sequence[str] | None) -> list[Mutant]:
 
 
 def read_results(path: Path) -> dict[str, Row]:
-    """Return the rows of a table of results by mutant; none where there is no table."""
+    """Return the rows of a table of results by mutant; empty if the table does not exist."""
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:

@@ -43,7 +43,7 @@ def test_every_public_module_is_a_collector_of_its_name() -> None:
         for module in pkgutil.iter_modules([str(PACKAGE)])
         if not module.name.startswith("_") and not module.ispkg
     }
-    # What collectors share with the analysis is no collector.
+    # These modules register no collector.
     assert public - {"contract", "perf_header", "plugin", "registry"} == set(all_collectors())
 
 
