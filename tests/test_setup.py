@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -286,6 +287,35 @@ class TestSelections:
         check = self.selected("check", marks_of_tests)
         assert check < self.selected("test", marks_of_tests)
         assert len(check) > len(marks_of_tests) / 2
+
+
+def test_tests_of_a_group_share_a_worker(tmp_path: Path) -> None:
+    # Guests and pages are opened once per worker. Releases of pytest and xdist that do not fit
+    # each other ignore groups without a word.
+    (tmp_path / "test_groups.py").write_text(
+        "import os, pytest\n"
+        "@pytest.mark.parametrize('number', range(16))\n"
+        "@pytest.mark.xdist_group('guest')\n"
+        "def test_grouped(number, record_property):\n"
+        "    record_property('worker', os.environ['PYTEST_XDIST_WORKER'])\n"
+        "@pytest.mark.parametrize('number', range(16))\n"
+        "def test_other(number): pass\n"
+    )
+    (command,) = [line for line in make("-n", "test-vm").splitlines() if "-m pytest" in line]
+    assert "--numprocesses auto --dist loadgroup" in command
+    result = tmp_path / "result.xml"
+    options = ["--numprocesses", "4", "--dist", "loadgroup", f"--junit-xml={result}"]
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "test_groups.py"],
+        cwd=tmp_path,
+        env={key: value for key, value in os.environ.items() if not key.startswith("PYTEST")},
+        capture_output=True,
+        check=True,
+    )
+    cases = ET.parse(result).iter("testcase")  # noqa: S314 # written by pytest above
+    workers = [case.find(".//property") for case in cases if "grouped" in case.get("name", "")]
+    assert len(workers) == 16
+    assert len({worker.get("value") for worker in workers if worker is not None}) == 1
 
 
 @pytest.fixture
