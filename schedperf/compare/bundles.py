@@ -39,6 +39,7 @@ from schedperf.model.comparison import (
     Verdict,
 )
 from schedperf.model.errors import InputError, describe
+from schedperf.model.schema import to_plain
 from schedperf.runs.side import BASE, Side, name_sides
 from schedperf.runs.values import RunValues, df_run_values
 from schedperf.stats import KEY, Result, compare_runs, records
@@ -303,7 +304,7 @@ def analyse_sides(plugin: SectionPlugin, sides: Sequence[Side], **given: object)
     """
     try:
         data = plugin.analyse(sides, **given)
-        json.dumps(data, allow_nan=False)
+        json.dumps(to_plain(data), allow_nan=False)
     except Absent as absent:
         return Section(schema=plugin.schema_id, status="absent", reason=str(absent), data=None)
     except Exception as error:  # noqa: BLE001 # one analysis must not cost the others

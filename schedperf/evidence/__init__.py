@@ -1,31 +1,34 @@
 """Evidence: one package per kind, which captures, compares and explains it.
 
-The module ``section`` of a package, or a public module beside the packages, registers the analysis
-that looks at all sides and returns plain data::
+``record.py`` of a package holds the dataclasses of its section. A field is annotated with its
+meaning and unit; the JSON Schema is derived from them::
 
-    SCHEMA = {"type": "object", "required": [...], "properties": {...}}
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Layout(SectionData):
+        section: ClassVar[str] = "layout"
+        version: ClassVar[int] = 1
 
-    @section("layout", version=1, schema=SCHEMA)
-    def layout(sides: Sequence[Side]) -> Data:
+        moved: Annotated[int, "variables that are on another cache line"]
+
+The module ``section``, or a public module beside the packages, registers the analysis that looks at
+all sides::
+
+    @section(Layout)
+    def layout(sides: Sequence[Side]) -> Layout:
         if nothing to look at:
             raise Absent("no System.map, kallsyms or BTF in base.tar")
-        return {...}
-
-The data is JSON values only (dict, list, str, int, float, bool, None): it goes
-into ``Comparison.sections`` and out as JSON, unchanged. The schema is a JSON
-Schema of exactly that data and is published with the record's.
+        return Layout(moved=...)
 
 The module ``findings`` registers the rules that turn this data into explained facts::
 
-    @finding("layout_alarms", needs=("layout",))
-    def layout_alarms(sections: Mapping[str, Section]) -> Iterator[Finding]:
+    @finding("layout_alarms", Layout)
+    def layout_alarms(layout: Layout) -> Iterator[Finding]:
         ...
 
-A rule is called only when every section that it needs is ok. Whatever goes wrong
-in it costs its own findings only. A rule that joins what several sections say also sees the rows of
-the benchmarks::
+A rule is called only when its section is ok. Whatever goes wrong in it costs its own findings only.
+A rule that joins several sections also sees the rows of the benchmarks::
 
-    @joined_finding("joined", needs=())
+    @joined_finding("joined")
     def joined(sections: Mapping[str, Section], rows: Sequence[Row]) -> Iterator[Finding]:
         ...
 """
@@ -33,14 +36,17 @@ the benchmarks::
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.model.comparison import Finding, Row, Section
+from schedperf.model.comparison import Data, Finding, Row, Section, SectionData, data_of
 from schedperf_collectors.registry import Registry
 
-Data = Mapping[str, object]
 # Of the sides; some take what another kind of evidence measured, too.
 Analysis = Callable[..., Data]
-Rule = Callable[[Mapping[str, Section]], Iterator[Finding]]
+Rule = Callable[[Data], Iterator[Finding]]
 JoinedRule = Callable[[Mapping[str, Section], Sequence[Row]], Iterator[Finding]]
+# Of sections that have no dataclasses yet.
+Dicts = Mapping[str, object]
+DictAnalysis = Callable[..., Dicts]
+DictRule = Callable[[Mapping[str, Section]], Iterator[Finding]]
 
 
 class Absent(Exception):
@@ -52,19 +58,20 @@ class SectionPlugin:
     """One registered analysis.
 
     :param schema_id: ``schedperf/section/layout/1``
-    :param schema: JSON Schema of the data it returns
+    :param record: what it returns; of one that returns dicts, their JSON Schema
     """
 
     name: str
     schema_id: str
-    schema: Mapping[str, object]
-    analyse: Analysis
+    record: type[SectionData] | Dicts
+    analyse: Callable[..., SectionData | Dicts]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingPlugin:
     """One registered rule.
 
+    :param needs: sections without which it is not called
     :param is_joined: it joins what others find one by one
     """
 
@@ -80,14 +87,27 @@ rules: Registry[FindingPlugin] = Registry(
 )
 
 
-def section(
-    name: str, *, version: int, schema: Mapping[str, object]
-) -> Callable[[Analysis], Analysis]:
-    """Register the decorated function as the analysis of that name."""
+def section(record: type[Data]) -> Callable[[Analysis[Data]], Analysis[Data]]:
+    """Register the decorated function as the analysis that makes this record."""
 
-    def register(analyse: Analysis) -> Analysis:
+    def register(analyse: Analysis[Data]) -> Analysis[Data]:
+        plugin = SectionPlugin(
+            name=record.section, schema_id=record.schema_id(), record=record, analyse=analyse
+        )
+        sections.add(record.section, plugin)
+        return analyse
+
+    return register
+
+
+def dict_section(
+    name: str, *, version: int, schema: Dicts
+) -> Callable[[DictAnalysis], DictAnalysis]:
+    """Register an analysis that returns dicts."""
+
+    def register(analyse: DictAnalysis) -> DictAnalysis:
         schema_id = f"schedperf/section/{name}/{version}"
-        plugin = SectionPlugin(name=name, schema_id=schema_id, schema=schema, analyse=analyse)
+        plugin = SectionPlugin(name=name, schema_id=schema_id, record=schema, analyse=analyse)
         sections.add(name, plugin)
         return analyse
 
@@ -99,10 +119,31 @@ def all_sections() -> Mapping[str, SectionPlugin]:
     return sections.all()
 
 
-def finding(name: str, *, needs: tuple[str, ...]) -> Callable[[Rule], Rule]:
-    """Register the decorated function as the finding rule of that name."""
+def finding(name: str, record: type[Data]) -> Callable[[Rule[Data]], Rule[Data]]:
+    """Register the decorated function as the finding rule of that name.
 
-    def register(find: Rule) -> Rule:
+    :param record: what it is called with; where a comparison has none, it is not called
+    """
+
+    def register(find: Rule[Data]) -> Rule[Data]:
+        def find_alone(sections: Mapping[str, Section], _: Sequence[Row]) -> Iterator[Finding]:
+            data = data_of(sections, record)
+            if data is not None:
+                yield from find(data)
+
+        rules.add(
+            name,
+            FindingPlugin(name=name, needs=(record.section,), find=find_alone, is_joined=False),
+        )
+        return find
+
+    return register
+
+
+def dict_finding(name: str, *, needs: tuple[str, ...]) -> Callable[[DictRule], DictRule]:
+    """Register a rule that reads dicts."""
+
+    def register(find: DictRule) -> DictRule:
         def find_alone(sections: Mapping[str, Section], _: Sequence[Row]) -> Iterator[Finding]:
             return find(sections)
 
@@ -112,11 +153,11 @@ def finding(name: str, *, needs: tuple[str, ...]) -> Callable[[Rule], Rule]:
     return register
 
 
-def joined_finding(name: str, *, needs: tuple[str, ...]) -> Callable[[JoinedRule], JoinedRule]:
+def joined_finding(name: str) -> Callable[[JoinedRule], JoinedRule]:
     """Register the decorated function as the rule of that name, which joins several sections."""
 
     def register(find: JoinedRule) -> JoinedRule:
-        rules.add(name, FindingPlugin(name=name, needs=needs, find=find, is_joined=True))
+        rules.add(name, FindingPlugin(name=name, needs=(), find=find, is_joined=True))
         return find
 
     return register

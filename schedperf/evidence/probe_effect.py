@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from schedperf.bundle.open import Bundle
-from schedperf.evidence import Absent, Data, section
+from schedperf.evidence import Absent, Dicts, dict_section
 from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, array, record
 from schedperf.runs.side import BASE, Side
 from schedperf.runs.values import df_run_values
@@ -92,8 +92,8 @@ BETWEEN = [
 Place = tuple[object, ...]
 
 
-@section("probe_effect", version=3, schema=SCHEMA)
-def probe_effect(sides: Sequence[Side]) -> Data:
+@dict_section("probe_effect", version=3, schema=SCHEMA)
+def probe_effect(sides: Sequence[Side]) -> Dicts:
     """Compare the two kinds of runs, side by side, for the primary metrics.
 
     ``ratio`` in ``rows`` is instrumented / clean with its 95 % interval, and in ``between`` new /

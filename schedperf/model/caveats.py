@@ -6,6 +6,7 @@ A result is never silently weak: what limits it travels with it as a
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 # One sentence each, lower case, no full stop; {names} are the caveat's numbers.
 TEXTS: Mapping[str, str] = {
@@ -54,6 +55,8 @@ class Caveat:
     :param code: a key of ``TEXTS``
     :param numbers: what the text names, JSON values only
     """
+
+    derived: ClassVar[tuple[str, ...]] = ("text",)
 
     code: str
     numbers: Mapping[str, object]

@@ -7,7 +7,7 @@ Missing is ``None``, never 0. Values are in base units (s, B, 1/s, count).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, TypeVar
 
 from schedperf.model.caveats import Caveat
 
@@ -249,17 +249,45 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SectionData:
+    """What one analysis found; each kind of evidence has a subclass in its ``record.py``.
+
+    :cvar section: name of the section in :attr:`Comparison.sections`
+    :cvar version: last part of the name of its schema
+    """
+
+    section: ClassVar[str]
+    version: ClassVar[int]
+
+    @classmethod
+    def schema_id(cls) -> str:
+        """Return the name of the section's schema: ``schedperf/section/layout/1``."""
+        return f"schedperf/section/{cls.section}/{cls.version}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """What one analysis found; ``data`` follows the analysis's own sub-schema.
+    """The result of one analysis: what it found, or why there is nothing.
 
     :param schema: ``schedperf/section/layout/1``
     :param reason: why it is absent or failed; None when ok
+    :param data: None unless ok
     """
 
     schema: str
     status: SectionStatus
     reason: str | None
-    data: Mapping[str, object] | None
+    data: SectionData | Mapping[str, object] | None
+
+
+Data = TypeVar("Data", bound=SectionData)
+
+
+def data_of(sections: Mapping[str, Section], kind: type[Data]) -> Data | None:
+    """Return what the analysis of this kind found; None where it found nothing or failed."""
+    section = sections.get(kind.section)
+    data = None if section is None else section.data
+    return data if isinstance(data, kind) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,10 +1,105 @@
-"""JSON Schema of sections, in the few words that they need."""
+"""Records as plain JSON values, and their JSON Schema, both derived from the dataclasses."""
 
-from collections.abc import Mapping
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import cast
 
 Schema = Mapping[str, object]
 
+_PLAIN_TYPES: Mapping[object, Schema] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    type(None): {"type": "null"},
+    object: {},
+}
+
+
+def to_plain(value: object) -> object:
+    """Return a record, or a part of one, as dicts, lists and JSON's plain values.
+
+    A property that a record names in its class variable ``derived`` is a key like a field.
+    """
+    if type(value) in _PLAIN_TYPES:
+        return value
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if is_dataclass(value):
+        names = (*(field.name for field in fields(value)), *_derived(type(value)))
+        return {name: to_plain(getattr(value, name)) for name in names}
+    return value
+
+
+def _derived(record: type) -> tuple[str, ...]:
+    return getattr(record, "derived", ())
+
+
+def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # noqa: PLR0911 # kinds
+    """Return the JSON Schema of a type that records are made of.
+
+    :param annotation: a dataclass, a plain type, or a tuple, list, mapping, union, literal or
+        ``Annotated`` of them; the text of an ``Annotated`` is the description
+    :param definitions: receives the schema of each dataclass by its name
+    :raises TypeError: the type has no JSON form
+    """
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        if annotation.__name__ not in definitions:
+            definitions[annotation.__name__] = {}  # Stops a record that holds itself.
+            definitions[annotation.__name__] = _describe_record(annotation, definitions)
+        return reference(annotation)
+    if annotation in _PLAIN_TYPES:
+        return _PLAIN_TYPES[annotation]
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        about = {"description": arguments[1]}
+        return {**describe(arguments[0], definitions), **about}
+    if origin is typing.Literal:
+        return {"enum": list(arguments)}
+    if origin in {types.UnionType, typing.Union}:
+        return {"anyOf": [describe(argument, definitions) for argument in arguments]}
+    if origin in {tuple, list, Sequence}:
+        return _describe_array(arguments, definitions)
+    if origin is Mapping:
+        schema: dict[str, object] = {"type": "object"}
+        if typing.get_origin(arguments[0]) is typing.Literal:
+            schema["propertyNames"] = describe(arguments[0], definitions)
+        return schema | {"additionalProperties": describe(arguments[1], definitions)}
+    raise TypeError(f"{annotation} has no JSON form")
+
+
+def reference(record: type) -> Schema:
+    """Return a reference to the schema of a dataclass among the definitions."""
+    return {"$ref": f"#/$defs/{record.__name__}"}
+
+
+def _describe_record(record: type, definitions: dict[str, Schema]) -> Schema:
+    hints = typing.get_type_hints(record, include_extras=True)
+    types_of = {field.name: hints[field.name] for field in fields(record)}
+    for name in _derived(record):
+        types_of[name] = typing.get_type_hints(getattr(record, name).fget)["return"]
+    properties = {name: describe(hint, definitions) for name, hint in types_of.items()}
+    summary = (record.__doc__ or "").strip().partition("\n")[0]
+    return {
+        "description": summary,
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+    }
+
+
+def _describe_array(arguments: tuple[object, ...], definitions: dict[str, Schema]) -> Schema:
+    if len(arguments) == 1 or arguments[1] is Ellipsis:
+        return {"type": "array", "items": describe(arguments[0], definitions)}
+    items = [describe(argument, definitions) for argument in arguments]
+    return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+
+
+# Sections that are not described by dataclasses yet use what follows.
 TEXT: Schema = {"type": "string"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
 FLAG: Schema = {"type": "boolean"}

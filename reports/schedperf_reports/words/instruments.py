@@ -204,4 +204,5 @@ def _slowdown(row: Entry) -> _Slowdown:
 
 def _entries(comparison: Comparison, name: str) -> Sequence[Entry]:
     found = comparison.sections.get("probe_effect")
-    return () if found is None or found.data is None else cast("Sequence[Entry]", found.data[name])
+    data = None if found is None else found.data
+    return cast("Sequence[Entry]", data[name]) if isinstance(data, Mapping) else ()

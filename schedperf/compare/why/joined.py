@@ -72,7 +72,7 @@ class _Story:
         return sum(map(bool, (self.contention, self.layout, self.symbols))) > 1
 
 
-@joined_finding("joined", needs=())
+@joined_finding("joined")
 def joined(sections: Mapping[str, Section], rows: Sequence[Row]) -> Iterator[Finding]:
     """Yield the stories of each side, those with most edges first."""
     sides = dict.fromkeys(

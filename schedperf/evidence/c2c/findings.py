@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from schedperf.evidence import finding
+from schedperf.evidence import dict_finding
 from schedperf.evidence.c2c.line_names import Contention, Data, contentions, data_of
 from schedperf.model.comparison import Finding, Section
 
@@ -11,7 +11,7 @@ from schedperf.model.comparison import Finding, Section
 MOST_FINDINGS = 5
 
 
-@finding("bouncing_lines", needs=("c2c",))
+@dict_finding("bouncing_lines", needs=("c2c",))
 def bouncing_lines(sections: Mapping[str, Section]) -> Iterator[Finding]:
     """Yield the changed lines of each side, most contended first."""
     for compared in data_of(sections, "c2c")["comparisons"]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
-from schedperf.evidence import Data
+from schedperf.evidence import Dicts
 from schedperf.evidence.c2c.bundle_sources import PointRun
 from schedperf.evidence.c2c.compare import Change, LineChange, compare_memory
 from schedperf.evidence.c2c.entries import say_name
@@ -33,7 +33,7 @@ def describe_point(
     new: Sequence[PointRun],
     prefix: str = "",
     most_lines: int | None = MOST_LINES,
-) -> Data:
+) -> Dicts:
     """Compare the runs of one point, and say what was found.
 
     :param prefix: of the ids of its rows
@@ -97,7 +97,7 @@ def _sum_known(values: Iterable[int | None]) -> int | None:
     return sum(known) if len(known) == len(found) else None
 
 
-def _lines(lines: Sequence[LineChange], prefix: str) -> Iterator[Data]:
+def _lines(lines: Sequence[LineChange], prefix: str) -> Iterator[Dicts]:
     taken: Counter[str] = Counter()
     for line in lines:
         seen = [one for one in (line.base, line.new) if one is not None]
@@ -132,13 +132,13 @@ def _names(seen: Iterable[SeenLine]) -> list[str]:
     return sorted(weight, key=lambda name: (-weight[name], name))
 
 
-def _change(change: Change) -> Data:
+def _change(change: Change) -> Dicts:
     plain: dict[str, Any] = asdict(change)
     plain["samples"] = {"base": change.samples[0], "new": change.samples[1]}
     return {**plain, "changed": change.is_changed}
 
 
-def _seen(line: SeenLine | None) -> Data | None:
+def _seen(line: SeenLine | None) -> Dicts | None:
     if line is None:
         return None
     return {
@@ -154,7 +154,7 @@ def _seen(line: SeenLine | None) -> Data | None:
     }
 
 
-def describe_access(access: Access) -> Data:
+def describe_access(access: Access) -> Dicts:
     """Return who touched one stretch of bytes of a line, and how."""
     writing = access.writing_symbols
     return {

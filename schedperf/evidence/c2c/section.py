@@ -8,7 +8,7 @@ the most samples comes first; in a point what changed, then what is most contend
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.evidence import Absent, Data, section
+from schedperf.evidence import Absent, Dicts, dict_section
 from schedperf.evidence.c2c.bundle_sources import PointRun, SideMemory, load_memory
 from schedperf.evidence.c2c.point import describe_point
 from schedperf.evidence.c2c.schema import SCHEMA
@@ -18,8 +18,8 @@ from schedperf.runs.side import FIRST_NEW, Side
 _Key = tuple[str, str]
 
 
-@section("c2c", version=1, schema=SCHEMA)
-def c2c(sides: Sequence[Side]) -> Data:
+@dict_section("c2c", version=1, schema=SCHEMA)
+def c2c(sides: Sequence[Side]) -> Dicts:
     """Compare the cache lines of each new side with base's."""
     base = load_memory(sides[0])
     if base.reason is not None:
@@ -36,7 +36,7 @@ def c2c(sides: Sequence[Side]) -> Data:
     return {"comparisons": comparisons, "missing": missing}
 
 
-def _compare(base_name: str, base: SideMemory, name: str, new: SideMemory) -> Data:
+def _compare(base_name: str, base: SideMemory, name: str, new: SideMemory) -> Dicts:
     # The first new side's rows have plain names.
     path = [] if name == FIRST_NEW else [name]
     points = (_by_point(base.runs), _by_point(new.runs))
@@ -62,7 +62,7 @@ def _compare_points(
     path: Sequence[str],
     base: Mapping[_Key, Sequence[PointRun]],
     new: Mapping[_Key, Sequence[PointRun]],
-) -> Iterator[Data]:
+) -> Iterator[Dicts]:
     samples = {
         key: sum(one.run.profile.totals.get("total_records", 0) for one in (*base[key], *new[key]))
         for key in base

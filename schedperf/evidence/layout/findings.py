@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schedperf.evidence import finding
+from schedperf.evidence import dict_finding
 from schedperf.model.comparison import Finding, Section
 
 # One inserted variable can raise several alarms; the best ranked ones name it, the rest is in the
@@ -11,7 +11,7 @@ from schedperf.model.comparison import Finding, Section
 MOST_FINDINGS = 3
 
 
-@finding("layout_alarms", needs=("layout",))
+@dict_finding("layout_alarms", needs=("layout",))
 def layout_alarms(sections: Mapping[str, Section]) -> Iterator[Finding]:
     """Yield a finding for each of the best ranked alarms of a side.
 

@@ -6,7 +6,7 @@ the globals that they are in.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from schedperf.evidence import Absent, Data, section
+from schedperf.evidence import Absent, Dicts, dict_section
 from schedperf.evidence.layout.analysis import Hitm, analyse_kernels, check_comparable
 from schedperf.evidence.layout.model import Kernel
 from schedperf.evidence.layout.schema import ANALYSIS
@@ -21,8 +21,8 @@ SCHEMA = record(**ANALYSIS, missing=array(record(side=TEXT, reason=TEXT)))
 MeasureHeat = Callable[[Iterable[Side]], Hitm]
 
 
-@section("layout", version=2, schema=SCHEMA)
-def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> Data:
+@dict_section("layout", version=2, schema=SCHEMA)
+def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> Dicts:
     """Compare the layout of each new side with base's.
 
     :param measure_heat: outranks the table of hot variables; None where nothing was sampled

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.evidence import finding
+from schedperf.evidence import dict_finding
 from schedperf.model.comparison import Finding, Section
 from schedperf.model.units import format_number, scale_for
 from schedperf.runs.side import FIRST_NEW
@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 CO_OCCURS = "co-occurs; not shown to cause the change"
 
 
-@finding("pelt_updates", needs=("pelt",))
+@dict_finding("pelt_updates", needs=("pelt",))
 def pelt_updates(sections: Mapping[str, Section]) -> Iterator[Finding]:
     """Yield what changed beyond noise, largest change first, and what could not be compared."""
     # The section's own JSON Schema vouches for the shape.

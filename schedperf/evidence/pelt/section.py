@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from schedperf.bundle.open import Bundle, Run
-from schedperf.evidence import Absent, Data, section
+from schedperf.evidence import Absent, Dicts, dict_section
 from schedperf.evidence.pelt.analysis import analyse_sides
 from schedperf.evidence.pelt.capture import PeltCapture, parse_bpf_pelt
 from schedperf.evidence.pelt.measures import PeltRun, What
@@ -141,8 +141,8 @@ class _Traced:
     wakeups: float | None
 
 
-@section("pelt", version=1, schema=SCHEMA)
-def pelt(sides: Sequence[Side]) -> Data:
+@dict_section("pelt", version=1, schema=SCHEMA)
+def pelt(sides: Sequence[Side]) -> Dicts:
     """Compare the calls and durations of the runs of one workload and point, side by side."""
     base, *others = load_captured(sides, COLLECTOR, _read_run)
     missing = [

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from schedperf.bundle.json import parse_object
 from schedperf.bundle.open import Bundle, Run
-from schedperf.evidence import Absent, Data, section
+from schedperf.evidence import Absent, Dicts, dict_section
 from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
 from schedperf.model.errors import BadLine
 from schedperf.model.schema import (
@@ -105,8 +105,8 @@ class _Counted:
 _Captured = CapturedSide[_Counted]
 
 
-@section("counters", version=2, schema=SCHEMA)
-def counters(sides: Sequence[Side]) -> Data:
+@dict_section("counters", version=2, schema=SCHEMA)
+def counters(sides: Sequence[Side]) -> Dicts:
     """Compare each event's count of the runs of one workload and point, side by side."""
     base, *others = load_captured(sides, FOLDER, _read_run)
     missing = [

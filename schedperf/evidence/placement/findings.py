@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedperf.evidence import finding
+from schedperf.evidence import dict_finding
 from schedperf.model.comparison import Finding, Section
 from schedperf.model.units import format_number, scale_for
 from schedperf.stats.counted.rates import BASES, LEAST_EVENTS, distance_of
@@ -93,7 +93,7 @@ _WORDS = {"together": "together", "apart": "apart", "mixed": "together in some r
 _CAUSES = {"load_balance": "load balance", "numa": "NUMA balancing"}
 
 
-@finding("task_placement", needs=("placement",))
+@dict_finding("task_placement", needs=("placement",))
 def task_placement(sections: Mapping[str, Section]) -> Iterator[Finding]:
     """Yield what changed on each side and point, in the order of the rules."""
     # The section's own JSON Schema vouches for the shape.

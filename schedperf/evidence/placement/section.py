@@ -8,7 +8,7 @@ whether it was worse, so they get no verdict.
 from collections.abc import Sequence
 
 from schedperf.bundle.open import Bundle, Run
-from schedperf.evidence import Absent, Data, section
+from schedperf.evidence import Absent, Dicts, dict_section
 from schedperf.evidence.placement.analysis import analyse_sides
 from schedperf.evidence.placement.capture import parse_placement
 from schedperf.evidence.placement.model import PARTS, PlacedRun, PlacedSide
@@ -129,8 +129,8 @@ SCHEMA = record(
 )
 
 
-@section("placement", version=1, schema=SCHEMA)
-def placement(sides: Sequence[Side]) -> Data:
+@dict_section("placement", version=1, schema=SCHEMA)
+def placement(sides: Sequence[Side]) -> Dicts:
     """Compare where tasks went in the runs of one workload and point, side by side."""
     loaded = load_captured(sides, FOLDER, _read)
     for found in loaded:

@@ -7,7 +7,7 @@ scheduler, most of which runs so. Where the event is blind, that is the finding.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.evidence import finding
+from schedperf.evidence import dict_finding
 from schedperf.evidence.profile.blindness import CHARGED_FUNCTIONS, EMULATED_COUNTER
 from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER
 from schedperf.model.comparison import Finding, Section
@@ -25,7 +25,7 @@ UNNAMED_CLASSES = ("other kernel code", "user code")
 Entry = Mapping[str, Any]
 
 
-@finding("hotter_symbols", needs=("profile",))
+@dict_finding("hotter_symbols", needs=("profile",))
 def hotter_symbols(sections: Mapping[str, Section]) -> Iterator[Finding]:
     """Yield what changed on each side, largest change first, or why nothing can be seen.
 

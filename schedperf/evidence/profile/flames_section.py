@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from schedperf.evidence import Absent, Data, section
+from schedperf.evidence import Absent, Dicts, dict_section
 from schedperf.evidence.profile.flame_data import describe_stacks
 from schedperf.evidence.profile.flames_schema import SCHEMA
 from schedperf.evidence.profile.flames_sources import (
@@ -51,8 +51,8 @@ class _Wanted:
         return f"{self.event}, {self.point.workload}{point}"
 
 
-@section("flames", version=1, schema=SCHEMA)
-def flames(sides: Sequence[Side]) -> Data:
+@dict_section("flames", version=1, schema=SCHEMA)
+def flames(sides: Sequence[Side]) -> Dicts:
     """Compare the call stacks of each new side with base's."""
     base = load_stacks(sides[0])
     comparisons, missing = [], []
@@ -102,7 +102,7 @@ def _describe(
     *,
     has_points: bool,
     has_parts: bool,
-) -> Data:
+) -> Dicts:
     runs = {BASE: wanted.base, side.name: wanted.new}
     orders = [[moments[name, run.folder].order for run in some] for name, some in runs.items()]
     drifts = may_be_drift(orders, [[run.samples.boot for run in some] for some in runs.values()])

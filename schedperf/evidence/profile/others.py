@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schedperf.evidence import Data
+from schedperf.evidence import Dicts
 from schedperf.evidence.profile.bystanders import Bystanders
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import Section
@@ -19,7 +19,7 @@ NAMED_PERCENT = 0.5
 NAMED_COMMANDS = 4
 
 
-def describe_others(runs: Sequence[Bystanders | None]) -> Data | None:
+def describe_others(runs: Sequence[Bystanders | None]) -> Dicts | None:
     """Return what part of the busy time other commands took, mean of the runs.
 
     :param runs: of one side; None where the workload cannot be told
@@ -41,7 +41,7 @@ def describe_others(runs: Sequence[Bystanders | None]) -> Data | None:
 _WHOLE = " of the event's count without idle"
 
 
-def caution_of(others: Mapping[str, Data | None]) -> str | None:
+def caution_of(others: Mapping[str, Dicts | None]) -> str | None:
     """Say it in one sentence; None where it is little, or not known.
 
     ::
@@ -78,12 +78,12 @@ def others_caveats(sections: Mapping[str, Section]) -> Iterator[Caveat]:
             yield caveat("other-commands", side=side, percent=found["share"], names=_names(found))
 
 
-def _share(found: Data) -> float:
+def _share(found: Dicts) -> float:
     share: Any = found["share"]
     return float(share)
 
 
-def _names(found: Data) -> str:
+def _names(found: Dicts) -> str:
     commands: Any = found["commands"]
     named = [one for one in commands if one["share"] >= NAMED_PERCENT][:NAMED_COMMANDS]
     return ", ".join(f"{one['command']} {one['share']:.0f} %" for one in named)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from schedperf.evidence import Data
+from schedperf.evidence import Dicts
 from schedperf.evidence.profile.alignment import Alignment, align
 from schedperf.evidence.profile.blindness import loss_caveat
 from schedperf.evidence.profile.compare import PointComparison, compare_point
@@ -25,7 +25,7 @@ from schedperf.symbols.place import KERNEL, Place
 Runs = Sequence[RunProfile]
 
 
-def describe_point(base: Runs, new: Runs, prefix: str, *, took_turns: bool) -> Data:
+def describe_point(base: Runs, new: Runs, prefix: str, *, took_turns: bool) -> Dicts:
     """Compare the runs of one event at one point, and say what was found.
 
     :param prefix: of the ids of its rows
@@ -82,7 +82,7 @@ def _losses_of(runs: Runs) -> dict[str, Any]:
     }
 
 
-def _change(base: float, new: float, found: Difference) -> Data:
+def _change(base: float, new: float, found: Difference) -> Dicts:
     return {
         "base": base,
         "new": new,
@@ -106,7 +106,7 @@ def _tested(columns: Columns, place: int) -> dict[str, float | None]:
     return {name: None if math.isnan(value) else value for name, value in values.items()}
 
 
-def _busy(found: PointComparison) -> Data:
+def _busy(found: PointComparison) -> Dicts:
     base, new = (
         float(means[~found.is_idle].sum()) for means in (found.share.base, found.share.new)
     )
@@ -157,7 +157,7 @@ def _describe_costs(
 
 def _rows(
     found: PointComparison, weights: Mapping[str, Sequence[RunWeights]], prefix: str
-) -> list[Data]:
+) -> list[Dicts]:
     chosen = choose_places(found)
     places = [found.places[place] for place in chosen]
     spreads = {name: spread_of(runs, places) for name, runs in weights.items()}
@@ -209,7 +209,7 @@ def _range(shares: Sequence[float]) -> list[float] | None:
 
 def _classes(
     found: PointComparison, weights: Mapping[str, Sequence[RunWeights]], prefix: str
-) -> list[Data]:
+) -> list[Dicts]:
     count = len(found.classes)
     nodes = {
         name: class_spread(runs, found.places, found.class_of_place, count)
@@ -238,7 +238,7 @@ def _classes(
     ]
 
 
-def _explained(found: PointComparison, clock: str | None) -> Data | None:
+def _explained(found: PointComparison, clock: str | None) -> Dicts | None:
     explained = explain_change(found)
     if explained is None:
         return None

@@ -15,7 +15,7 @@ functions that changed, then what is hot or moved most.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.evidence import Absent, Data, section
+from schedperf.evidence import Absent, Dicts, dict_section
 from schedperf.evidence.profile.order import may_be_drift
 from schedperf.evidence.profile.point import describe_point
 from schedperf.evidence.profile.schema import SCHEMA
@@ -37,8 +37,8 @@ _Points = Mapping[_Key, Sequence[RunProfile]]
 _Moments = Mapping[tuple[str, str], Moment]
 
 
-@section("profile", version=2, schema=SCHEMA)
-def profile(sides: Sequence[Side]) -> Data:
+@dict_section("profile", version=2, schema=SCHEMA)
+def profile(sides: Sequence[Side]) -> Dicts:
     """Compare the profiles of each new side with base's."""
     base = load_profiles(sides[0])
     comparisons, missing = [], []
@@ -63,7 +63,7 @@ def _compare(
     base: SideProfiles,
     new: SideProfiles,
     moments: _Moments,
-) -> Data:
+) -> Dicts:
     def took_turns(*runs: Sequence[RunProfile]) -> bool:
         orders = [
             [moments[name, one.folder].order for one in of_side]
@@ -73,7 +73,7 @@ def _compare(
 
     of_base, of_new = _by_event(base.runs), _by_event(new.runs)
     notes = [*base.notes, *new.notes]
-    events: list[Data] = []
+    events: list[Dicts] = []
     for event in dict.fromkeys((*of_base, *of_new)):
         if event not in of_base or event not in of_new:
             where = "base" if event in of_base else side
@@ -89,7 +89,7 @@ def _compare(
     return {"side": side, "events": events, "notes": notes}
 
 
-def _describe_event(base: RunProfile, new: RunProfile, points: Sequence[Data]) -> Data:
+def _describe_event(base: RunProfile, new: RunProfile, points: Sequence[Dicts]) -> Dicts:
     sights = {"base": base.sight, "new": new.sight}
     return {
         "event": base.sight.event,
@@ -129,7 +129,7 @@ def _describe_single_points(side: str, event: str, base: _Points, new: _Points) 
 
 def _compare_points(
     path: Sequence[str], base: _Points, new: _Points, took_turns: Callable[..., bool]
-) -> Iterator[Data]:
+) -> Iterator[Dicts]:
     samples = {
         key: sum(one.run.weights.samples for one in (*base[key], *new[key]))
         for key in base

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schedperf.evidence import finding
+from schedperf.evidence import dict_finding
 from schedperf.model.comparison import Finding, Section
 from schedperf.stats.counted.pace import Paces
 from schedperf.stats.verdicts import count_units
@@ -16,7 +16,7 @@ _PLACE = ("side", "workload", "point", "level", "idle", "field")
 Entry = Mapping[str, Any]
 
 
-@finding("scheduler_counts", needs=("schedstat",))
+@dict_finding("scheduler_counts", needs=("schedstat",))
 def scheduler_counts(sections: Mapping[str, Section]) -> Iterator[Finding]:
     """Yield the largest change that points to each function of the kernel.
 

@@ -7,7 +7,7 @@ often, never whether it was worse, so they get no verdict.
 
 from collections.abc import Sequence
 
-from schedperf.evidence import Absent, Data, section
+from schedperf.evidence import Absent, Dicts, dict_section
 from schedperf.evidence.schedstat.analysis import analyse_sides
 from schedperf.evidence.schedstat.fields import IDLE_TYPES
 from schedperf.evidence.schedstat.sources import FOLDER, load_sides
@@ -68,8 +68,8 @@ SCHEMA = record(
 )
 
 
-@section("schedstat", version=2, schema=SCHEMA)
-def schedstat(sides: Sequence[Side]) -> Data:
+@dict_section("schedstat", version=2, schema=SCHEMA)
+def schedstat(sides: Sequence[Side]) -> Dicts:
     """Compare each count of the runs of one workload and point, side by side."""
     loaded = load_sides(sides)
     for side, found in zip(sides, loaded, strict=True):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from schedperf.evidence import finding
+from schedperf.evidence import dict_finding
 from schedperf.evidence.system._cpu_time import describe_part, is_cost, rates
 from schedperf.evidence.system.changes import TOTAL
 from schedperf.model.comparison import Finding, Section
@@ -98,7 +98,7 @@ _RULES = (
 )
 
 
-@finding("system_changes", needs=("system_counters",))
+@dict_finding("system_changes", needs=("system_counters",))
 def system_changes(sections: Mapping[str, Section]) -> Iterator[Finding]:
     """Yield a few changes of each side, in the order of the rules, the largest of each first.
 

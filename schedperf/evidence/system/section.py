@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
-from schedperf.evidence import Absent, Data, section
+from schedperf.evidence import Absent, Dicts, dict_section
 from schedperf.evidence.system.capture import (
     FOLDER,
     SystemCounts,
@@ -98,8 +98,8 @@ SCHEMA = record(
 Captured = CapturedSide[SystemCounts]
 
 
-@section("system_counters", version=1, schema=SCHEMA)
-def system_counters(sides: Sequence[Side]) -> Data:
+@dict_section("system_counters", version=1, schema=SCHEMA)
+def system_counters(sides: Sequence[Side]) -> Dicts:
     """Compare each count of the runs of one workload and point, side by side."""
     loaded = load_captured(sides, FOLDER, read_system_counters)
     for side, found in zip(sides, loaded, strict=True):

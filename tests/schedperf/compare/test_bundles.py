@@ -9,7 +9,7 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import CompareOptions, analyse_sides, compare
 from schedperf.compare.why.find import all_rules, find_all
-from schedperf.evidence import Data, FindingPlugin, Rule, SectionPlugin
+from schedperf.evidence import DictRule, Dicts, FindingPlugin, SectionPlugin
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import SCHEMA, Comparison, Finding, Section
 from schedperf.runs.side import Side
@@ -204,7 +204,7 @@ class TestCaveats:
 
 class TestFindings:
     @staticmethod
-    def rule(find: Rule, *, needs: tuple[str, ...] = ()) -> FindingPlugin:
+    def rule(find: DictRule, *, needs: tuple[str, ...] = ()) -> FindingPlugin:
         return FindingPlugin(
             name="broken", needs=needs, find=lambda sections, _: find(sections), is_joined=False
         )
@@ -245,12 +245,12 @@ class TestFindings:
 
 class TestSections:
     @staticmethod
-    def analyse_with(analyse: Callable[[Sequence[Side]], Data]) -> Section:
-        plugin = SectionPlugin(name="x", schema_id="x/1", schema={}, analyse=analyse)
+    def analyse_with(analyse: Callable[[Sequence[Side]], Dicts]) -> Section:
+        plugin = SectionPlugin(name="x", schema_id="x/1", record={}, analyse=analyse)
         return analyse_sides(plugin, ())
 
     def test_a_crash_costs_the_section_only(self) -> None:
-        def crash(_sides: Sequence[Side]) -> Data:
+        def crash(_sides: Sequence[Side]) -> Dicts:
             raise KeyError("no\nsuch thing")
 
         found = self.analyse_with(crash)

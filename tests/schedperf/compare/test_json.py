@@ -10,9 +10,10 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare
-from schedperf.compare.json import json_schema, to_json, to_plain
+from schedperf.compare.json import json_schema, to_json
 from schedperf.evidence import all_sections
 from schedperf.model.comparison import Comparison
+from schedperf.model.schema import to_plain
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "schema" / "compare-1.schema.json"
 
@@ -41,8 +42,10 @@ def test_the_published_schema_is_the_records() -> None:
 
 def test_the_schema_is_itself_valid_with_those_of_all_sections() -> None:
     jsonschema.Draft202012Validator.check_schema(json_schema())
+    assert json_schema()["$defs"]
     for plugin in all_sections().values():
-        jsonschema.Draft202012Validator.check_schema(plugin.schema)
+        if not isinstance(plugin.record, type):
+            jsonschema.Draft202012Validator.check_schema(plugin.record)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from schedperf_reports.blocks import Block, Text
 from schedperf_reports.evidence.schedstat.counts import describe_counts
 from schedperf_reports.rates.cells import MEANS
 from schedperf_reports.rates.cpu_maps import cpu_maps
-from schedperf_reports.sections import report_section
+from schedperf_reports.sections import data_of, report_section
 
 # Of the CPUs; the page has all of them.
 MOST_ROWS = 6
@@ -19,11 +19,10 @@ MOST_ROWS = 6
 )
 def schedstat(comparison: Comparison) -> Iterator[Block]:
     """Show what the rules read in the counts, the domains, the counts of each level and CPU."""
-    section = comparison.sections.get("schedstat")
-    if section is None or section.data is None:
-        reason = None if section is None else section.reason
-        yield Text(text=reason or "not analysed", tone="muted")
+    data = data_of(comparison, "schedstat")
+    if isinstance(data, Text):
+        yield data
         return
-    yield from describe_counts(section.data, None, overview=MOST_ROWS)
-    yield from cpu_maps(comparison, cast("Sequence[Mapping[str, Any]]", section.data["cpus"]))
+    yield from describe_counts(data, None, overview=MOST_ROWS)
+    yield from cpu_maps(comparison, cast("Sequence[Mapping[str, Any]]", data["cpus"]))
     yield Text(text=f"sums over CPUs; {MEANS}; more is neither better nor worse", tone="muted")
