@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from schedperf_reports.blocks import Cell, Column, Table, Text
 from schedperf_reports.rates.cells import (
     RUNS_COLUMN,
     change_of,
+    compared_cells,
     describe_rate,
     explain_gaps,
     interval_of,
@@ -107,6 +110,27 @@ def test_what_all_rows_count_is_said_once() -> None:
     assert table.rows == ((Cell(text="a"),), (Cell(text="b"),))
     other = Table(caption="CPUs", columns=columns, rows=(rows[0], (Cell(text="b"), Cell(text="3"))))
     assert say_runs_once(other) is other
+
+
+@pytest.mark.parametrize(
+    ("changed", "p", "change"),
+    [
+        (True, 0.001, "* -47.7 %"),
+        (False, 0.001, "-47.7 %"),
+        (None, 0.001, "? -47.7 %"),
+        # One run per side has no p, so nothing is known of a drift either.
+        (None, None, "-47.7 %"),
+    ],
+)
+def test_a_change_is_marked_as_beyond_noise_or_as_possible_drift(
+    changed: bool | None,  # noqa: FBT001
+    p: float | None,
+    change: str,
+) -> None:
+    row = {**RATE, "changed": changed, "p": p}
+    assert compared_cells(row)[2].text == change
+    invalid = {**row, "changed": None, "status": "invalid"}
+    assert compared_cells(invalid)[2].text == "invalid"
 
 
 def test_an_interval_that_spans_everything_is_no_number_and_says_why() -> None:

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from schedperf.stats import Result, records
-from schedperf.stats._drift import find_drift
+from schedperf.stats._drift import Drift, find_drift
+from schedperf.stats._estimates import Estimates
 from schedperf.stats._rows import Block
 
 Compare = Callable[..., dict[str, Any]]
@@ -122,6 +123,30 @@ class TestSweep:
         significant = [row for row in records(result.rows) if row["q"] < 0.05]
         assert significant
         assert all("a drift that these runs cannot exclude" in r["reason"] for r in significant)
+
+
+class TestOutlives:
+    @staticmethod
+    def outlives(effect: float, bias: float, se: float = 0.01) -> bool:
+        found = Estimates(count=1)
+        found.effect[:], found.se[:], found.df[:] = effect, 0.01, 10.0
+        number = {"bias": np.array([bias]), "se": np.array([se]), "df": np.array([10.0])}
+        flag = np.ones(1, dtype=np.bool_)
+        drift = Drift(
+            is_blocked=flag, is_reversed=~flag, is_drifting=~flag, is_pooled=flag, **number
+        )
+        return bool(drift.outlives(found)[0])
+
+    @pytest.mark.parametrize("sign", [1.0, -1.0])
+    def test_the_effect_must_remain_and_keep_its_sign_without_the_drift(self, sign: float) -> None:
+        assert self.outlives(0.1 * sign, 0.05 * sign)
+        assert self.outlives(0.1 * sign, -0.05 * sign)
+        assert not self.outlives(0.1 * sign, 0.09 * sign)
+        # Without the drift the change would have gone the other way.
+        assert not self.outlives(0.1 * sign, 0.2 * sign)
+
+    def test_an_unknown_order_leaves_the_effect_as_it_is(self) -> None:
+        assert self.outlives(0.1, np.nan, np.nan)
 
 
 class TestEstimate:

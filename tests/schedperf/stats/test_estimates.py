@@ -200,6 +200,14 @@ class TestSummaries:
         assert row["more_runs"] >= 2
         assert f"{row['more_runs']} runs a side would settle it" in row["reason"]
 
+    def test_runs_that_were_made_count_towards_those_that_are_needed(
+        self, make_runs: MakeRuns
+    ) -> None:
+        needed = self.compare(make_runs, cv=0.1)["more_runs"]
+        for base, new in ((4, 4), (9, 4)):
+            row = self.compare(make_runs, cv=0.1, n={"base": base, "new": new})
+            assert (row["verdict"], row["more_runs"]) == ("inconclusive", needed - 4)
+
     def test_without_a_spread_nothing_can_be_said(self, make_runs: MakeRuns) -> None:
         row = self.compare(make_runs, n=5)
         assert (row["verdict"], row["more_runs"]) == ("inconclusive", None)

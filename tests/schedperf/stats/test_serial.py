@@ -1,10 +1,15 @@
 """schedperf.stats._serial: runs that resemble their neighbours tell less than they count."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from schedperf.stats import compare_runs
+
+Compare = Callable[..., dict[str, Any]]
 
 RUNS = 20
 ROWS = 9
@@ -79,6 +84,18 @@ def test_the_order_in_time_makes_the_interval_not_that_of_the_table() -> None:
 def test_intervals_of_wandering_noise_are_wider() -> None:
     runs = wandering(0.8, order="blocks", seed=2)
     assert (widths(runs) > 1.5 * widths(runs.drop(columns="order"))).all()
+
+
+def test_the_correlation_allows_for_the_mean_that_its_values_share(
+    compare_values: Compare,
+) -> None:
+    # 1 to 6, less 3.5: the products of neighbours sum to 8.75 and the squares to 17.5, which is
+    # 1/2; a mean of 6 values hides 1/6 more.
+    ramp = list(np.exp(0.01 * np.arange(1, 7)))
+    order = {"base": list(range(6)), "new": list(range(6, 12))}
+    row = compare_values(ramp, ramp, order=order)
+    [serial] = [one for one in row["warnings"] if one.code == "serial"]
+    assert serial.numbers["correlation"] == pytest.approx(1 / 2 + 1 / 6)
 
 
 def test_few_values_have_no_series() -> None:

@@ -178,6 +178,7 @@ class TestOverall:
             (["no-change", "no-change"], "no-change"),
             (["no-change", "improvement"], "improvement"),
             (["improvement", "inconclusive"], "inconclusive"),
+            (["inconclusive", "no-change"], "inconclusive"),
         ],
     )
     def test_all_primary_rows_must_be_decided(

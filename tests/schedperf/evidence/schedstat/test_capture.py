@@ -138,6 +138,15 @@ def test_a_machine_of_8192_cpus_is_read(make_schedstat: MakeSchedstat) -> None:
     assert int(found.cpu_counts[:, 8].sum()) == MOST_CPUS * (MOST_CPUS - 1) // 2
 
 
+def test_the_first_word_of_a_mask_holds_the_last_cpus(make_schedstat: MakeSchedstat) -> None:
+    cpus = 40
+    found = parse(
+        make_schedstat(17, {cpu: {} for cpu in range(cpus)}, levels=[("MC", "80,00000001")])
+    )
+    assert {domain.span for domain in found.domains} == {1 << 39 | 1}
+    assert len(found.domains) == cpus
+
+
 def delta(make: MakeSchedstat, before: dict[str, int], after: dict[str, int]) -> tuple[str, ...]:
     first = parse(make(17, {0: before, 1: {}}, jiffies=1000))
     found = change_between(first, parse(make(17, {0: after, 1: {}}, jiffies=1250)), "run")
