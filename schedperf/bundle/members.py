@@ -114,4 +114,4 @@ class Contents:
 
     def _check(self, name: str) -> None:
         if not self.is_intact(name):
-            raise BundleError(f"{self.path}: {name} does not match its checksum; copy it again")
+            raise BundleError(f"{self.path}: {name} does not match its checksum", "copy it again")

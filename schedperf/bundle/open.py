@@ -176,13 +176,14 @@ class _Opening:
     def _note(self, code: str, **numbers: object) -> None:
         self.caveats.append(caveat(code, bundle=self.contents.path.name, **numbers))
 
-    def _trouble(self, problem: str) -> None:
+    def _trouble(self, problem: str, advice: str = "") -> None:
         """Refuse the bundle, or go on without the damaged part.
 
         :param problem: which member, what was found
+        :param advice: what to do
         """
         if not self.salvage:
-            raise BundleError(f"{self.contents.path}: {problem}")
+            raise BundleError(f"{self.contents.path}: {problem}", advice)
         self._note("damaged", problem=problem)
 
     def _parse(self, name: str, limit: int, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
@@ -192,7 +193,7 @@ class _Opening:
         except NewerFormat as error:
             raise BundleError(f"{self.contents.path}: {error}") from None
         except BundleError as error:
-            self._trouble(str(error).removeprefix(f"{self.contents.path}: "))
+            self._trouble(error.problem.removeprefix(f"{self.contents.path}: "), error.advice)
             return None
 
     def _read_manifest(self) -> Manifest | None:
@@ -211,7 +212,7 @@ class _Opening:
         self.contents.expected = {name: known for name, known in listed.items() if known}
         names = {name for name in self.contents.names() if name != MANIFEST}
         for name in sorted(listed.keys() - names):
-            self._trouble(f"{name} is listed but not there; copy it again")
+            self._trouble(f"{name} is listed but not there", "copy it again")
         if unlisted := sorted(names - listed.keys()):
             self._note("unlisted-members", count=len(unlisted), first=unlisted[0])
 

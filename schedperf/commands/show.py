@@ -71,6 +71,10 @@ def _complain(bundle: "Bundle", broken: tuple[str, ...]) -> None:
         str(caveat.numbers["problem"]) for caveat in bundle.caveats if caveat.code == "damaged"
     ]
     problems += [f"{name} does not match its checksum" for name in broken]
-    if problems and not bundle.path.name.endswith(".partial"):
-        more = f" and {len(problems) - 1} more problems" if len(problems) > 1 else ""
-        raise BundleError(f"{bundle.path}: {problems[0]}{more}; copy it again")
+    if not problems or bundle.path.name.endswith(".partial"):
+        return
+    # A record that does not match its checksum is found when it is read and when it is verified.
+    first, *others = dict.fromkeys(problems)
+    noun = "problem" if len(others) == 1 else "problems"
+    more = f" (and {len(others)} more {noun})" if others else ""
+    raise BundleError(f"{bundle.path}: {first}{more}", "copy it again")

@@ -25,7 +25,16 @@ class InputError(SchedperfError):
 
 
 class BundleError(InputError):
-    """A bundle cannot be read."""
+    """A bundle cannot be read.
+
+    :param problem: where, what was found
+    :param advice: what to do
+    """
+
+    def __init__(self, problem: str, advice: str = "") -> None:
+        super().__init__("; ".join(filter(None, (problem, advice))))
+        self.problem = problem
+        self.advice = advice
 
 
 class NotComparable(SchedperfError):

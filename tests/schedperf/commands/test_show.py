@@ -152,6 +152,41 @@ def test_only_verify_reads_every_member(
     assert ("kallsyms does not match its checksum" in done.stderr) == bool(arguments)
 
 
+@pytest.mark.parametrize(
+    ("lost", "edited", "message"),
+    [
+        (["stdout"], [], "000/stdout is listed but not there"),
+        (["stdout"], ["stderr"], "000/stdout is listed but not there (and 1 more problem)"),
+        (
+            ["stderr", "stdout"],
+            ["run.json"],
+            "000/stderr is listed but not there (and 2 more problems)",
+        ),
+        # It is read to show the runs, and once more to verify it.
+        ([], ["run.json"], "000/run.json does not match its checksum"),
+    ],
+)
+def test_an_edited_bundle_is_refused_with_one_sentence(
+    *,
+    lost: list[str],
+    edited: list[str],
+    message: str,
+    tmp_path: Path,
+    make_members: MakeMembers,
+    make_tar: MakeTar,
+    show: RunCli,
+) -> None:
+    members = make_members()
+    for name in lost:
+        del members[f"boots/0/runs/000/{name}"]
+    for name in edited:
+        members[f"boots/0/runs/000/{name}"] += b" "
+    make_tar(tmp_path / "base.tar", members.items())
+    done = show(tmp_path, "--verify", "base.tar")
+    assert done.stderr == f"schedperf: error: base.tar: boots/0/runs/{message}; copy it again\n"
+    assert done.returncode == 2
+
+
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
