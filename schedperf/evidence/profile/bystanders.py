@@ -6,6 +6,9 @@ whom and when). A process that had that name before is somebody else's, and what
 did before it became the workload, a set-up's shell and the commands of that, is no part of it.
 Threads of the kernel are neither: they may work for the workload. Where perf did not see the
 program start, names have to do: any process of that name is the workload's.
+
+A recording from inside a pid namespace has one number, 0, for the idle task and for every task
+outside of the namespace. Whatever of it is not in an idle routine is then counted as outside.
 """
 
 from collections import Counter
@@ -15,18 +18,22 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from schedperf.evidence.profile.family import is_idle_time
+from schedperf.evidence.profile.family import Flags, is_idle_time
 from schedperf.evidence.profile.sampled import rows_of_event
 from schedperf.evidence.profile.stacks import command_of
-from schedperf.perf_data.recording import NO_TASK, Recording, Task
-from schedperf.symbols.places import Placed
+from schedperf.perf_data.recording import MODE_USER, NO_TASK, Recording, Task
+from schedperf.symbols.places import KERNEL, Placed
 
 # TASK_COMM_LEN of include/linux/sched.h, less its NUL.
 COMM_BYTES = 15
-# Every thread of the kernel is a child of kthreadd.
+# Every thread of the kernel is a child of kthreadd; in a pid namespace 2 is any process.
 KTHREADD = 2
 # PID_MAX_LIMIT of include/linux/threads.h; a task that is about to end has no number.
 LARGEST_PID = 1 << 22
+# The idle task, and in a pid namespace every task outside of it: perf_event_pid() of
+# kernel/events/core.c has no other number for these.
+FOREIGN_PID = 0
+OUTSIDE = "other pid namespaces"
 # Parents, from a process up to the workload.
 DEEPEST_TREE = 64
 
@@ -55,17 +62,19 @@ def find_bystanders(
 
     :param command: the workload's, with its arguments
     :return: None where the workload cannot be told: nothing of its name was sampled or started,
-        samples have no task, or nothing was busy
+        samples have no task, nothing was busy, or the idle task looks like tasks outside of the
+        pid namespace, because idle routines have no names
     """
     samples = recording.samples
-    family = _Family(recording, command)
-    if not family.roots or np.any(samples.task == NO_TASK):
+    if np.any(samples.task == NO_TASK):
         return None
-    # Without the kernel's symbols its idle routines have no names, but are still the idle task's.
-    is_idle = np.array([is_idle_time(place) for place in placed.places], dtype=np.bool_)
-    is_of_idle_task = np.array([task.pid == 0 for task in recording.tasks], dtype=np.bool_)
-    is_busy = ~is_idle[placed.of_row] & ~is_of_idle_task[samples.task]
-    rows = np.flatnonzero(rows_of_event(recording, event) & is_busy)
+    family = _Family(recording, command)
+    if not family.roots:
+        return None
+    is_idle = _find_idle(recording, placed, is_in_namespace=family.is_in_namespace)
+    if is_idle is None:
+        return None
+    rows = np.flatnonzero(rows_of_event(recording, event) & ~is_idle)
     period = np.maximum(samples.period[rows], 0).astype(np.float64)
     busy = float(period.sum())
     if busy <= 0.0:
@@ -74,8 +83,36 @@ def find_bystanders(
     commands: Counter[str] = Counter()
     for task, weight in enumerate(weights.tolist()):
         if weight > 0.0 and family.is_stranger(recording.tasks[task]):
-            commands[command_of(recording, task)] += weight
+            # What is outside of the namespace has the last name of any task there.
+            is_outside = recording.tasks[task].pid == FOREIGN_PID
+            commands[OUTSIDE if is_outside else command_of(recording, task)] += weight
     return Bystanders(busy=busy, commands=dict(commands))
+
+
+def _find_idle(recording: Recording, placed: Placed, *, is_in_namespace: bool) -> Flags | None:
+    # Which rows are idle time; None where nobody knows.
+    samples = recording.samples
+    is_foreign = np.array([task.pid == FOREIGN_PID for task in recording.tasks], dtype=np.bool_)
+    is_foreign = is_foreign[samples.task]
+    is_idle = np.array([is_idle_time(place) for place in placed.places], dtype=np.bool_)
+    is_idle = is_idle[placed.of_row]
+    if not is_in_namespace:
+        # Without the kernel's symbols its idle routines have no names, but are still the idle
+        # task's.
+        return np.asarray(is_idle | is_foreign)
+    if KERNEL in placed.unnamed and np.any(is_foreign & (samples.mode != MODE_USER)):
+        return None
+    return is_idle
+
+
+def _is_in_namespace(recording: Recording) -> bool:
+    # The idle task never leaves the kernel, and executes nothing.
+    samples = recording.samples
+    in_user_space = np.unique(samples.task[samples.mode == MODE_USER]).tolist()
+    executed = recording.processes.executed.values()
+    return any(recording.tasks[task].pid == FOREIGN_PID for task in in_user_space) or any(
+        FOREIGN_PID in processes for processes in executed
+    )
 
 
 class _Family:
@@ -85,13 +122,18 @@ class _Family:
         name = PurePosixPath(command[0]).name if command else ""
         comm = name.encode()[:COMM_BYTES].decode(errors="replace")
         self.processes = recording.processes
+        self.is_in_namespace = _is_in_namespace(recording)
         by_name = {task.pid: 0 for task in recording.tasks if task.comm == comm}
         # When each became the workload, in ns.
-        self.roots = self.processes.executed.get(comm) or by_name
+        roots = self.processes.executed.get(comm) or by_name
+        self.roots = {pid: time for pid, time in roots.items() if pid != FOREIGN_PID}
 
     def is_stranger(self, task: Task) -> bool:
+        if task.pid == FOREIGN_PID:
+            return True
         line = tuple(self.line_of(task.pid))
-        is_process = 0 < task.pid <= LARGEST_PID and KTHREADD not in line
+        is_of_kernel = KTHREADD in line and not self.is_in_namespace
+        is_process = task.pid <= LARGEST_PID and not is_of_kernel
         return is_process and (self.is_too_early(task) or not self.is_of_workload(line))
 
     def is_too_early(self, task: Task) -> bool:

@@ -3,13 +3,17 @@
 from typing import Any
 
 from schedperf.evidence.profile.bystanders import Bystanders, find_bystanders
+from schedperf.kernel.kallsyms import KernelSymbols, parse_kernel_symbols
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.symbols._naming import Symbols
 from schedperf.symbols.places import place_samples
 from schedperf_generators.events import PLAIN, Event
 from schedperf_generators.perf_data import PerfData, write_perf_data
+from schedperf_generators.profiles import profiled_kernel
 from schedperf_generators.records import Comm, Fork
 from schedperf_generators.samples import MODE_KERNEL, MODE_USER, Sample
+
+PROFILED = profiled_kernel()
 
 # The recorder, 5, starts make, 7; bash, 3, was there before; 2 is the parent of kernel threads.
 STARTED = (
@@ -29,11 +33,14 @@ def sample(pid: int, period: int, mode: int = MODE_USER) -> Sample:
 
 
 def find(
-    *records: Any, command: tuple[str, ...] = ("/usr/bin/make", "-j"), keep: Any = (Keep.TASK,)
+    *records: Any,
+    command: tuple[str, ...] = ("/usr/bin/make", "-j"),
+    keep: Any = (Keep.TASK,),
+    kernel: KernelSymbols | None = None,
 ) -> Bystanders | None:
     data = PerfData(events=(Event(sample_type=PLAIN),), records=records)
     recording = read_perf_data(write_perf_data(data), "perf.data", keep=frozenset(keep))
-    placed = place_samples(recording, Symbols(None, lambda _: None), folded=True)
+    placed = place_samples(recording, Symbols(kernel, lambda _: None), folded=True)
     return find_bystanders(recording, placed, recording.events[0].plain_name, command)
 
 
@@ -78,6 +85,48 @@ def test_kernel_threads_are_nobody_and_idle_time_is_no_time() -> None:
     assert found == Bystanders(busy=100.0, commands={"bash": 10.0})
 
 
+# Seen from inside a pid namespace whose init, 1, started the recorder and, as 2, a shell; what is
+# outside has the number 0 and the last name of all that was executed there.
+NESTED = (
+    *PROFILED.mappings(),
+    Comm(pid=1, comm="init"),
+    Fork(pid=2, parent_pid=1),
+    Comm(pid=2, comm="bash"),
+    Fork(pid=7, parent_pid=1, time=10),
+    Comm(pid=7, comm="make", execed=True, time=20),
+    Comm(pid=0, comm="make", execed=True, time=25),
+)
+
+
+def in_kernel(function: str, period: int) -> Sample:
+    ip = PROFILED.address(function, 8)
+    return Sample(ip=ip, pid=0, time=100, mode=MODE_KERNEL, period=period)
+
+
+def test_a_pid_namespace_has_one_number_for_the_idle_task_and_for_all_that_is_outside() -> None:
+    idle, outside = in_kernel("pv_native_safe_halt", 1000), in_kernel("pipe_write", 15)
+    samples = (idle, outside, sample(0, 25), sample(7, 50), sample(2, 10))
+    kernel = parse_kernel_symbols(PROFILED.kallsyms(), "kallsyms")
+    expected = Bystanders(busy=100.0, commands={"other pid namespaces": 40.0, "bash": 10.0})
+    assert find(*NESTED, *samples, kernel=kernel) == expected
+    # A machine that is never idle.
+    assert find(*NESTED, *samples[1:], kernel=kernel) == expected
+    # The idle task has no samples in user space, and it executes no program: each tells it alone.
+    assert find(*NESTED[:-1], *samples, kernel=kernel) == expected
+    assert find(*NESTED, *samples[:2], *samples[3:], kernel=kernel) == Bystanders(
+        busy=75.0, commands={"other pid namespaces": 15.0, "bash": 10.0}
+    )
+    # Without names the idle task's samples look like those of what is outside.
+    assert find(*NESTED, *samples) is None
+    assert find(*NESTED, sample(0, 25), sample(7, 75)) == Bystanders(
+        busy=100.0, commands={"other pid namespaces": 25.0}
+    )
+
+
+def test_a_program_that_only_other_pid_namespaces_ran_is_not_the_workload() -> None:
+    assert find(*NESTED[:-3], NESTED[-1], sample(2, 10), sample(0, 10)) is None
+
+
 def test_a_namesake_that_was_there_before_is_somebody_else() -> None:
     older = Comm(pid=4, comm="make")
     found = find(older, *STARTED, sample(7, 50), sample(4, 50))
@@ -100,7 +149,7 @@ def test_where_the_workload_cannot_be_told_nothing_is_said() -> None:
     assert find(*STARTED, sample(3, 30), command=("hackbench",)) is None
     assert find(*STARTED, sample(3, 30), command=()) is None
     assert find(*STARTED, sample(7, 30), keep=()) is None
-    assert find(*STARTED, sample(7, 0), sample(0, 10)) is None
+    assert find(*STARTED, sample(7, 0), sample(0, 10, mode=MODE_KERNEL)) is None
 
 
 def test_processes_that_are_each_others_parents_come_to_an_end() -> None:
