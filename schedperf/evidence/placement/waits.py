@@ -4,8 +4,6 @@ import itertools
 import math
 from collections.abc import Sequence
 
-# Neighbouring bins differ by this factor, so a quantile is known no better.
-BIN_FACTOR = 2.0
 # A quantile needs an event on its far side.
 FEWEST_BEYOND = 1.0
 
