@@ -5,9 +5,9 @@ and JSON are four drawings of the same frozen values, so they cannot disagree.
 Missing is ``None``, never 0. Values are in base units (s, B, 1/s, count).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from schedperf.model.caveats import Caveat
 
@@ -20,6 +20,21 @@ Severity = Literal["treatment", "blocking", "noted", "ignored"]
 SectionStatus = Literal["ok", "absent", "failed"]
 Replication = Literal["runs", "boots", "rounds"]
 Bearing = Literal["reason", "against", "unseen"]
+
+Value_co = TypeVar("Value_co", covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BaseNew(Generic[Value_co]):
+    """The same of base and of the new side that is compared with it."""
+
+    base: Value_co
+    new: Value_co
+
+    def __iter__(self) -> Iterator[Value_co]:
+        """Yield the value of base, then that of new."""
+        yield self.base
+        yield self.new
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -55,6 +55,10 @@ def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # n
     if annotation in _PLAIN_TYPES:
         return _PLAIN_TYPES[annotation]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if isinstance(origin, type) and is_dataclass(origin):
+        # A generic record is described where it stands, with what it is a record of.
+        values = dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=True))
+        return _describe_record(origin, definitions, values)
     if origin is typing.Annotated:
         about = {"description": arguments[1]}
         return {**describe(arguments[0], definitions), **about}
@@ -65,10 +69,7 @@ def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # n
     if origin in {tuple, list, Sequence}:
         return _describe_array(arguments, definitions)
     if origin is Mapping:
-        schema: dict[str, object] = {"type": "object"}
-        if typing.get_origin(arguments[0]) is typing.Literal:
-            schema["propertyNames"] = describe(arguments[0], definitions)
-        return schema | {"additionalProperties": describe(arguments[1], definitions)}
+        return _describe_mapping(arguments, definitions)
     raise TypeError(f"{annotation} has no JSON form")
 
 
@@ -77,9 +78,14 @@ def reference(record: type) -> Schema:
     return {"$ref": f"#/$defs/{record.__name__}"}
 
 
-def _describe_record(record: type, definitions: dict[str, Schema]) -> Schema:
+def _describe_record(
+    record: type, definitions: dict[str, Schema], values: Mapping[object, object] | None = None
+) -> Schema:
     hints = typing.get_type_hints(record, include_extras=True)
-    types_of = {field.name: hints[field.name] for field in fields(record)}
+    types_of = {
+        field.name: (values or {}).get(hints[field.name], hints[field.name])
+        for field in fields(record)
+    }
     for name in _derived(record):
         types_of[name] = typing.get_type_hints(getattr(record, name).fget)["return"]
     properties = {name: describe(hint, definitions) for name, hint in types_of.items()}
@@ -90,6 +96,14 @@ def _describe_record(record: type, definitions: dict[str, Schema]) -> Schema:
         "properties": properties,
         "required": list(properties),
     }
+
+
+def _describe_mapping(arguments: tuple[object, ...], definitions: dict[str, Schema]) -> Schema:
+    keys, values = arguments
+    schema: dict[str, object] = {"type": "object"}
+    if typing.get_origin(keys) is typing.Literal:
+        schema["propertyNames"] = describe(keys, definitions)
+    return schema | {"additionalProperties": describe(values, definitions)}
 
 
 def _describe_array(arguments: tuple[object, ...], definitions: dict[str, Schema]) -> Schema:

@@ -1,0 +1,33 @@
+"""Records as plain values, and their JSON Schema."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import jsonschema
+import pytest
+
+from schedperf.model.comparison import BaseNew
+from schedperf.model.schema import Schema, describe, to_plain
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counted:
+    """How often something was seen."""
+
+    samples: Annotated[BaseNew[int | None], "null: not known"]
+
+
+def test_the_same_of_base_and_new_is_described_with_what_it_is() -> None:
+    definitions: dict[str, Schema] = {}
+    schema = {**describe(Counted, definitions), "$defs": definitions}
+    record = Counted(samples=BaseNew(base=3, new=None))
+    assert to_plain(record) == {"samples": {"base": 3, "new": None}}
+    jsonschema.validate(to_plain(record), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"samples": {"base": 3, "new": "4"}}, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"samples": {"base": 3}}, schema)
+
+
+def test_base_comes_before_new() -> None:
+    assert list(BaseNew(base=1, new=2)) == [1, 2]
