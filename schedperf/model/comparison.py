@@ -5,7 +5,7 @@ and JSON are four drawings of the same frozen values, so they cannot disagree.
 Missing is ``None``, never 0. Values are in base units (s, B, 1/s, count).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, TypeVar
 
@@ -22,6 +22,7 @@ Replication = Literal["runs", "boots", "rounds"]
 Bearing = Literal["reason", "against", "unseen"]
 
 Value_co = TypeVar("Value_co", covariant=True)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +36,15 @@ class BaseNew(Generic[Value_co]):
         """Yield the value of base, then that of new."""
         yield self.base
         yield self.new
+
+    def items(self) -> Iterator[tuple[str, Value_co]]:
+        """Yield ``("base", value)``, then ``("new", value)``."""
+        yield "base", self.base
+        yield "new", self.new
+
+    def map(self, function: Callable[[Value_co], Result]) -> "BaseNew[Result]":
+        """Return what the function makes of the value of each side."""
+        return BaseNew(base=function(self.base), new=function(self.new))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,7 +21,8 @@ _PLAIN_TYPES: Mapping[object, Schema] = {
 def to_plain(value: object) -> object:
     """Return a record, or a part of one, as dicts, lists and JSON's plain values.
 
-    A property that a record names in its class variable ``derived`` is a key like a field.
+    A property that a record names in its class variable ``derived`` is a key like a field. A field
+    whose key is a word of Python ends with an underscore: ``class_``.
     """
     if type(value) in _PLAIN_TYPES:
         return value
@@ -31,8 +32,12 @@ def to_plain(value: object) -> object:
         return {str(key): to_plain(item) for key, item in value.items()}
     if is_dataclass(value):
         names = (*(field.name for field in fields(value)), *_derived(type(value)))
-        return {name: to_plain(getattr(value, name)) for name in names}
+        return {_key_of(name): to_plain(getattr(value, name)) for name in names}
     return value
+
+
+def _key_of(name: str) -> str:
+    return name.removesuffix("_")
 
 
 def _derived(record: type) -> tuple[str, ...]:
@@ -88,7 +93,7 @@ def _describe_record(
     }
     for name in _derived(record):
         types_of[name] = typing.get_type_hints(getattr(record, name).fget)["return"]
-    properties = {name: describe(hint, definitions) for name, hint in types_of.items()}
+    properties = {_key_of(name): describe(hint, definitions) for name, hint in types_of.items()}
     summary = (record.__doc__ or "").strip().partition("\n")[0]
     return {
         "description": summary,

@@ -31,3 +31,25 @@ def test_the_same_of_base_and_new_is_described_with_what_it_is() -> None:
 
 def test_base_comes_before_new() -> None:
     assert list(BaseNew(base=1, new=2)) == [1, 2]
+
+
+def test_both_sides_have_names_and_are_made_into_others() -> None:
+    pair = BaseNew(base=1, new=2)
+    assert list(pair.items()) == [("base", 1), ("new", 2)]
+    assert pair.map(str) == BaseNew(base="1", new="2")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Classed:
+    """A key that is a word of Python."""
+
+    class_: str
+
+
+def test_a_field_whose_key_is_a_word_of_python_ends_with_an_underscore() -> None:
+    definitions: dict[str, Schema] = {}
+    schema = {**describe(Classed, definitions), "$defs": definitions}
+    assert to_plain(Classed(class_="PELT")) == {"class": "PELT"}
+    jsonschema.validate({"class": "PELT"}, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"class_": "PELT"}, schema)
