@@ -37,6 +37,10 @@ class BaseNew(Generic[Value_co]):
         yield self.base
         yield self.new
 
+    def of(self, side: str) -> Value_co:
+        """Return the value of base, or that of the new side under any other name."""
+        return self.base if side == "base" else self.new
+
     def items(self) -> Iterator[tuple[str, Value_co]]:
         """Yield ``("base", value)``, then ``("new", value)``."""
         yield "base", self.base

@@ -1,5 +1,13 @@
-"""Records as plain JSON values, and their JSON Schema, both derived from the dataclasses."""
+"""Records as plain JSON values, and their JSON Schema, both derived from the dataclasses.
 
+What a command prints with ``--json`` is described by::
+
+    python -m schedperf.model.schema schedperf.evidence.c2c.record:C2cDocument
+"""
+
+import importlib
+import json
+import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -76,6 +84,19 @@ def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # n
     if origin is Mapping:
         return _describe_mapping(arguments, definitions)
     raise TypeError(f"{annotation} has no JSON form")
+
+
+def document_schema(record: type) -> Schema:
+    """Return the JSON Schema of a whole document: a record whose field ``schema`` names it."""
+    definitions: dict[str, Schema] = {}
+    root = describe(record, definitions)
+    title = next(field.default for field in fields(record) if field.name == "schema")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        **root,
+        "$defs": definitions,
+    }
 
 
 def reference(record: type) -> Schema:
@@ -161,3 +182,9 @@ def or_null(schema: Schema) -> Schema:
 def both(schema: Schema) -> Schema:
     """Describe an object that holds the same of base and of new."""
     return record(base=schema, new=schema)
+
+
+if __name__ == "__main__":
+    module, _, name = sys.argv[1].partition(":")
+    asked = getattr(importlib.import_module(module), name)
+    sys.stdout.write(json.dumps(document_schema(asked), indent=1) + "\n")
