@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
 from schedperf import __version__
 from schedperf.bundle.files import read_head, read_regular
@@ -11,11 +10,21 @@ from schedperf.bundle.open import open_bundle
 from schedperf.commands._profile_inputs import is_perf_data
 from schedperf.evidence.c2c.analysis import analyse_memory
 from schedperf.evidence.c2c.bundle_sources import PointRun, load_memory, store_period
-from schedperf.evidence.c2c.entries import say_name
 from schedperf.evidence.c2c.imported import profile_of_text
 from schedperf.evidence.c2c.merge import MemoryRun, SeenLine, see_lines
 from schedperf.evidence.c2c.perf_text import LARGEST_BYTES, is_c2c_text, parse_c2c_text
-from schedperf.evidence.c2c.point import describe_access, describe_point
+from schedperf.evidence.c2c.point import describe_point, describe_timed_access
+from schedperf.evidence.c2c.record import (
+    C2cDocument,
+    C2cLineRow,
+    C2cPoint,
+    C2cSampledLine,
+    C2cSource,
+    Role,
+    SortKey,
+    SourceKind,
+    say_name,
+)
 from schedperf.evidence.c2c.sources import file_namer
 from schedperf.evidence.layout.analysis import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
@@ -23,14 +32,13 @@ from schedperf.perf_data import Keep, read_perf_data
 from schedperf.runs.side import Side, side_name
 from schedperf.symbols.local_symbols import symbols_for_file
 
-SCHEMA = "schedperf/c2c/1"
-Kind = Literal["a bundle", "perf.data", "text of perf c2c report"]
+_ROLES: tuple[Role, Role] = ("base", "new")
 # Enough to see what a file is: a report begins with a banner and a title.
 HEAD_BYTES = 4096
 # A tar, packed or not, has some of these among its first bytes; a text has none.
 _CONTROL = frozenset({*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20)})
 
-_ORDERS: Mapping[str, Callable[[SeenLine], int]] = {
+_ORDERS: Mapping[SortKey, Callable[[SeenLine], int]] = {
     "rmt": lambda line: sum(line.remote.values()),
     "lcl": lambda line: sum(line.local.values()),
     "tot": lambda line: line.contended,
@@ -38,12 +46,10 @@ _ORDERS: Mapping[str, Callable[[SeenLine], int]] = {
     "records": lambda line: line.records,
 }
 # Of two sides, what the usual order, changes first and the most contended first, does not do.
-_COMPARED_ORDERS: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
-    "rmt": lambda line: sum(filter(None, line["remote"]["samples"].values())),
-    "lcl": lambda line: sum(filter(None, line["local"]["samples"].values())),
-    "records": lambda line: sum(
-        line[side]["records"] for side in ("base", "new") if line[side] is not None
-    ),
+_COMPARED_ORDERS: Mapping[SortKey, Callable[[C2cLineRow], int]] = {
+    "rmt": lambda line: sum(filter(None, line.remote.samples)),
+    "lcl": lambda line: sum(filter(None, line.local.samples)),
+    "records": lambda line: sum(seen.records for seen in line.seen),
 }
 
 
@@ -51,7 +57,7 @@ _COMPARED_ORDERS: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
 class Wanted:
     """What is looked at, and what helps to name it.
 
-    :param sort: one of the keys of ``_ORDERS``
+    :param sort: what comes first
     :param point: of a bundle's workload; None: the one with most samples
     :param symbols: of the kernel that wrote a perf.data; None: this machine's if they fit
     :param layout: of that kernel
@@ -59,7 +65,7 @@ class Wanted:
     :param line_bytes: None: what the recording says
     """
 
-    sort: str
+    sort: SortKey
     point: str | None
     symbols: Path | None
     layout: Path | None
@@ -74,7 +80,7 @@ class LoadedSide:
     :param point: workload and point of a bundle's runs; "" where there is no bundle
     """
 
-    kind: Kind
+    kind: SourceKind
     label: str
     path: Path
     point: str
@@ -82,8 +88,8 @@ class LoadedSide:
     notes: tuple[str, ...]
 
 
-def describe(paths: Sequence[Path], wanted: Wanted) -> dict[str, Any]:
-    """Read one or two sources and return what there is to say, as JSON.
+def describe(paths: Sequence[Path], wanted: Wanted) -> C2cDocument:
+    """Read one or two sources and return what there is to say.
 
     :raises InputError: one cannot be read, has no memory samples, or has another point
     """
@@ -95,20 +101,19 @@ def describe(paths: Sequence[Path], wanted: Wanted) -> dict[str, Any]:
         points = " and ".join(side.point for side in loaded)
         raise InputError(f"{points} are not comparable; name a common point with --point")
     is_compared = len(loaded) > 1
-    return {
-        "schema": SCHEMA,
-        "tool_version": __version__,
-        "sort": wanted.sort,
-        "sides": [
-            _describe_side(side, side_name(number) if is_compared else None, wanted.sort)
-            for number, side in enumerate(loaded)
-        ],
-        "comparison": _compare(loaded[0], loaded[1], wanted.sort) if is_compared else None,
-    }
+    return C2cDocument(
+        tool_version=__version__,
+        sort=wanted.sort,
+        sides=tuple(
+            _describe_source(side, role if is_compared else None, wanted.sort)
+            for role, side in zip(_ROLES, loaded, strict=False)
+        ),
+        comparison=_compare(loaded[0], loaded[1], wanted.sort) if is_compared else None,
+    )
 
 
-def _refuse_unused(wanted: Wanted, kinds: Collection[Kind]) -> None:
-    options: Mapping[str, tuple[object, Kind]] = {
+def _refuse_unused(wanted: Wanted, kinds: Collection[SourceKind]) -> None:
+    options: Mapping[str, tuple[object, SourceKind]] = {
         "--point": (wanted.point, "a bundle"),
         "--symbols": (wanted.symbols, "perf.data"),
         "--layout": (wanted.layout, "perf.data"),
@@ -121,11 +126,12 @@ def _refuse_unused(wanted: Wanted, kinds: Collection[Kind]) -> None:
             raise InputError(f"{option}: is for {kind}, and this is {found}; leave it out")
 
 
-def _compare(base: LoadedSide, new: LoadedSide, sort: str) -> dict[str, Any]:
-    found: dict[str, Any] = dict(describe_point(base.runs, new.runs, most_lines=None))
-    if sort in _COMPARED_ORDERS:
-        found["lines"] = sorted(found["lines"], key=_COMPARED_ORDERS[sort], reverse=True)
-    return found
+def _compare(base: LoadedSide, new: LoadedSide, sort: SortKey) -> C2cPoint:
+    found = describe_point(base.runs, new.runs, most_lines=None)
+    if sort not in _COMPARED_ORDERS:
+        return found
+    lines = sorted(found.lines, key=_COMPARED_ORDERS[sort], reverse=True)
+    return replace(found, lines=tuple(lines))
 
 
 def _load(path: Path, number: int, wanted: Wanted) -> LoadedSide:
@@ -149,7 +155,7 @@ def _load(path: Path, number: int, wanted: Wanted) -> LoadedSide:
     return _load_bundle(path, number, wanted)
 
 
-def _of_file(kind: Kind, path: Path, run: MemoryRun, notes: Sequence[str]) -> LoadedSide:
+def _of_file(kind: SourceKind, path: Path, run: MemoryRun, notes: Sequence[str]) -> LoadedSide:
     runs = (PointRun(workload="", point="", run=run),)
     return LoadedSide(
         kind=kind, label=path.name, path=path, point="", runs=runs, notes=tuple(notes)
@@ -213,7 +219,7 @@ def _samples(run: PointRun) -> int:
     return run.run.profile.totals.get("total_records", 0)
 
 
-def _describe_side(side: LoadedSide, name: str | None, sort: str) -> dict[str, Any]:
+def _describe_source(side: LoadedSide, role: Role | None, sort: SortKey) -> C2cSource:
     profiles = [one.run.profile for one in side.runs]
     first = profiles[0]
     if sort == "peer" and first.observable != "peer":
@@ -221,45 +227,39 @@ def _describe_side(side: LoadedSide, name: str | None, sort: str) -> dict[str, A
             f"{side.path}: its samples show HITM and no peer snoops; sort on rmt, lcl or tot"
         )
     # What two sides' profiles could not see is in their comparison.
-    notes = [note for profile in profiles for note in profile.notes] if name is None else []
+    notes = [note for profile in profiles for note in profile.notes] if role is None else []
     keys = dict.fromkeys(key for profile in profiles for key in profile.totals)
-    return {
-        "side": name,
-        "kind": side.kind,
-        "label": side.label,
-        "path": str(side.path),
-        "point": side.point,
-        "runs": len(side.runs),
-        "observable": first.observable,
-        "events": list(first.event),
-        "period": first.period,
-        "ldlat": first.ldlat,
-        "line_bytes": first.line_bytes,
-        "totals": {key: sum(profile.totals.get(key, 0) for profile in profiles) for key in keys},
-        "lines": _describe_lines([one.run for one in side.runs], sort),
-        "notes": list(dict.fromkeys((*side.notes, *notes))),
-    }
+    seen = see_lines([one.run for one in side.runs]).values()
+    return C2cSource(
+        side=role,
+        kind=side.kind,
+        label=side.label,
+        path=str(side.path),
+        point=side.point,
+        runs=len(side.runs),
+        observable=first.observable,
+        events=first.event,
+        period=first.period,
+        ldlat=first.ldlat,
+        line_bytes=first.line_bytes,
+        totals={key: sum(profile.totals.get(key, 0) for profile in profiles) for key in keys},
+        lines=tuple(map(_describe_line, sorted(seen, key=_ORDERS[sort], reverse=True))),
+        notes=tuple(dict.fromkeys((*side.notes, *notes))),
+    )
 
 
-def _describe_lines(runs: Sequence[MemoryRun], sort: str) -> list[dict[str, Any]]:
-    order = _ORDERS[sort]
-    return [
-        {
-            "key": line.key,
-            "name": None if line.name is None else say_name(line.name),
-            "copies": line.copies,
-            "remote": sum(line.remote.values()),
-            "local": sum(line.local.values()),
-            "stores": line.stores,
-            "records": line.records,
-            "loads": line.loads,
-            "double_counted": line.double_counted,
-            "sharing": line.sharing,
-            "false_share": line.false_share,
-            "accesses": [
-                {**describe_access(access), "mean_weight": access.mean_weight}
-                for access in line.accesses
-            ],
-        }
-        for line in sorted(see_lines(runs).values(), key=lambda line: -order(line))
-    ]
+def _describe_line(line: SeenLine) -> C2cSampledLine:
+    return C2cSampledLine(
+        key=line.key,
+        name=None if line.name is None else say_name(line.name),
+        copies=line.copies,
+        remote=sum(line.remote.values()),
+        local=sum(line.local.values()),
+        stores=line.stores,
+        records=line.records,
+        loads=line.loads,
+        double_counted=line.double_counted,
+        sharing=line.sharing,
+        false_share=line.false_share,
+        accesses=tuple(map(describe_timed_access, line.accesses)),
+    )

@@ -58,11 +58,12 @@ def printed_format(files: Mapping[str, str | None]) -> str | None:
 
 
 def dump_json(data: object) -> str:
-    """Return a JSON text that ends with a newline."""
+    """Return a record, or plain data, as a JSON text that ends with a newline."""
     # Imported here so that --help of all commands stays fast; so are those below.
     from schedperf.model.json_text import write_json  # noqa: PLC0415
+    from schedperf.model.schema import to_plain  # noqa: PLC0415
 
-    return write_json(data)
+    return write_json(to_plain(data))
 
 
 def draw_for_stdout(title: str, blocks: "Iterable[Block]", *, see: str) -> str:

@@ -1,6 +1,7 @@
 """``schedperf c2c``: which cache lines CPUs fight for, in one recording or between two."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from schedperf.commands._outputs import (
     printed_format,
     write_output,
 )
+
+if TYPE_CHECKING:
+    from schedperf.evidence.c2c.record import C2cDocument, SortKey
 
 EPILOG = """\b
 Examples:
@@ -65,7 +69,7 @@ USUAL_LIMIT = 10
 def command(
     paths: tuple[Path, ...],
     *,
-    sort: str,
+    sort: "SortKey",
     point: str | None,
     symbols: Path | None,
     layout: Path | None,
@@ -104,7 +108,7 @@ def command(
     return 0
 
 
-def _draw(data: "dict[str, object]", limit: int) -> str:
+def _draw(data: "C2cDocument", limit: int) -> str:
     from schedperf_reports.evidence.c2c.memory import describe_memory  # noqa: PLC0415 # as above
 
     return draw_for_stdout(TITLE, describe_memory(data, limit), see="--limit or --json")

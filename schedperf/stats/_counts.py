@@ -15,6 +15,7 @@ quantiles of t stand for those of the normal distribution.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import optimize, special, stats
@@ -71,7 +72,7 @@ class Rates:
     phi: float
 
     @property
-    def method(self) -> str:
+    def method(self) -> Literal["Poisson", "negative binomial"]:
         """The model of the counts by name."""
         return "negative binomial" if self.phi > 0.0 else "Poisson"
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from schedperf.evidence.c2c.entries import entries_of
 from schedperf.evidence.c2c.line_names import Data
+from schedperf.evidence.c2c.record import C2cLineRow
 from schedperf.evidence.layout.heat import heat_table
 
 
@@ -21,7 +22,7 @@ class LayoutEdge(NamedTuple):
     rows: tuple[str, ...]
 
 
-def layout_edges(compared: Data, line: Data, *, rises: bool) -> Iterator[LayoutEdge]:
+def layout_edges(compared: Data, line: C2cLineRow, *, rises: bool) -> Iterator[LayoutEdge]:
     """Yield what explains that a line bounces more, or less.
 
     :param compared: the layout section's comparison of a side
@@ -30,7 +31,7 @@ def layout_edges(compared: Data, line: Data, *, rises: bool) -> Iterator[LayoutE
     units = {unit["unit"]: unit for unit in compared["units"]}
     written = _written(line)
     for key in _keys(line):
-        for name in line["names"]:
+        for name in line.names:
             for unit_name, entry in entries_of(key, name):
                 unit = units.get(unit_name)
                 edge = None if unit is None else _edge(unit, entry, written, rises=rises)
@@ -39,28 +40,27 @@ def layout_edges(compared: Data, line: Data, *, rises: bool) -> Iterator[LayoutE
                     yield edge._replace(rows=(*alarms, *edge.rows))
 
 
-def is_layout_known(compared: Data, line: Data) -> bool:
+def is_layout_known(compared: Data, line: C2cLineRow) -> bool:
     """Say whether the layout of something on the line was compared."""
     units = {unit["unit"] for unit in compared["units"]}
     return any(
-        unit in units for key in _keys(line) for name in line["names"]
+        unit in units for key in _keys(line) for name in line.names
         for unit, _ in entries_of(key, name)
     )  # fmt: skip
 
 
-def _keys(line: Data) -> list[str]:
-    return list(dict.fromkeys(line[side]["key"] for side in ("base", "new") if line[side]))
+def _keys(line: C2cLineRow) -> list[str]:
+    return list(dict.fromkeys(seen.key for seen in line.seen))
 
 
-def _written(line: Data) -> set[tuple[str, str]]:
+def _written(line: C2cLineRow) -> set[tuple[str, str]]:
     # Entries that were seen to be written while others contended for the line.
     return {
         entry
-        for side in ("base", "new")
-        if line[side] is not None
-        for access in line[side]["accesses"]
-        if access["writes"] and access["name"] is not None
-        for entry in entries_of(line[side]["key"], access["name"])
+        for seen in line.seen
+        for access in seen.accesses
+        if access.writes and access.name is not None
+        for entry in entries_of(seen.key, access.name)
     }
 
 

@@ -28,8 +28,10 @@ from schedperf.evidence.c2c.line_names import (
     list_some,
     why_unseen,
 )
+from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cLineRow, C2cPoint
 from schedperf.kernel.renames import newest_function
 from schedperf.model.comparison import Finding, Row, Section
+from schedperf.model.comparison import data_of as data_of_kind
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.symbols.places import KERNEL
 
@@ -75,9 +77,11 @@ class _Story:
 @joined_finding("joined")
 def joined(sections: Mapping[str, Section], rows: Sequence[Row]) -> Iterator[Finding]:
     """Yield the stories of each side, those with most edges first."""
-    sides = dict.fromkeys(
+    lines = data_of_kind(sections, C2c)
+    sides = dict.fromkeys(() if lines is None else (one.side for one in lines.comparisons))
+    sides |= dict.fromkeys(
         compared["side"]
-        for name in ("c2c", "layout", "profile")
+        for name in ("layout", "profile")
         for compared in (data_of(sections, name) or {"comparisons": ()})["comparisons"]
     )
     for side in sides:
@@ -94,9 +98,14 @@ class _Scene:
         self._sections = sections
         self._rows = [row for row in rows if row.side == side and row.family == "primary"]
         self._side = side
-        self._lines = self._compared("c2c")
+        self._lines = self._compared_lines()
         self._layout = self._compared("layout")
         self._profile = self._compared("profile")
+
+    def _compared_lines(self) -> C2cComparison | None:
+        data = data_of_kind(self._sections, C2c)
+        found = () if data is None else data.comparisons
+        return next((one for one in found if one.side == self._side), None)
 
     def _compared(self, name: str) -> Any:
         data = data_of(self._sections, name)
@@ -105,8 +114,8 @@ class _Scene:
 
     def stories(self) -> Iterator[_Story]:
         """Yield what may be told of each line; without memory samples, of each alarm."""
-        points = () if self._lines is None else self._lines["points"]
-        compared = [point for point in points if point["reason"] is None]
+        points = () if self._lines is None else self._lines.points
+        compared = [point for point in points if point.reason is None]
         for point in compared:
             yield from map(self._of_line, contentions(point))
         if not compared and self._layout is not None:
@@ -114,7 +123,7 @@ class _Scene:
 
     def _of_line(self, contention: Contention) -> _Story:
         point, line, rises = contention.point, contention.line, contention.rises
-        place = (point["workload"], point["point"])
+        place = (point.workload, point.point)
         symbols, unseen = self._symbols(place, touched(line), rises=rises)
         if self._layout is None or not is_layout_known(self._layout, line):
             unseen = [
@@ -125,7 +134,7 @@ class _Scene:
         return _Story(
             side=self._side,
             subject=contention.subject,
-            row=line["row"],
+            row=line.row,
             contention=contention,
             layout=next(iter(edges), None),
             symbols=symbols,
@@ -197,19 +206,18 @@ class _Scene:
         return otherwise if seen else why_unseen(self._sections, section)
 
 
-def _why_no_samples(sections: Mapping[str, Section], points: Sequence[Data]) -> str:
-    reasons = [point["reason"] for point in points]
-    return reasons[0] if reasons else why_unseen(sections, "c2c")
+def _why_no_samples(sections: Mapping[str, Section], points: Sequence[C2cPoint]) -> str:
+    reason = points[0].reason if points else None
+    return reason or why_unseen(sections, "c2c")
 
 
-def touched(line: Data) -> set[str]:
+def touched(line: C2cLineRow) -> set[str]:
     """Return the functions that touched a line on either side, under their newest names."""
     return {
-        newest_function(one["symbol"])
-        for side in ("base", "new")
-        if line[side] is not None
-        for access in line[side]["accesses"]
-        for one in access["symbols"]
+        newest_function(one.symbol)
+        for seen in line.seen
+        for access in seen.accesses
+        for one in access.symbols
     }
 
 

@@ -17,9 +17,10 @@ from schedperf.evidence.c2c._samples import (
 )
 from schedperf.evidence.c2c.data_src import sums
 from schedperf.evidence.c2c.lines import KERNEL_OWNER, LineTable
-from schedperf.evidence.c2c.model import Access, Line, Observable
+from schedperf.evidence.c2c.model import Access, Line
 from schedperf.evidence.c2c.namer import Namer
 from schedperf.evidence.c2c.naming import Named
+from schedperf.evidence.c2c.record import Observable
 from schedperf.evidence.c2c.sharing import df_false_share, sharing_of
 from schedperf.evidence.c2c.totals import LOADS, RECORDS
 from schedperf.perf_data.recording import (

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from schedperf.evidence.c2c.data_src import SampleCounts
 from schedperf.evidence.c2c.lines import LineTable
-from schedperf.evidence.c2c.model import Access, Grade, NodeAccesses, Observable
+from schedperf.evidence.c2c.model import Access, NodeAccesses
 from schedperf.evidence.c2c.naming import Named, is_known_user
+from schedperf.evidence.c2c.record import Grade, Observable
 from schedperf.perf_data.recording import NO_TASK, Integers, MemorySamples
 
 # Of each observable: what is a slow load that another CPU's write explains, near and far.

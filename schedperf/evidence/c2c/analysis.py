@@ -16,8 +16,9 @@ from schedperf.evidence.c2c._samples import df_samples
 from schedperf.evidence.c2c.blindness import least_latency, notes_of_recording, period_of
 from schedperf.evidence.c2c.data_src import count_samples, sums
 from schedperf.evidence.c2c.lines import LineTable, make_lines, place_data
-from schedperf.evidence.c2c.model import MemoryProfile, Observable
+from schedperf.evidence.c2c.model import MemoryProfile
 from schedperf.evidence.c2c.namer import Namer
+from schedperf.evidence.c2c.record import Observable
 from schedperf.evidence.c2c.totals import make_totals
 from schedperf.evidence.c2c.units import Folded, fold_addresses
 from schedperf.model.errors import InputError

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from schedperf.evidence.c2c.model import Observable
+from schedperf.evidence.c2c.record import Observable
 from schedperf.perf_data.recording import NO_CPU, MemorySamples, Recording
 
 # Family and models of AMD's cores whose IBS knows only one kind of "another core's cache": Zen 1

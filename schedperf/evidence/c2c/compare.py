@@ -14,7 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from schedperf.evidence.c2c.comparable import Runs, why_incomparable
 from schedperf.evidence.c2c.merge import MemoryRun, Pair, SeenLine, pair_lines, see_lines
-from schedperf.evidence.c2c.model import Observable
-from schedperf.model.comparison import Replication
+from schedperf.evidence.c2c.record import C2cChange, C2cTotals, CountModel, Observable
+from schedperf.model.comparison import BaseNew, Replication
 from schedperf.stats import Rates, compare_counts
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.stats.welch import FEWEST_RUNS
@@ -34,56 +34,17 @@ WHOLE_RUN = "run"
 
 # Perf's words for what is counted over all lines, by observable: "Trace Event Information" in snake
 # case.
-_STORES = "store_operations"
-STORES = "stores"
-TOTALS: Mapping[str, Mapping[Observable, str]] = {
-    "remote": {
-        "hitm": "load_remote_hitm",
-        "ibs": "load_remote_hitm",
-        "peer": "load_hit_remote_peer",
-    },
-    "local": {"hitm": "load_local_hitm", "ibs": "load_local_hitm", "peer": "load_hit_local_peer"},
-    STORES: {"hitm": _STORES, "ibs": _STORES, "peer": _STORES},
+REMOTE: Mapping[Observable, str] = {
+    "hitm": "load_remote_hitm",
+    "ibs": "load_remote_hitm",
+    "peer": "load_hit_remote_peer",
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """One rate on both sides; rates are accesses per ``MemoryComparison.per`` operations.
-
-    :param samples: how many were seen on base and on new, in all runs together; None where the line
-        may be there under another name, so that not to see it says nothing, or where a side has
-        no totals
-    :param base: None where no rate can be known; ``base_low`` and ``base_high`` are the ends of its
-        95 % interval, as for all that follows
-    :param ratio: new / base; None where base has none. ``ratio_high`` is None where nothing bounds
-        it
-    :param q: p after the correction for all lines; None where it was not tested
-    :param least_ratio: the smallest ratio above 1 that as many runs find with a power of 80 %; None
-        where nothing was seen on either side
-    """
-
-    samples: tuple[int | None, int | None]
-    base: float | None
-    base_low: float | None
-    base_high: float | None
-    new: float | None
-    new_low: float | None
-    new_high: float | None
-    ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    p: float | None
-    q: float | None
-    least_ratio: float | None
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether it changed beyond chance."""
-        return self.q is not None and self.q < FALSE_DISCOVERY_RATE
+LOCAL: Mapping[Observable, str] = {
+    "hitm": "load_local_hitm",
+    "ibs": "load_local_hitm",
+    "peer": "load_hit_local_peer",
+}
+STORES: Mapping[Observable, str] = dict.fromkeys(("hitm", "ibs", "peer"), "store_operations")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,8 +58,13 @@ class LineChange:
     base: SeenLine | None
     new: SeenLine | None
     unmatched: str | None
-    remote: Change
-    local: Change
+    remote: C2cChange
+    local: C2cChange
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it moves between caches more or less often than before, beyond chance."""
+        return self.remote.changed or self.local.changed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,7 +77,6 @@ class MemoryComparison:
     :param model: of the counts: "Poisson" or "negative binomial"; None where nothing was compared
     :param phi: squared coefficient of variation of a rate from run to run
     :param replication: what is independent: runs, or boots where both sides have several
-    :param totals: "remote", "local" and "stores" over all addresses
     :param lines: most contended first
     :param least_ratio: the smallest ratio that these runs find on the line that is known best; None
         where nothing was compared
@@ -120,10 +85,10 @@ class MemoryComparison:
     reason: str | None
     unit: str | None
     per: int
-    model: str | None
+    model: CountModel | None
     phi: float | None
     replication: Replication
-    totals: Mapping[str, Change]
+    totals: C2cTotals
     lines: tuple[LineChange, ...]
     least_ratio: float | None
     notes: tuple[str, ...]
@@ -219,32 +184,30 @@ def _summed(values: Sequence[float], units: Sequence[int]) -> Floats:
     return sums
 
 
-def _compare_totals(sides: Sides, basis: _Basis | None) -> dict[str, Change]:
+def _compare_totals(sides: Sides, basis: _Basis | None) -> C2cTotals:
     # Loads are one question with two answers; stores may have another period.
-    columns = {name: _total(sides, name) for name in TOTALS}
-    loads = [name for name in TOTALS if name != STORES]
-    changes, _ = _compare([columns[name] for name in loads], basis, is_load=True)
-    stores, _ = _compare([columns[STORES]], basis, is_load=False)
-    found = zip((*loads, STORES), (*changes, *stores), strict=True)
-    return {name: _but_unsaid(change, sides, name) for name, change in found}
+    loads = [_total(sides, REMOTE), _total(sides, LOCAL)]
+    (remote, local), _ = _compare(loads, basis, is_load=True)
+    (stores,), _ = _compare([_total(sides, STORES)], basis, is_load=False)
+    return C2cTotals(
+        remote=_but_unsaid(remote, sides, REMOTE),
+        local=_but_unsaid(local, sides, LOCAL),
+        stores=_but_unsaid(stores, sides, STORES),
+    )
 
 
-def _but_unsaid(change: Change, sides: Sides, name: str) -> Change:
+def _but_unsaid(change: C2cChange, sides: Sides, words: Mapping[Observable, str]) -> C2cChange:
     # A text may have its lines and no totals.
     base, new = (
-        count if all(_key_of(run, name) in run.profile.totals for run in runs) else None
+        count if all(words[run.profile.observable] in run.profile.totals for run in runs) else None
         for runs, count in zip(sides, change.samples, strict=True)
     )
-    return replace(change, samples=(base, new))
+    return replace(change, samples=BaseNew(base=base, new=new))
 
 
-def _key_of(run: MemoryRun, name: str) -> str:
-    return TOTALS[name][run.profile.observable]
-
-
-def _total(sides: Sides, name: str) -> _Column:
+def _total(sides: Sides, words: Mapping[Observable, str]) -> _Column:
     def count(run: MemoryRun) -> int:
-        return run.profile.totals.get(_key_of(run, name), 0)
+        return run.profile.totals.get(words[run.profile.observable], 0)
 
     return [count(run) for run in sides[0]], [count(run) for run in sides[1]]
 
@@ -328,42 +291,55 @@ def _line_column(pair: Pair, sides: Sides, name: Literal["remote", "local"]) -> 
 
 def _compare(
     columns: Sequence[_Column], basis: _Basis | None, *, is_load: bool
-) -> tuple[list[Change], Rates | None]:
+) -> tuple[list[C2cChange], Rates | None]:
     exposures = None if basis is None else basis.loads if is_load else basis.stores
     if basis is None or exposures is None or not columns:
-        return [_bare(column) for column in columns], None
+        # What was counted, where no rate can be known.
+        return [C2cChange(samples=_samples(column)) for column in columns], None
     base, new = (
         np.array([_summed(column[side], basis.units[side]) for column in columns]).T
         for side in (0, 1)
     )
     rates = compare_counts(base, new, base_exposure=exposures[0], new_exposure=exposures[1])
-    changes = [
-        Change(
-            samples=_samples(column),
-            **{name: _known(getattr(rates, name)[place]) for name in _OF_RATES},
-        )
-        for place, column in enumerate(columns)
-    ]
+    changes = [_change(_samples(column), rates, index) for index, column in enumerate(columns)]
     return changes, rates
 
 
-_OF_RATES = tuple(field.name for field in fields(Change) if field.name != "samples")
+def _change(samples: BaseNew[int], rates: Rates, index: int) -> C2cChange:
+    q = _known(rates.q[index])
+    return C2cChange(
+        samples=samples,
+        base=_known(rates.base[index]),
+        base_low=_known(rates.base_low[index]),
+        base_high=_known(rates.base_high[index]),
+        new=_known(rates.new[index]),
+        new_low=_known(rates.new_low[index]),
+        new_high=_known(rates.new_high[index]),
+        ratio=_known(rates.ratio[index]),
+        ratio_low=_known(rates.ratio_low[index]),
+        ratio_high=_known(rates.ratio_high[index]),
+        difference=_known(rates.difference[index]),
+        difference_low=_known(rates.difference_low[index]),
+        difference_high=_known(rates.difference_high[index]),
+        p=_known(rates.p[index]),
+        q=q,
+        least_ratio=_known(rates.least_ratio[index]),
+        changed=q is not None and q < FALSE_DISCOVERY_RATE,
+    )
 
 
-def _bare(column: _Column) -> Change:
-    # What was counted, where no rate can be known.
-    return Change(samples=_samples(column), **dict.fromkeys(_OF_RATES))
-
-
-def _one_sided(column: _Column, pair: Pair) -> Change:
+def _one_sided(column: _Column, pair: Pair) -> C2cChange:
     # That the other side has none of it would be a claim.
     base, new = _samples(column)
-    seen = (None if pair.base is None else base, None if pair.new is None else new)
-    return Change(samples=seen, **dict.fromkeys(_OF_RATES))
+    return C2cChange(
+        samples=BaseNew(
+            base=None if pair.base is None else base, new=None if pair.new is None else new
+        )
+    )
 
 
-def _samples(column: _Column) -> tuple[int, int]:
-    return sum(column[0]), sum(column[1])
+def _samples(column: _Column) -> BaseNew[int]:
+    return BaseNew(base=sum(column[0]), new=sum(column[1]))
 
 
 def _known(value: float) -> float | None:

@@ -36,15 +36,6 @@ def entries_of(key: str, name: str) -> tuple[tuple[str, str], ...]:
     return (outer, (struct, path)) if struct and path else (outer,)
 
 
-def say_name(name: str) -> str:
-    """Return a name as one says it, an atomic_t without its only field.
-
-    >>> say_name("task_group.load_avg.counter")
-    'task_group.load_avg'
-    """
-    return name.removesuffix(".counter")
-
-
 def contended_entries(lines: Iterable[SeenLine]) -> dict[str, dict[str, int]]:
     """Count the contended samples of each entry, by unit and entry."""
     counts: dict[str, Counter[str]] = {}

@@ -3,25 +3,33 @@
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from schedperf.evidence import dict_finding
-from schedperf.evidence.c2c.line_names import Contention, Data, contentions, data_of
-from schedperf.model.comparison import Finding, Section
+from schedperf.evidence import finding
+from schedperf.evidence.c2c.line_names import Contention, contentions
+from schedperf.evidence.c2c.record import C2c, C2cLineRow, Sharing
+from schedperf.model.comparison import Finding
 
 # Of one point; the section's table has all of them.
 MOST_FINDINGS = 5
 
 
-@dict_finding("bouncing_lines", needs=("c2c",))
-def bouncing_lines(sections: Mapping[str, Section]) -> Iterator[Finding]:
+_SHARING: Mapping[Sharing, str] = {
+    "true": "true sharing: CPUs touch the same bytes",
+    "false": "false sharing: CPUs touch different bytes of the line",
+    "mixed": "true and false sharing",
+}
+
+
+@finding("bouncing_lines", C2c)
+def bouncing_lines(data: C2c) -> Iterator[Finding]:
     """Yield the changed lines of each side, most contended first."""
-    for compared in data_of(sections, "c2c")["comparisons"]:
-        for point in compared["points"]:
+    for compared in data.comparisons:
+        for point in compared.points:
             for contention in islice(contentions(point), MOST_FINDINGS):
-                yield _describe(compared["side"], contention)
+                yield _describe(compared.side, contention)
 
 
 def _describe(side: str, contention: Contention) -> Finding:
-    size, row = contention.size, contention.line["row"]
+    size, row = contention.size, contention.line.row
     return Finding(
         id=f"bouncing_lines#{row}",
         side=side,
@@ -38,15 +46,9 @@ def _describe(side: str, contention: Contention) -> Finding:
     )
 
 
-def _sharing(line: Data) -> str:
+def _sharing(line: C2cLineRow) -> str:
     # What a layout can mend and what it cannot.
-    kinds = [line[side] and line[side]["sharing"] for side in ("base", "new")]
-    words = {
-        "true": "true sharing: CPUs touch the same bytes",
-        "false": "false sharing: CPUs touch different bytes of the line",
-        "mixed": "true and false sharing",
-    }
-    said = [words[kind] for kind in kinds if kind]
+    said = [_SHARING[seen.sharing] for seen in line.seen if seen.sharing is not None]
     if len(said) > 1 and said[0] != said[1]:
         return f"; {said[0]} before, {said[1]} now"
     return f"; {said[0]}" if said else ""

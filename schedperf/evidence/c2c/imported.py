@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.evidence.c2c._samples import CONTENDED
 from schedperf.evidence.c2c.blindness import least_latency
-from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, Observable
+from schedperf.evidence.c2c.model import Access, Line, MemoryProfile
 from schedperf.evidence.c2c.perf_text import TOTALS_TITLES, C2cText, C2cTextLine, OffsetRow
+from schedperf.evidence.c2c.record import Observable
 from schedperf.evidence.c2c.totals import shared_key, snake
 
 # perf prints percentages with two digits behind the point: up to here each is of one number only.

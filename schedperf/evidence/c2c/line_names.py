@@ -1,19 +1,20 @@
 """A changed cache line in words, for the rules that speak of one."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from schedperf.evidence.c2c.record import C2cChange, C2cLineRow, C2cPoint, Observable
 from schedperf.model.comparison import Section
 from schedperf.model.units import format_number
 
 Data = Mapping[str, Any]
 
 # What a contended access is called where another CPU had the line.
-_WORDS = {"hitm": "HITM", "ibs": "HITM (IBS)", "peer": "peer snoops"}
+_WORDS: Mapping[Observable, str] = {"hitm": "HITM", "ibs": "HITM (IBS)", "peer": "peer snoops"}
 
 
 def data_of(sections: Mapping[str, Section], name: str) -> Any:
-    """Return what a section found, None where it has nothing; its JSON Schema vouches for it."""
+    """Return what a section found that has no record yet, None where it has nothing."""
     section = sections.get(name)
     return section.data if section is not None and section.status == "ok" else None
 
@@ -30,7 +31,7 @@ class Size(NamedTuple):
     :param n: runs of base and of new
     """
 
-    value: float
+    value: float | None
     interval: tuple[float, float] | None
     unit: str
     metric: str
@@ -40,70 +41,76 @@ class Size(NamedTuple):
 class Contention(NamedTuple):
     """A line of a point of the section about cache lines, and which of its rates changed.
 
-    :param measure: "remote" or "local", the surer one
+    :param measure: which of its rates, the surer one
+    :param change: of this rate
     """
 
-    point: Data
-    line: Data
-    measure: str
+    point: C2cPoint
+    line: C2cLineRow
+    measure: Literal["remote", "local"]
+    change: C2cChange
 
     @property
     def subject(self) -> str:
         """Name and place of the line: ``task_group.load_avg (task_group+0x100)``."""
-        keys = (self.line[side]["key"] for side in ("base", "new") if self.line[side])
-        place = " -> ".join(dict.fromkeys(keys))
-        return place if self.line["name"] is None else f"`{self.line['name']}` ({place})"
+        place = " -> ".join(dict.fromkeys(seen.key for seen in self.line.seen))
+        return place if self.line.name is None else f"`{self.line.name}` ({place})"
 
     @property
     def rises(self) -> bool:
         """Whether the line moves between caches more often than before."""
-        return bool(self.line[self.measure]["difference"] > 0.0)
+        return self.change.difference is not None and self.change.difference > 0.0
 
     def describe(self) -> str:
         """Say how the rate changed: ``remote HITM 3.1 -> 0.4 per 1000 messages …``."""
-        change = self.line[self.measure]
-        word = _WORDS[self.point["observable"]["new"]]
-        base, new = (_rate(change[side]) for side in ("base", "new"))
-        at = f" at {self.point['point']}" if self.point["point"] else ""
-        return f"{self.measure} {word} {base} -> {new} {self._unit} ({_ratio(change)}){at}"
+        word = _WORDS[self.point.observable.new]
+        base, new = map(_rate, self.change.rates)
+        at = f" at {self.point.point}" if self.point.point else ""
+        return f"{self.measure} {word} {base} -> {new} {self._unit} ({_ratio(self.change)}){at}"
 
     @property
     def size(self) -> Size:
         """The change of the rate."""
-        change, runs = self.line[self.measure], self.point["runs"]
+        change, runs = self.change, self.point.runs
+        low, high = change.difference_low, change.difference_high
         return Size(
-            value=change["difference"],
-            interval=(change["difference_low"], change["difference_high"]),
+            value=change.difference,
+            interval=None if low is None or high is None else (low, high),
             unit=self._unit,
             metric=f"{self.measure} contended loads {self._unit}",
-            n=(runs["base"], runs["new"]),
+            n=(runs.base, runs.new),
         )
 
     @property
     def _unit(self) -> str:
-        unit, per = self.point["unit"], self.point["per"]
+        unit, per = self.point.unit, self.point.per
         return f"per {unit}" if per == 1 else f"per {per} {unit}s"
 
 
-def contentions(point: Data) -> Iterator[Contention]:
+def contentions(point: C2cPoint) -> Iterator[Contention]:
     """Yield the lines of a point that changed beyond chance, most contended first."""
-    for line in point["lines"]:
-        changed = [name for name in ("remote", "local") if line[name]["changed"]]
+    for line in point.lines:
+        remote = Contention(point=point, line=line, measure="remote", change=line.remote)
+        local = Contention(point=point, line=line, measure="local", change=line.local)
+        changed = [one for one in (remote, local) if one.change.changed]
         if changed:
-            surest = min(changed, key=lambda name: line[name]["q"])
-            yield Contention(point=point, line=line, measure=surest)
+            yield min(changed, key=lambda one: one.change.q or 0.0)
 
 
-def _rate(value: float) -> str:
-    return format_number(float(f"{value:.3g}"))
+def _rate(value: float | None) -> str:
+    return "not known" if value is None else format_number(float(f"{value:.3g}"))
 
 
-def _ratio(change: Data) -> str:
-    if change["ratio"] is None:
-        low, high = change["difference_low"], change["difference_high"]
-        return f"none before; 95 % interval of the change {low:+.3g}..{high:+.3g}"
-    high = "open" if change["ratio_high"] is None else f"{change['ratio_high']:.3g}"
-    return f"times {change['ratio']:.3g}, 95 % interval {change['ratio_low']:.3g}..{high}"
+def _ratio(change: C2cChange) -> str:
+    if change.ratio is None:
+        low, high = _end(change.difference_low, "+"), _end(change.difference_high, "+")
+        return f"none before; 95 % interval of the change {low}..{high}"
+    low, high = _end(change.ratio_low), _end(change.ratio_high)
+    return f"times {change.ratio:.3g}, 95 % interval {low}..{high}"
+
+
+def _end(value: float | None, sign: Literal["", "+"] = "") -> str:
+    return "open" if value is None else format(value, f"{sign}.3g")
 
 
 def list_some(names: Sequence[str], most: int) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.evidence.c2c._samples import CONTENDED
-from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses, Sharing
+from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses
+from schedperf.evidence.c2c.record import Sharing
 from schedperf.runs.ops import Operations
 
 

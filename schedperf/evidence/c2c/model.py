@@ -2,19 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-# What a machine can see of a line that another CPU modified. They are different observables and
-# never compared with each other: "hitm" is a load that hit a modified line (Intel), "ibs" the same
-# as AMD's instruction-based sampling reports it, "peer" a load that a peer's cache answered, be the
-# line modified or not (Arm SPE).
-Observable = Literal["hitm", "ibs", "peer"]
-
-# What is known of a name: "A" the address lies in it and the code's own symbol touches it too,
-# "B" the address alone.
-Grade = Literal["A", "B"]
-
-Sharing = Literal["true", "false", "mixed"]
+from schedperf.evidence.c2c.record import Grade, Observable, Sharing
 
 
 class NodeAccesses(NamedTuple):

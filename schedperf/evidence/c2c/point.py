@@ -1,17 +1,25 @@
-"""One point of the section about cache lines: what was compared, as plain data."""
+"""One point of the section about cache lines: what was compared, as its record."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
-from schedperf.evidence import Dicts
 from schedperf.evidence.c2c.bundle_sources import PointRun
-from schedperf.evidence.c2c.compare import Change, LineChange, compare_memory
-from schedperf.evidence.c2c.entries import say_name
-from schedperf.evidence.c2c.merge import SeenLine
-from schedperf.evidence.c2c.model import Access, MemoryProfile
+from schedperf.evidence.c2c.compare import LineChange, compare_memory
+from schedperf.evidence.c2c.merge import MemoryRun, SeenLine
+from schedperf.evidence.c2c.model import Access
+from schedperf.evidence.c2c.record import (
+    C2cAccess,
+    C2cCommand,
+    C2cLineRow,
+    C2cNode,
+    C2cPoint,
+    C2cSeen,
+    C2cSymbol,
+    C2cTimedAccess,
+    say_name,
+)
+from schedperf.model.comparison import BaseNew
 
 # Lines that the data holds of each point; those that changed are all there.
 MOST_LINES = 40
@@ -19,13 +27,7 @@ MOST_LINES = 40
 MOST_SYMBOLS = 5
 MOST_COMMANDS = 5
 
-_PROFILE_FACTS: Mapping[str, Callable[[MemoryProfile], object]] = {
-    "observable": lambda profile: profile.observable,
-    "events": lambda profile: list(profile.event),
-    "period": lambda profile: profile.period,
-    "ldlat": lambda profile: profile.ldlat,
-    "line_bytes": lambda profile: profile.line_bytes,
-}
+Runs = Sequence[MemoryRun]
 
 
 def describe_point(
@@ -33,49 +35,49 @@ def describe_point(
     new: Sequence[PointRun],
     prefix: str = "",
     most_lines: int | None = MOST_LINES,
-) -> Dicts:
+) -> C2cPoint:
     """Compare the runs of one point, and say what was found.
 
     :param prefix: of the ids of its rows
     :param most_lines: that the data holds; those that changed are all there; None: all
     """
-    sides = {"base": [one.run for one in base], "new": [one.run for one in new]}
-    found = compare_memory(sides["base"], sides["new"])
-    facts = {
-        name: {side: fact(runs[0].profile) for side, runs in sides.items()}
-        for name, fact in _PROFILE_FACTS.items()
-    }
-    return {
-        "workload": base[0].workload,
-        "point": base[0].point,
-        "runs": {side: len(runs) for side, runs in sides.items()},
-        **facts,
-        "store_period": {side: runs[0].store_period for side, runs in sides.items()},
-        "samples": {
-            side: _sum_known(run.profile.totals.get("total_records") for run in runs)
-            for side, runs in sides.items()
-        },
-        "reason": found.reason,
-        "unit": found.unit,
-        "per": found.per,
-        "model": found.model,
-        "phi": found.phi,
-        "replication": found.replication,
-        "least_ratio": found.least_ratio,
-        "totals": {name: _change(change) for name, change in found.totals.items()},
-        "lines": list(_lines(_chosen(found.lines, most_lines), prefix)),
-        "seen": len(found.lines),
-        "seen_unmatched": {
-            side: len(lines) for side, lines in zip(sides, _unmatched(found.lines), strict=True)
-        },
-        "notes": list(found.notes),
-    }
+    sides = BaseNew(base=base, new=new).map(lambda runs: [one.run for one in runs])
+    found = compare_memory(sides.base, sides.new)
+    of_base, of_new = _unmatched(found.lines)
+    return C2cPoint(
+        workload=base[0].workload,
+        point=base[0].point,
+        runs=sides.map(len),
+        observable=sides.map(lambda runs: runs[0].profile.observable),
+        events=sides.map(lambda runs: runs[0].profile.event),
+        period=sides.map(lambda runs: runs[0].profile.period),
+        store_period=sides.map(lambda runs: runs[0].store_period),
+        ldlat=sides.map(lambda runs: runs[0].profile.ldlat),
+        line_bytes=sides.map(lambda runs: runs[0].profile.line_bytes),
+        samples=sides.map(_samples),
+        reason=found.reason,
+        unit=found.unit,
+        per=found.per,
+        model=found.model,
+        phi=found.phi,
+        replication=found.replication,
+        least_ratio=found.least_ratio,
+        totals=found.totals,
+        lines=tuple(_lines(_chosen(found.lines, most_lines), prefix)),
+        seen=len(found.lines),
+        seen_unmatched=BaseNew(base=len(of_base), new=len(of_new)),
+        notes=found.notes,
+    )
+
+
+def _samples(runs: Runs) -> int | None:
+    return _sum_known(run.profile.totals.get("total_records") for run in runs)
 
 
 def _chosen(lines: Sequence[LineChange], most: int | None) -> list[LineChange]:
     # What changed first, each group most contended first, as it came.
-    changed = [line for line in lines if is_changed(line)]
-    others = [line for line in lines if not is_changed(line) and line.unmatched is None]
+    changed = [line for line in lines if line.is_changed]
+    others = [line for line in lines if not line.is_changed and line.unmatched is None]
     of_base, of_new = _unmatched(lines)
     if most is not None:
         # What cannot be found again is of both sides or of none.
@@ -97,7 +99,7 @@ def _sum_known(values: Iterable[int | None]) -> int | None:
     return sum(known) if len(known) == len(found) else None
 
 
-def _lines(lines: Sequence[LineChange], prefix: str) -> Iterator[Dicts]:
+def _lines(lines: Sequence[LineChange], prefix: str) -> Iterator[C2cLineRow]:
     taken: Counter[str] = Counter()
     for line in lines:
         seen = [one for one in (line.base, line.new) if one is not None]
@@ -106,82 +108,111 @@ def _lines(lines: Sequence[LineChange], prefix: str) -> Iterator[Dicts]:
         row = name or seen[0].key
         taken[row] += 1
         number = "" if taken[row] == 1 else f"#{taken[row]}"
-        yield {
-            "row": f"{prefix}{row}{number}",
-            "name": name,
-            "names": _names(seen),
-            "unmatched": line.unmatched,
-            "remote": _change(line.remote),
-            "local": _change(line.local),
-            "base": _seen(line.base),
-            "new": _seen(line.new),
-        }
+        yield C2cLineRow(
+            row=f"{prefix}{row}{number}",
+            name=name,
+            names=_names(seen),
+            unmatched=line.unmatched,
+            remote=line.remote,
+            local=line.local,
+            base=_seen(line.base),
+            new=_seen(line.new),
+        )
 
 
-def is_changed(line: LineChange) -> bool:
-    """Say whether a line moves between caches more or less often than before, beyond chance."""
-    return line.remote.is_changed or line.local.is_changed
-
-
-def _names(seen: Iterable[SeenLine]) -> list[str]:
+def _names(seen: Iterable[SeenLine]) -> tuple[str, ...]:
     weight: Counter[str] = Counter()
     for line in seen:
         for access in line.accesses:
             if access.name is not None:
                 weight[access.name] += access.local + access.remote
-    return sorted(weight, key=lambda name: (-weight[name], name))
+    return tuple(sorted(weight, key=lambda name: (-weight[name], name)))
 
 
-def _change(change: Change) -> Dicts:
-    plain: dict[str, Any] = asdict(change)
-    plain["samples"] = {"base": change.samples[0], "new": change.samples[1]}
-    return {**plain, "changed": change.is_changed}
-
-
-def _seen(line: SeenLine | None) -> Dicts | None:
+def _seen(line: SeenLine | None) -> C2cSeen | None:
     if line is None:
         return None
-    return {
-        "key": line.key,
-        "copies": line.copies,
-        "stores": line.stores,
-        "records": line.records,
-        "loads": line.loads,
-        "double_counted": line.double_counted,
-        "sharing": line.sharing,
-        "false_share": line.false_share,
-        "accesses": [describe_access(access) for access in line.accesses],
-    }
+    return C2cSeen(
+        key=line.key,
+        copies=line.copies,
+        stores=line.stores,
+        records=line.records,
+        loads=line.loads,
+        double_counted=line.double_counted,
+        sharing=line.sharing,
+        false_share=line.false_share,
+        accesses=tuple(describe_access(access) for access in line.accesses),
+    )
 
 
-def describe_access(access: Access) -> Dicts:
+def describe_access(access: Access) -> C2cAccess:
     """Return who touched one stretch of bytes of a line, and how."""
-    writing = access.writing_symbols
-    return {
-        "offset": access.offset,
-        "size": access.size,
-        "name": access.name,
-        "grade": access.grade,
-        "reads": access.reads,
-        "writes": access.writes,
-        "local": access.local,
-        "remote": access.remote,
-        "readers": None if access.readers is None else format_cpus(access.readers),
-        "writers": None if access.writers is None else format_cpus(access.writers),
-        "nodes": None
-        if access.nodes is None
-        else [{"node": node, **done._asdict()} for node, done in sorted(access.nodes.items())],
-        "symbols": [
-            {"symbol": symbol, "samples": count, "writes": writing.get(symbol, 0)}
-            for symbol, count in _most(access.symbols)[:MOST_SYMBOLS]
-        ],
-        "commands": None
-        if access.commands is None
-        else [
-            {"command": command, "samples": count}
-            for command, count in _most(access.commands)[:MOST_COMMANDS]
-        ],
-    }
+    return C2cAccess(
+        offset=access.offset,
+        size=access.size,
+        name=access.name,
+        grade=access.grade,
+        reads=access.reads,
+        writes=access.writes,
+        local=access.local,
+        remote=access.remote,
+        readers=_cpus(access.readers),
+        writers=_cpus(access.writers),
+        nodes=_nodes(access),
+        symbols=_symbols(access),
+        commands=_commands(access),
+    )
+
+
+def describe_timed_access(access: Access) -> C2cTimedAccess:
+    """Return the same of one source alone, with the latency."""
+    return C2cTimedAccess(
+        offset=access.offset,
+        size=access.size,
+        name=access.name,
+        grade=access.grade,
+        reads=access.reads,
+        writes=access.writes,
+        local=access.local,
+        remote=access.remote,
+        readers=_cpus(access.readers),
+        writers=_cpus(access.writers),
+        nodes=_nodes(access),
+        symbols=_symbols(access),
+        commands=_commands(access),
+        mean_weight=access.mean_weight,
+    )
+
+
+def _cpus(cpus: Iterable[int] | None) -> str | None:
+    return None if cpus is None else format_cpus(cpus)
+
+
+def _nodes(access: Access) -> tuple[C2cNode, ...] | None:
+    if access.nodes is None:
+        return None
+    return tuple(
+        C2cNode(
+            node=node, reads=done.reads, writes=done.writes, local=done.local, remote=done.remote
+        )
+        for node, done in sorted(access.nodes.items())
+    )
+
+
+def _symbols(access: Access) -> tuple[C2cSymbol, ...]:
+    return tuple(
+        C2cSymbol(symbol=symbol, samples=count, writes=access.writing_symbols.get(symbol, 0))
+        for symbol, count in _most(access.symbols)[:MOST_SYMBOLS]
+    )
+
+
+def _commands(access: Access) -> tuple[C2cCommand, ...] | None:
+    if access.commands is None:
+        return None
+    return tuple(
+        C2cCommand(command=command, samples=count)
+        for command, count in _most(access.commands)[:MOST_COMMANDS]
+    )
 
 
 def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -8,18 +8,18 @@ the most samples comes first; in a point what changed, then what is most contend
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.evidence import Absent, Dicts, dict_section
+from schedperf.evidence import Absent, section
 from schedperf.evidence.c2c.bundle_sources import PointRun, SideMemory, load_memory
 from schedperf.evidence.c2c.point import describe_point
-from schedperf.evidence.c2c.schema import SCHEMA
+from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cMissing, C2cPoint
 from schedperf.runs.side import FIRST_NEW, Side
 
 # Workload and point.
 _Key = tuple[str, str]
 
 
-@dict_section("c2c", version=1, schema=SCHEMA)
-def c2c(sides: Sequence[Side]) -> Dicts:
+@section(C2c)
+def c2c(sides: Sequence[Side]) -> C2c:
     """Compare the cache lines of each new side with base's."""
     base = load_memory(sides[0])
     if base.reason is not None:
@@ -28,27 +28,27 @@ def c2c(sides: Sequence[Side]) -> Dicts:
     for side in sides[1:]:
         new = load_memory(side)
         if new.reason is not None:
-            missing.append({"side": side.name, "reason": f"{side.name}: {new.reason}"})
+            missing.append(C2cMissing(side=side.name, reason=f"{side.name}: {new.reason}"))
         else:
             comparisons.append(_compare(sides[0].name, base, side.name, new))
     if not comparisons:
-        raise Absent("; ".join(entry["reason"] for entry in missing) or "there is no new side")
-    return {"comparisons": comparisons, "missing": missing}
+        raise Absent("; ".join(one.reason for one in missing) or "there is no new side")
+    return C2c(comparisons=tuple(comparisons), missing=tuple(missing))
 
 
-def _compare(base_name: str, base: SideMemory, name: str, new: SideMemory) -> Dicts:
+def _compare(base_name: str, base: SideMemory, name: str, new: SideMemory) -> C2cComparison:
     # The first new side's rows have plain names.
     path = [] if name == FIRST_NEW else [name]
     points = (_by_point(base.runs), _by_point(new.runs))
-    return {
-        "side": name,
-        "points": list(_compare_points(path, *points)),
-        "notes": [
+    return C2cComparison(
+        side=name,
+        points=tuple(_compare_points(path, *points)),
+        notes=(
             *(f"{base_name}: {note}" for note in base.notes),
             *(f"{name}: {note}" for note in new.notes),
             *_describe_single_points(name, *points),
-        ],
-    }
+        ),
+    )
 
 
 def _by_point(runs: Sequence[PointRun]) -> dict[_Key, list[PointRun]]:
@@ -62,7 +62,7 @@ def _compare_points(
     path: Sequence[str],
     base: Mapping[_Key, Sequence[PointRun]],
     new: Mapping[_Key, Sequence[PointRun]],
-) -> Iterator[Dicts]:
+) -> Iterator[C2cPoint]:
     samples = {
         key: sum(one.run.profile.totals.get("total_records", 0) for one in (*base[key], *new[key]))
         for key in base

@@ -13,7 +13,7 @@ one may pass for false sharing.
 import numpy as np
 import pandas as pd
 
-from schedperf.evidence.c2c.model import Sharing
+from schedperf.evidence.c2c.record import Sharing
 from schedperf.perf_data.recording import NO_CPU
 
 # Up to this part of the slow loads the other kind of sharing is not worth a word: stores are

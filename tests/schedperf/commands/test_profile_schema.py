@@ -8,7 +8,9 @@ import jsonschema
 import pytest
 
 from schedperf.cli import main
-from schedperf.commands import _c2c_schema, _profile_schema
+from schedperf.commands import _profile_schema
+from schedperf.evidence.c2c.record import C2cDocument
+from schedperf.model.schema import document_schema
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
@@ -38,13 +40,22 @@ def follows_schema(capsys: Capture, command: str, *arguments: object) -> Any:
     return data
 
 
-@pytest.mark.parametrize("made", [_profile_schema, _c2c_schema])
-def test_the_published_schemas_are_those_that_are_made(made: Any) -> None:
-    name = str(made.SCHEMA["title"]).removeprefix("schedperf/").replace("/", "-")
-    assert json.loads((PUBLISHED / f"{name}.schema.json").read_text()) == made.SCHEMA, (
-        f"write it with: python -m {made.__name__} > docs/schema/{name}.schema.json"
+@pytest.mark.parametrize(
+    ("made", "module"),
+    [
+        (_profile_schema.SCHEMA, "schedperf.commands._profile_schema"),
+        (
+            document_schema(C2cDocument),
+            "schedperf.model.schema schedperf.evidence.c2c.record:C2cDocument",
+        ),
+    ],
+)
+def test_the_published_schemas_are_those_that_are_made(made: Any, module: str) -> None:
+    name = str(made["title"]).removeprefix("schedperf/").replace("/", "-")
+    assert json.loads((PUBLISHED / f"{name}.schema.json").read_text()) == made, (
+        f"write it with: python -m {module} > docs/schema/{name}.schema.json"
     )
-    jsonschema.Draft202012Validator.check_schema(made.SCHEMA)
+    jsonschema.Draft202012Validator.check_schema(made)
 
 
 def test_profiles_of_one_side_and_of_two_follow_their_schema(

@@ -1,10 +1,16 @@
 """Contended cache lines as a drawing to scale: who reads and who writes which bytes of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.evidence.c2c.entries import say_name
+from schedperf.evidence.c2c.record import (
+    C2cAccess,
+    C2cLineRow,
+    C2cPoint,
+    C2cSeen,
+    Sharing,
+    say_name,
+)
 from schedperf_reports.evidence.c2c._bytes import (
-    contended_of,
     rate_of,
     say_bytes,
     say_symbols,
@@ -12,11 +18,10 @@ from schedperf_reports.evidence.c2c._bytes import (
     who_touches,
 )
 from schedperf_reports.evidence.c2c._tables import (
-    MEASURES,
-    Entry,
     called,
     format_interval,
     format_rate,
+    measures_of,
     per_operation,
     word_of,
 )
@@ -30,7 +35,6 @@ from schedperf_reports.graphics.cache_lines import (
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import format_share
 
-SIDES = ("base", "new")
 # Lines of one drawing; the tables have the others.
 MOST_LINES = 6
 # Bytes: what one load or store of the kernel's own code reaches. Samples have the first byte alone.
@@ -38,7 +42,7 @@ LARGEST_ACCESS = 8
 # Functions that are named for each stretch of bytes, and functions and commands below its line.
 MOST_SYMBOLS, MOST_BELOW = 4, 2
 
-_SHARING = {
+_SHARING: Mapping[Sharing | None, str] = {
     "true": "true sharing",
     "false": "false sharing",
     "mixed": "true and false sharing",
@@ -46,7 +50,7 @@ _SHARING = {
 }
 
 
-def draw_point(point: Entry, lines: Sequence[Entry], side: str) -> CacheLines:
+def draw_point(point: C2cPoint, lines: Sequence[C2cLineRow], side: str) -> CacheLines:
     """Return the bytes of some lines of a point, base above the other side.
 
     :param lines: those that changed first
@@ -54,23 +58,20 @@ def draw_point(point: Entry, lines: Sequence[Entry], side: str) -> CacheLines:
     """
     shown = lines[:MOST_LINES]
     return CacheLines(
-        caption=_caption(shown, len(lines) - len(shown), word_of(point["observable"].values())),
-        line_bytes=max(point["line_bytes"].values()),
+        caption=_caption(shown, len(lines) - len(shown), word_of(point.observable)),
+        line_bytes=max(point.line_bytes),
         sides=(LineSide(name="base", label="base"), LineSide(name=side, label=side)),
-        groups=tuple(
-            LineGroup(title=called(line), rows=tuple(_row(point, line, side) for side in SIDES))
-            for line in shown
-        ),
+        groups=tuple(LineGroup(title=called(line), rows=_rows(point, line)) for line in shown),
         has_counts=True,
     )
 
 
-def _caption(lines: Sequence[Entry], left: int, word: str) -> str:
+def _caption(lines: Sequence[C2cLineRow], left: int, word: str) -> str:
     changes = {
         called(line): [
-            _times(line[name]["ratio"], f"{name} {word}")
-            for name in MEASURES
-            if line[name]["changed"]
+            _times(change.ratio, f"{name} {word}")
+            for name, change in measures_of(line)
+            if change.changed
         ]
         for line in lines
     }
@@ -84,27 +85,30 @@ def _times(ratio: float | None, what: str) -> str:
     return f"{what} where base had none" if ratio is None else f"{ratio:.3g} times base's {what}"
 
 
-def _row(point: Entry, line: Entry, side: str) -> LineRow:
-    seen = line[side]
-    if seen is None:
-        return LineRow(place="", note=line["unmatched"] or "not seen on this side")
-    return LineRow(
-        place=seen["key"].rpartition("+")[2],
-        note="; ".join([_sharing(seen), *_rates(point, line, side)]),
-        occupants=tuple(_occupants(point, line, side)),
-        who=tuple(_who(point, access, contended_of(seen)) for access in seen["accesses"]),
+def _rows(point: C2cPoint, line: C2cLineRow) -> tuple[LineRow, ...]:
+    return tuple(
+        LineRow(place="", note=line.unmatched or "not seen on this side")
+        if seen is None
+        else LineRow(
+            place=seen.key.rpartition("+")[2],
+            note="; ".join([_sharing(seen), *_rates(point, line, side)]),
+            occupants=tuple(_occupants(point, line, side, seen)),
+            who=tuple(_who(point, access, seen) for access in seen.accesses),
+        )
+        for side, seen in line.sides.items()
     )
 
 
-def _who(point: Entry, access: Entry, contended: int) -> str:
-    word = word_of(point["observable"].values())
-    name = say_name(access["name"] or "name not known")
-    commands = [one["command"] for one in access["commands"] or ()]
+def _who(point: C2cPoint, access: C2cAccess, seen: C2cSeen) -> str:
+    word = word_of(point.observable)
+    name = say_name(access.name or "name not known")
+    commands = [one.command for one in access.commands or ()]
     more = len(commands) - MOST_BELOW
     tail = f" and {more} more" if more > 0 else ""
-    nodes = [str(one["node"]) for one in access["nodes"] or () if one["node"] >= 0]
+    nodes = [str(one.node) for one in access.nodes or () if one.node >= 0]
+    share = format_share(share_of(access, seen.contended))
     parts = [
-        f"{_counts(access)}, {format_share(share_of(access, contended))} of the line's {word}",
+        f"{_counts(access)}, {share} of the line's {word}",
         ", ".join(say_symbols(access, MOST_BELOW)) or "functions not known",
         f"{', '.join(commands[:MOST_BELOW])}{tail}" if commands else "commands not known",
         f"node{'s' * (len(nodes) > 1)} {', '.join(nodes)}" if nodes else "nodes not known",
@@ -112,63 +116,59 @@ def _who(point: Entry, access: Entry, contended: int) -> str:
     return f"{say_bytes(access)} {name}: {'; '.join(parts)}"
 
 
-def _sharing(seen: Entry) -> str:
-    share = seen["false_share"]
-    is_mixed = seen["sharing"] == "mixed" and share is not None
-    part = f", {100.0 * share:.0f} % false" if is_mixed else ""
-    copies = seen["copies"]
+def _sharing(seen: C2cSeen) -> str:
+    is_mixed = seen.sharing == "mixed" and seen.false_share is not None
+    part = f", {100.0 * (seen.false_share or 0.0):.0f} % false" if is_mixed else ""
+    copies = seen.copies
     spread = f"; copies of {copies} CPUs" if copies is not None and copies > 1 else ""
-    return f"{_SHARING[seen['sharing']]}{part}{spread}"
+    return f"{_SHARING[seen.sharing]}{part}{spread}"
 
 
-def _rates(point: Entry, line: Entry, side: str) -> Iterator[str]:
-    if line["unmatched"] is not None or point["reason"] is not None:
+def _rates(point: C2cPoint, line: C2cLineRow, side: str) -> Iterator[str]:
+    if line.unmatched is not None or point.reason is not None:
         return
-    for name in MEASURES:
-        change = line[name]
-        if any(change["samples"].values()):
-            rate = f"{format_rate(change[side])} {word_of(point['observable'].values())}"
+    for name, change in measures_of(line):
+        if any(change.samples):
+            rate = f"{format_rate(change.rates.of(side))} {word_of(point.observable)}"
             ratio = (
-                f", {format_rate(change['ratio'])} times base's (95 % CI {format_interval(change)})"
-                if side == "new" and change["ratio"] is not None
+                f", {format_rate(change.ratio)} times base's (95 % CI {format_interval(change)})"
+                if side == "new" and change.ratio is not None
                 else ""
             )
             yield f"{name} {rate} {per_operation(point)}{ratio}"
 
 
-def _occupants(point: Entry, line: Entry, side: str) -> Iterator[Occupant]:
-    accesses = sorted(line[side]["accesses"], key=lambda one: one["offset"])
-    ends = [one["offset"] for one in accesses[1:]] + [point["line_bytes"][side]]
-    contended = contended_of(line[side])
-    before = {one["name"]: one["offset"] for one in (line["base"] or {}).get("accesses", ())}
+def _occupants(point: C2cPoint, line: C2cLineRow, side: str, seen: C2cSeen) -> Iterator[Occupant]:
+    accesses = sorted(seen.accesses, key=lambda one: one.offset)
+    ends = [*(one.offset for one in accesses[1:]), point.line_bytes.of(side)]
+    before = {one.name: one.offset for one in (line.base.accesses if line.base else ())}
     for access, end in zip(accesses, ends, strict=True):
-        name, start = access["name"], access["offset"]
+        name, start = access.name, access.offset
         has_moved = side == "new" and name is not None and before.get(name, start) != start
         yield Occupant(
             name=say_name(name or f"byte {start}"),
             start=start,
-            size=max(min(end - start, access["size"] or LARGEST_ACCESS), 0),
-            is_sized=access["size"] is not None,
+            size=max(min(end - start, access.size or LARGEST_ACCESS), 0),
+            is_sized=access.size is not None,
             word="moved" if has_moved else "",
-            reads=access["reads"],
-            writes=access["writes"],
-            heat=share_of(access, contended),
-            facts=tuple(_facts(point, line, side, access)),
+            reads=access.reads,
+            writes=access.writes,
+            heat=share_of(access, seen.contended),
+            facts=tuple(_facts(point, access, seen, rate_of(line, side, access))),
         )
 
 
-def _facts(point: Entry, line: Entry, side: str, access: Entry) -> Iterator[str]:
-    word = word_of(point["observable"].values())
-    grade = f"grade {access['grade']}, " if access["grade"] else "name not known, "
-    size = "" if access["size"] else ", size of the field not known"
+def _facts(point: C2cPoint, access: C2cAccess, seen: C2cSeen, rate: float | None) -> Iterator[str]:
+    word = word_of(point.observable)
+    grade = f"grade {access.grade}, " if access.grade else "name not known, "
+    size = "" if access.size else ", size of the field not known"
     yield f"{grade}bytes {say_bytes(access)} of the line{size}"
-    share = format_share(share_of(access, contended_of(line[side])))
+    share = format_share(share_of(access, seen.contended))
     yield (
-        f"samples: {_counts(access)}, {access['remote']} remote + {access['local']} local {word} "
+        f"samples: {_counts(access)}, {access.remote} remote + {access.local} local {word} "
         f"({share} of the line's)"
     )
-    rate = rate_of(line, side, access)
-    if rate is not None and point["reason"] is None:
+    if rate is not None and point.reason is None:
         yield f"{format_rate(rate)} {word} {per_operation(point)}"
     names = ", ".join(say_symbols(access, MOST_SYMBOLS))
     if names:
@@ -178,6 +178,6 @@ def _facts(point: Entry, line: Entry, side: str, access: Entry) -> Iterator[str]
         yield who
 
 
-def _counts(access: Entry) -> str:
-    reads = "reads not known" if access["reads"] is None else count_of(access["reads"], "read")
-    return f"{reads}, {count_of(access['writes'], 'write')}"
+def _counts(access: C2cAccess) -> str:
+    reads = "reads not known" if access.reads is None else count_of(access.reads, "read")
+    return f"{reads}, {count_of(access.writes, 'write')}"

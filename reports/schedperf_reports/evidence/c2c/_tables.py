@@ -1,22 +1,27 @@
 """The tables of cache lines: of two sides compared, and of one side alone."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any
 
+from schedperf.evidence.c2c.record import (
+    C2cChange,
+    C2cLineRow,
+    C2cPoint,
+    C2cSampledLine,
+    C2cSeen,
+    C2cSource,
+    Observable,
+)
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Cell, Column, Table, Tone
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import MISSING, format_number, format_p, format_share
-
-Entry = Mapping[str, Any]
 
 # Rows that a terminal shows of the lines of a point: an even number, so that lines of base and of
 # new are cut alike.
 MOST_ROWS = 10
 
-_WORDS = {"hitm": "HITM", "ibs": "HITM", "peer": "peer snoop"}
-MEASURES = ("remote", "local")
+_WORDS: Mapping[Observable, str] = {"hitm": "HITM", "ibs": "HITM", "peer": "peer snoop"}
 _RATE_COLUMNS = (
     Column(title="base", align="right"),
     Column(title="new", align="right"),
@@ -29,56 +34,58 @@ _RATE_COLUMNS = (
 _COUNT_COLUMNS = (Column(title="base", align="right"), Column(title="new", align="right"))
 
 
-def word_of(observables: Collection[str]) -> str:
+def word_of(observables: Iterable[Observable]) -> str:
     """Return what a contended load is called where all sides see the same."""
-    words = {_WORDS[one] for one in observables}
-    return words.pop() if len(set(observables)) == 1 else "contended load"
+    seen = set(observables)
+    return _WORDS[seen.pop()] if len(seen) == 1 else "contended load"
 
 
-def per_operation(point: Entry) -> str:
+def per_operation(point: C2cPoint) -> str:
     """Return what rates are for: ``per 1000 messages``, ``per run``."""
-    if point["unit"] is None:
+    if point.unit is None:
         return "per operation"
-    return f"per {point['unit']}" if point["per"] == 1 else f"per {point['per']} {point['unit']}s"
+    return f"per {point.unit}" if point.per == 1 else f"per {point.per} {point.unit}s"
 
 
-def totals_table(point: Entry) -> Table:
+def totals_table(point: C2cPoint) -> Table:
     """Return the rates over all addresses; without rates the samples."""
-    word = word_of(point["observable"].values())
-    names = {"remote": f"remote {word}", "local": f"local {word}", "stores": "stores"}
+    word, totals = word_of(point.observable), point.totals
     return Table(
         caption=f"all addresses together, {_measured(point)}",
         columns=(Column(title=""), *_change_columns(point)),
-        rows=tuple(
-            (Cell(text=names[name]), *_change(point, change))
-            for name, change in point["totals"].items()
+        rows=(
+            (Cell(text=f"remote {word}"), *_change(point, totals.remote)),
+            (Cell(text=f"local {word}"), *_change(point, totals.local)),
+            (Cell(text="stores"), *_change(point, totals.stores)),
         ),
     )
 
 
-def _measured(point: Entry) -> str:
-    return per_operation(point) if point["reason"] is None else "samples"
+def _measured(point: C2cPoint) -> str:
+    return per_operation(point) if point.reason is None else "samples"
 
 
-def _change_columns(point: Entry) -> tuple[Column, ...]:
-    return _RATE_COLUMNS if point["reason"] is None else _COUNT_COLUMNS
+def _change_columns(point: C2cPoint) -> tuple[Column, ...]:
+    return _RATE_COLUMNS if point.reason is None else _COUNT_COLUMNS
 
 
-def lines_table(point: Entry, lines: Sequence[Entry], limit: int | None = MOST_ROWS) -> Table:
+def lines_table(
+    point: C2cPoint, lines: Sequence[C2cLineRow], limit: int | None = MOST_ROWS
+) -> Table:
     """Return the lines, each with its remote and its local accesses as far as there were any.
 
     :param limit: rows that a terminal shows; None: all
     """
     rows, anchors = [], []
     for line in lines:
-        for place, name in enumerate(_measures(line)):
-            first = Cell(text=called(line), tone=_tone(line)) if not place else Cell(text="")
-            facts = (_sharing(line), _copies(line), _place(line)) if not place else ("", "", "")
+        for index, (name, change) in enumerate(_counted(line)):
+            first = Cell(text=called(line), tone=_tone(line)) if not index else Cell(text="")
+            facts = (_sharing(line), _copies(line), _place(line)) if not index else ("", "", "")
             rows.append(
-                (first, Cell(text=name), *_change(point, line[name]),
+                (first, Cell(text=name), *_change(point, change),
                  *(Cell(text=fact) for fact in facts))
             )  # fmt: skip
-            anchors.append(line["row"] if not place else "")
+            anchors.append(line.row if not index else "")
     table = Table(
         caption=_lines_caption(point, lines),
         columns=(
@@ -96,55 +103,62 @@ def lines_table(point: Entry, lines: Sequence[Entry], limit: int | None = MOST_R
     return _without_blank(table)
 
 
-def _lines_caption(point: Entry, lines: Sequence[Entry]) -> str:
-    word = word_of(point["observable"].values())
-    hidden = point["seen"] - sum(point["seen_unmatched"].values()) - len(lines)
+def _lines_caption(point: C2cPoint, lines: Sequence[C2cLineRow]) -> str:
+    word = word_of(point.observable)
+    hidden = point.seen - sum(point.seen_unmatched) - len(lines)
     more = f"; {count_of(hidden, 'line')} less contended left out" if hidden > 0 else ""
     power = "; could see: the smallest ratio with a power of 80 %"
     return (
         f"{count_of(len(lines), 'contended line')}, {word} {_measured(point)}"
-        f"{power if point['reason'] is None else ''}{more}"
+        f"{power if point.reason is None else ''}{more}"
     )
 
 
-def _measures(line: Entry) -> list[str]:
-    seen = [name for name in MEASURES if any(line[name]["samples"].values())]
-    return seen or [MEASURES[0]]
+def measures_of(line: C2cLineRow) -> tuple[tuple[str, C2cChange], ...]:
+    """Return the rates of a line, each with its name."""
+    return ("remote", line.remote), ("local", line.local)
 
 
-def called(line: Entry) -> str:
+def _counted(line: C2cLineRow) -> Sequence[tuple[str, C2cChange]]:
+    measures = measures_of(line)
+    return [(name, change) for name, change in measures if any(change.samples)] or measures[:1]
+
+
+def called(line: C2cLineRow) -> str:
     """Return what a line of two sides is called."""
-    return str(line["name"] or line["row"])
+    return line.name or line.row
 
 
-def _tone(line: Entry) -> Tone:
-    changed = [line[name] for name in MEASURES if line[name]["changed"]]
+def _tone(line: C2cLineRow) -> Tone:
+    changed = [change for _, change in measures_of(line) if change.changed]
     if not changed:
         return "plain"
-    return "bad" if sum(one["difference"] for one in changed) > 0.0 else "good"
+    return "bad" if sum(change.difference or 0.0 for change in changed) > 0.0 else "good"
 
 
-def side_by_side(lines: Sequence[Entry], most: int | None = None) -> list[Entry]:
+def side_by_side(lines: Sequence[C2cLineRow], most: int | None = None) -> list[C2cLineRow]:
     """Return lines that are compared with nothing, one of base after one of new.
 
     :param most: of each side; None: all
     """
-    of_base = [line for line in lines if line["base"] is not None][:most]
-    of_new = [line for line in lines if line["base"] is None][:most]
+    of_base = [line for line in lines if line.base is not None][:most]
+    of_new = [line for line in lines if line.base is None][:most]
     pairs = zip_longest(of_base, of_new)
     return [line for pair in pairs for line in pair if line is not None]
 
 
-def unmatched_table(point: Entry, lines: Sequence[Entry], limit: int | None = MOST_ROWS) -> Table:
+def unmatched_table(
+    point: C2cPoint, lines: Sequence[C2cLineRow], limit: int | None = MOST_ROWS
+) -> Table:
     """Return lines that are compared with nothing: what one side does not show is no 0.
 
     :param lines: as :func:`side_by_side` returns them
     :param limit: rows that a terminal shows; None: all
     """
-    word = word_of(point["observable"].values())
-    hidden = sum(point["seen_unmatched"].values()) - len(lines)
+    word = word_of(point.observable)
+    hidden = sum(point.seen_unmatched) - len(lines)
     more = f"; {count_of(hidden, 'line')} less contended left out" if hidden > 0 else ""
-    why = " and ".join(dict.fromkeys(line["unmatched"] for line in lines))
+    why = " and ".join(dict.fromkeys(line.unmatched for line in lines if line.unmatched))
     table = Table(
         caption=(
             f"{count_of(len(lines), 'contended line')} that cannot be found again on the other "
@@ -164,8 +178,8 @@ def unmatched_table(point: Entry, lines: Sequence[Entry], limit: int | None = MO
                 Cell(text=text)
                 for text in (
                     called(line),
-                    _alone(line, "base"),
-                    _alone(line, "new"),
+                    _alone(line.remote.samples.base, line.local.samples.base),
+                    _alone(line.remote.samples.new, line.local.samples.new),
                     "nothing",
                     _sharing(line),
                     _copies(line),
@@ -175,49 +189,46 @@ def unmatched_table(point: Entry, lines: Sequence[Entry], limit: int | None = MO
             for line in lines
         ),
         limit=limit,
-        anchors=tuple(line["row"] for line in lines),
+        anchors=tuple(line.row for line in lines),
     )
     return _without_blank(table)
 
 
-def _alone(line: Entry, side: str) -> str:
-    counts = [line[name]["samples"][side] for name in MEASURES]
-    return MISSING if None in counts else f"{counts[0]}+{counts[1]}"
+def _alone(remote: int | None, local: int | None) -> str:
+    return MISSING if remote is None or local is None else f"{remote}+{local}"
 
 
-def _place(line: Entry) -> str:
+def _place(line: C2cLineRow) -> str:
     # What has no name is called by its place.
-    if line["name"] is None:
+    if line.name is None:
         return ""
-    keys = dict.fromkeys(line[side]["key"] for side in ("base", "new") if line[side])
-    return " -> ".join(keys)
+    return " -> ".join(dict.fromkeys(seen.key for seen in line.seen))
 
 
-def _sharing(line: Entry) -> str:
-    kinds = [line[side]["sharing"] or MISSING for side in ("base", "new") if line[side]]
-    return " -> ".join(dict.fromkeys(kinds))
+def _sharing(line: C2cLineRow) -> str:
+    return " -> ".join(dict.fromkeys(seen.sharing or MISSING for seen in line.seen))
 
 
-def _copies(line: Entry) -> str:
-    counts = [line[side]["copies"] for side in ("base", "new") if line[side]]
-    return MISSING if None in counts else str(max(counts))
+def _copies(line: C2cLineRow) -> str:
+    known = [seen.copies for seen in line.seen if seen.copies is not None]
+    return str(max(known)) if len(known) == len(line.seen) else MISSING
 
 
-def _change(point: Entry, change: Entry) -> tuple[Cell, ...]:
-    counts = change["samples"]
-    if point["reason"] is not None:
-        return Cell(text=format_count(counts["base"])), Cell(text=format_count(counts["new"]))
+def _change(point: C2cPoint, change: C2cChange) -> tuple[Cell, ...]:
+    counts = change.samples
+    if point.reason is not None:
+        return tuple(Cell(text=format_count(count)) for count in counts)
     tone: Tone = "plain"
-    if change["changed"]:
-        tone = "bad" if change["difference"] > 0.0 else "good"
+    if change.changed:
+        tone = "bad" if (change.difference or 0.0) > 0.0 else "good"
     return (
-        Cell(text=format_rate(change["base"])),
-        Cell(text=format_rate(change["new"])),
-        Cell(text=_ratio(change["ratio"]), tone=tone),
+        Cell(text=format_rate(change.base)),
+        Cell(text=format_rate(change.new)),
+        Cell(text=_ratio(change.ratio), tone=tone),
         Cell(text=format_interval(change)),
-        Cell(text=format_p(change["q"])),
-        Cell(text=_ratio(change["least_ratio"])),
-        Cell(text=f"{counts['base']}+{counts['new']}"),
+        Cell(text=format_p(change.q)),
+        Cell(text=_ratio(change.least_ratio)),
+        Cell(text=f"{counts.base}+{counts.new}"),
     )
 
 
@@ -230,16 +241,16 @@ def _ratio(value: float | None) -> str:
     return MISSING if value is None else f"{value:.3g}"
 
 
-def format_interval(change: Entry) -> str:
+def format_interval(change: C2cChange) -> str:
     """Write the 95 % interval of a ratio; what bounds nothing is a dash."""
-    if change["ratio_low"] is None:
+    if change.ratio_low is None:
         return MISSING
-    return f"{_ratio(change['ratio_low'])}..{_ratio(change['ratio_high'])}"
+    return f"{_ratio(change.ratio_low)}..{_ratio(change.ratio_high)}"
 
 
-def seen_table(side: Entry, lines: Sequence[Entry]) -> Table:
+def seen_table(source: C2cSource, lines: Sequence[C2cSampledLine]) -> Table:
     """Return the lines of one side alone."""
-    hidden = len(side["lines"]) - len(lines)
+    hidden = len(source.lines) - len(lines)
     more = f"; {hidden} more with --limit or --json" if hidden > 0 else ""
     table = Table(
         caption=f"{count_of(len(lines), 'line')}, samples{_twice(lines)}{more}",
@@ -256,15 +267,15 @@ def seen_table(side: Entry, lines: Sequence[Entry]) -> Table:
         ),
         rows=tuple(
             (
-                Cell(text=line["name"] or line["key"]),
-                Cell(text=str(line["remote"])),
-                Cell(text=str(line["local"])),
-                Cell(text=str(line["stores"])),
-                Cell(text=str(line["records"])),
-                Cell(text=format_count(line["double_counted"])),
+                Cell(text=line.name or line.key),
+                Cell(text=str(line.remote)),
+                Cell(text=str(line.local)),
+                Cell(text=str(line.stores)),
+                Cell(text=str(line.records)),
+                Cell(text=format_count(line.double_counted)),
                 Cell(text=_sharing_alone(line)),
-                Cell(text=format_count(line["copies"])),
-                Cell(text=line["key"] if line["name"] else ""),
+                Cell(text=format_count(line.copies)),
+                Cell(text=line.key if line.name else ""),
             )
             for line in lines
         ),
@@ -272,8 +283,8 @@ def seen_table(side: Entry, lines: Sequence[Entry]) -> Table:
     return _without_blank(table)
 
 
-def _twice(lines: Sequence[Entry]) -> str:
-    if not any(line["double_counted"] for line in lines):
+def _twice(lines: Sequence[C2cSeen]) -> str:
+    if not any(line.double_counted for line in lines):
         return ""
     return "; records: perf's number, twice: how many of them perf counts twice"
 
@@ -283,12 +294,12 @@ def format_count(value: int | None) -> str:
     return MISSING if value is None else str(value)
 
 
-def _sharing_alone(line: Entry) -> str:
-    if line["sharing"] is None:
+def _sharing_alone(line: C2cSeen) -> str:
+    if line.sharing is None:
         return "not known"
-    if line["sharing"] == "mixed":
-        return f"mixed, {format_share(line['false_share'])} false"
-    return str(line["sharing"])
+    if line.sharing == "mixed":
+        return f"mixed, {format_share(line.false_share)} false"
+    return line.sharing
 
 
 def _without_blank(table: Table) -> Table:

@@ -1,8 +1,8 @@
 """The data of ``schedperf c2c`` in words: what was sampled, and the lines with who touches them."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from schedperf.evidence.c2c.record import C2cDocument, C2cSampledLine, C2cSource, Observable
 from schedperf_reports.blocks import Block, Headline, Text
 from schedperf_reports.evidence.c2c._bytes import GRADES, seen_bytes_table
 from schedperf_reports.evidence.c2c._point import MEANINGS, describe_point
@@ -10,56 +10,54 @@ from schedperf_reports.evidence.c2c._tables import seen_table, word_of
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import MISSING, format_share
 
-Data = Mapping[str, Any]
-
-_TOTALS: Mapping[str, tuple[str, str]] = {
+_TOTALS: Mapping[Observable, tuple[str, str]] = {
     "hitm": ("load_remote_hitm", "load_local_hitm"),
     "ibs": ("load_remote_hitm", "load_local_hitm"),
     "peer": ("load_hit_remote_peer", "load_hit_local_peer"),
 }
 
 
-def describe_memory(data: Data, limit: int) -> Iterator[Block]:
+def describe_memory(data: C2cDocument, limit: int) -> Iterator[Block]:
     """Yield what the samples rest on, and the lines.
 
     :param limit: lines that are shown
     """
-    compared, sides = data["comparison"], data["sides"]
+    compared, sides = data.comparison, data.sides
     if compared is None:
         yield _headline(sides[0])
         yield from _describe_alone(sides[0], limit)
-        yield from (Text(text=note, tone="muted") for note in sides[0]["notes"])
+        yield from (Text(text=note, tone="muted") for note in sides[0].notes)
         return
-    if len({side["observable"] for side in sides}) > 1:
-        yield Text(text=f"no rates are compared: {compared['reason']}", tone="warning")
+    if len({side.observable for side in sides}) > 1:
+        yield Text(text=f"no rates are compared: {compared.reason}", tone="warning")
         for side in sides:
             yield from _describe_alone(side, limit)
-        notes = compared["notes"]
+        notes = list(compared.notes)
     else:
         for side in sides:
-            yield Text(text=f"{side['side']}: {side['label']}, {_events(side)}")
+            yield Text(text=f"{side.side}: {side.label}, {_events(side)}")
         yield from describe_point(compared, limit)
         notes = []
-    notes = [*notes, *(f"{side['side']}: {note}" for side in sides for note in side["notes"])]
+    notes = [*notes, *(f"{side.side}: {note}" for side in sides for note in side.notes)]
     yield from (Text(text=note, tone="muted") for note in merge_sides(notes))
 
 
-def _headline(side: Data) -> Headline:
-    lines = [line for line in side["lines"] if line["remote"] + line["local"]]
-    what = word_of((side["observable"],))
-    total = sum(side["totals"].get(key, 0) for key in _TOTALS[side["observable"]])
+def _headline(side: C2cSource) -> Headline:
+    lines = [line for line in side.lines if _contended(line)]
+    what = word_of((side.observable,))
+    total = sum(side.totals.get(key, 0) for key in _TOTALS[side.observable])
     if not lines and total:
         text = f"the totals have {total} {what}s; this text has no table of lines"
         return Headline(word="which lines is not known", text=text)
     if not lines:
         text = f"no {what} among the samples; below is what could not be seen"
         return Headline(word="none seen", text=text)
-    first = max(lines, key=lambda line: line["remote"] + line["local"])
-    listed = sum(line["remote"] + line["local"] for line in lines)
-    share = (first["remote"] + first["local"]) / max(total, listed)
+    first = max(lines, key=_contended)
+    listed = sum(map(_contended, lines))
+    share = _contended(first) / max(total, listed)
     # A text may have its table alone.
     of_what = f"all {what}s" if total else f"the {what}s of the lines in this text"
-    called = f"{first['name']} ({first['key']})" if first["name"] else first["key"]
+    called = f"{first.name} ({first.key})" if first.name else first.key
     return Headline(
         word=count_of(len(lines), "contended line"),
         text=f"{called} has {format_share(share)} of {of_what}",
@@ -67,39 +65,43 @@ def _headline(side: Data) -> Headline:
     )
 
 
-def _describe_alone(side: Data, limit: int) -> Iterator[Block]:
+def _contended(line: C2cSampledLine) -> int:
+    return line.remote + line.local
+
+
+def _describe_alone(side: C2cSource, limit: int) -> Iterator[Block]:
     yield Text(text=_describe_samples(side))
-    yield Text(text=MEANINGS[side["observable"]], tone="muted")
-    lines = side["lines"][:limit]
+    yield Text(text=MEANINGS[side.observable], tone="muted")
+    lines = side.lines[:limit]
     if lines:
         yield seen_table(side, lines)
     for line in lines:
         yield seen_bytes_table(side, line)
-    if any(access["name"] for line in lines for access in line["accesses"]):
+    if any(access.name for line in lines for access in line.accesses):
         yield GRADES
 
 
-def _name(side: Data) -> str:
-    name = "" if side["side"] is None else f"{side['side']}: "
-    runs = f", {count_of(side['runs'], 'run')} of {side['point']}" if side["point"] else ""
-    return f"{name}{side['label']}{runs}"
+def _name(side: C2cSource) -> str:
+    name = "" if side.side is None else f"{side.side}: "
+    runs = f", {count_of(side.runs, 'run')} of {side.point}" if side.point else ""
+    return f"{name}{side.label}{runs}"
 
 
-def _events(side: Data) -> str:
-    return " and ".join(side["events"]) or "unknown event"
+def _events(side: C2cSource) -> str:
+    return " and ".join(side.events) or "unknown event"
 
 
-def _describe_samples(side: Data) -> str:
-    totals, word = side["totals"], word_of((side["observable"],))
-    remote, local = _TOTALS[side["observable"]]
+def _describe_samples(side: C2cSource) -> str:
+    totals, word = side.totals, word_of((side.observable,))
+    remote, local = _TOTALS[side.observable]
     counts = {
         "samples": "total_records", f"remote {word}s": remote, f"local {word}s": local,
         "loads": "load_operations", "stores": "store_operations",
     }  # fmt: skip
     facts = [f"{totals.get(key, MISSING)} {title}" for title, key in counts.items()]
-    if side["period"] is not None:
-        facts.append(f"1 of {side['period']} sampled")
-    if side["ldlat"] is not None:
-        facts.append(f"loads of {side['ldlat']} cycles and more")
-    facts.append(f"lines of {side['line_bytes']} bytes")
+    if side.period is not None:
+        facts.append(f"1 of {side.period} sampled")
+    if side.ldlat is not None:
+        facts.append(f"loads of {side.ldlat} cycles and more")
+    facts.append(f"lines of {side.line_bytes} bytes")
     return f"{_name(side)}: {_events(side)}; {', '.join(facts)}"

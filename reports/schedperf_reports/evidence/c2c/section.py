@@ -7,9 +7,9 @@
 """
 
 from collections.abc import Iterator
-from typing import Any
 
-from schedperf.model.comparison import Comparison
+from schedperf.evidence.c2c.record import C2c
+from schedperf.model.comparison import Comparison, data_of
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.evidence.c2c._point import describe_point
 from schedperf_reports.sections import report_section
@@ -22,21 +22,20 @@ MOST_UNNAMED_SIDES = 2
 @report_section("c2c", title="Bouncing cache lines", chapter="memory", order=20, is_analysis=True)
 def c2c(comparison: Comparison) -> Iterator[Block]:
     """Yield what the samples rest on, then the lines of each point."""
-    section = comparison.sections.get("c2c")
-    if section is None or section.status != "ok":
-        reason = None if section is None else section.reason
+    data = data_of(comparison.sections, C2c)
+    if data is None:
+        found = comparison.sections.get(C2c.section)
+        reason = None if found is None else found.reason
         yield Text(text=f"could not be seen: {reason}" if reason else "not analysed", tone="muted")
         return
-    # The section's own JSON Schema vouches for the shape.
-    data: Any = section.data
-    for compared in data["comparisons"]:
+    for compared in data.comparisons:
         if len(comparison.sides) > MOST_UNNAMED_SIDES:
-            yield Text(text=f"{compared['side']} against base", tone="strong")
-        if not compared["points"]:
+            yield Text(text=f"{compared.side} against base", tone="strong")
+        if not compared.points:
             yield Text(text="no point was sampled on both sides", tone="muted")
-        for point in compared["points"]:
-            yield from describe_point(point, side=compared["side"])
-        for note in merge_sides(compared["notes"]):
+        for point in compared.points:
+            yield from describe_point(point, side=compared.side)
+        for note in merge_sides(compared.notes):
             yield Text(text=note, tone="muted")
-    for missing in data["missing"]:
-        yield Text(text=f"could not be seen: {missing['reason']}", tone="muted")
+    for missing in data.missing:
+        yield Text(text=f"could not be seen: {missing.reason}", tone="muted")

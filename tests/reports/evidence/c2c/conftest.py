@@ -1,26 +1,24 @@
-"""The section of bouncing cache lines, described from data that follow its schema."""
+"""The section of bouncing cache lines, described from records."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import jsonschema
 import pytest
 
-from schedperf.evidence.c2c.schema import SCHEMA
+from schedperf.evidence.c2c.record import C2c
 from schedperf.model.comparison import Comparison, Section
 from schedperf_reports.blocks import Block
 from schedperf_reports.evidence.c2c.section import c2c
 
-Describe = Callable[[dict[str, Any]], Any]
+Describe = Callable[[C2c], Any]
 ToBlocks = Callable[[Iterable[Block]], Any]
 
 
 @pytest.fixture
 def report(make_comparison: Callable[..., Comparison]) -> Callable[..., Comparison]:
-    """Return a comparison that has the section's data, which must follow its schema."""
+    """Return a comparison that has the section's data."""
 
-    def make(data: dict[str, Any], **changes: Any) -> Comparison:
-        jsonschema.validate(data, SCHEMA)
+    def make(data: C2c, **changes: Any) -> Comparison:
         section = Section(schema="", status="ok", reason=None, data=data)
         return make_comparison(sections={"c2c": section}, **changes)
 
@@ -29,5 +27,5 @@ def report(make_comparison: Callable[..., Comparison]) -> Callable[..., Comparis
 
 @pytest.fixture
 def describe(report: Callable[..., Comparison], to_blocks: ToBlocks) -> Describe:
-    """Describe data: ``describe(with_point(status="one-side"))``."""
+    """Describe data: ``describe(with_point(reason="periods differ"))``."""
     return lambda data: to_blocks(c2c(report(data)))

@@ -1,11 +1,14 @@
 """Who touches which bytes of a line: table, drawing and text."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from schedperf.evidence.c2c.record import C2c
+from schedperf.model.comparison import BaseNew
 from schedperf_reports.blocks import Table, is_note
 from schedperf_reports.graphics.cache_lines import CacheLines
-from tests.reports.evidence.c2c.records import (
+from tests.schedperf.evidence.c2c.records import (
     ACCESS,
     DATA,
     LINE,
@@ -15,7 +18,7 @@ from tests.reports.evidence.c2c.records import (
     with_point,
 )
 
-Describe = Callable[[dict[str, Any]], Any]
+Describe = Callable[[C2c], Any]
 Cells = Callable[[Table], list[list[str]]]
 
 
@@ -64,12 +67,11 @@ def test_the_drawing_has_who_reads_and_writes_which_bytes_of_both_sides(
 def test_below_a_drawn_line_stands_who_reads_and_writes_which_bytes_from_which_nodes(
     describe: Describe,
 ) -> None:
-    unsaid = {
-        **UNNAMED, "reads": None, "readers": None, "writers": None, "nodes": None,
-        "symbols": [], "commands": None,
-    }  # fmt: skip
-    base = {**SEEN, "accesses": [ACCESS, unsaid]}
-    blocks = describe(with_point(lines=[{**LINE, "base": base}]))
+    unsaid = replace(
+        UNNAMED, reads=None, readers=None, writers=None, nodes=None, symbols=(), commands=None
+    )
+    base = replace(SEEN, accesses=(ACCESS, unsaid))
+    blocks = describe(with_point(lines=(replace(LINE, base=base),)))
     (drawing,) = [block for block in blocks if isinstance(block, CacheLines)]
     assert drawing.groups[0].rows[0].who == (
         (
@@ -84,16 +86,16 @@ def test_below_a_drawn_line_stands_who_reads_and_writes_which_bytes_from_which_n
 
 
 def test_a_name_that_stands_elsewhere_on_the_line_has_moved(describe: Describe) -> None:
-    new = {**SEEN, "accesses": [{**ACCESS, "offset": 24}]}
-    blocks = describe(with_point(lines=[{**LINE, "new": new}]))
+    new = replace(SEEN, accesses=(replace(ACCESS, offset=24),))
+    blocks = describe(with_point(lines=(replace(LINE, new=new),)))
     (drawing,) = [block for block in blocks if isinstance(block, CacheLines)]
     words = [[one.word for one in row.occupants] for row in drawing.groups[0].rows]
     assert words == [["", ""], ["moved"]]
 
 
 def test_a_line_of_one_side_is_drawn_with_why_the_other_is_empty(describe: Describe) -> None:
-    counted = {"base": 1, "new": 0}
-    blocks = describe(with_point(lines=[unmatched("base", 1)], seen_unmatched=counted))
+    counted = BaseNew(base=1, new=0)
+    blocks = describe(with_point(lines=(unmatched("base", 1),), seen_unmatched=counted))
     (drawing,) = [block for block in blocks if isinstance(block, CacheLines)]
     assert drawing.groups[0].rows[0].note == "true sharing"
     assert drawing.groups[0].rows[1].occupants == ()
@@ -113,11 +115,9 @@ def test_who_and_on_which_nodes_stands_below_the_bytes(describe: Describe) -> No
 
 
 def test_what_a_source_does_not_say_is_a_dash_and_no_row(describe: Describe, cells: Cells) -> None:
-    unsaid = {
-        **ACCESS, "reads": None, "readers": None, "writers": None, "nodes": None, "commands": None,
-    }  # fmt: skip
-    seen = {**SEEN, "copies": None, "double_counted": None, "accesses": [unsaid]}
-    _, lines, table = describe(with_point(lines=[{**LINE, "base": seen, "new": seen}])).tables()
+    unsaid = replace(ACCESS, reads=None, readers=None, writers=None, nodes=None, commands=None)
+    seen = replace(SEEN, copies=None, double_counted=None, accesses=(unsaid,))
+    _, lines, table = describe(with_point(lines=(replace(LINE, base=seen, new=seen),))).tables()
     assert cells(lines)[0][-2] == "-"
     assert len(table.rows) == 4
     assert cells(table)[1][2] == "-"
@@ -126,8 +126,9 @@ def test_what_a_source_does_not_say_is_a_dash_and_no_row(describe: Describe, cel
 def test_an_equal_split_of_both_sides_is_said_once_and_an_atomic_by_its_own_name(
     describe: Describe, cells: Cells
 ) -> None:
-    split = {**SEEN, "false_share": 0.25, "accesses": [{**ACCESS, "name": "nohz.nr_cpus.counter"}]}
-    lines = [{**LINE, "base": split, "new": split}]
+    atomic = replace(ACCESS, name="nohz.nr_cpus.counter")
+    split = replace(SEEN, false_share=0.25, accesses=(atomic,))
+    lines = (replace(LINE, base=split, new=split),)
     *_, table = describe(with_point(lines=lines)).tables()
     assert "(25 % false sharing in base and new)" in table.caption
     assert cells(table)[1][1] == "nohz.nr_cpus [A]"

@@ -1,16 +1,18 @@
 """Bouncing cache lines: rates, what has no counterpart, and what was not seen."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Section
+from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cMissing, C2cTotals
+from schedperf.model.comparison import BaseNew, Comparison, Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.c2c.section import c2c
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.text import text as draw_text
-from tests.reports.evidence.c2c.records import (
+from tests.schedperf.evidence.c2c.records import (
     CHANGE,
     DATA,
     LINE,
@@ -20,7 +22,7 @@ from tests.reports.evidence.c2c.records import (
     with_point,
 )
 
-Describe = Callable[[dict[str, Any]], Any]
+Describe = Callable[[C2c], Any]
 ToBlocks = Callable[[Iterable[Block]], Any]
 Cells = Callable[[Table], list[list[str]]]
 
@@ -41,14 +43,14 @@ def test_a_line_has_its_rates_ratio_interval_and_what_could_have_been_seen(
 
 
 def test_a_line_of_both_kinds_has_two_rows_and_one_anchor(describe: Describe, cells: Cells) -> None:
-    _, lines, *_ = describe(with_point(lines=[{**LINE, "local": CHANGE}])).tables()
+    _, lines, *_ = describe(with_point(lines=(replace(LINE, local=CHANGE),))).tables()
     assert [row[:2] for row in cells(lines)] == [["task_group.load_avg", "remote"], ["", "local"]]
     assert lines.anchors == ("task_group.load_avg", "")
 
 
 def test_a_line_that_is_compared_with_nothing_is_no_zero(describe: Describe, cells: Cells) -> None:
-    both = [unmatched("base", 1), unmatched("new", 2)]
-    counted = {"base": 1, "new": 1}
+    both = (unmatched("base", 1), unmatched("new", 2))
+    counted = BaseNew(base=1, new=1)
     _, table, *_ = describe(with_point(lines=both, seen_unmatched=counted)).tables()
     assert cells(table) == [
         ["0xffff888000000100", "7+7", "-", "nothing", "true", "1"],
@@ -61,8 +63,8 @@ def test_a_line_that_is_compared_with_nothing_is_no_zero(describe: Describe, cel
 def test_unmatched_lines_of_both_sides_are_cut_alike(describe: Describe, cells: Cells) -> None:
     lines = [unmatched("base", number) for number in range(20)]
     lines += [unmatched("new", 32 + number) for number in range(20)]
-    counted = {"base": 20, "new": 20}
-    _, table, *_ = describe(with_point(lines=lines, seen_unmatched=counted)).tables()
+    counted = BaseNew(base=20, new=20)
+    _, table, *_ = describe(with_point(lines=tuple(lines), seen_unmatched=counted)).tables()
     shown = [row[1] == "-" for row in cells(table)[: table.limit]]
     assert shown.count(True) == shown.count(False) == 5
 
@@ -70,8 +72,8 @@ def test_unmatched_lines_of_both_sides_are_cut_alike(describe: Describe, cells: 
 def test_a_line_that_one_side_alone_has_is_shown_for_that_side(
     describe: Describe, cells: Cells
 ) -> None:
-    gone = {**LINE, "new": None, "name": None, "row": "0xffff888000000100"}
-    _, lines, table = describe(with_point(lines=[gone])).tables()
+    gone = replace(LINE, new=None, name=None, row="0xffff888000000100")
+    _, lines, table = describe(with_point(lines=(gone,))).tables()
     assert cells(lines)[0][0] == "0xffff888000000100"
     assert [row[0] for row in cells(table) if row[0].startswith(("base", "new"))] == [
         "base, task_group+0x100"
@@ -79,18 +81,18 @@ def test_a_line_that_one_side_alone_has_is_shown_for_that_side(
 
 
 def test_an_open_end_of_an_interval_is_no_number(describe: Describe, cells: Cells) -> None:
-    change = {**CHANGE, "ratio": None, "ratio_high": None}
-    totals = describe(with_point(totals={**POINT["totals"], "remote": change})).tables()[0]
+    change = replace(CHANGE, ratio=None, ratio_high=None)
+    totals = describe(with_point(totals=replace(POINT.totals, remote=change))).tables()[0]
     assert cells(totals)[0][3:5] == ["-", "0.067..-"]
 
 
 def test_nothing_seen_is_not_could_not_see(
     describe: Describe, make_comparison: Callable[..., Comparison], to_blocks: ToBlocks
 ) -> None:
-    none = dict.fromkeys(POINT["totals"], NOTHING)
-    nothing = describe(with_point(lines=[], totals=none)).texts()
+    none = C2cTotals(remote=NOTHING, local=NOTHING, stores=NOTHING)
+    nothing = describe(with_point(lines=(), totals=none)).texts()
     assert "nothing seen: none of 3000 memory samples hit a line that another CPU had" in nothing
-    without_table = describe(with_point(lines=[])).texts()
+    without_table = describe(with_point(lines=())).texts()
     assert "there is no table of lines, so which ones these are cannot be seen" in without_table
     absent = Section(schema="", status="absent", reason="base: no PEBS here", data=None)
     blocks = to_blocks(c2c(make_comparison(sections={"c2c": absent})))
@@ -134,17 +136,17 @@ def test_what_could_have_been_seen_and_how_counts_scatter_is_said(describe: Desc
 def test_each_observable_is_called_what_it_is(
     describe: Describe, observable: str, words: str
 ) -> None:
-    both = {"base": observable, "new": observable}
-    blocks = describe(with_point(observable=both, ldlat={"base": None, "new": 30}))
+    both = BaseNew(base=observable, new=observable)
+    blocks = describe(with_point(observable=both, ldlat=BaseNew(base=None, new=30)))
     assert words in blocks.texts()[0]
     assert "all in base and of 30 cycles and more in new" in blocks.texts()[0]
 
 
 def test_a_missing_side_and_a_side_without_common_points_are_said(describe: Describe) -> None:
-    data = {
-        "comparisons": [{"side": "new", "points": [], "notes": ["sampled on base only"]}],
-        "missing": [{"side": "new2", "reason": "new2: no PEBS"}],
-    }
+    data = C2c(
+        comparisons=(C2cComparison(side="new", points=(), notes=("sampled on base only",)),),
+        missing=(C2cMissing(side="new2", reason="new2: no PEBS"),),
+    )
     assert describe(data).texts() == [
         "no point was sampled on both sides",
         "sampled on base only",

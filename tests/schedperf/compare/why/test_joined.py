@@ -19,6 +19,7 @@ from schedperf_generators.memory import MemoryRun, Touch
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data
 from schedperf_generators.profiles import profile, profiled_kernel
+from tests.schedperf.evidence.c2c.records import with_point
 
 NUMA = Numa(cpus=4, nodes=2)
 READER, OTHER = "available_idle_cpu", "try_to_wake_up"
@@ -291,8 +292,8 @@ def test_without_any_section_there_is_no_story() -> None:
 
 
 def test_samples_that_cannot_be_compared_are_no_samples_and_the_reason_is_said() -> None:
-    point = {"reason": "periods differ between runs: 1000 in base, 500 in new", "lines": []}
-    unlike = section(comparisons=[{"side": "new", "points": [point]}])
+    data = with_point(reason="periods differ between runs: 1000 in base, 500 in new", lines=())
+    unlike = Section(schema="x", status="ok", reason=None, data=data)
     hotter = profile_with("cpus_share_cache", 5.0, 0.001)
     (one,) = stories({"layout": LAYOUT, "profile": hotter, "c2c": unlike})
     assert one.claim.endswith(

@@ -17,10 +17,11 @@ from schedperf.evidence.c2c.entries import contended_entries
 from schedperf.evidence.c2c.findings import MOST_FINDINGS, bouncing_lines
 from schedperf.evidence.c2c.merge import see_lines
 from schedperf.evidence.c2c.point import format_cpus
-from schedperf.evidence.c2c.schema import SCHEMA
+from schedperf.evidence.c2c.record import C2c, C2cCommand, C2cMissing, C2cSymbol
 from schedperf.evidence.c2c.section import c2c
 from schedperf.evidence.layout.section import layout
-from schedperf.model.comparison import Finding, Section
+from schedperf.model.comparison import BaseNew, Finding
+from schedperf.model.schema import Schema, describe, to_plain
 from schedperf.runs.side import Side, name_sides
 from schedperf_generators.kernel import KernelImage, Symbol
 from schedperf_generators.memory import Touch, scheduler_kernel, scheduler_run
@@ -100,80 +101,81 @@ def sides(tmp_path: Path, make_bundle: Callable[..., Path]) -> Sides:
     return make
 
 
-def data_of(sides: tuple[Side, ...]) -> Json:
-    data = json.loads(json.dumps(c2c(sides), allow_nan=False))
-    jsonschema.validate(data, SCHEMA)
-    return data  # type: ignore[no-any-return] # JSON is what we made
+def data_of(sides: tuple[Side, ...]) -> C2c:
+    data = c2c(sides)
+    definitions: dict[str, Schema] = {}
+    schema = {**describe(C2c, definitions), "$defs": definitions}
+    jsonschema.validate(json.loads(json.dumps(to_plain(data), allow_nan=False)), schema)
+    return data
 
 
-def point_of(data: Json) -> Json:
-    return data["comparisons"][0]["points"][0]  # type: ignore[no-any-return] # as above
+def point_of(data: C2c) -> Any:
+    return data.comparisons[0].points[0]
 
 
-def line_of(data: Json, name: str) -> Json:
-    return next(line for line in point_of(data)["lines"] if (line["name"] or "").startswith(name))
+def line_of(data: C2c, name: str) -> Any:
+    return next(line for line in point_of(data).lines if (line.name or "").startswith(name))
 
 
-def findings_of(data: Json) -> list[Finding]:
-    section = Section(schema="schedperf/section/c2c/1", status="ok", reason=None, data=data)
-    return list(bouncing_lines({"c2c": section}))
+def findings_of(data: C2c) -> list[Finding]:
+    return list(bouncing_lines(data))
 
 
 SCALES = (1.0, 1.1, 0.9)
 
 
 @pytest.fixture
-def compared(sides: Sides) -> Json:
+def compared(sides: Sides) -> C2c:
     return data_of(sides(runs_of("base", *SCALES), runs_of("new", *SCALES)))
 
 
-def test_the_totals_are_those_of_the_recordings_per_operation(compared: Json) -> None:
+def test_the_totals_are_those_of_the_recordings_per_operation(compared: C2c) -> None:
     truth = sum(
         scheduler_run("base", numa=NUMA, scale=scale).truth().totals["load_remote_hitm"]
         for scale in SCALES
     )
-    total = point_of(compared)["totals"]["remote"]
-    assert total["samples"]["base"] == truth
-    assert total["base"] == pytest.approx(truth * PERIOD * 1000 / (3 * MESSAGES))
-    assert total["ratio_high"] < 1.0
+    total = point_of(compared).totals.remote
+    assert total.samples.base == truth
+    assert total.base == pytest.approx(truth * PERIOD * 1000 / (3 * MESSAGES))
+    assert total.ratio_high < 1.0
 
 
-def test_a_per_cpu_line_is_one_row_with_its_name_and_all_copies(compared: Json) -> None:
+def test_a_per_cpu_line_is_one_row_with_its_name_and_all_copies(compared: C2c) -> None:
     line = line_of(compared, "runqueues")
-    assert line["base"]["copies"] == NUMA.cpus
+    assert line.base.copies == NUMA.cpus
     # 20, 22 and 18 samples against 40, 44 and 36.
-    assert line["remote"]["samples"] == {"base": 60, "new": 120}
-    assert line["remote"]["ratio_low"] > 1.0
-    assert line["remote"]["changed"]
-    assert line["remote"]["least_ratio"] > 1.0
-    assert line["base"]["sharing"] == "true"
-    (access,) = line["base"]["accesses"]
-    assert (access["readers"], access["writers"]) == ("0-7", "0-7")
-    assert [one["node"] for one in access["nodes"]] == [0, 1]
+    assert line.remote.samples == BaseNew(base=60, new=120)
+    assert line.remote.ratio_low > 1.0
+    assert line.remote.changed
+    assert line.remote.least_ratio > 1.0
+    assert line.base.sharing == "true"
+    (access,) = line.base.accesses
+    assert (access.readers, access.writers) == ("0-7", "0-7")
+    assert [one.node for one in access.nodes] == [0, 1]
     # 20 and 12 reads and 16 writes, times 1, 1.1 and 0.9.
-    assert access["symbols"] == [
-        {"symbol": "available_idle_cpu", "samples": 60, "writes": 0},
-        {"symbol": "enqueue_task_fair", "samples": 48, "writes": 48},
-        {"symbol": "select_task_rq_fair", "samples": 36, "writes": 0},
-    ]
-    assert access["commands"] == [{"command": "hackbench", "samples": 144}]
+    assert access.symbols == (
+        C2cSymbol(symbol="available_idle_cpu", samples=60, writes=0),
+        C2cSymbol(symbol="enqueue_task_fair", samples=48, writes=48),
+        C2cSymbol(symbol="select_task_rq_fair", samples=36, writes=0),
+    )
+    assert access.commands == (C2cCommand(command="hackbench", samples=144),)
     # A System.map has no fields, and of a whole run queue no access says how much it reached.
-    assert access["size"] is None
+    assert access.size is None
 
 
-def test_what_the_samples_rest_on_is_said(compared: Json) -> None:
+def test_what_the_samples_rest_on_is_said(compared: C2c) -> None:
     point = point_of(compared)
-    assert point["observable"] == {"base": "hitm", "new": "hitm"}
-    assert point["period"] == point["store_period"] == {"base": PERIOD, "new": PERIOD}
-    assert point["ldlat"] == {"base": 30, "new": 30}
-    assert (point["unit"], point["per"], point["reason"]) == ("message", 1000, None)
-    assert point["runs"] == {"base": 3, "new": 3}
-    assert point["model"] in ("Poisson", "negative binomial")
-    assert point["least_ratio"] > 1.0
+    assert point.observable == BaseNew(base="hitm", new="hitm")
+    assert point.period == point.store_period == BaseNew(base=PERIOD, new=PERIOD)
+    assert point.ldlat == BaseNew(base=30, new=30)
+    assert (point.unit, point.per, point.reason) == ("message", 1000, None)
+    assert point.runs == BaseNew(base=3, new=3)
+    assert point.model in ("Poisson", "negative binomial")
+    assert point.least_ratio > 1.0
 
 
-def test_lines_that_changed_come_first_and_are_findings(compared: Json) -> None:
-    assert line_of(compared, "runqueues") is point_of(compared)["lines"][0]
+def test_lines_that_changed_come_first_and_are_findings(compared: C2c) -> None:
+    assert line_of(compared, "runqueues") is point_of(compared).lines[0]
     found = findings_of(compared)
     assert 0 < len(found) <= MOST_FINDINGS
     claim = found[0].claim
@@ -181,7 +183,7 @@ def test_lines_that_changed_come_first_and_are_findings(compared: Json) -> None:
         "`runqueues` (percpu+0x2ba40): remote HITM 125 -> 250 per 1000 messages"
     )
     assert "95 % interval" in claim
-    assert found[0].evidence == (f"c2c#{line_of(compared, 'runqueues')['row']}",)
+    assert found[0].evidence == (f"c2c#{line_of(compared, 'runqueues').row}",)
     assert found[0].n == (3, 3)
     assert found[0].ci is not None
     assert found[0].ci[0] < (found[0].value or 0.0) < found[0].ci[1]
@@ -191,41 +193,42 @@ def test_equal_sides_have_no_findings(sides: Sides) -> None:
     data = data_of(sides(runs_of("base", *SCALES), runs_of("base", 1.05, 0.95, 1.0)))
     assert findings_of(data) == []
     assert not any(
-        line[name]["changed"] for line in point_of(data)["lines"] for name in ("remote", "local")
+        change.changed for line in point_of(data).lines for change in (line.remote, line.local)
     )
 
 
-def test_objects_known_by_address_alone_are_compared_with_nothing(compared: Json) -> None:
-    hidden = [line for line in point_of(compared)["lines"] if line["name"] is None]
-    assert {line["unmatched"] for line in hidden} == {"an address means nothing in another boot"}
-    assert all(line["remote"]["base"] is None for line in hidden)
+def test_objects_known_by_address_alone_are_compared_with_nothing(compared: C2c) -> None:
+    hidden = [line for line in point_of(compared).lines if line.name is None]
+    assert {line.unmatched for line in hidden} == {"an address means nothing in another boot"}
+    assert all(line.remote.base is None for line in hidden)
     assert all(
-        line["remote"]["samples"][side] is None
+        samples is None
         for line in hidden
-        for side in ("base", "new")
-        if line[side] is None
+        for samples, seen in zip(line.remote.samples, line.sides, strict=True)
+        if seen is None
     )
-    counted = point_of(compared)["seen_unmatched"]
-    assert counted == {
-        side: sum(line[side] is not None for line in hidden) for side in ("base", "new")
-    }
-    assert any("are compared with nothing" in note for note in point_of(compared)["notes"])
+    counted = point_of(compared).seen_unmatched
+    assert counted == BaseNew(
+        base=sum(line.base is not None for line in hidden),
+        new=sum(line.new is not None for line in hidden),
+    )
+    assert any("are compared with nothing" in note for note in point_of(compared).notes)
 
 
 def test_other_periods_are_not_compared_and_the_reason_is_said(sides: Sides) -> None:
     data = data_of(sides(runs_of("base", *SCALES), runs_of("new", *SCALES, period=500)))
     point = point_of(data)
-    assert point["reason"] == "periods differ between runs: 1000 in base, 500 in new"
-    assert point["totals"]["remote"]["base"] is None
-    assert point["totals"]["remote"]["samples"]["base"] > 0
+    assert point.reason == "periods differ between runs: 1000 in base, 500 in new"
+    assert point.totals.remote.base is None
+    assert point.totals.remote.samples.base > 0
     assert findings_of(data) == []
 
 
 def test_other_observables_are_never_compared(sides: Sides) -> None:
     arm = sampled(write_perf_data(scheduler_run("new", numa=NUMA, vendor="arm").perf_data()))
     point = point_of(data_of(sides(runs_of("base", *SCALES), [arm] * 3)))
-    assert point["observable"] == {"base": "hitm", "new": "peer"}
-    assert point["reason"] == "observables differ between runs: hitm in base, peer in new"
+    assert point.observable == BaseNew(base="hitm", new="peer")
+    assert point.reason == "observables differ between runs: hitm in base, peer in new"
 
 
 def test_a_workload_without_operations_is_not_compared(sides: Sides) -> None:
@@ -233,9 +236,7 @@ def test_a_workload_without_operations_is_not_compared(sides: Sides) -> None:
     data = data_of(
         sides(runs_of("base", *SCALES, chosen=unknown), runs_of("new", *SCALES, chosen=unknown))
     )
-    assert point_of(data)["reason"] == (
-        "how many operations of the benchmark a run did is not known"
-    )
+    assert point_of(data).reason == ("how many operations of the benchmark a run did is not known")
 
 
 def test_points_are_compared_one_by_one_and_single_ones_are_said(sides: Sides) -> None:
@@ -243,20 +244,20 @@ def test_points_are_compared_one_by_one_and_single_ones_are_said(sides: Sides) -
     base = [*runs_of("base", 0.5, chosen=one), *runs_of("base", 1.0, chosen=four)]
     new = [*runs_of("new", 1.0, chosen=four), *runs_of("new", 0.5, chosen=one)]
     data = data_of(sides(base, new))
-    points = data["comparisons"][0]["points"]
-    assert [point["point"] for point in points] == ["groups=4", "groups=1"]
-    assert points[1]["lines"][0]["row"].startswith("hackbench -l 100 -g {groups}/groups=1/")
+    points = data.comparisons[0].points
+    assert [point.point for point in points] == ["groups=4", "groups=1"]
+    assert points[1].lines[0].row.startswith("hackbench -l 100 -g {groups}/groups=1/")
     only = data_of(sides(base, runs_of("new", 1.0, chosen=four)))
-    assert only["comparisons"][0]["notes"][-1] == (
+    assert only.comparisons[0].notes[-1] == (
         "memory was sampled for hackbench -l 100 -g {groups} at groups=1 on base only"
     )
 
 
 def test_every_new_side_is_compared_and_row_ids_are_unique(sides: Sides) -> None:
     data = data_of(sides(runs_of("base", 0.5), runs_of("new", 0.5), runs_of("new", 0.6)))
-    lines = [line for one in data["comparisons"] for line in one["points"][0]["lines"]]
-    assert [one["side"] for one in data["comparisons"]] == ["new", "new2"]
-    assert len({line["row"] for line in lines}) == len(lines)
+    lines = [line for one in data.comparisons for line in one.points[0].lines]
+    assert [one.side for one in data.comparisons] == ["new", "new2"]
+    assert len({line.row for line in lines}) == len(lines)
 
 
 def test_a_side_without_samples_is_missing_with_the_collectors_reason(sides: Sides) -> None:
@@ -268,10 +269,10 @@ def test_a_side_without_samples_is_missing_with_the_collectors_reason(sides: Sid
     }
     base, new, other = sides(runs_of("base", 1.0), [{}], runs_of("new", 1.0), captures=[skipped])
     data = data_of((base, new, other))
-    assert [one["side"] for one in data["comparisons"]] == ["new2"]
-    assert data["missing"] == [
-        {"side": "new", "reason": "new: perf_c2c was skipped: no PEBS in this guest"}
-    ]
+    assert [one.side for one in data.comparisons] == ["new2"]
+    assert data.missing == (
+        C2cMissing(side="new", reason="new: perf_c2c was skipped: no PEBS in this guest"),
+    )
     with pytest.raises(Absent, match="^new: perf_c2c was skipped: no PEBS in this guest$"):
         c2c((base, new))
     with pytest.raises(Absent, match="^new: perf_c2c was skipped: no PEBS"):
@@ -298,18 +299,13 @@ def loads_only(scale: float, seed: int) -> Json:
 def test_loads_of_perf_mem_are_read_as_what_they_are(sides: Sides) -> None:
     runs = [loads_only(scale, seed) for seed, scale in enumerate(SCALES)]
     data = data_of(sides(runs, runs))
-    (compared,) = data["comparisons"]
+    (compared,) = data.comparisons
     point = point_of(data)
-    assert point["totals"]["remote"]["samples"]["base"] > 0
-    assert point["totals"]["stores"]["samples"] == {"base": 0, "new": 0}
-    assert all(
-        line[side]["sharing"] is None
-        for line in point["lines"]
-        for side in ("base", "new")
-        if line[side] is not None
-    )
-    assert any("no store was sampled, so who wrote" in note for note in point["notes"])
-    assert any("perf_mem's, loads with the cache" in note for note in compared["notes"])
+    assert point.totals.remote.samples.base > 0
+    assert point.totals.stores.samples == BaseNew(base=0, new=0)
+    assert all(seen.sharing is None for line in point.lines for seen in line.seen)
+    assert any("no store was sampled, so who wrote" in note for note in point.notes)
+    assert any("perf_mem's, loads with the cache" in note for note in compared.notes)
 
 
 def test_why_nothing_of_perf_mem_could_be_read_is_the_reason(sides: Sides) -> None:
@@ -322,16 +318,18 @@ def test_a_run_with_both_collectors_is_read_from_perf_c2c(sides: Sides) -> None:
     both = runs_of("base", 1.0)
     both[0]["files"] = {**loads_only(1.0, 0)["files"], **both[0]["files"]}
     data = data_of(sides(both, runs_of("new", 1.0)))
-    assert point_of(data)["totals"]["stores"]["samples"]["base"] > 0
-    assert not any("perf_mem" in note for note in data["comparisons"][0]["notes"])
+    assert point_of(data).totals.stores.samples.base > 0
+    assert not any("perf_mem" in note for note in data.comparisons[0].notes)
 
 
 def test_a_damaged_recording_is_a_note_and_the_others_are_compared(sides: Sides) -> None:
     damaged = [*runs_of("base", 1.0), sampled(b"nonsense")]
     data = data_of(sides(damaged, runs_of("new", 1.0)))
-    assert point_of(data)["runs"] == {"base": 1, "new": 1}
-    assert data["comparisons"][0]["notes"][0].startswith(
-        "base: boots/0/runs/001/perf_c2c/perf.data: not a perf"
+    assert point_of(data).runs == BaseNew(base=1, new=1)
+    assert (
+        data.comparisons[0]
+        .notes[0]
+        .startswith("base: boots/0/runs/001/perf_c2c/perf.data: not a perf")
     )
     with pytest.raises(Absent, match="^base: boots/0/runs/000/perf_c2c/perf.data: not a perf"):
         c2c(sides([sampled(b"nonsense")], runs_of("new", 1.0)))
@@ -344,17 +342,15 @@ def test_clean_failed_and_warmup_runs_do_not_count(sides: Sides) -> None:
         *runs_of("base", 1.0, chosen={"warmup": True}),
     ]
     data = data_of(sides([*runs_of("base", 1.0), *unused], runs_of("new", 1.0)))
-    assert point_of(data)["runs"] == {"base": 1, "new": 1}
+    assert point_of(data).runs == BaseNew(base=1, new=1)
 
 
 def test_without_a_layout_lines_have_no_names_and_the_reason_is_said(sides: Sides) -> None:
     data = data_of(sides(runs_of("base", *SCALES), runs_of("new", *SCALES), layout=False))
-    assert all(line["name"] is None for line in point_of(data)["lines"])
-    assert any("data have no names" in note for note in point_of(data)["notes"])
-    folded = next(
-        line for line in point_of(data)["lines"] if line["row"].startswith("percpu+0x2ba40")
-    )
-    assert folded["unmatched"] == "an offset without a name means nothing in another build"
+    assert all(line.name is None for line in point_of(data).lines)
+    assert any("data have no names" in note for note in point_of(data).notes)
+    folded = next(line for line in point_of(data).lines if line.row.startswith("percpu+0x2ba40"))
+    assert folded.unmatched == "an offset without a name means nothing in another build"
 
 
 def test_samples_of_new_outrank_the_table_in_the_layout_section(sides: Sides) -> None:
