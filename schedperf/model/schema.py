@@ -86,17 +86,17 @@ def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # n
     raise TypeError(f"{annotation} has no JSON form")
 
 
+def schema_of(record: type) -> Schema:
+    """Return the JSON Schema of a dataclass together with the definitions that it refers to."""
+    definitions: dict[str, Schema] = {}
+    return {**describe(record, definitions), "$defs": definitions}
+
+
 def document_schema(record: type) -> Schema:
     """Return the JSON Schema of a whole document: a record whose field ``schema`` names it."""
-    definitions: dict[str, Schema] = {}
-    root = describe(record, definitions)
     title = next(field.default for field in fields(record) if field.name == "schema")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": title,
-        **root,
-        "$defs": definitions,
-    }
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return {**dialect, **schema_of(record)}
 
 
 def reference(record: type) -> Schema:

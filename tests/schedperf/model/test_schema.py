@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from schedperf.model.comparison import BaseNew
-from schedperf.model.schema import Schema, describe, to_plain
+from schedperf.model.schema import schema_of, to_plain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,8 +18,7 @@ class Counted:
 
 
 def test_the_same_of_base_and_new_is_described_with_what_it_is() -> None:
-    definitions: dict[str, Schema] = {}
-    schema = {**describe(Counted, definitions), "$defs": definitions}
+    schema = schema_of(Counted)
     record = Counted(samples=BaseNew(base=3, new=None))
     assert to_plain(record) == {"samples": {"base": 3, "new": None}}
     jsonschema.validate(to_plain(record), schema)
@@ -47,8 +46,7 @@ class Classed:
 
 
 def test_a_field_whose_key_is_a_word_of_python_ends_with_an_underscore() -> None:
-    definitions: dict[str, Schema] = {}
-    schema = {**describe(Classed, definitions), "$defs": definitions}
+    schema = schema_of(Classed)
     assert to_plain(Classed(class_="PELT")) == {"class": "PELT"}
     jsonschema.validate({"class": "PELT"}, schema)
     with pytest.raises(jsonschema.ValidationError):

@@ -21,7 +21,7 @@ from schedperf.evidence.c2c.record import C2c, C2cCommand, C2cMissing, C2cSymbol
 from schedperf.evidence.c2c.section import c2c
 from schedperf.evidence.layout.section import layout
 from schedperf.model.comparison import BaseNew, Finding
-from schedperf.model.schema import Schema, describe, to_plain
+from schedperf.model.schema import schema_of, to_plain
 from schedperf.runs.side import Side, name_sides
 from schedperf_generators.kernel import KernelImage, Symbol
 from schedperf_generators.memory import Touch, scheduler_kernel, scheduler_run
@@ -103,9 +103,8 @@ def sides(tmp_path: Path, make_bundle: Callable[..., Path]) -> Sides:
 
 def data_of(sides: tuple[Side, ...]) -> C2c:
     data = c2c(sides)
-    definitions: dict[str, Schema] = {}
-    schema = {**describe(C2c, definitions), "$defs": definitions}
-    jsonschema.validate(json.loads(json.dumps(to_plain(data), allow_nan=False)), schema)
+    plain = json.loads(json.dumps(to_plain(data), allow_nan=False))
+    jsonschema.validate(plain, schema_of(C2c))
     return data
 
 
