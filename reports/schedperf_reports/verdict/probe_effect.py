@@ -1,13 +1,18 @@
 """Probe effect: whether the instrumented runs show the change, and how far they were disturbed."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, cast
 
+from schedperf.evidence.probe_effect.record import (
+    ProbeCostRow,
+    ProbedRun,
+    ProbedValue,
+    ProbeEffect,
+)
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block, Cell, Column, Items, Table, Text
-from schedperf_reports.sections import data_of, report_section
+from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.instruments import (
     Pair,
     count_kinds,
@@ -19,8 +24,6 @@ from schedperf_reports.words.instruments import (
 )
 from schedperf_reports.words.rows import count_units, count_values
 from schedperf_reports.words.units import format_change, format_interval
-
-Entry = Mapping[str, Any]
 
 MOST_ROWS = 8
 # A terminal shows the most disturbed runs; the page has one line for each.
@@ -60,13 +63,12 @@ RUN_COLUMNS = (
 )
 def probe_effect(comparison: Comparison) -> Iterator[Block]:
     """Show what both kinds of runs say of the change, then what the instruments changed."""
-    data: Any = data_of(comparison, "probe_effect")
+    data = record_of(comparison, ProbeEffect)
     if isinstance(data, Text):
         yield data
         return
-    rows = cast("Sequence[Entry]", data["rows"])
-    runs = cast("Sequence[Entry]", data["runs"])
-    has_points = any(row["point"] for row in rows)
+    rows, runs = data.rows, data.runs
+    has_points = any(row.point for row in rows)
     yield from _compare_sides(comparison, has_points=has_points)
     yield _table(
         f"instrumented against clean runs{_farthest_of(rows)}; verdicts rest on clean runs only",
@@ -128,51 +130,56 @@ def _pair_cells(pair: Pair) -> tuple[str, ...]:
         clean.metric,
         clean.point,
         format_change(clean.ratio),
-        format_change(probed["ratio"]),
-        format_interval(probed["ci_low"], probed["ci_high"]),
+        format_change(probed.ratio),
+        format_interval(probed.ci_low, probed.ci_high),
         _count_both(pair),
     )
 
 
 def _count_both(pair: Pair) -> str:
     # "8 and 5 rounds": of the clean runs, then of the instrumented ones.
-    numbers = {name: pair.probed[name] for name in ("n_base", "n_new", "replication")}
-    probed = replace(pair.clean, **numbers)
+    counted = pair.probed
+    probed = replace(
+        pair.clean,
+        n_base=counted.n_base,
+        n_new=counted.n_new,
+        replication=counted.replication,
+    )
     is_alike = pair.clean.replication == probed.replication
     first = (count_values if is_alike else count_units)(pair.clean)
     return f"{first} and {count_units(probed)}"
 
 
-def _cells(row: Entry) -> tuple[str, ...]:
+def _cells(row: ProbeCostRow) -> tuple[str, ...]:
     return (
-        row["side"],
-        row["metric"],
-        row["point"],
-        format_change(row["ratio"]),
-        format_interval(row["ci_low"], row["ci_high"]),
+        row.side,
+        row.metric,
+        row.point,
+        format_change(row.ratio),
+        format_interval(row.ci_low, row.ci_high),
         count_kinds(row),
     )
 
 
-def _run_cells(run: Entry) -> tuple[str, ...]:
-    effects = [f"{one['metric']} {_change(one)}" for one in run["effects"]]
+def _run_cells(run: ProbedRun) -> tuple[str, ...]:
+    effects = [f"{one.metric} {_change(one)}" for one in run.effects]
     return (
-        run["side"],
-        f"{run['boot']}/{run['run']:03d}",
-        run["point"],
+        run.side,
+        f"{run.boot}/{run.run:03d}",
+        run.point,
         ", ".join(effects),
-        ", ".join(run["collectors"]) or "no collector is known",
+        ", ".join(run.collectors) or "no collector is known",
     )
 
 
-def _change(effect: Entry) -> str:
-    if effect["clean"] is None:
+def _change(effect: ProbedValue) -> str:
+    if effect.clean is None:
         return "(no clean run in this boot)"
-    return format_change(effect["ratio"])
+    return format_change(effect.ratio)
 
 
-def _disturbance(run: Entry) -> float:
-    return max((_distance(one["ratio"]) for one in run["effects"]), default=NOT_COMPARED)
+def _disturbance(run: ProbedRun) -> float:
+    return max((_distance(one.ratio) for one in run.effects), default=NOT_COMPARED)
 
 
 def _distance(ratio: float | None) -> float:
@@ -188,17 +195,17 @@ def _farthest_pair_of(pairs: Sequence[Pair]) -> str:
     )
 
 
-def _farthest_of(rows: Sequence[Entry]) -> str:
-    row = max(rows, key=lambda one: _distance(one["ratio"]))
-    if not row["ratio"]:
+def _farthest_of(rows: Sequence[ProbeCostRow]) -> str:
+    row = max(rows, key=lambda one: _distance(one.ratio))
+    if not row.ratio:
         return ""
-    return f": the largest measured is {describe_ratio(row)}, {row['metric']} of {row['side']}"
+    return f": the largest measured is {describe_ratio(row)}, {row.metric} of {row.side}"
 
 
-def _farthest_run_of(runs: Sequence[Entry]) -> str:
-    effects = [(run, one) for run in runs for one in run["effects"] if one["ratio"]]
+def _farthest_run_of(runs: Sequence[ProbedRun]) -> str:
+    effects = [(run, one) for run in runs for one in run.effects if one.ratio]
     if not effects:
         return ""
-    run, one = max(effects, key=lambda found: _distance(found[1]["ratio"]))
-    where = f"{run['side']} {run['boot']}/{run['run']:03d}"
-    return f": the largest is {format_change(one['ratio'])}, {one['metric']} of {where}"
+    run, one = max(effects, key=lambda found: _distance(found[1].ratio))
+    where = f"{run.side} {run.boot}/{run.run:03d}"
+    return f": the largest is {format_change(one.ratio)}, {one.metric} of {where}"

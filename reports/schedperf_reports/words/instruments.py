@@ -7,14 +7,16 @@ recorded can hardly explain.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
-from schedperf.model.comparison import Comparison, Row
+from schedperf.evidence.probe_effect.record import (
+    ProbeCostRow,
+    ProbedChangeRow,
+    ProbeEffect,
+)
+from schedperf.model.comparison import Comparison, Row, data_of
 from schedperf_reports.blocks import Item, Items
 from schedperf_reports.words.rows import count_of, name_rows
 from schedperf_reports.words.units import format_change, format_interval
-
-Entry = Mapping[str, Any]
 
 # From this ratio of times on more than a third of a run is what its collectors added.
 SLOW = 1.5
@@ -31,20 +33,18 @@ COLLECTORS: Mapping[str, str] = {
     "c2c": "perf_c2c",
 }
 
-_KEY = ("side", "workload", "point", "metric", "unit")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
     """One result as the clean runs have it, beside what the instrumented runs have.
 
     :param name: of the result, among all of the comparison
-    :param probed: of ``between`` in the section "probe_effect"
+    :param probed: what the instrumented runs have of it
     """
 
     clean: Row
     name: str
-    probed: Entry
+    probed: ProbedChangeRow
 
     @property
     def clean_direction(self) -> int:
@@ -57,7 +57,7 @@ class Pair:
     @property
     def probed_direction(self) -> int | None:
         """Where the interval of the instrumented runs says that it went; None without one."""
-        low, high = self.probed["ci_low"], self.probed["ci_high"]
+        low, high = self.probed.ci_low, self.probed.ci_high
         return None if low is None or high is None else (low > 1.0) - (high < 1.0)
 
     @property
@@ -68,14 +68,14 @@ class Pair:
     @property
     def distance(self) -> float:
         """How far apart the two changes are, as a logarithm; 0 where one has no ratio."""
-        clean, probed = self.clean.ratio, self.probed["ratio"]
+        clean, probed = self.clean.ratio, self.probed.ratio
         return abs(math.log(probed / clean)) if clean and probed else 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Slowdown:
     # How many times as long instrumented runs took, with its interval of 95 %.
-    row: Entry
+    row: ProbeCostRow
     ratio: float
     interval: tuple[float, float] | None
 
@@ -95,17 +95,22 @@ class _Slowdown:
 def pairs_of(comparison: Comparison) -> tuple[Pair, ...]:
     """Return the results that clean and instrumented runs have, in the order of the results."""
     names = name_rows(comparison.rows)
-    probed = {tuple(one[name] for name in _KEY): one for one in _entries(comparison, "between")}
+    data = data_of(comparison.sections, ProbeEffect)
+    probed = {} if data is None else {_key(row): row for row in data.between}
     return tuple(
-        Pair(clean=row, name=names[place], probed=probed[key])
-        for place, row in enumerate(comparison.rows)
-        if (key := tuple(getattr(row, name) for name in _KEY)) in probed
+        Pair(clean=row, name=names[index], probed=probed[_key(row)])
+        for index, row in enumerate(comparison.rows)
+        if _key(row) in probed
     )
 
 
-def describe_ratio(entry: Entry) -> str:
+def _key(row: Row | ProbedChangeRow) -> tuple[str, ...]:
+    return row.side, row.workload, row.point, row.metric, row.unit
+
+
+def describe_ratio(row: ProbeCostRow | ProbedChangeRow) -> str:
     """Write a ratio as a change with its interval: ``+6.6 % (95 % interval -3.5..+17.7)``."""
-    change, low, high = format_change(entry["ratio"]), entry["ci_low"], entry["ci_high"]
+    change, low, high = format_change(row.ratio), row.ci_low, row.ci_high
     return change if low is None else f"{change} (95 % interval {format_interval(low, high)})"
 
 
@@ -141,9 +146,9 @@ def list_doubts(comparison: Comparison) -> Iterator[Item]:
         )
 
 
-def count_kinds(row: Entry) -> str:
+def count_kinds(row: ProbeCostRow) -> str:
     """Write how many values of clean and of instrumented runs a row has: ``8 and 5 rounds``."""
-    return f"{row['n_clean']} and {row['n_instrumented']} {row['replication']}"
+    return f"{row.n_clean} and {row.n_instrumented} {row.replication}"
 
 
 def list_costs(comparison: Comparison) -> Iterator[Item]:
@@ -151,17 +156,20 @@ def list_costs(comparison: Comparison) -> Iterator[Item]:
 
     Where some results show it beyond noise, it is said of these alone.
     """
-    slow = [one for one in map(_slowdown, _entries(comparison, "rows")) if one.ratio > SLOW]
+    data = data_of(comparison.sections, ProbeEffect)
+    if data is None:
+        return
+    slow = [one for one in map(_slowdown, data.rows) if one.ratio > SLOW]
     slow = [one for one in slow if one.is_shown] or slow
     if not slow:
         return
-    sides = dict.fromkeys(one.row["side"] for one in slow)
+    sides = dict.fromkeys(one.row.side for one in slow)
     where = f" of {' and '.join(sides)}" if len(sides) < len(comparison.sides) else ""
     slow.sort(key=lambda one: one.ratio)
     ends = " to ".join(dict.fromkeys(one.text for one in (slow[0], slow[-1])))
     doubt = "" if slow[0].is_shown else ", which may be noise"
-    runs = [one for one in _entries(comparison, "runs") if one["side"] in sides]
-    names = ", ".join(sorted({name for run in runs for name in run["collectors"]}))
+    runs = [run for run in data.runs if run.side in sides]
+    names = ", ".join(sorted({name for run in runs for name in run.collectors}))
     yield _warning(
         f"with their collectors runs{where} took {ends} times as long{doubt}: "
         f"part of what they recorded may be of the collectors{f' ({names})' if names else ''}"
@@ -170,8 +178,9 @@ def list_costs(comparison: Comparison) -> Iterator[Item]:
 
 def warn_of_instruments(comparison: Comparison, section: str) -> Iterator[Items]:
     """Yield what stands over a section that rests on instrumented runs, where something does."""
-    runs = _entries(comparison, "runs")
-    if any(COLLECTORS.get(section) in run["collectors"] for run in runs):
+    data = data_of(comparison.sections, ProbeEffect)
+    runs = () if data is None else data.runs
+    if any(COLLECTORS.get(section) in run.collectors for run in runs):
         items = (*list_doubts(comparison), *list_costs(comparison))
         if items:
             yield Items(items=items)
@@ -189,20 +198,14 @@ def _warning(text: str) -> Item:
     return Item(text=text, tone="warning", evidence=("probe_effect",))
 
 
-def _slowdown(row: Entry) -> _Slowdown:
-    ratio, low, high = row["ratio"], row["ci_low"], row["ci_high"]
+def _slowdown(row: ProbeCostRow) -> _Slowdown:
+    ratio, low, high = row.ratio, row.ci_low, row.ci_high
     if not ratio:
         return _Slowdown(row=row, ratio=1.0, interval=None)
     # An end that is too small for a number is no end, and nothing can be divided by it.
     interval = (low, high) if low and high else None
-    if row["better"] == "lower":
+    if row.better == "lower":
         return _Slowdown(row=row, ratio=ratio, interval=interval)
     # Half as many operations in a second take twice as long.
-    turned = None if interval is None else (1.0 / high, 1.0 / low)
+    turned = None if interval is None else (1.0 / interval[1], 1.0 / interval[0])
     return _Slowdown(row=row, ratio=1.0 / ratio, interval=turned)
-
-
-def _entries(comparison: Comparison, name: str) -> Sequence[Entry]:
-    found = comparison.sections.get("probe_effect")
-    data = None if found is None else found.data
-    return cast("Sequence[Entry]", data[name]) if isinstance(data, Mapping) else ()

@@ -1,11 +1,18 @@
 """What instrumented runs leave open: sentences on records whose numbers are known."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Row, Section
+from schedperf.evidence.probe_effect.record import (
+    ProbeCostRow,
+    ProbedChangeRow,
+    ProbedRun,
+    ProbeEffect,
+)
+from schedperf.model.comparison import Better, Comparison, Row, Section
 from schedperf_reports.blocks import Items
 from schedperf_reports.sections import shown_sections
 from schedperf_reports.verdict.rests_on import list_evidence
@@ -21,30 +28,58 @@ Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]
 Probed = Callable[..., Comparison]
 
-METRIC = {"metric": "hackbench time", "unit": "s", "better": "lower"}
 # Of clean and of instrumented runs.
 N = "8 and 5 rounds"
-PLACE = {"workload": "hackbench -l 1000 -g {groups}", "point": "groups=4"}
+
+BETWEEN = ProbedChangeRow(
+    side="new",
+    workload="hackbench -l 1000 -g {groups}",
+    point="groups=4",
+    metric="hackbench time",
+    unit="s",
+    better="lower",
+    n_base=5,
+    n_new=5,
+    base=1.0,
+    new=None,
+    ratio=None,
+    ci_low=None,
+    ci_high=None,
+    replication="runs",
+)
 
 
-def between(ratio: float | None, low: float | None, high: float | None, **chosen: Any) -> Any:
-    numbers = {"ratio": ratio, "ci_low": low, "ci_high": high, "n_base": 5, "n_new": 5}
-    values = {"base": 1.0, "new": ratio, "replication": "runs"}
-    return {"side": "new", **PLACE, **METRIC, **numbers, **values, **chosen}
+def between(
+    ratio: float | None, low: float | None, high: float | None, **chosen: Any
+) -> ProbedChangeRow:
+    return replace(BETWEEN, new=ratio, ratio=ratio, ci_low=low, ci_high=high, **chosen)
 
 
 def effect(
-    ratio: float | None, side: str = "new", better: str = "lower", width: float | None = 1.2
-) -> Any:
-    ends: dict[str, float | None] = {"ci_low": None, "ci_high": None}
-    if ratio and width:
-        ends = {"ci_low": ratio / width, "ci_high": ratio * width}
-    numbers = {"n_clean": 8, "n_instrumented": 5, "replication": "rounds"}
-    return {"side": side, **PLACE, **METRIC, "ratio": ratio, "better": better, **ends, **numbers}
+    ratio: float | None, side: str = "new", better: Better = "lower", width: float | None = 1.2
+) -> ProbeCostRow:
+    return ProbeCostRow(
+        side=side,
+        workload="hackbench -l 1000 -g {groups}",
+        point="groups=4",
+        metric="hackbench time",
+        unit="s",
+        better=better,
+        ratio=ratio,
+        ci_low=ratio / width if ratio and width else None,
+        ci_high=ratio * width if ratio and width else None,
+        replication="rounds",
+        n_clean=8,
+        n_instrumented=5,
+        clean=None,
+        instrumented=None,
+    )
 
 
-def run(*collectors: str, side: str = "new") -> Any:
-    return {"side": side, "boot": 0, "run": 1, "collectors": collectors, "effects": []}
+def run(*collectors: str, side: str = "new") -> ProbedRun:
+    return ProbedRun(
+        side=side, workload="", point="", boot=0, run=1, collectors=collectors, effects=()
+    )
 
 
 @pytest.fixture
@@ -52,12 +87,12 @@ def probed(make_comparison: Make) -> Probed:
     """Return a comparison whose section on the probe effect says these things."""
 
     def probed(results: Any = (), *, status: str = "ok", **data: Any) -> Comparison:
-        empty: Any = {"rows": [], "between": [], "runs": []}
+        effects = replace(ProbeEffect(rows=(), between=(), runs=()), **data)
         section = Section(
             schema="schedperf/section/probe_effect/3",
             status=status,  # type: ignore[arg-type]
             reason=None if status == "ok" else "no metric has both clean and instrumented runs",
-            data=empty | data if status == "ok" else None,
+            data=effects if status == "ok" else None,
         )
         return make_comparison(rows=tuple(results), sections={"probe_effect": section})
 

@@ -10,8 +10,9 @@ from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import CompareOptions, analyse_sides, compare
 from schedperf.compare.why.find import all_rules, find_all
 from schedperf.evidence import DictRule, Dicts, FindingPlugin, SectionPlugin
+from schedperf.evidence.probe_effect.record import ProbeEffect
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import SCHEMA, Comparison, Finding, Section
+from schedperf.model.comparison import SCHEMA, Comparison, Finding, Section, data_of
 from schedperf.runs.side import Side
 
 MakeBundle = Callable[..., Path]
@@ -270,8 +271,9 @@ class TestSections:
     def test_probe_effect_compares_the_kinds_of_runs_of_one_side(self, compared: Compare) -> None:
         times = runs(*TIMES) + runs(*(1.1 * time for time in TIMES), kind="instrumented")
         found = compared({"runs": times}, {"runs": runs(*TIMES)})
-        data: Any = found.sections["probe_effect"].data
-        [row] = data["rows"]
-        assert (row["side"], row["n_clean"], row["n_instrumented"]) == ("base", 5, 5)
-        assert row["ratio"] == pytest.approx(1.1, rel=0.01)
-        assert row["ci_low"] > 1.05
+        data = data_of(found.sections, ProbeEffect)
+        assert data is not None
+        [row] = data.rows
+        assert (row.side, row.n_clean, row.n_instrumented) == ("base", 5, 5)
+        assert row.ratio == pytest.approx(1.1, rel=0.01)
+        assert (row.ci_low or 0.0) > 1.05

@@ -14,8 +14,14 @@ from typing import Any
 import pandas as pd
 
 from schedperf.bundle.open import Bundle
-from schedperf.evidence import Absent, Dicts, dict_section
-from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, array, record
+from schedperf.evidence import Absent, section
+from schedperf.evidence.probe_effect.record import (
+    ProbeCostRow,
+    ProbedChangeRow,
+    ProbedRun,
+    ProbedValue,
+    ProbeEffect,
+)
 from schedperf.runs.side import BASE, Side
 from schedperf.runs.values import df_run_values
 from schedperf.stats import KEY, compare_runs, records
@@ -24,76 +30,13 @@ CLEAN, INSTRUMENTED = "clean", "instrumented"
 # What belongs to every run and measures nothing.
 NO_COLLECTORS = ("record", "workload")
 
-_METRIC = {"metric": TEXT, "unit": TEXT, "better": {"enum": ["higher", "lower"]}}
-_REPLICATION = {"enum": ["runs", "boots", "rounds"], "description": "what the n count"}
-_EFFECT = record(
-    **_METRIC,
-    value=NUMBER_OR_NULL,
-    n_clean={**COUNT, "description": "clean runs of the same workload, point and boot"},
-    clean={**NUMBER_OR_NULL, "description": "their mean; null without one"},
-    ratio={**NUMBER_OR_NULL, "description": "value / clean; null where it has no meaning"},
-)
-SCHEMA = record(
-    rows=array(
-        record(
-            side=TEXT,
-            workload=TEXT,
-            point=TEXT,
-            **_METRIC,
-            n_clean=COUNT,
-            n_instrumented=COUNT,
-            replication=_REPLICATION,
-            clean=NUMBER_OR_NULL,
-            instrumented=NUMBER_OR_NULL,
-            ratio=NUMBER_OR_NULL,
-            ci_low=NUMBER_OR_NULL,
-            ci_high=NUMBER_OR_NULL,
-        )
-    ),
-    between={
-        **array(
-            record(
-                side=TEXT,
-                workload=TEXT,
-                point=TEXT,
-                **_METRIC,
-                n_base=COUNT,
-                n_new=COUNT,
-                base=NUMBER_OR_NULL,
-                new=NUMBER_OR_NULL,
-                ratio=NUMBER_OR_NULL,
-                ci_low=NUMBER_OR_NULL,
-                ci_high=NUMBER_OR_NULL,
-                replication=_REPLICATION,
-            )
-        ),
-        "description": "the instrumented runs of each side against those of base, as rows of the "
-        "record compare clean runs",
-    },
-    runs=array(
-        record(
-            side=TEXT,
-            workload=TEXT,
-            point=TEXT,
-            boot=COUNT,
-            run=COUNT,
-            collectors={**TEXTS, "description": "that ran in it and in no clean run of the side"},
-            effects=array(_EFFECT),
-        )
-    ),
-)
-
 _OF_RUN = re.compile(r"(boots/[0-9]{1,6}/runs/[0-9]{3,6})/")
-
-BETWEEN = [
-    "side", *KEY, "n_base", "n_new", "base", "new", "ratio", "ci_low", "ci_high", "replication",
-]  # fmt: skip
 
 Place = tuple[object, ...]
 
 
-@dict_section("probe_effect", version=3, schema=SCHEMA)
-def probe_effect(sides: Sequence[Side]) -> Dicts:
+@section(ProbeEffect)
+def probe_effect(sides: Sequence[Side]) -> ProbeEffect:
     """Compare the two kinds of runs, side by side, for the primary metrics.
 
     ``ratio`` in ``rows`` is instrumented / clean with its 95 % interval, and in ``between`` new /
@@ -101,22 +44,38 @@ def probe_effect(sides: Sequence[Side]) -> Dicts:
     """
     table = df_run_values(sides).table
     primary = table[(table["family"] == "primary") & (table["status"] == "ok")]
-    rows = [
-        _row(str(side), found)
+    rows = tuple(
+        _cost_row(str(side), found)
         for side, runs in primary.groupby("side", sort=False)
         for found in records(_df_kinds(runs))
-    ]
+    )
     if not rows:
         raise Absent("no metric has both clean and instrumented runs")
-    runs = [run for side in sides for run in _runs(side, primary[primary["side"] == side.name])]
-    return {"rows": rows, "between": _between(sides, primary), "runs": runs}
+    runs = (run for side in sides for run in _runs(side, primary[primary["side"] == side.name]))
+    return ProbeEffect(rows=rows, between=tuple(_between(sides, primary)), runs=tuple(runs))
 
 
-def _between(sides: Sequence[Side], values: pd.DataFrame) -> list[dict[str, object]]:
+def _between(sides: Sequence[Side], values: pd.DataFrame) -> Iterator[ProbedChangeRow]:
     instrumented = values[values["kind"] == INSTRUMENTED]
     found = compare_runs(instrumented, base=BASE, new=[side.name for side in sides[1:]]).rows
     both = found[(found["n_base"] > 0) & (found["n_new"] > 0)]
-    return records(both[BETWEEN])
+    for one in records(both):
+        yield ProbedChangeRow(
+            side=one["side"],
+            workload=one["workload"],
+            point=one["point"],
+            metric=one["metric"],
+            unit=one["unit"],
+            better=one["better"],
+            n_base=one["n_base"],
+            n_new=one["n_new"],
+            base=one["base"],
+            new=one["new"],
+            ratio=one["ratio"],
+            ci_low=one["ci_low"],
+            ci_high=one["ci_high"],
+            replication=one["replication"],
+        )
 
 
 def _df_kinds(runs: pd.DataFrame) -> pd.DataFrame:
@@ -126,18 +85,26 @@ def _df_kinds(runs: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["n_base"] > 0) & (rows["n_new"] > 0)]
 
 
-def _row(side: str, found: Mapping[str, object]) -> dict[str, object]:
-    return {
-        "side": side,
-        **{name: found[name] for name in (*KEY, "ratio", "ci_low", "ci_high", "replication")},
-        "n_clean": found["n_base"],
-        "n_instrumented": found["n_new"],
-        "clean": found["base"],
-        "instrumented": found["new"],
-    }
+def _cost_row(side: str, found: Mapping[str, Any]) -> ProbeCostRow:
+    return ProbeCostRow(
+        side=side,
+        workload=found["workload"],
+        point=found["point"],
+        metric=found["metric"],
+        unit=found["unit"],
+        better=found["better"],
+        ratio=found["ratio"],
+        ci_low=found["ci_low"],
+        ci_high=found["ci_high"],
+        replication=found["replication"],
+        n_clean=found["n_base"],
+        n_instrumented=found["n_new"],
+        clean=found["base"],
+        instrumented=found["new"],
+    )
 
 
-def _runs(side: Side, values: pd.DataFrame) -> Iterator[dict[str, object]]:
+def _runs(side: Side, values: pd.DataFrame) -> Iterator[ProbedRun]:
     clean: dict[Place, list[float]] = {}
     disturbed: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for one in records(values):
@@ -146,12 +113,16 @@ def _runs(side: Side, values: pd.DataFrame) -> Iterator[dict[str, object]]:
         else:
             disturbed.setdefault((one["boot"], one["run"]), []).append(one)
     instruments = _instruments(side.bundle)
-    for run, found in disturbed.items():
-        yield {
-            **{name: found[0][name] for name in ("side", "workload", "point", "boot", "run")},
-            "collectors": instruments.get(run, []),
-            "effects": [_effect(one, clean.get(_place(one), [])) for one in found],
-        }
+    for (boot, run), found in disturbed.items():
+        yield ProbedRun(
+            side=side.name,
+            workload=found[0]["workload"],
+            point=found[0]["point"],
+            boot=boot,
+            run=run,
+            collectors=tuple(instruments.get((boot, run), ())),
+            effects=tuple(_probed_value(one, clean.get(_place(one), [])) for one in found),
+        )
 
 
 def _place(one: Mapping[str, Any]) -> Place:
@@ -159,18 +130,20 @@ def _place(one: Mapping[str, Any]) -> Place:
     return tuple(one[name] for name in ("boot", *KEY))
 
 
-def _effect(one: Mapping[str, Any], clean: Sequence[float]) -> dict[str, object]:
+def _probed_value(one: Mapping[str, Any], clean: Sequence[float]) -> ProbedValue:
     value: float = one["value"]
     # As rows of benchmarks have it: the mean of ratios is geometric.
     is_positive = bool(clean) and min(value, *clean) > 0.0
     mean = None if not clean else geometric_mean(clean) if is_positive else fmean(clean)
-    return {
-        **{name: one[name] for name in ("metric", "unit", "better")},
-        "value": value,
-        "n_clean": len(clean),
-        "clean": mean,
-        "ratio": value / mean if mean is not None and is_positive else None,
-    }
+    return ProbedValue(
+        metric=one["metric"],
+        unit=one["unit"],
+        better=one["better"],
+        value=value,
+        n_clean=len(clean),
+        clean=mean,
+        ratio=value / mean if mean is not None and is_positive else None,
+    )
 
 
 def _instruments(bundle: Bundle) -> dict[tuple[int, int], list[str]]:

@@ -1,0 +1,1 @@
+"""What the instruments cost: instrumented runs against clean runs."""
