@@ -20,7 +20,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from schedperf.evidence.c2c.comparable import Runs, why_incomparable
 from schedperf.evidence.c2c.merge import MemoryRun, Pair, SeenLine, pair_lines, see_lines
 from schedperf.evidence.c2c.record import C2cChange, C2cTotals, CountModel, Observable
 from schedperf.model.comparison import BaseNew, Replication
@@ -94,6 +93,7 @@ class MemoryComparison:
     notes: tuple[str, ...]
 
 
+Runs = Sequence[MemoryRun]
 Sides = tuple[Runs, Runs]
 Floats = npt.NDArray[np.float64]
 _NUMBER = re.compile(r"\d+")
@@ -110,7 +110,7 @@ def compare_memory(base: Runs, new: Runs) -> MemoryComparison:
     if not base or not new:
         raise ValueError("both sides need a run")
     sides = (base, new)
-    reason = why_incomparable(base, new)
+    reason = _why_incomparable(base, new)
     unit = None if base[0].operations is None else base[0].operations.unit
     per = 1 if unit == WHOLE_RUN else USUAL_PER
     basis = None if reason else _Basis.of(sides, per)
@@ -131,6 +131,39 @@ def compare_memory(base: Runs, new: Runs) -> MemoryComparison:
         least_ratio=min(filter(None, _least_ratios(lines)), default=None),
         notes=tuple(_notes(sides, lines)),
     )
+
+
+def _why_incomparable(base: Runs, new: Runs) -> str | None:
+    # Why rates of the sides' runs are different things; None where they are not.
+    observables = {run.profile.observable for run in (*base, *new)}
+    if len(observables) == 1 and any(run.profile.is_text for run in (*base, *new)):
+        return "the text of a report does not say the period of its samples"
+    for what, values in _settings((*base, *new)).items():
+        if len(values) > 1:
+            listed = (_settings(side)[what] for side in (base, new))
+            one, other = (
+                ", ".join(sorted("none" if one is None else str(one) for one in some))
+                for some in listed
+            )
+            where = f"{one} in base, {other} in new" if one != other else f"{one}, in both sides"
+            return f"{what} differ between runs: {where}"
+    if base[0].profile.period is None:
+        return "the period is not fixed, so a sample stands for no known number of accesses"
+    if any(run.operations is None for run in (*base, *new)):
+        return "how many operations of the benchmark a run did is not known"
+    return None
+
+
+def _settings(runs: Runs) -> dict[str, set[object]]:
+    profiles = [run.profile for run in runs]
+    return {
+        "observables": {profile.observable for profile in profiles},
+        "events": {" and ".join(sorted(profile.event)) for profile in profiles},
+        "periods": {profile.period for profile in profiles},
+        "least latencies": {profile.ldlat for profile in profiles},
+        "line sizes": {profile.line_bytes for profile in profiles},
+        "operations": {run.operations.unit for run in runs if run.operations is not None},
+    }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
