@@ -13,6 +13,7 @@ from schedperf.evidence.profile.blindness import EventSight, loss_caveat
 from schedperf.evidence.profile.export import EXPORTS
 from schedperf.evidence.profile.flame_data import describe_stacks
 from schedperf.evidence.profile.loaded import LoadedRun, operation_of
+from schedperf.evidence.profile.record import FlameTree
 from schedperf.evidence.profile.sampled import Flags, Runs, RunSamples, Side, sampled_events
 from schedperf.evidence.profile.stacks import StackedSamples, collect_stacks
 from schedperf.evidence.profile.table import SORT_KEYS, tabulate
@@ -70,14 +71,12 @@ class Request:
             ],
         }
 
-    def describe_flames(self) -> dict[str, Any]:
-        """Return the data of the flame graphs."""
-        return {
-            "events": [
-                describe_stacks(stacks, self.operation, took_turns=self.loaded.took_turns)
-                for stacks in self._collect_stacks()
-            ]
-        }
+    def describe_flames(self) -> tuple[FlameTree, ...]:
+        """Return the data of the flame graphs, one of each event."""
+        return tuple(
+            describe_stacks(stacks, self.operation, took_turns=self.loaded.took_turns)
+            for stacks in self._collect_stacks()
+        )
 
     def export(self, name: str) -> Iterable[str]:
         """Yield the text of a file for another viewer, piece by piece."""

@@ -13,13 +13,15 @@ import jsonschema
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.evidence.profile.section import SCHEMA, profile
+from schedperf.evidence.profile.record import Profile, ProfilePoint, ProfileRow
+from schedperf.evidence.profile.section import profile
 from schedperf.model.comparison import SectionData
 from schedperf.model.schema import schema_of, to_plain
 from schedperf.runs.side import name_sides
 from schedperf_generators.events import Event
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.samples import Sample
+from tests.record_schema import check_schema
 from tests.shared_data import shared_kernel
 
 # Name, offset, size, linkage (0 static, 1 global) of a per-CPU variable.
@@ -173,8 +175,8 @@ class ProfiledBundles:
         names: Sequence[str] = PROFILED,
         layout: Mapping[str, str] | None = None,
         **chosen: Any,
-    ) -> dict[str, Any]:
-        """Return the section's data for sides that are given as runs; it follows its schema."""
+    ) -> Profile:
+        """Return the record for sides that are given as runs; it follows its schema."""
         captured = {"kallsyms": _kallsyms(names)} if layout is None else layout
         files = {f"boots/0/layout/{name}": text for name, text in captured.items()}
         paths = [
@@ -182,17 +184,16 @@ class ProfiledBundles:
             for number, runs in enumerate(sides)
         ]
         data = profile(name_sides([open_bundle(path) for path in paths]))
-        jsonschema.validate(data, SCHEMA)
-        return json.loads(json.dumps(data))  # type: ignore[no-any-return] # the schema says what it is
+        check_schema(data)
+        return data
 
-    def points(self, data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def points(self, data: Profile) -> tuple[ProfilePoint, ...]:
         """Return the points of the first event of the first new side."""
-        points: list[dict[str, Any]] = data["comparisons"][0]["events"][0]["points"]
-        return points
+        return data.comparisons[0].events[0].points
 
-    def row(self, data: Mapping[str, Any], symbol: str = "update_cfs_group") -> dict[str, Any]:
+    def row(self, data: Profile, symbol: str = "update_cfs_group") -> ProfileRow:
         """Return a function's row at the first point."""
-        return next(row for row in self.points(data)[0]["rows"] if row["symbol"] == symbol)
+        return next(row for row in self.points(data)[0].rows if row.symbol == symbol)
 
     def kallsyms(self, names: Sequence[str] = PROFILED) -> str:
         """Return the symbols of the kernel that is profiled."""

@@ -3,12 +3,11 @@
 The places, marks and colours are those that the script gives the same frames.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
-Data = Mapping[str, Any]
+from schedperf.evidence.profile.record import FlameChanges, FlameTree
 
 # Of the width: what is narrower has no room for a letter on any screen, and without a script
 # nobody can zoom.
@@ -46,12 +45,12 @@ class StillFrame:
     heat: float
 
 
-def place_frames(event: Data) -> tuple[StillFrame, ...]:
+def place_frames(tree: FlameTree) -> tuple[StillFrame, ...]:
     """Return the frames of a tree that are wide enough or changed, each after its caller.
 
     Of two sides the width is half of base and half of new, so that what vanished has one too.
     """
-    frames = tuple(_walk(_Tree.of(event)))
+    frames = tuple(_walk(_Drawn.of(tree)))
     telling = [one.top for one in frames if one.width >= LEAST_DEEPEST_PCT or _is_coloured(one)]
     return tuple(one for one in frames if one.top <= max(telling, default=0))
 
@@ -61,99 +60,93 @@ def _is_coloured(frame: StillFrame) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Tree:
+class _Drawn:
     # One measure of one tree; all lists have one value a frame.
-    event: Data
-    values: Data
+    tree: FlameTree
+    values: FlameChanges
     widths: Sequence[float]
     changes: Sequence[float | None]
     shown: Sequence[float | None]
     children: Sequence[Sequence[int]]
 
     @classmethod
-    def of(cls, event: Data) -> "_Tree":
-        measure = event["measures"][0]
-        values = measure["inclusive"]
-        widths = [value or 0.0 for value in values["base"]]
+    def of(cls, tree: FlameTree) -> "_Drawn":
+        values = tree.measures[0].inclusive
+        widths = [value or 0.0 for value in values.base]
         changes: list[float | None] = [None] * len(widths)
-        if "new" in values:
-            changes = [
-                None if old is None or new is None else new - old
-                for old, new in zip(values["base"], values["new"], strict=True)
-            ]
+        if values.new:
+            changes = [values.change(frame) for frame in range(len(widths))]
             widths = [
-                (old + (new or 0.0)) / 2.0 for old, new in zip(widths, values["new"], strict=True)
+                (old + (new or 0.0)) / 2.0 for old, new in zip(widths, values.new, strict=True)
             ]
         children: list[list[int]] = [[] for _ in widths]
-        for frame, parent in enumerate(event["parent"]):
+        for frame, parent in enumerate(tree.parent):
             if parent >= 0:
                 children[parent].append(frame)
         for some in children:
-            some.sort(key=lambda frame: (event["name"][frame] == REMAINDER, -widths[frame]))
+            some.sort(key=lambda frame: (tree.name[frame] == REMAINDER, -widths[frame]))
         return cls(
-            event=event,
+            tree=tree,
             values=values,
             widths=widths,
             changes=changes,
-            shown=_shown_changes(event, changes),
+            shown=_shown_changes(tree, changes),
             children=children,
         )
 
 
-def _shown_changes(event: Data, changes: Sequence[float | None]) -> list[float | None]:
+def _shown_changes(tree: FlameTree, changes: Sequence[float | None]) -> list[float | None]:
     # What gives a frame its colour: its change with what it calls, or, where its function changed
     # on all paths together, its own part of that.
-    measure = event["measures"][0]
-    changed = set(measure["inclusive"].get("changed", ()))
-    functions, own = measure["functions"], measure["self"]
-    changed_names = set(functions.get("changed", ()))
+    measure = tree.measures[0]
+    changed, changed_names = set(measure.inclusive.changed), set(measure.functions.changed)
     shown: list[float | None] = []
-    for frame, name in enumerate(event["name"]):
+    for frame, name in enumerate(tree.name):
         part = None
         if name in changed_names:
-            part = own["new"][frame] - own["base"][frame]
-            if part * (functions["new"][name] - functions["base"][name]) <= 0.0:
+            part, whole = measure.self_.change(frame), measure.functions.change(name)
+            if part is None or whole is None or part * whole <= 0.0:
                 part = None
         shown.append(changes[frame] if frame in changed else part)
     return shown
 
 
-def _walk(tree: _Tree) -> Iterator[StillFrame]:
-    whole = tree.widths[0]
-    largest = max((abs(change) for change in tree.changes if change is not None), default=0.0)
-    wanted = _with_callers(tree)
+def _walk(drawn: _Drawn) -> Iterator[StillFrame]:
+    whole = drawn.widths[0]
+    largest = max((abs(change) for change in drawn.changes if change is not None), default=0.0)
+    wanted = _with_callers(drawn)
     pending = [(0, 0, 0.0)]
     while pending and whole > 0.0:
         frame, level, left = pending.pop()
-        yield _draw(tree, frame, level, left, largest or 1.0)
-        for child in tree.children[frame]:
-            width = 100.0 * tree.widths[child] / whole
+        yield _draw(drawn, frame, level, left, largest or 1.0)
+        for child in drawn.children[frame]:
+            width = 100.0 * drawn.widths[child] / whole
             if width >= LEAST_PCT or child in wanted:
                 pending.append((child, level + 1, left))
             left += width
 
 
-def _with_callers(tree: _Tree) -> set[int]:
+def _with_callers(drawn: _Drawn) -> set[int]:
     # What changed, and the frames that lead there.
     wanted: set[int] = set()
-    for changed, shown in enumerate(tree.shown):
+    for changed, shown in enumerate(drawn.shown):
         frame = changed if shown else -1
         while frame >= 0 and frame not in wanted:
             wanted.add(frame)
-            frame = tree.event["parent"][frame]
+            frame = drawn.tree.parent[frame]
     return wanted
 
 
-def _draw(tree: _Tree, frame: int, level: int, left: float, largest: float) -> StillFrame:
-    width = 100.0 * tree.widths[frame] / tree.widths[0]
-    change = tree.shown[frame]
+def _draw(drawn: _Drawn, frame: int, level: int, left: float, largest: float) -> StillFrame:
+    width = 100.0 * drawn.widths[frame] / drawn.widths[0]
+    change = drawn.shown[frame]
     tone = "" if not change else "more" if change > 0.0 else "less"
-    name = _name(tree.event, frame)
+    name = _name(drawn.tree, frame)
     mark = {"more": "\u25b2 ", "less": "\u25bc ", "": ""}[tone]
     return StillFrame(
         label=mark + name if width >= LEAST_LABEL_PCT else mark.strip(),
-        title=f"{name}: {_say(tree, frame)}",
-        kind=" ".join(part for part in (tone, _origin(tree.event, frame)) if part),
+        title=f"{name}: {_say(drawn, frame)}",
+        kind=" ".join(part for part in (tone, _origin(drawn.tree, frame)) if part),
         left=left,
         width=width,
         top=level * ROW_PIXELS,
@@ -161,29 +154,31 @@ def _draw(tree: _Tree, frame: int, level: int, left: float, largest: float) -> S
     )
 
 
-def _name(event: Data, frame: int) -> str:
-    place = event["name"][frame]
+def _name(tree: FlameTree, frame: int) -> str:
+    place = tree.name[frame]
     if place == ROOT:
-        return str(event["event"])
+        return tree.event
     if place == REMAINDER:
-        return f"({event['hidden'][frame]} smaller frames)"
-    return str(event["names"][place]["symbol"])
+        return f"({tree.hidden[frame]} smaller frames)"
+    return tree.names[place].symbol
 
 
-def _origin(event: Data, frame: int) -> str:
-    place = event["name"][frame]
+def _origin(tree: FlameTree, frame: int) -> str:
+    place = tree.name[frame]
     if place == REMAINDER:
         return "rest"
-    return "kernel" if place >= 0 and event["names"][place]["dso"].startswith("[") else ""
+    return "kernel" if place >= 0 and tree.names[place].dso.startswith("[") else ""
 
 
-def _say(tree: _Tree, frame: int) -> str:
-    base = tree.values["base"][frame]
-    if "new" not in tree.values:
+def _say(drawn: _Drawn, frame: int) -> str:
+    values = drawn.values
+    base = values.base[frame]
+    if not values.new:
         return f"{base:.2f} %"
-    new, change = tree.values["new"][frame], tree.changes[frame]
+    new, change = values.new[frame], drawn.changes[frame]
     if base is None or new is None or change is None:
         return "not known on both sides"
-    low, high = tree.values["low"][frame], tree.values["high"][frame]
-    interval = "no interval" if low is None else f"95 % interval {low:+.2f} to {high:+.2f}"
+    low, high = (values.low[frame], values.high[frame]) if values.low else (None, None)
+    is_known = low is not None and high is not None
+    interval = f"95 % interval {low:+.2f} to {high:+.2f}" if is_known else "no interval"
     return f"base {base:.2f}, new {new:.2f} %; change {change:+.2f} pp ({interval})"

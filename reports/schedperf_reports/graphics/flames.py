@@ -4,17 +4,16 @@ Without a script its largest frames are there all the same, at the places and in
 the script would give them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from schedperf.evidence.profile.export import SPEEDSCOPE_SCHEMA
+from schedperf.evidence.profile.record import FlameTree
+from schedperf.model.schema import to_plain
 from schedperf_reports.blocks import Graphic
 from schedperf_reports.graphics._flame_still import ROW_PIXELS, StillFrame, place_frames
 from schedperf_reports.graphics.flame_tables import beyond_noise, runs_of_tree
 from schedperf_reports.words.rows import side_letter, side_place
-
-Data = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,12 +33,11 @@ class Flames(Graphic):
 
     The tables of its section say in words what changed.
 
-    :param events: trees as :mod:`schedperf.evidence.profile.flame_data` describes them
     :param sides: names of what the trees compare: "base", "new2"
     :param limits: what the samples cannot show; the section ``basis`` has the whole text
     """
 
-    events: Sequence[Data]
+    trees: Sequence[FlameTree]
     sides: tuple[str, ...]
     limits: tuple[str, ...] = ()
     basis: str = ""
@@ -52,12 +50,12 @@ class Flames(Graphic):
     @property
     def least(self) -> str:
         """The least share of all time that a frame of its own has, in per cent."""
-        return f"{100.0 * self.events[0]['least_share']:g}"
+        return f"{100.0 * self.trees[0].least_share:g}"
 
     @property
     def still(self) -> Still:
         """The largest frames of the first tree."""
-        frames = place_frames(self.events[0])
+        frames = place_frames(self.trees[0])
         height = max((frame.top for frame in frames), default=0) + ROW_PIXELS
         return Still(frames=frames, height=height)
 
@@ -67,16 +65,16 @@ class Flames(Graphic):
             {"name": side, "letter": side_letter(side), "place": side_place(side)}
             for side in self.sides
         ]
-        return {"events": list(self.events), "sides": sides, "speedscope": SPEEDSCOPE_SCHEMA}
+        return {"events": to_plain(self.trees), "sides": sides, "speedscope": SPEEDSCOPE_SCHEMA}
 
 
-def caption_of(event: Data) -> str:
+def caption_of(tree: FlameTree) -> str:
     """Say whose graph this is, on how many runs it rests, and what is coloured in it."""
-    if len(event["labels"]) == 1:
-        runs = runs_of_tree(event)
-        return f"{event['labels'][0]}, {runs if event['counts'] == [1] else f'mean of {runs}'}"
-    base, new = event["labels"]
-    sides = f"{new} against {base}, n = {runs_of_tree(event)}"
-    if min(event["counts"]) == 1:
+    if len(tree.labels) == 1:
+        runs = runs_of_tree(tree)
+        return f"{tree.labels[0]}, {runs if tree.counts == (1,) else f'mean of {runs}'}"
+    base, new = tree.labels
+    sides = f"{new} against {base}, n = {runs_of_tree(tree)}"
+    if min(tree.counts) == 1:
         return f"{sides}; nobody knows what of it is noise, so nothing is coloured"
-    return f"{sides}; coloured is what {beyond_noise(event)}"
+    return f"{sides}; coloured is what {beyond_noise(tree)}"

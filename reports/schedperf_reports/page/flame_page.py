@@ -1,8 +1,8 @@
 """The page of ``schedperf profile --flamegraph``: the drawing, and what its samples rest on."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Sequence
 
+from schedperf.evidence.profile.record import FlameTree
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.graphics.flame_tables import describe_flames
 from schedperf_reports.graphics.flames import Flames, caption_of
@@ -12,11 +12,11 @@ from schedperf_reports.page.page import Described, Head, render_sections
 BASIS = "samples"
 
 
-def draw_flame_page(basis: Iterable[Block], data: Mapping[str, Any], head: Head) -> str:
+def draw_flame_page(basis: Iterable[Block], trees: Sequence[FlameTree], head: Head) -> str:
     """Return one self-contained HTML page: the drawing first, then what its samples rest on.
 
     :param basis: what the samples rest on; its warnings have a line each above the drawing
-    :param data: ``events``, each as :mod:`schedperf.evidence.profile.flame_data` describes it
+    :param trees: one of each event
     """
     samples = Described(name=BASIS, title="Samples", blocks=tuple(basis))
     limits = tuple(
@@ -24,15 +24,15 @@ def draw_flame_page(basis: Iterable[Block], data: Mapping[str, Any], head: Head)
         for block in samples.blocks
         if isinstance(block, Text) and block.tone == "warning"
     )
-    first = data["events"][0]
+    first = trees[0]
     drawing = Flames(
         caption=caption_of(first),
-        events=data["events"],
-        sides=("base", "new")[: len(first["labels"])],
+        trees=trees,
+        sides=("base", "new")[: len(first.labels)],
         limits=limits,
         basis=BASIS,
     )
     stacks = Described(
-        name="stacks", title="Call stacks", blocks=(drawing, *describe_flames(data["events"]))
+        name="stacks", title="Call stacks", blocks=(drawing, *describe_flames(trees))
     )
     return render_sections(head, [stacks, samples])

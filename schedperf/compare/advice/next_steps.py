@@ -8,12 +8,12 @@ it hold elsewhere.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
 
 from schedperf.compare.advice._compared_side import ComparedSide
 from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing_shared
 from schedperf.compare.advice.rerun import Pair, Recording, as_argument, join
-from schedperf.model.comparison import Comparison, NextStep, Row
+from schedperf.evidence.profile.record import Profile
+from schedperf.model.comparison import Comparison, NextStep, Row, data_of
 from schedperf.stats.verdicts import CHANGED, FEWEST_IN_BLOCKS
 from schedperf.stats.welch import FEWEST_RUNS
 
@@ -219,17 +219,14 @@ def _explain(side: ComparedSide) -> NextStep | None:
 
 
 def _on_a_pmu(side: ComparedSide) -> NextStep | None:
-    section = side.found.sections.get("profile")
-    is_decided = side.has_verdict(*CHANGED)
-    if section is None or section.data is None or not is_decided:
+    profile = data_of(side.found.sections, Profile)
+    if profile is None or not side.has_verdict(*CHANGED):
         return None
-    # The section's own JSON Schema vouches for the shape.
-    data: Any = section.data
     has_timer = any(
-        "hrtimer" in event["clock"].values()
-        for compared in data["comparisons"]
-        if compared["side"] == side.name
-        for event in compared["events"]
+        "hrtimer" in tuple(event.clock)
+        for compared in profile.comparisons
+        if compared.side == side.name
+        for event in compared.events
     )
     if not has_timer:
         return None

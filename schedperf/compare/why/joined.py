@@ -29,6 +29,7 @@ from schedperf.evidence.c2c.line_names import (
     why_unseen,
 )
 from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cLineRow, C2cPoint
+from schedperf.evidence.profile.record import Profile, ProfilePoint, ProfileRow
 from schedperf.kernel.renames import newest_function
 from schedperf.model.comparison import Finding, Row, Section
 from schedperf.model.comparison import data_of as data_of_kind
@@ -53,6 +54,13 @@ _Place = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class _Symbol:
+    # A function at one point of the profile.
+    row: ProfileRow
+    point: ProfilePoint
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Story:
     # One line, or one alarm of the layout, and the edges that hold.
     side: str
@@ -60,7 +68,7 @@ class _Story:
     row: str
     contention: Contention | None
     layout: LayoutEdge | None
-    symbols: Sequence[Data]
+    symbols: Sequence[_Symbol]
     results: Sequence[Row]
     rises: bool
     unseen: Sequence[str]
@@ -77,13 +85,13 @@ class _Story:
 @joined_finding("joined")
 def joined(sections: Mapping[str, Section], rows: Sequence[Row]) -> Iterator[Finding]:
     """Yield the stories of each side, those with most edges first."""
-    lines = data_of_kind(sections, C2c)
+    lines, profile = data_of_kind(sections, C2c), data_of_kind(sections, Profile)
     sides = dict.fromkeys(() if lines is None else (one.side for one in lines.comparisons))
     sides |= dict.fromkeys(
         compared["side"]
-        for name in ("layout", "profile")
-        for compared in (data_of(sections, name) or {"comparisons": ()})["comparisons"]
+        for compared in (data_of(sections, "layout") or {"comparisons": ()})["comparisons"]
     )
+    sides |= dict.fromkeys(() if profile is None else (one.side for one in profile.comparisons))
     for side in sides:
         scene = _Scene(sections, rows, side)
         stories = [story for story in scene.stories() if story.is_told]
@@ -100,7 +108,10 @@ class _Scene:
         self._side = side
         self._lines = self._compared_lines()
         self._layout = self._compared("layout")
-        self._profile = self._compared("profile")
+        profile = data_of_kind(sections, Profile)
+        compared = () if profile is None else profile.comparisons
+        self._events = next((one.events for one in compared if one.side == side), ())
+        self._has_profile = profile is not None
 
     def _compared_lines(self) -> C2cComparison | None:
         data = data_of_kind(self._sections, C2c)
@@ -163,36 +174,37 @@ class _Scene:
                 )
 
     def _places(self) -> list[_Place]:
-        events = () if self._profile is None else self._profile["events"]
-        found = ((point["workload"], point["point"]) for one in events for point in one["points"])
+        found = ((point.workload, point.point) for one in self._events for point in one.points)
         return list(dict.fromkeys(found))
 
     def _symbols(
         self, place: _Place, functions: Collection[str], *, rises: bool
-    ) -> tuple[list[Data], list[str]]:
+    ) -> tuple[list[_Symbol], list[str]]:
         # Changed rows of the functions, largest change first, and why there may be more.
-        events = [] if self._profile is None else self._profile["events"]
-        seeing = [one for one in events if one["blind"] == {"base": False, "new": False}]
         points = [
             point
-            for event in seeing
-            for point in event["points"]
-            if (point["workload"], point["point"]) == place
+            for event in self._events
+            if event.sees_kernel
+            for point in event.points
+            if (point.workload, point.point) == place
         ]
         if not points:
-            blind = next((one for one in events if one not in seeing), None)
-            why = (
-                "no profile of this point" if blind is None else f"{blind['event']} is blind to it"
-            )
-            return [], [f"cost of the functions: {self._why('profile', why)}"]
-        rows = [
-            {**row, "unit": point["cost_unit"], "runs": point["runs"]}
+            return [], [f"cost of the functions: {self._why_no_profile()}"]
+        changed = [
+            _Symbol(row=row, point=point)
             for point in points
-            for row in point["rows"]
-            if row["dso"] == KERNEL and newest_function(row["symbol"]) in functions
+            for row in point.rows
+            if row.dso == KERNEL
+            and newest_function(row.symbol) in functions
+            and _moves(row, rises=rises)
         ]
-        changed = [row for row in rows if _moves(row, rises=rises)]
-        return sorted(changed, key=lambda row: -abs(row["share"]["change"])), []
+        return sorted(changed, key=lambda symbol: -abs(symbol.row.share.change)), []
+
+    def _why_no_profile(self) -> str:
+        if not self._has_profile:
+            return why_unseen(self._sections, "profile")
+        blind = next((one for one in self._events if not one.sees_kernel), None)
+        return "no profile of this point" if blind is None else f"{blind.event} is blind to it"
 
     def _results(self, place: _Place, *, rises: bool) -> list[Row]:
         verdict = "regression" if rises else "improvement"
@@ -221,11 +233,10 @@ def touched(line: C2cLineRow) -> set[str]:
     }
 
 
-def _moves(row: Data, *, rises: bool) -> bool:
+def _moves(row: ProfileRow, *, rises: bool) -> bool:
     # The cost of an operation decides; the share only where no operations are known.
-    cost = row["cost"]
-    is_sure = row["changed"] if cost is None else _is_sure(cost["q"])
-    change = (row["share"] if cost is None else cost)["change"]
+    is_sure = row.changed if row.cost is None else _is_sure(row.cost.q)
+    change = (row.cost or row.share).change
     return is_sure and (change > 0.0) == rises and change != 0.0
 
 
@@ -262,10 +273,10 @@ def _grade(story: _Story) -> str:
     return _WITHOUT_SAMPLES if story.contention is None else _GRADES[story.edges]
 
 
-def _tell_symbol(row: Data) -> str:
-    share, cost = row["share"], row["cost"]
-    per = "" if cost is None else f" ({cost['base']:.3g} -> {cost['new']:.3g} {row['unit']})"
-    return f"{row['symbol']} {share['base']:.3g} -> {share['new']:.3g} % of all CPUs{per}"
+def _tell_symbol(symbol: _Symbol) -> str:
+    share, cost, unit = symbol.row.share, symbol.row.cost, symbol.point.cost_unit
+    per = "" if cost is None else f" ({cost.base:.3g} -> {cost.new:.3g} {unit})"
+    return f"{symbol.row.symbol} {share.base:.3g} -> {share.new:.3g} % of all CPUs{per}"
 
 
 def _tell_layout(story: _Story) -> str:
@@ -282,22 +293,22 @@ def _tell_result(row: Row) -> str:
     return f"{row.metric}{at}{change} ({row.verdict})"
 
 
-def _size_of_symbol(row: Data) -> Size:
-    share, runs = row["share"], row["runs"]
-    known = None not in (share["ci_low"], share["ci_high"])
+def _size_of_symbol(symbol: _Symbol) -> Size:
+    share, runs = symbol.row.share, symbol.point.runs
+    low, high = share.ci_low, share.ci_high
     return Size(
-        value=share["change"],
-        interval=(share["ci_low"], share["ci_high"]) if known else None,
+        value=share.change,
+        interval=None if low is None or high is None else (low, high),
         unit="pp",
-        metric=f"share of {row['symbol']}",
-        n=(runs["base"], runs["new"]),
+        metric=f"share of {symbol.row.symbol}",
+        n=(runs.base, runs.new),
     )
 
 
 def _evidence(story: _Story) -> Iterator[str]:
     if story.contention is not None:
         yield f"c2c#{story.row}"
-    yield from (f"profile#{row['row']}" for row in story.symbols[:MOST_NAMED])
+    yield from (f"profile#{symbol.row.row}" for symbol in story.symbols[:MOST_NAMED])
     if story.layout is not None:
         yield from (f"layout#{row}" for row in story.layout.rows or ("",))
     for row in story.results[:MOST_NAMED]:

@@ -18,7 +18,8 @@ from schedperf.evidence.profile.family import (
     is_kernel_code,
     is_silent,
 )
-from schedperf.evidence.profile.independent import Independent, average_runs, independent_of
+from schedperf.evidence.profile.independent import average_runs, independent_of
+from schedperf.evidence.profile.record import Independent
 from schedperf.evidence.profile.shares import (
     PER_CENT,
     RunWeights,

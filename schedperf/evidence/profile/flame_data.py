@@ -1,11 +1,10 @@
-"""What a flame graph shows, as JSON: columns of equal length, one value a frame.
+"""What a flame graph shows: columns of equal length, one value a frame.
 
 This is what the drawing reads, and all that it reads.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,24 @@ from schedperf.evidence.profile.flame import (
     one_sided_frames,
 )
 from schedperf.evidence.profile.parts import Part, find_parts
-from schedperf.evidence.profile.sampled import Floats, Measure, unit_of_event
+from schedperf.evidence.profile.record import (
+    FlameChanges,
+    FlameCounts,
+    FlameLists,
+    FlameMargins,
+    FlameMeans,
+    FlameMeasure,
+    FlameName,
+    FlamePart,
+    FlamePartFunctions,
+    FlamePartMeasure,
+    FlameSampled,
+    FlameTree,
+    HottestFrames,
+    Measure,
+    Numbers,
+)
+from schedperf.evidence.profile.sampled import BASE, NEW, Floats, unit_of_event
 from schedperf.evidence.profile.stacks import StackedSamples
 from schedperf.model.text import clean_line
 from schedperf.perf_data.recording import Integers
@@ -50,8 +66,8 @@ def describe_flame(
     parts: Sequence[tuple[Part, Flame]] = (),
     took_turns: bool = True,
     place: str = "",
-) -> dict[str, Any]:
-    """Return the data of one drawing, JSON values only.
+) -> FlameTree:
+    """Return the data of one drawing.
 
     :param operation: what an operation is: "message"; None where they are not counted
     :param parts: the same tree with the weights of parts of the samples
@@ -62,34 +78,33 @@ def describe_flame(
     measures: list[Measure] = ["share"]
     if operation is not None and flame.runs.has_operations:
         measures.append("operation")
-    shares = measure_frames(flame, "share", "self")
-    return {
-        "event": clean_line(flame.runs.event),
-        "place": clean_line(place),
-        "unit": unit_of_event(clean_line(flame.runs.event)),
-        "labels": [clean_line(label) for label in flame.runs.labels],
-        "independent": flame.runs.independent,
-        "counts": list(flame.runs.counts),
-        "took_turns": took_turns,
-        "totals": [_number(total) for total in _mean_totals(flame)],
-        "least_share": flame.least_share,
-        "names": [_name(flame.places[place]) for place in used],
-        "parent": flame.parent.tolist(),
-        "name": numbers,
-        "hidden": flame.hidden.tolist(),
-        "measures": [_describe_measure(flame, measure, operation, used) for measure in measures],
-        "parts": [
-            {
-                "kind": part.kind,
-                "name": clean_line(part.name),
-                "measures": [
+    return FlameTree(
+        event=clean_line(flame.runs.event),
+        place=clean_line(place),
+        unit=unit_of_event(clean_line(flame.runs.event)),
+        labels=tuple(clean_line(label) for label in flame.runs.labels),
+        independent=flame.runs.independent,
+        counts=flame.runs.counts,
+        took_turns=took_turns,
+        totals=tuple(_number(total) for total in _mean_totals(flame)),
+        least_share=flame.least_share,
+        names=tuple(_name(flame.places[place]) for place in used),
+        parent=tuple(flame.parent.tolist()),
+        name=tuple(numbers),
+        hidden=tuple(flame.hidden.tolist()),
+        measures=tuple(_describe_measure(flame, measure, operation, used) for measure in measures),
+        parts=tuple(
+            FlamePart(
+                kind=part.kind,
+                name=clean_line(part.name),
+                measures=tuple(
                     _describe_part(of_part, measure, operation, used) for measure in measures
-                ],
-            }
+                ),
+            )
             for part, of_part in parts
-        ],
-        "lists": _describe_lists(flame, shares),
-    }
+        ),
+        lists=_describe_lists(flame, measure_frames(flame, "share", "self")),
+    )
 
 
 def describe_stacks(
@@ -100,7 +115,7 @@ def describe_stacks(
     least_share: float = LEAST_SHARE,
     place: str = "",
     has_parts: bool = True,
-) -> dict[str, Any]:
+) -> FlameTree:
     """Return the data of one drawing of stacks with their parts; else as :func:`describe_flame`."""
     flame = build_flame(found.stacks, least_share=least_share)
     parts = find_parts(found) if has_parts else ()
@@ -128,83 +143,83 @@ def _number_names(flame: Flame) -> tuple[Integers, list[int]]:
     return used, numbers.tolist()
 
 
-def _name(place: Place) -> dict[str, str | None]:
-    return {
-        "symbol": clean_line(place.symbol),
-        "dso": clean_line(place.dso),
-        "class": class_of(place),
-    }
+def _name(place: Place) -> FlameName:
+    return FlameName(
+        symbol=clean_line(place.symbol), dso=clean_line(place.dso), class_=class_of(place)
+    )
 
 
 def _describe_measure(
     flame: Flame, measure: Measure, operation: str | None, used: Integers
-) -> dict[str, Any]:
+) -> FlameMeasure:
     frames = np.arange(len(flame))
-    return {
-        "measure": measure,
-        "operation": operation if measure == "operation" else None,
-        "inclusive": _describe_changes(measure_frames(flame, measure, "inclusive"), frames),
-        "self": _describe_changes(measure_frames(flame, measure, "self"), frames),
+    return FlameMeasure(
+        measure=measure,
+        operation=operation if measure == "operation" else None,
+        inclusive=_describe_changes(measure_frames(flame, measure, "inclusive"), frames),
+        self_=_describe_changes(measure_frames(flame, measure, "self"), frames),
         # Of each name, on all paths together.
-        "functions": _describe_changes(measure_places(flame, measure), used),
-    }
+        functions=_describe_changes(measure_places(flame, measure), used),
+    )
 
 
 def _describe_part(
     flame: Flame, measure: Measure, operation: str | None, used: Integers
-) -> dict[str, Any]:
+) -> FlamePartMeasure:
     # A page has up to twenty parts, so they leave out what follows: a frame's time with what it
     # called is the sum of the own times, and an interval is the change and as much either way.
     frames = np.arange(len(flame))
+    inclusive = measure_frames(flame, measure, "inclusive")
+    own = average_frames(flame, measure)
     functions = measure_places(flame, measure)
-    return {
-        "measure": measure,
-        "operation": operation if measure == "operation" else None,
-        "inclusive": _describe_margin(measure_frames(flame, measure, "inclusive"), frames),
-        "self": _describe_means(average_frames(flame, measure), frames, PART_DIGITS),
-        "functions": {
-            **_describe_means(functions, used, PART_DIGITS),
-            **_describe_margin(functions, used),
-        },
-    }
+    return FlamePartMeasure(
+        measure=measure,
+        operation=operation if measure == "operation" else None,
+        inclusive=FlameMargins(
+            margin=_margins(inclusive, frames), changed=_changed(inclusive, frames)
+        ),
+        self_=FlameMeans(
+            base=_numbers(own.base[frames], PART_DIGITS),
+            new=_means_of_new(own, frames, PART_DIGITS),
+        ),
+        functions=FlamePartFunctions(
+            base=_numbers(functions.base[used], PART_DIGITS),
+            new=_means_of_new(functions, used, PART_DIGITS),
+            margin=_margins(functions, used),
+            changed=_changed(functions, used),
+        ),
+    )
 
 
-def _describe_means(
-    changes: FrameChanges, chosen: Integers, digits: int = DIGITS
-) -> dict[str, Any]:
-    sides = {"base": changes.base, "new": changes.new}
-    return {
-        name: _numbers(side[chosen], digits) for name, side in sides.items() if side is not None
-    }
-
-
-def _describe_margin(changes: FrameChanges, chosen: Integers) -> dict[str, Any]:
-    if changes.columns is None:
-        return {}
+def _describe_changes(changes: FrameChanges, chosen: Integers) -> FlameChanges:
     columns = changes.columns
-    half = (columns.ci_high[chosen] - columns.ci_low[chosen]) / 2.0
-    return {
-        "margin": _numbers(half, MARGIN_DIGITS),
-        "changed": np.flatnonzero(changes.changed[chosen]).tolist(),
-    }
+    return FlameChanges(
+        base=_numbers(changes.base[chosen]),
+        new=_means_of_new(changes, chosen),
+        low=() if columns is None else _numbers(columns.ci_low[chosen], INTERVAL_DIGITS),
+        high=() if columns is None else _numbers(columns.ci_high[chosen], INTERVAL_DIGITS),
+        q=() if columns is None else _numbers(columns.q[chosen], Q_DIGITS),
+        changed=_changed(changes, chosen),
+    )
 
 
-def _describe_changes(changes: FrameChanges, chosen: Integers) -> dict[str, Any]:
-    means = _describe_means(changes, chosen)
+def _means_of_new(changes: FrameChanges, chosen: Integers, digits: int = DIGITS) -> Numbers:
+    return () if changes.new is None else _numbers(changes.new[chosen], digits)
+
+
+def _margins(changes: FrameChanges, chosen: Integers) -> Numbers:
     if changes.columns is None:
-        return means
+        return ()
     columns = changes.columns
-    return {
-        **means,
-        "low": _numbers(columns.ci_low[chosen], INTERVAL_DIGITS),
-        "high": _numbers(columns.ci_high[chosen], INTERVAL_DIGITS),
-        "q": _numbers(columns.q[chosen], Q_DIGITS),
-        "changed": np.flatnonzero(changes.changed[chosen]).tolist(),
-    }
+    return _numbers((columns.ci_high[chosen] - columns.ci_low[chosen]) / 2.0, MARGIN_DIGITS)
 
 
-def _numbers(values: Floats, digits: int = DIGITS) -> list[float | None]:
-    return [_number(value, digits) for value in values.tolist()]
+def _changed(changes: FrameChanges, chosen: Integers) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(changes.changed[chosen]).tolist())
+
+
+def _numbers(values: Floats, digits: int = DIGITS) -> Numbers:
+    return tuple(_number(value, digits) for value in values.tolist())
 
 
 def _number(value: float, digits: int = DIGITS) -> float | None:
@@ -217,19 +232,21 @@ def _number(value: float, digits: int = DIGITS) -> float | None:
     return int(short) if short.is_integer() else short
 
 
-def _describe_lists(flame: Flame, own: FrameChanges) -> dict[str, Any]:
+def _describe_lists(flame: Flame, own: FrameChanges) -> FlameLists | HottestFrames:
     is_named = flame.place >= 0
     if own.columns is None:
-        return {"hottest": largest_first(is_named & (own.base > 0.0), own.base)[:MOST_LISTED]}
-    lists = dict(zip(("vanished", "appeared"), one_sided_frames(flame), strict=True))
-    lists["changed"] = largest_first(is_named & own.changed, np.abs(own.columns.difference))
-    shown = {name: frames[:MOST_LISTED] for name, frames in lists.items()}
-    return {
-        **shown,
-        "counts": {name: len(frames) for name, frames in lists.items()},
+        hottest = largest_first(is_named & (own.base > 0.0), own.base)
+        return HottestFrames(hottest=tuple(hottest[:MOST_LISTED]))
+    vanished, appeared = one_sided_frames(flame)
+    changed = largest_first(is_named & own.changed, np.abs(own.columns.difference))
+    return FlameLists(
+        vanished=tuple(vanished[:MOST_LISTED]),
+        appeared=tuple(appeared[:MOST_LISTED]),
+        changed=tuple(changed[:MOST_LISTED]),
+        counts=FlameCounts(vanished=len(vanished), appeared=len(appeared), changed=len(changed)),
         # In how many runs (or boots) the one side has what the other has in none.
-        "sampled": {
-            name: count_sampled(flame, side)[shown[name]].tolist()
-            for side, name in enumerate(("vanished", "appeared"))
-        },
-    }
+        sampled=FlameSampled(
+            vanished=tuple(count_sampled(flame, BASE)[vanished[:MOST_LISTED]].tolist()),
+            appeared=tuple(count_sampled(flame, NEW)[appeared[:MOST_LISTED]].tolist()),
+        ),
+    )

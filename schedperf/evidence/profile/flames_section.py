@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from schedperf.evidence import Absent, Dicts, dict_section
+from schedperf.evidence import Absent, section
 from schedperf.evidence.profile.flame_data import describe_stacks
-from schedperf.evidence.profile.flames_schema import SCHEMA
 from schedperf.evidence.profile.flames_sources import (
     Point,
     Runs,
@@ -22,12 +21,16 @@ from schedperf.evidence.profile.flames_sources import (
 )
 from schedperf.evidence.profile.loaded import operation_of
 from schedperf.evidence.profile.order import may_be_drift
+from schedperf.evidence.profile.record import (
+    FlameComparison,
+    FlameTree,
+    FlameTrees,
+    MissingProfile,
+)
 from schedperf.evidence.profile.sampled import sampled_events
 from schedperf.evidence.profile.stacks import collect_stacks
 from schedperf.runs.side import BASE, Side
 from schedperf.runs.timeline import Moment, place_in_time
-
-__all__ = ["SCHEMA", "flames"]
 
 # Of all time: two pixels of a page. At 0.05 %, as in the file of --flamegraph, a record of one
 # point is three times as large.
@@ -51,8 +54,8 @@ class _Wanted:
         return f"{self.event}, {self.point.workload}{point}"
 
 
-@dict_section("flames", version=1, schema=SCHEMA)
-def flames(sides: Sequence[Side]) -> Dicts:
+@section(FlameTrees)
+def flames(sides: Sequence[Side]) -> FlameTrees:
     """Compare the call stacks of each new side with base's."""
     base = load_stacks(sides[0])
     comparisons, missing = [], []
@@ -60,29 +63,29 @@ def flames(sides: Sequence[Side]) -> Dicts:
         try:
             new = load_stacks(side)
         except Absent as absent:
-            missing.append({"side": side.name, "reason": str(absent)})
+            missing.append(MissingProfile(side=side.name, reason=str(absent)))
         else:
             comparisons.append(_compare(sides[0], side, base, new))
-    if not any(compared["events"] for compared in comparisons):
-        reasons = [entry["reason"] for entry in missing]
+    if not any(compared.events for compared in comparisons):
+        reasons = [one.reason for one in missing]
         raise Absent("; ".join(reasons) or "no point was sampled with one event on both sides")
-    return {"comparisons": comparisons, "missing": missing}
+    return FlameTrees(comparisons=tuple(comparisons), missing=tuple(missing))
 
 
 def _compare(
     first: Side, side: Side, base: Mapping[Point, Runs], new: Mapping[Point, Runs]
-) -> dict[str, object]:
+) -> FlameComparison:
     moments = place_in_time([first, side])
     wanted = sorted(
         (one for point in base if point in new for one in _pair(point, base[point], new[point])),
         key=lambda one: (-one.samples, one.point, one.event),
     )
     describe = partial(_describe, first, side, moments, has_points=len(wanted) > 1)
-    return {
-        "side": side.name,
-        "events": [describe(one, has_parts=one is wanted[0]) for one in wanted[:MOST_TREES]],
-        "left_out": [str(one) for one in wanted[MOST_TREES:]],
-    }
+    return FlameComparison(
+        side=side.name,
+        events=tuple(describe(one, has_parts=one is wanted[0]) for one in wanted[:MOST_TREES]),
+        left_out=tuple(str(one) for one in wanted[MOST_TREES:]),
+    )
 
 
 def _pair(point: Point, base: Runs, new: Runs) -> Iterator[_Wanted]:
@@ -102,7 +105,7 @@ def _describe(
     *,
     has_points: bool,
     has_parts: bool,
-) -> Dicts:
+) -> FlameTree:
     runs = {BASE: wanted.base, side.name: wanted.new}
     orders = [[moments[name, run.folder].order for run in some] for name, some in runs.items()]
     drifts = may_be_drift(orders, [[run.samples.boot for run in some] for some in runs.values()])

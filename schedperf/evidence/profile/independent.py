@@ -5,13 +5,13 @@ by more than their runs do; runs of one boot are then averaged.
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schedperf.evidence.profile.record import Independent
+
 Floats = NDArray[np.float64]
-Independent = Literal["runs", "boots"]
 
 # With two boots of a side, boots are what is independent.
 FEWEST_BOOTS = 2

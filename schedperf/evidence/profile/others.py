@@ -1,12 +1,11 @@
 """What other commands did while the workload was sampled, of one point and of the comparison."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from schedperf.evidence import Dicts
 from schedperf.evidence.profile.bystanders import Bystanders
+from schedperf.evidence.profile.record import OtherCommand, OtherCommands, Profile
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import Section
+from schedperf.model.comparison import BaseNew, Section, data_of
 from schedperf.runs.side import BASE
 
 # Per cent of the busy time. perf and the recorder take one or two on a machine of two CPUs; what
@@ -19,7 +18,7 @@ NAMED_PERCENT = 0.5
 NAMED_COMMANDS = 4
 
 
-def describe_others(runs: Sequence[Bystanders | None]) -> Dicts | None:
+def describe_others(runs: Sequence[Bystanders | None]) -> OtherCommands | None:
     """Return what part of the busy time other commands took, mean of the runs.
 
     :param runs: of one side; None where the workload cannot be told
@@ -31,17 +30,17 @@ def describe_others(runs: Sequence[Bystanders | None]) -> Dicts | None:
     names = dict.fromkeys(name for shares in known for name in shares)
     means = {name: sum(one.get(name, 0.0) for one in known) / len(known) for name in names}
     largest = sorted(means, key=lambda name: (-means[name], name))[:MOST_COMMANDS]
-    return {
-        "share": sum(means.values()),
-        "commands": [{"command": name, "share": means[name]} for name in largest],
-    }
+    return OtherCommands(
+        share=sum(means.values()),
+        commands=tuple(OtherCommand(command=name, share=means[name]) for name in largest),
+    )
 
 
 # What the first share is of, which is said once.
 _WHOLE = " of the event's count without idle"
 
 
-def caution_of(others: Mapping[str, Dicts | None]) -> str | None:
+def caution_of(others: BaseNew[OtherCommands | None]) -> str | None:
     """Say it in one sentence; None where it is little, or not known.
 
     ::
@@ -50,10 +49,10 @@ def caution_of(others: Mapping[str, Dicts | None]) -> str | None:
         (schedperf 12 %, perf 1 %) and 21 % in new (schedperf 20 %)
     """
     said = {side: found for side, found in others.items() if found is not None}
-    if not any(_share(found) >= SAID_PERCENT for found in said.values()):
+    if not any(found.share >= SAID_PERCENT for found in said.values()):
         return None
     parts = [
-        f"{_share(found):.0f} %{'' if number else _WHOLE} in {side}"
+        f"{found.share:.0f} %{'' if number else _WHOLE} in {side}"
         + (f" ({names})" if (names := _names(found)) else "")
         for number, (side, found) in enumerate(said.items())
     ]
@@ -62,28 +61,19 @@ def caution_of(others: Mapping[str, Dicts | None]) -> str | None:
 
 def others_caveats(sections: Mapping[str, Section]) -> Iterator[Caveat]:
     """Yield a caveat for each side whose profile is of other commands for a good part."""
-    section = sections.get("profile")
-    if section is None or section.data is None:
-        return
-    data: Any = section.data
-    worst: dict[str, Any] = {}
-    for compared in data["comparisons"]:
-        for point in (point for event in compared["events"] for point in event["points"]):
-            for role, found in point["others"].items():
-                side = BASE if role == "base" else compared["side"]
-                if found is not None and found["share"] > worst.get(side, {"share": 0.0})["share"]:
+    data = data_of(sections, Profile)
+    worst: dict[str, OtherCommands] = {}
+    for compared in () if data is None else data.comparisons:
+        for point in (point for event in compared.events for point in event.points):
+            for role, found in point.others.items():
+                side = BASE if role == "base" else compared.side
+                if found is not None and (side not in worst or found.share > worst[side].share):
                     worst[side] = found
     for side, found in worst.items():
-        if found["share"] >= WEAKENS_PERCENT:
-            yield caveat("other-commands", side=side, percent=found["share"], names=_names(found))
+        if found.share >= WEAKENS_PERCENT:
+            yield caveat("other-commands", side=side, percent=found.share, names=_names(found))
 
 
-def _share(found: Dicts) -> float:
-    share: Any = found["share"]
-    return float(share)
-
-
-def _names(found: Dicts) -> str:
-    commands: Any = found["commands"]
-    named = [one for one in commands if one["share"] >= NAMED_PERCENT][:NAMED_COMMANDS]
-    return ", ".join(f"{one['command']} {one['share']:.0f} %" for one in named)
+def _names(found: OtherCommands) -> str:
+    named = [one for one in found.commands if one.share >= NAMED_PERCENT][:NAMED_COMMANDS]
+    return ", ".join(f"{one.command} {one.share:.0f} %" for one in named)

@@ -6,10 +6,10 @@ of the periods of all samples, so that the nodes of a machine add up to it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
+from schedperf.evidence.profile.record import PartKind
 from schedperf.evidence.profile.sampled import Flags, RunSamples
 from schedperf.evidence.profile.stacks import StackedSamples, command_of
 
@@ -19,8 +19,6 @@ MOST_COMMANDS = 6
 # Of all time on either side; a smaller command has too few samples for numbers of its own.
 LEAST_COMMAND_SHARE = 0.05
 
-Kind = Literal["node", "cpu", "comm"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
@@ -29,7 +27,7 @@ class Part:
     :param name: number of the node or of the CPU, or the name of the command
     """
 
-    kind: Kind
+    kind: PartKind
     name: str
 
     def rows(self, run: RunSamples) -> Flags:

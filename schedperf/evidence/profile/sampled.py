@@ -6,19 +6,19 @@ independent is a run, or a boot where a side has several: runs of one boot are t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schedperf.evidence.profile.family import is_hot, is_silent
 from schedperf.evidence.profile.independent import (
-    Independent,
     average_runs,
     column_means,
     counts_of,
     independent_of,
 )
+from schedperf.evidence.profile.record import Independent, Measure
 from schedperf.perf_data.recording import Integers, Recording
 from schedperf.symbols.places import Placed
 
@@ -33,7 +33,6 @@ NANOSECOND_EVENTS = frozenset(("cpu-clock", "task-clock"))
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-Measure = Literal["share", "operation"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

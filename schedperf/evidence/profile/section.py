@@ -15,15 +15,20 @@ functions that changed, then what is hot or moved most.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.evidence import Absent, Dicts, dict_section
+from schedperf.evidence import Absent, section
 from schedperf.evidence.profile.order import may_be_drift
-from schedperf.evidence.profile.point import describe_point
-from schedperf.evidence.profile.schema import SCHEMA
+from schedperf.evidence.profile.point import compare_runs
+from schedperf.evidence.profile.record import (
+    MissingProfile,
+    Profile,
+    ProfileComparison,
+    ProfileEvent,
+    ProfilePoint,
+)
 from schedperf.evidence.profile.sources import RunProfile, SideProfiles, load_profiles
+from schedperf.model.comparison import BaseNew
 from schedperf.runs.side import BASE, FIRST_NEW, Side
 from schedperf.runs.timeline import Moment, place_in_time
-
-__all__ = ["SCHEMA", "profile"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -37,8 +42,8 @@ _Points = Mapping[_Key, Sequence[RunProfile]]
 _Moments = Mapping[tuple[str, str], Moment]
 
 
-@dict_section("profile", version=2, schema=SCHEMA)
-def profile(sides: Sequence[Side]) -> Dicts:
+@section(Profile)
+def profile(sides: Sequence[Side]) -> Profile:
     """Compare the profiles of each new side with base's."""
     base = load_profiles(sides[0])
     comparisons, missing = [], []
@@ -48,13 +53,13 @@ def profile(sides: Sequence[Side]) -> Dicts:
         try:
             new = load_profiles(side)
         except Absent as absent:
-            missing.append({"side": side.name, "reason": str(absent)})
+            missing.append(MissingProfile(side=side.name, reason=str(absent)))
         else:
             moments = place_in_time([sides[0], side])
             comparisons.append(_compare(side.name, path, base, new, moments))
     if not comparisons:
-        raise Absent("; ".join(entry["reason"] for entry in missing) or "there is no new side")
-    return {"comparisons": comparisons, "missing": missing}
+        raise Absent("; ".join(one.reason for one in missing) or "there is no new side")
+    return Profile(comparisons=tuple(comparisons), missing=tuple(missing))
 
 
 def _compare(
@@ -63,7 +68,7 @@ def _compare(
     base: SideProfiles,
     new: SideProfiles,
     moments: _Moments,
-) -> Dicts:
+) -> ProfileComparison:
     def took_turns(*runs: Sequence[RunProfile]) -> bool:
         orders = [
             [moments[name, one.folder].order for one in of_side]
@@ -73,7 +78,7 @@ def _compare(
 
     of_base, of_new = _by_event(base.runs), _by_event(new.runs)
     notes = [*base.notes, *new.notes]
-    events: list[Dicts] = []
+    events: list[ProfileEvent] = []
     for event in dict.fromkeys((*of_base, *of_new)):
         if event not in of_base or event not in of_new:
             where = "base" if event in of_base else side
@@ -83,27 +88,29 @@ def _compare(
         notes += _describe_single_points(side, event, *of_points)
         # So have those of the first event and, of its points, of the heaviest one.
         in_event = [*path, event] if events else path
-        points = list(_compare_points(in_event, *of_points, took_turns))
+        points = tuple(_compare_points(in_event, *of_points, took_turns))
         if points:
             events.append(_describe_event(of_base[event][0], of_new[event][0], points))
-    return {"side": side, "events": events, "notes": notes}
+    return ProfileComparison(side=side, events=tuple(events), notes=tuple(notes))
 
 
-def _describe_event(base: RunProfile, new: RunProfile, points: Sequence[Dicts]) -> Dicts:
-    sights = {"base": base.sight, "new": new.sight}
-    return {
-        "event": base.sight.event,
-        "unit": base.sight.unit,
-        "clock": {name: sight.clock for name, sight in sights.items()},
-        "nmi": {name: sight.nmi for name, sight in sights.items()},
-        "precise": {name: sight.precise for name, sight in sights.items()},
-        "emulated": {name: sight.emulated for name, sight in sights.items()},
-        "blind": {name: sight.blind for name, sight in sights.items()},
-        "blind_reason": {name: sight.reason for name, sight in sights.items()},
-        "remedy": next((one.remedy for one in sights.values() if one.remedy is not None), None),
-        "caveats": list(dict.fromkeys(text for one in sights.values() for text in one.caveats)),
-        "points": points,
-    }
+def _describe_event(
+    base: RunProfile, new: RunProfile, points: tuple[ProfilePoint, ...]
+) -> ProfileEvent:
+    sights = BaseNew(base=base.sight, new=new.sight)
+    return ProfileEvent(
+        event=base.sight.event,
+        unit=base.sight.unit,
+        clock=sights.map(lambda sight: sight.clock),
+        nmi=sights.map(lambda sight: sight.nmi),
+        precise=sights.map(lambda sight: sight.precise),
+        emulated=sights.map(lambda sight: sight.emulated),
+        blind=sights.map(lambda sight: sight.blind),
+        blind_reason=sights.map(lambda sight: sight.reason),
+        remedy=next((one.remedy for one in sights if one.remedy is not None), None),
+        caveats=tuple(dict.fromkeys(text for one in sights for text in one.caveats)),
+        points=points,
+    )
 
 
 def _by_event(runs: Iterable[RunProfile]) -> dict[str, list[RunProfile]]:
@@ -129,7 +136,7 @@ def _describe_single_points(side: str, event: str, base: _Points, new: _Points) 
 
 def _compare_points(
     path: Sequence[str], base: _Points, new: _Points, took_turns: Callable[..., bool]
-) -> Iterator[Dicts]:
+) -> Iterator[ProfilePoint]:
     samples = {
         key: sum(one.run.weights.samples for one in (*base[key], *new[key]))
         for key in base
@@ -137,7 +144,7 @@ def _compare_points(
     }
     for place, key in enumerate(sorted(samples, key=lambda key: (-samples[key], key))):
         names = [*path, *([key.workload, key.point] if place else [])]
-        yield describe_point(
+        yield compare_runs(
             base[key],
             new[key],
             "".join(f"{name}/" for name in names),

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from schedperf.evidence.profile.family import Flags, is_changed
 from schedperf.evidence.profile.independent import column_means
-from schedperf.evidence.profile.sampled import BASE, NEW, Measure
+from schedperf.evidence.profile.record import Measure
+from schedperf.evidence.profile.sampled import BASE, NEW
 from schedperf.evidence.profile.table import SampleTable
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 

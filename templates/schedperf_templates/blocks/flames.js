@@ -16,10 +16,23 @@
   // A click has whole pixels, other events of a pointer have parts of them.
   const pixelOf = ({ clientX, clientY }) => `${Math.floor(clientX)} ${Math.floor(clientY)}`;
 
+  // What only a comparison has is empty of one side alone.
+  const withoutEmpty = (event) => {
+    const keepFilled = (extent) => Object.fromEntries(Object.entries(extent).filter(([, values]) => values.length));
+    const keep = (measure) => ({
+      ...measure,
+      inclusive: keepFilled(measure.inclusive),
+      self: keepFilled(measure.self),
+      functions: keepFilled(measure.functions),
+    });
+    const parts = event.parts.map((part) => ({ ...part, measures: part.measures.map(keep) }));
+    return event.labels.length > 1 ? event : { ...event, measures: event.measures.map(keep), parts };
+  };
+
   class Graph {
     constructor(figure, data) {
       this.figure = figure;
-      this.events = data.events;
+      this.events = data.events.map(withoutEmpty);
       this.sides = data.sides;
       this.speedscope = data.speedscope;
       const find = (name) => figure.querySelector(`.flame-${name}`);

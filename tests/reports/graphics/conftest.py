@@ -11,6 +11,7 @@ import pytest
 from schedperf.evidence.profile.flame import REMAINDER, ROOT, Flame
 from schedperf.evidence.profile.flame_data import describe_flame
 from schedperf.evidence.profile.parts import Part
+from schedperf.evidence.profile.record import FlameTree, Numbers
 from schedperf.evidence.profile.sampled import Runs
 from schedperf.symbols.place import Place
 from schedperf_reports.blocks import Text
@@ -19,7 +20,7 @@ from schedperf_reports.standalone import Head, HeadSide
 from tests.chromium import Tab
 from tests.reports.visits import Visit
 
-MakeData = Callable[..., dict[str, Any]]
+MakeTrees = Callable[..., tuple[FlameTree, ...]]
 
 # Parent, symbol, own time of base and of new.
 FRAMES = (
@@ -87,23 +88,23 @@ def make_flame() -> Callable[..., Flame]:
 
 
 @pytest.fixture
-def page_of() -> Callable[[dict[str, Any]], str]:
-    """Draw the page of some data."""
+def page_of() -> Callable[[Sequence[FlameTree]], str]:
+    """Draw the page of some trees."""
     return _page_of
 
 
 @pytest.fixture
-def make_data() -> MakeData:
-    """Make the data of a drawing: ``make_data(runs=(4, 4), names=[…], events=["cycles"])``."""
+def make_trees() -> MakeTrees:
+    """Make the trees of a drawing: ``make_trees(runs=(4, 4), names=[…], events=["cycles"])``."""
 
     def make(
         runs: Sequence[int] = (4, 4),
         names: Sequence[str] = tuple(frame[1] for frame in FRAMES[1:6]),
         events: Sequence[str] = ("cycles",),
-    ) -> dict[str, Any]:
-        return {"events": [describe(_make_flame(runs, names, event)) for event in events]}
+    ) -> tuple[FlameTree, ...]:
+        return tuple(describe(_make_flame(runs, names, event)) for event in events)
 
-    def describe(flame: Flame) -> dict[str, Any]:
+    def describe(flame: Flame) -> FlameTree:
         parts = [(Part(kind="node", name="0"), part_of(flame, 0.75))]
         parts += [(Part(kind="comm", name="bench"), part_of(flame, 0.5))]
         return describe_flame(flame, "message", parts=parts)
@@ -111,14 +112,25 @@ def make_data() -> MakeData:
     return make
 
 
-def _page_of(data: dict[str, Any]) -> str:
+def with_measure(tree: FlameTree, **chosen: Any) -> FlameTree:
+    """Return a tree with something else in its first measure."""
+    first, *others = tree.measures
+    return replace(tree, measures=(replace(first, **chosen), *others))
+
+
+def with_number(numbers: Numbers, index: int, value: float) -> Numbers:
+    """Return the numbers with another one at this index."""
+    return (*numbers[:index], value, *numbers[index + 1 :])
+
+
+def _page_of(trees: Sequence[FlameTree]) -> str:
     head = Head(
         title="profile",
         sides=(HeadSide(name="base", label="tip", path="tip.tar"),),
         tool_version="1",
         schema="schedperf/profile/1",
     )
-    return draw_flame_page([Text(text="5 runs")], data, head)
+    return draw_flame_page([Text(text="5 runs")], trees, head)
 
 
 class Flames(Visit):
@@ -133,11 +145,11 @@ class Flames(Visit):
 
 @pytest.fixture
 def visit_flames(lend_tab: Callable[..., Tab], tmp_path: Path) -> Callable[..., Flames]:
-    """Open the page of some data: ``visit_flames(data, width=400, color_scheme="dark")``."""
+    """Open the page of some trees: ``visit_flames(trees, width=400, color_scheme="dark")``."""
 
-    def open_page(data: dict[str, Any], **settings: Any) -> Flames:
+    def open_page(trees: Sequence[FlameTree], **settings: Any) -> Flames:
         path = tmp_path / "flames.html"
-        path.write_text(_page_of(data), encoding="utf-8")
+        path.write_text(_page_of(trees), encoding="utf-8")
         opened = Flames(lend_tab(**settings))
         opened.page.goto(path.as_uri())
         if opened.tab.has_scripts:

@@ -2,28 +2,31 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
+from schedperf.evidence.profile.record import FlameTree
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.graphics._flame_still import LEAST_PCT, place_frames
 from schedperf_reports.graphics.flame_tables import describe_flames
 from schedperf_reports.page.flame_page import draw_flame_page
 from schedperf_reports.standalone import Head
+from tests.reports.graphics.conftest import with_measure, with_number
 
 HOSTILE = "</script><img src=x onerror='window.pwned = 1'>\u202e\x1b[31m{{7*7}}" + "n" * 5_000
 
 # What conftest.py opens.
 Visit = Any
-MakeData = Callable[..., dict[str, Any]]
+MakeTrees = Callable[..., tuple[FlameTree, ...]]
 
 
-def text_of(data: dict[str, Any]) -> str:
+def text_of(trees: Sequence[FlameTree]) -> str:
     parts = []
-    for block in describe_flames(data["events"]):
+    for block in describe_flames(trees):
         if isinstance(block, Text):
             parts.append(block.text)
         elif isinstance(block, Table):
@@ -31,8 +34,8 @@ def text_of(data: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def test_the_tables_say_what_the_colours_say(make_data: MakeData) -> None:
-    said = text_of(make_data())
+def test_the_tables_say_what_the_colours_say(make_trees: MakeTrees) -> None:
+    said = text_of(make_trees())
     changed = re.search(r"^update_cfs_group (.*)$", said, re.MULTILINE)
     assert changed
     assert changed[1].endswith("write < main [kernel]")
@@ -41,22 +44,22 @@ def test_the_tables_say_what_the_colours_say(make_data: MakeData) -> None:
     assert "(rest)" not in said
 
 
-def test_single_runs_are_said_to_have_no_interval(make_data: MakeData) -> None:
-    said = text_of(make_data(runs=(1, 1)))
+def test_single_runs_are_said_to_have_no_interval(make_trees: MakeTrees) -> None:
+    said = text_of(make_trees(runs=(1, 1)))
     assert "n = 1 + 1 runs: no interval; record several runs" in said
     assert "beyond noise" not in said
 
 
-def test_one_side_alone_lists_its_hottest_frames(make_data: MakeData) -> None:
-    lines = text_of(make_data(runs=(3,))).splitlines()
+def test_one_side_alone_lists_its_hottest_frames(make_trees: MakeTrees) -> None:
+    lines = text_of(make_trees(runs=(3,))).splitlines()
     assert lines[1].startswith("read ")
     assert "new" not in lines[0]
 
 
 def test_the_page_asks_for_nothing_and_allows_its_own_scripts_alone(
-    make_data: MakeData, page_of: Callable[[dict[str, Any]], str]
+    make_trees: MakeTrees, page_of: Callable[[Sequence[FlameTree]], str]
 ) -> None:
-    page = page_of(make_data())
+    page = page_of(make_trees())
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy
     assert "default-src 'none'" in policy[1].replace("&#39;", "'")
@@ -69,9 +72,9 @@ def test_the_page_asks_for_nothing_and_allows_its_own_scripts_alone(
 
 @pytest.mark.browser
 def test_only_frames_beyond_noise_are_coloured(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data())
+    opened = visit_flames(make_trees())
     assert "\u25b2 update_cfs_group" in opened.frames(".more")
     assert "\u25bc old_lock" in opened.frames(".less")
     assert opened.page.get_by_role("treeitem", name="(17 smaller frames)").count() == 1
@@ -80,9 +83,9 @@ def test_only_frames_beyond_noise_are_coloured(
 
 @pytest.mark.browser
 def test_more_and_less_are_told_apart_where_the_system_forces_its_colours(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    page = visit_flames(make_data(), forced_colors="active").page
+    page = visit_flames(make_trees(), forced_colors="active").page
     edges = (
         "(selector) => [...document.querySelectorAll(selector)].map((one) => {"
         " const { borderTopWidth: top, borderBottomWidth: bottom } = getComputedStyle(one);"
@@ -95,9 +98,9 @@ def test_more_and_less_are_told_apart_where_the_system_forces_its_colours(
 
 @pytest.mark.browser
 def test_without_intervals_colour_is_what_the_reader_asks_for(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data(runs=(1, 1)))
+    opened = visit_flames(make_trees(runs=(1, 1)))
     assert opened.frames(".more") == opened.frames(".less") == []
     assert "no interval" in opened.detail()
     opened.page.get_by_label("Colour differences although there is no interval").check()
@@ -106,9 +109,9 @@ def test_without_intervals_colour_is_what_the_reader_asks_for(
 
 @pytest.mark.browser
 def test_a_click_zooms_and_escape_shows_all(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data())
+    opened = visit_flames(make_trees())
     opened.page.get_by_role("treeitem", name="write,").click()
     assert not any("read" in name for name in opened.frames())
     width = opened.page.get_by_role("treeitem", name="write,").bounding_box()["width"]
@@ -121,9 +124,9 @@ def test_a_click_zooms_and_escape_shows_all(
 
 @pytest.mark.browser
 def test_what_slides_under_a_resting_pointer_is_not_pointed_at(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data())
+    opened = visit_flames(make_trees())
     opened.page.evaluate(
         "document.querySelector('.flame-graph').addEventListener('click',"
         " ({ clientX, clientY }) => { window.at = { clientX, clientY } })"
@@ -141,9 +144,9 @@ def test_what_slides_under_a_resting_pointer_is_not_pointed_at(
 
 @pytest.mark.browser
 def test_the_keyboard_walks_and_zooms(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data())
+    opened = visit_flames(make_trees())
     opened.page.locator(".flame-graph").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown"):
         opened.page.keyboard.press(key)
@@ -162,8 +165,8 @@ def test_the_keyboard_walks_and_zooms(
 
 
 @pytest.mark.browser
-def test_views_keep_the_zoom(visit_flames: Callable[..., Visit], make_data: MakeData) -> None:
-    opened = visit_flames(make_data())
+def test_views_keep_the_zoom(visit_flames: Callable[..., Visit], make_trees: MakeTrees) -> None:
+    opened = visit_flames(make_trees())
     opened.page.get_by_role("treeitem", name="read,").click()
     opened.page.get_by_role("button", name="All three").click()
     assert opened.page.locator(".flame-graph").count() == 3
@@ -174,10 +177,10 @@ def test_views_keep_the_zoom(visit_flames: Callable[..., Visit], make_data: Make
 
 @pytest.mark.browser
 def test_search_adds_up_the_outermost_matches(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
     # main has read and everything else in it, so the sum is that of main alone.
-    opened = visit_flames(make_data())
+    opened = visit_flames(make_trees())
     opened.page.get_by_role("searchbox").fill("A")
     assert opened.page.locator(".flame-controls output").inner_text() == (
         "3 frames: base 100.00, new 100.00 %, change 0 pp together"
@@ -188,17 +191,27 @@ def test_search_adds_up_the_outermost_matches(
     )
 
 
+def with_narrow_frame(tree: FlameTree, share: float) -> FlameTree:
+    """Return the tree with a frame that has this share on both sides."""
+    measure = tree.measures[0]
+    narrow = (
+        replace(
+            extent, base=with_number(extent.base, 5, share), new=with_number(extent.new, 5, share)
+        )
+        for extent in (measure.inclusive, measure.self_)
+    )
+    return with_measure(tree, **dict(zip(("inclusive", "self_"), narrow, strict=True)))
+
+
 @pytest.mark.browser
 def test_a_frame_that_is_found_is_seen_however_narrow_it_is(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    data = make_data()
+    (tree,) = make_trees()
     # 0.01 % of 1100 pixels are not drawn until somebody asks.
-    for extent in ("inclusive", "self"):
-        for side in ("base", "new"):
-            data["events"][0]["measures"][0][extent][side][5] = 0.01
-    opened = visit_flames(data)
-    name = data["events"][0]["names"][data["events"][0]["name"][5]]["symbol"]
+    tree = with_narrow_frame(tree, 0.01)
+    opened = visit_flames([tree])
+    name = tree.names[tree.name[5]].symbol
     assert opened.page.get_by_role("treeitem", name=f"{name},").count() == 0
     opened.page.get_by_role("searchbox").fill(name)
     found = opened.page.locator(".frame.found")
@@ -208,50 +221,50 @@ def test_a_frame_that_is_found_is_seen_however_narrow_it_is(
 
 @pytest.mark.browser
 def test_a_frame_is_coloured_where_its_function_changed_on_all_paths(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    data = make_data()
-    event = data["events"][0]
-    measure = event["measures"][0]
+    (tree,) = make_trees()
+    measure = tree.measures[0]
     (frame,) = (
         place
-        for place, name in enumerate(event["name"])
-        if name >= 0 and event["names"][name]["symbol"] == "update_cfs_group"
+        for place, name in enumerate(tree.name)
+        if name >= 0 and tree.names[name].symbol == "update_cfs_group"
     )
-    measure["inclusive"]["changed"].remove(frame)
-    opened = visit_flames(data)
+    without = tuple(other for other in measure.inclusive.changed if other != frame)
+    tree = with_measure(tree, inclusive=replace(measure.inclusive, changed=without))
+    opened = visit_flames([tree])
     assert "\u25b2 update_cfs_group" in opened.frames(".more")
     opened.page.get_by_role("treeitem", name="update_cfs_group,").hover()
     assert "self, on all paths: base" in opened.detail()
-    measure["functions"]["changed"] = []
-    assert not any("update_cfs_group" in name for name in visit_flames(data).frames(".more"))
+    plain = with_measure(tree, functions=replace(measure.functions, changed=()))
+    assert not any("update_cfs_group" in name for name in visit_flames([plain]).frames(".more"))
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "most"), [(1400, 400), (400, 560)])
 def test_the_graph_is_on_the_first_screen_with_its_root_on_top(
-    visit_flames: Callable[..., Visit], make_data: MakeData, width: int, most: int
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees, width: int, most: int
 ) -> None:
-    opened = visit_flames(make_data(), width=width)
+    opened = visit_flames(make_trees(), width=width)
     graph = opened.page.locator(".flame-graph").bounding_box()
     assert graph["y"] < most
     assert opened.page.locator("[data-frame='0']").bounding_box()["y"] == pytest.approx(graph["y"])
     assert opened.page.locator("#samples").bounding_box()["y"] > graph["y"]
 
 
-def test_a_warning_about_the_samples_is_one_line_above_the_graph(make_data: MakeData) -> None:
+def test_a_warning_about_the_samples_is_one_line_above_the_graph(make_trees: MakeTrees) -> None:
     head = Head(title="profile", sides=(), tool_version="1", schema="s")
     basis = [Text(text="plain"), Text(text="blind to most of it", tone="warning")]
-    page = draw_flame_page(basis, make_data(), head)
+    page = draw_flame_page(basis, make_trees(), head)
     limits = re.findall(r'<a class="flame-limit" href="#samples"[^>]*>(.*?)</a>', page)
     assert limits == ["blind to most of it"]
 
 
 @pytest.mark.browser
 def test_costs_per_operation_are_a_measure_of_their_own(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data())
+    opened = visit_flames(make_trees())
     opened.page.get_by_label("Measure").select_option("1")
     opened.page.locator(".flame-graph").focus()
     opened.page.keyboard.press("ArrowDown")
@@ -259,8 +272,8 @@ def test_costs_per_operation_are_a_measure_of_their_own(
 
 
 @pytest.mark.browser
-def test_events_are_chosen_from(visit_flames: Callable[..., Visit], make_data: MakeData) -> None:
-    opened = visit_flames(make_data(events=("cycles", "page-faults")))
+def test_events_are_chosen_from(visit_flames: Callable[..., Visit], make_trees: MakeTrees) -> None:
+    opened = visit_flames(make_trees(events=("cycles", "page-faults")))
     opened.page.get_by_label("Event").select_option("1")
     assert "page-faults" in opened.frames()
 
@@ -269,9 +282,9 @@ def test_events_are_chosen_from(visit_flames: Callable[..., Visit], make_data: M
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 400])
 def test_hostile_names_run_nothing_and_fit(
-    visit_flames: Callable[..., Visit], make_data: MakeData, width: int, scheme: str
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees, width: int, scheme: str
 ) -> None:
-    data = make_data(names=[f"{HOSTILE}{number}" for number in range(5)], events=[HOSTILE])
+    data = make_trees(names=[f"{HOSTILE}{number}" for number in range(5)], events=[HOSTILE])
     opened = visit_flames(data, width=width, color_scheme=scheme, reduced_motion="reduce")
     opened.page.get_by_role("treeitem").nth(1).click()
     assert opened.page.evaluate("typeof window.pwned") == "undefined"
@@ -282,10 +295,10 @@ def test_hostile_names_run_nothing_and_fit(
 
 @pytest.mark.browser
 def test_without_scripting_the_largest_frames_and_what_changed_are_drawn(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    with_scripts = visit_flames(make_data())
-    opened = visit_flames(make_data(), java_script_enabled=False)
+    with_scripts = visit_flames(make_trees())
+    opened = visit_flames(make_trees(), java_script_enabled=False)
     labels = opened.frames()
     assert labels[0] == "cycles"
     assert "\u25b2 update_cfs_group" in opened.frames(".more")
@@ -299,11 +312,11 @@ def test_without_scripting_the_largest_frames_and_what_changed_are_drawn(
 
 @pytest.mark.browser
 def test_frames_stand_in_the_same_place_with_and_without_scripting(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
     boxes = []
     for has_scripts in (True, False):
-        opened = visit_flames(make_data(), java_script_enabled=has_scripts)
+        opened = visit_flames(make_trees(), java_script_enabled=has_scripts)
         graph = opened.page.locator(".flame-graph").bounding_box()
         frames = opened.page.locator(".frame")
         found = {}
@@ -318,16 +331,14 @@ def test_frames_stand_in_the_same_place_with_and_without_scripting(
     assert boxes[0] == boxes[1]
 
 
-def test_a_still_frame_that_changed_is_there_however_narrow_it_is(make_data: MakeData) -> None:
-    data = make_data()
-    measure = data["events"][0]["measures"][0]
-    for extent in ("inclusive", "self"):
-        for side in ("base", "new"):
-            measure[extent][side][5] = LEAST_PCT / 10
-    drawn = place_frames(data["events"][0])
+def test_a_still_frame_that_changed_is_there_however_narrow_it_is(make_trees: MakeTrees) -> None:
+    (tree,) = make_trees()
+    tree = with_narrow_frame(tree, LEAST_PCT / 10)
+    drawn = place_frames(tree)
     assert [frame for frame in drawn if frame.title.startswith("old_lock: ")] == []
     # A function that changed on all paths gives its frames their colour.
-    measure["inclusive"]["changed"] = [5]
-    measure["inclusive"]["new"][5] = 0
-    (narrow,) = (f for f in place_frames(data["events"][0]) if f.title.startswith("old_lock: "))
+    inclusive = tree.measures[0].inclusive
+    inclusive = replace(inclusive, changed=(5,), new=with_number(inclusive.new, 5, 0))
+    tree = with_measure(tree, inclusive=inclusive)
+    (narrow,) = (frame for frame in place_frames(tree) if frame.title.startswith("old_lock: "))
     assert (narrow.kind, narrow.label) == ("less kernel", "\u25bc")

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from schedperf.evidence.profile.record import FlameTree
+
 pytestmark = pytest.mark.browser
 
 # What conftest.py opens.
 Visit = Any
-MakeData = Callable[..., dict[str, Any]]
+MakeTrees = Callable[..., tuple[FlameTree, ...]]
 
 
 def download(opened: Visit, name: str) -> str:
@@ -21,18 +23,18 @@ def download(opened: Visit, name: str) -> str:
 
 
 def test_folded_stacks_of_the_page_have_the_weights_of_the_data(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    data = make_data()
-    opened = visit_flames(data)
+    (tree,) = make_trees()
+    opened = visit_flames([tree])
     lines = download(opened, "folded").splitlines()
     assert lines == sorted(lines)
     weights = {line.rsplit(" ", 2)[0]: list(map(int, line.split(" ")[-2:])) for line in lines}
-    event = data["events"][0]
-    own = event["measures"][0]["self"]
+    own: Any = tree.measures[0].self_
+    totals: Any = tree.totals
     expected = [
-        round(own[side][3] / 100 * total)
-        for side, total in zip(("base", "new"), event["totals"], strict=True)
+        round(shares[3] / 100 * total)
+        for shares, total in zip((own.base, own.new), totals, strict=True)
     ]
     assert weights["main;write;update_cfs_group"] == expected
     assert "main;read;[smaller frames]" in weights
@@ -41,9 +43,9 @@ def test_folded_stacks_of_the_page_have_the_weights_of_the_data(
 
 
 def test_the_speedscope_file_of_the_page_fits_its_folded_one(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data(names=["main", "write", "update;cfs", "read", "old"]))
+    opened = visit_flames(make_trees(names=["main", "write", "update;cfs", "read", "old"]))
     folded = download(opened, "folded")
     found = json.loads(download(opened, "for speedscope"))
     names = [frame["name"].replace(";", ":") for frame in found["shared"]["frames"]]

@@ -5,30 +5,37 @@ from typing import Any
 
 import pytest
 
+from schedperf.evidence.profile.record import (
+    FlameComparison,
+    FlameTree,
+    FlameTrees,
+    Profile,
+    ProfileComparison,
+)
 from schedperf.model.comparison import Comparison, Section
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.evidence.profile.section import profile
 from schedperf_reports.graphics.flames import Flames
 
-MakeData = Callable[..., dict[str, Any]]
+MakeTrees = Callable[..., tuple[FlameTree, ...]]
 
 
 @pytest.fixture
 def describe(
-    make_data: MakeData, make_comparison: Callable[..., Comparison]
+    make_trees: MakeTrees, make_comparison: Callable[..., Comparison]
 ) -> Callable[..., list[Any]]:
     """Describe the profile section of a side: ``describe("new2", left_out=[…]) -> blocks``."""
 
     def run(side: str = "new", left_out: tuple[str, ...] = ()) -> list[Any]:
-        trees = {"side": side, "events": make_data()["events"], "left_out": list(left_out)}
-        compared = {"side": side, "events": [], "notes": []}
-        found = {
-            "profile": {"comparisons": [compared], "missing": []},
-            "flames": {"comparisons": [trees], "missing": []},
-        }
+        trees = FlameComparison(side=side, events=make_trees(), left_out=left_out)
+        compared = ProfileComparison(side=side, events=(), notes=())
+        found = (
+            Profile(comparisons=(compared,), missing=()),
+            FlameTrees(comparisons=(trees,), missing=()),
+        )
         sections = {
-            name: Section(schema="", status="ok", reason=None, data=data)
-            for name, data in found.items()
+            data.section: Section(schema=data.schema_id(), status="ok", reason=None, data=data)
+            for data in found
         }
         return list(profile(make_comparison(sections=sections)))
 

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from schedperf.evidence.profile.flame import Flame
 from schedperf.evidence.profile.flame_data import describe_flame
+from schedperf.evidence.profile.record import FlameChanges, FlameTree, HottestFrames
 from schedperf.symbols.place import Place
 
 pytestmark = pytest.mark.browser
@@ -19,18 +21,17 @@ LONGEST_MS = 3_000
 
 # What conftest.py opens.
 Visit = Any
-MakeData = Callable[..., dict[str, Any]]
+MakeTrees = Callable[..., tuple[FlameTree, ...]]
 MakeFlame = Callable[..., Flame]
 
 
 def test_parts_of_the_samples_have_their_own_numbers(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    data = make_data()
-    opened = visit_flames(data)
+    (tree,) = make_trees()
+    opened = visit_flames([tree])
     opened.page.get_by_label("Samples of").select_option("node:0")
-    event = data["events"][0]
-    base = event["parts"][0]["measures"][0]["self"]["base"]
+    base: Any = tree.parts[0].measures[0].self_.base
     assert f"base {sum(base):.2f}, new" in opened.detail()
     assert "node 0" in opened.detail()
     assert re.search(r"95 % interval [+\u2212]\d", opened.detail())
@@ -45,8 +46,8 @@ def test_the_kernel_alone_is_a_smaller_tree(
 ) -> None:
     flame = make_flame((4, 4))
     user = [Place("main", "bench"), Place("write", "libc.so"), *flame.places[2:]]
-    data = {"events": [describe_flame(make_flame((4, 4), user), None)]}
-    opened = visit_flames(data)
+    tree = describe_flame(make_flame((4, 4), user), None)
+    opened = visit_flames([tree])
     opened.page.get_by_role("button", name="Kernel only").click()
     names = opened.frames()
     assert not any(name in ("main", "write") for name in names)
@@ -66,9 +67,9 @@ def test_idle_time_is_hidden_with_what_it_calls(
 ) -> None:
     flame = make_flame((4, 4))
     places = (*flame.places[:3], Place("cpu_idle_poll", "[kernel]"), flame.places[4])
-    data = {"events": [describe_flame(make_flame((4, 4), places), None)]}
-    assert data["events"][0]["names"][3]["class"] == "idle"
-    opened = visit_flames(data)
+    tree = describe_flame(make_flame((4, 4), places), None)
+    assert tree.names[3].class_ == "idle"
+    opened = visit_flames([tree])
     opened.page.get_by_role("button", name="Hide idle").click()
     assert not any("cpu_idle_poll" in name or "old_lock" in name for name in opened.frames())
     assert "base 4" in opened.detail()
@@ -77,9 +78,9 @@ def test_idle_time_is_hidden_with_what_it_calls(
 
 
 def test_callers_below_turn_the_graph_over_and_the_arrows_with_it(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data())
+    opened = visit_flames(make_trees())
     opened.page.get_by_role("button", name="Callers below").click()
     root = opened.page.locator("[data-frame='0']").bounding_box()
     leaf = opened.page.get_by_role("treeitem", name="update_cfs_group,").bounding_box()
@@ -90,9 +91,9 @@ def test_callers_below_turn_the_graph_over_and_the_arrows_with_it(
 
 
 def test_who_calls_and_what_is_called_stands_below_a_zoomed_graph(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data())
+    opened = visit_flames(make_trees())
     assert not opened.page.locator(".flame-around").is_visible()
     opened.page.get_by_role("treeitem", name="write,").click()
     tables = opened.page.locator(".flame-around table")
@@ -108,9 +109,9 @@ def test_who_calls_and_what_is_called_stands_below_a_zoomed_graph(
 
 
 def test_the_address_says_what_is_shown_and_shows_it_again(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data(events=("cycles", "page-faults")))
+    opened = visit_flames(make_trees(events=("cycles", "page-faults")))
     page = opened.page
     page.get_by_label("Event").select_option("1")
     page.get_by_role("button", name="New", exact=True).click()
@@ -136,9 +137,9 @@ def test_the_address_says_what_is_shown_and_shows_it_again(
 
 
 def test_an_address_of_another_report_shows_what_there_is(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data())
+    opened = visit_flames(make_trees())
     opened.page.evaluate(
         "location.hash = '#stacks?f.stacks-0=e7*vnever*nnode%3A9*m5*pmain*pgone*%25'"
     )
@@ -148,9 +149,9 @@ def test_an_address_of_another_report_shows_what_there_is(
 
 
 def test_keys_of_the_page_reach_the_graph(
-    visit_flames: Callable[..., Visit], make_data: MakeData
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
-    opened = visit_flames(make_data())
+    opened = visit_flames(make_trees())
     keyboard = opened.page.keyboard
     keyboard.press("f")
     assert opened.page.evaluate("document.activeElement.className") == "flame-graph"
@@ -168,9 +169,9 @@ def test_keys_of_the_page_reach_the_graph(
 
 @pytest.mark.parametrize("width", [1400, 360])
 def test_a_view_is_chosen_right_after_going_to_the_graph_and_the_focus_stays(
-    visit_flames: Callable[..., Visit], make_data: MakeData, width: int
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees, width: int
 ) -> None:
-    opened = visit_flames(make_data(), width=width)
+    opened = visit_flames(make_trees(), width=width)
     # The page is still scrolling there when the next key comes.
     opened.page.evaluate("document.querySelector('main').style.paddingTop = '4000px'")
     opened.page.keyboard.press("f")
@@ -184,20 +185,23 @@ def test_a_view_is_chosen_right_after_going_to_the_graph_and_the_focus_stays(
 
 
 def test_five_thousand_frames_are_drawn_in_a_bounded_number_of_elements(
-    visit_flames: Callable[..., Visit], make_data: MakeData, computing_ms: Callable[..., float]
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees, computing_ms: Callable[..., float]
 ) -> None:
-    data = make_data()
-    event = data["events"][0]
+    (tree,) = make_trees()
     frames = 5_000
-    event |= {"parent": [-1, *[0] * frames], "name": [-1, *[1] * frames]}
-    event |= {"hidden": [0] * (frames + 1), "parts": []}
-    event["lists"] |= {"changed": [], "vanished": [], "appeared": []}
-    values = [100.0, *[100.0 / frames] * frames]
-    nothing = [None] * (frames + 1)
-    columns = {"base": values, "new": values, "low": nothing, "high": nothing, "q": nothing}
-    for measure in event["measures"]:
-        measure |= {extent: columns | {"changed": []} for extent in ("inclusive", "self")}
-    opened = visit_flames(data)
+    values = (100.0, *[100.0 / frames] * frames)
+    nothing = (None,) * (frames + 1)
+    alike = FlameChanges(base=values, new=values, low=nothing, high=nothing, q=nothing, changed=())
+    tree = replace(
+        tree,
+        parent=(-1, *[0] * frames),
+        name=(-1, *[1] * frames),
+        hidden=(0,) * (frames + 1),
+        parts=(),
+        measures=tuple(replace(one, inclusive=alike, self_=alike) for one in tree.measures),
+        lists=HottestFrames(hottest=()),
+    )
+    opened = visit_flames([tree])
     opened.page.get_by_role("button", name="All three").click()
     # All are found, and then drawn although they are narrow.
     milliseconds = computing_ms(

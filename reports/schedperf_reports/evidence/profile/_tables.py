@@ -2,10 +2,18 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from schedperf.evidence.profile.family import SMALLEST_CHANGE_PP
+from schedperf.evidence.profile.record import (
+    CpuShares,
+    ProfileChange,
+    ProfileClassRow,
+    ProfilePoint,
+    ProfileRow,
+    ProfileTest,
+    ShareRange,
+)
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Item, Items, Table
@@ -19,8 +27,6 @@ MOST_ROWS = 10
 MOST_NAMED = 3
 # Of a value: what the last digits of a float differ by, and no count of samples does.
 FLOAT_NOISE = 1e-12
-
-_SIDES = ("base", "new")
 
 _OF_NODES = "least and largest share of a NUMA node, each of that node's own count without idle"
 _NODE_COLUMNS = (
@@ -67,19 +73,19 @@ _CLASS_COLUMN = Column(
     explains="what the function is for; functions of kernel/sched/ have the word scheduler",
 )
 
-Entry = Mapping[str, Any]
+AnyRow = ProfileRow | ProfileClassRow
 
 
-def shares_table(event: str, point: Entry) -> Table:
+def shares_table(event: str, point: ProfilePoint) -> Table:
     """Return each symbol's share of all CPUs and its change; a row opens to where it is."""
-    hidden = point["symbols"] - len(point["rows"])
+    hidden = point.symbols - len(point.rows)
     more = f"; {hidden} colder symbols are left out" if hidden else ""
     with_nodes = _has_nodes(point)
-    rows = point["rows"]
+    rows = point.rows
     # Where nothing changed, what is hot is all that there is to see.
-    has_changed = any(row["changed"] for row in rows)
+    has_changed = any(row.changed for row in rows)
     return Table(
-        caption=f"{describe_point(event, point)}; {_state_changes(rows, 'symbol')}{more}",
+        caption=f"{describe_point(event, point)}; {_state_changes(rows)}{more}",
         columns=(
             Column(title="symbol", code=True),
             *_SHARE_COLUMNS,
@@ -88,53 +94,48 @@ def shares_table(event: str, point: Entry) -> Table:
         ),
         rows=tuple(_share_row(row, with_nodes=with_nodes) for row in rows),
         limit=MOST_ROWS,
-        anchors=tuple(row["row"] for row in rows),
+        anchors=tuple(row.row for row in rows),
         quiet=tuple(
-            has_changed and not row["changed"] and place >= MOST_ROWS
-            for place, row in enumerate(rows)
+            has_changed and not row.changed and place >= MOST_ROWS for place, row in enumerate(rows)
         ),
         quiet_word="colder and unchanged",
         details=tuple(_describe_place(row) for row in rows),
     )
 
 
-def _describe_place(row: Entry) -> tuple[Block, ...]:
+def _describe_place(row: ProfileRow) -> tuple[Block, ...]:
     # What few ask for of each symbol: its file, why it has no q, and how evenly the CPUs have it.
-    kind = f", {row['class']}" if row["class"] else ""
-    facts = [f"in {row['dso']}{kind}"]
-    facts += [f"not tested: {_why_untested(row)}"] if row["share"]["q"] is None else []
+    kind = f", {row.class_}" if row.class_ else ""
+    facts = [f"in {row.dso}{kind}"]
+    facts += [f"not tested: {_why_untested(row)}"] if row.share.q is None else []
     facts += [
-        f"{side} by CPU: {_over_cpus(row[f'{side}_cpus'])} CPUs"
-        for side in _SIDES
-        if row[f"{side}_cpus"] is not None
+        f"{side} by CPU: {_over_cpus(cpus)} CPUs"
+        for side, cpus in row.cpus.items()
+        if cpus is not None
     ]
-    for side in _SIDES:
-        shares = row[f"{side}_nodes"]
+    for side, shares in row.nodes.items():
         if len(shares) > 1:
             each = ", ".join(f"node {node} {share:.2f} %" for node, share in shares.items())
             facts.append(f"{side} by node: {each}")
     return (Items(items=tuple(Item(text=fact) for fact in facts)),)
 
 
-def describe_point(event: str, point: Entry) -> str:
+def describe_point(event: str, point: ProfilePoint) -> str:
     """Say what was run, how often, and how much of it was sampled."""
-    runs, samples, busy = point["runs"], point["samples"], point["busy"]
-    place = f"{point['workload']} at {point['point']}" if point["point"] else point["workload"]
-    boots = "; intervals count boots" if point["independent"] == "boots" else ""
+    runs, samples, busy = point.runs, point.samples, point.busy
+    place = f"{point.workload} at {point.point}" if point.point else point.workload
+    boots = "; intervals count boots" if point.independent == "boots" else ""
     return (
-        f"{place}: {event}, n = {runs['base']} + {runs['new']} runs{boots}, "
-        f"{samples['base']} + {samples['new']} samples, "
-        f"idle {100.0 - busy['base']:.1f} % in base and {100.0 - busy['new']:.1f} % in new"
+        f"{place}: {event}, n = {runs.base} + {runs.new} runs{boots}, "
+        f"{samples.base} + {samples.new} samples, "
+        f"idle {100.0 - busy.base:.1f} % in base and {100.0 - busy.new:.1f} % in new"
     )
 
 
-def nodes_table(rows: Sequence[Entry], caption: str) -> Table:
+def nodes_table(rows: Iterable[ProfileRow], caption: str) -> Table:
     """Return the least and the largest share of a node, a row a symbol.
 
     A narrow page has no room for these columns in the large table.
-
-    :param rows: ``symbol``, ``base_range`` and ``new_range`` in per cent or None, ``base_nodes``
-        and ``new_nodes`` by node, ``one_node``, and ``q`` of ``share``
     """
     return Table(
         caption=caption,
@@ -147,10 +148,10 @@ def nodes_table(rows: Sequence[Entry], caption: str) -> Table:
         ),
         rows=tuple(
             (
-                Cell(text=row["symbol"], tone="strong"),
+                Cell(text=row.symbol, tone="strong"),
                 *_node_cells(row),
                 Cell(text=_describe_where(row)),
-                Cell(text=format_p(row["share"]["q"])),
+                Cell(text=format_p(row.share.q)),
             )
             for row in rows
         ),
@@ -158,10 +159,10 @@ def nodes_table(rows: Sequence[Entry], caption: str) -> Table:
     )
 
 
-def changed_nodes_table(point: Entry) -> Table | None:
+def changed_nodes_table(point: ProfilePoint) -> Table | None:
     """Return the nodes of what changed; None where nothing did, or there is one node only."""
-    changed = [row for row in point["rows"] if row["changed"]]
-    if not changed or len(changed[0]["new_nodes"]) < 2:  # noqa: PLR2004 # one node is no range
+    changed = [row for row in point.rows if row.changed]
+    if not changed or len(changed[0].new_nodes) < 2:  # noqa: PLR2004 # one node is no range
         return None
     return nodes_table(
         changed,
@@ -170,21 +171,22 @@ def changed_nodes_table(point: Entry) -> Table | None:
     )
 
 
-def costs_table(point: Entry) -> Table | None:
+def costs_table(point: ProfilePoint) -> Table | None:
     """Return the costs per operation, largest change first; None where they are not known."""
-    rows = [row for row in point["rows"] if not row["idle"] and row["cost"] is not None]
-    if not rows:
+    costs = [(row, row.cost) for row in point.rows if not row.idle and row.cost is not None]
+    operations = point.operations
+    if not costs or operations is None or point.cost_unit is None:
         return None
-    operations = point["operations"]
-    costs = [row["cost"][side] for row in rows for side in _SIDES]
-    scale = cost_scale(point["cost_unit"], *costs)
-    about = "" if operations["exact"] else "; operations are the printed rate times the run's time"
-    ranked = sorted(rows, key=lambda row: -abs(row["cost"]["change"]))
+    scale = cost_scale(
+        point.cost_unit, *(mean for _, cost in costs for mean in (cost.base, cost.new))
+    )
+    about = "" if operations.exact else "; operations are the printed rate times the run's time"
+    ranked = sorted(costs, key=lambda one: -abs(one[1].change))
+    count = scale_for("count", operations.base)
     return Table(
         caption=(
             f"cost in {scale.unit}, without idle time: "
-            f"{scale_for('count', operations['base']).format(operations['base'])}"
-            f"{scale_for('count', operations['base']).unit} {operations['unit']}s a run{about}; "
+            f"{count.format(operations.base)}{count.unit} {operations.unit}s a run{about}; "
             f"{_state_costs(ranked, scale)}"
         ),
         columns=(
@@ -201,21 +203,20 @@ def costs_table(point: Entry) -> Table | None:
             Column(title="q", align="right", priority=2),
         ),
         rows=(
-            *_total_row(point["busy_cost"], scale),
-            *(_cost_row(row, scale) for row in ranked),
+            *_total_row(point.busy_cost, scale),
+            *(_cost_row(row, cost, scale) for row, cost in ranked),
         ),
         limit=MOST_ROWS,
     )
 
 
-def classes_table(point: Entry) -> Table | None:
+def classes_table(point: ProfilePoint) -> Table | None:
     """Return the function classes, hottest first; None where there is none."""
-    rows = point["classes"]
+    rows = point.classes
     if not rows:
         return None
     return Table(
-        caption="by class of function, each function in one class: "
-        f"{_state_changes(rows, 'class')}",
+        caption=f"by class of function, each function in one class: {_state_changes(rows)}",
         columns=(
             Column(title="class"),
             *_SHARE_COLUMNS,
@@ -224,45 +225,49 @@ def classes_table(point: Entry) -> Table | None:
         ),
         rows=tuple(_class_row(row, point) for row in rows),
         limit=MOST_ROWS,
-        anchors=tuple(row["row"] for row in rows),
+        anchors=tuple(row.row for row in rows),
     )
 
 
-def _state_changes(rows: Sequence[Entry], kind: str) -> str:
+def _state_changes(rows: Sequence[AnyRow]) -> str:
     # What the caption says of the shares: how many changed, and the largest of them.
-    changed = [row for row in rows if row["changed"]]
-    changed.sort(key=lambda row: -abs(row["share"]["change"]))
-    names = [f"{row[kind]} {row['share']['change']:+.2f} pp" for row in changed]
-    untested = Counter(_why_untested(row) for row in rows if row["share"]["q"] is None)
+    changed = [row for row in rows if row.changed]
+    changed.sort(key=lambda row: -abs(row.share.change))
+    names = [f"{_name_of(row)} {row.share.change:+.2f} pp" for row in changed]
+    untested = Counter(_why_untested(row) for row in rows if row.share.q is None)
     return _count_changes(names, len(rows), untested)
 
 
-def _why_untested(row: Entry) -> str:
+def _name_of(row: AnyRow) -> str:
+    return row.symbol if isinstance(row, ProfileRow) else row.class_
+
+
+def _why_untested(row: AnyRow) -> str:
     # By the rules of schedperf.evidence.profile.family; a class has neither idle time nor a least
     # share.
-    share = row["share"]
-    if row.get("idle"):
+    share = row.share
+    if isinstance(row, ProfileRow) and row.idle:
         return "idle time, which is the rest of all others"
-    if "idle" in row and share["base"] + share["new"] < SMALLEST_CHANGE_PP:
+    if isinstance(row, ProfileRow) and share.base + share.new < SMALLEST_CHANGE_PP:
         return f"below {SMALLEST_CHANGE_PP:g} % in base and new together"
-    if share["ci_low"] is None:
+    if share.ci_low is None:
         return "no interval, for want of runs that vary"
     return "kernel code whose time the event may not see in full"
 
 
-def _without_noise(change: float, cost: Entry) -> float:
+def _without_noise(cost: ProfileChange) -> float:
     # What two sums of floats that should be equal differ by is nothing.
-    are_equal = math.isclose(cost["base"], cost["new"], rel_tol=FLOAT_NOISE)
-    return 0.0 if are_equal else change
+    are_equal = math.isclose(cost.base, cost.new, rel_tol=FLOAT_NOISE)
+    return 0.0 if are_equal else cost.change
 
 
-def _state_costs(ranked: Sequence[Entry], scale: Scale) -> str:
-    changed = [row for row in ranked if _is_changed_cost(row["cost"])]
+def _state_costs(ranked: Sequence[tuple[ProfileRow, ProfileTest]], scale: Scale) -> str:
     names = [
-        f"{row['symbol']} {scale.format_change(row['cost']['change'], RATE_DIGITS)}"
-        for row in changed
+        f"{row.symbol} {scale.format_change(cost.change, RATE_DIGITS)}"
+        for row, cost in ranked
+        if _is_changed_cost(cost)
     ]
-    untested = Counter(_why_untested(row) for row in ranked if row["cost"]["q"] is None)
+    untested = Counter(_why_untested(row) for row, cost in ranked if cost.q is None)
     return _count_changes(names, len(ranked), untested)
 
 
@@ -289,112 +294,108 @@ def format_cost(value: float, unit: str) -> str:
     return f"{scale.format(value)} {scale.unit}"
 
 
-def _share_row(row: Entry, *, with_nodes: bool) -> tuple[Cell, ...]:
-    name = f"{row['symbol']} (idle)" if row["idle"] else row["symbol"]
+def _share_row(row: ProfileRow, *, with_nodes: bool) -> tuple[Cell, ...]:
+    name = f"{row.symbol} (idle)" if row.idle else row.symbol
     return (
-        Cell(text=name, tone="strong" if row["changed"] else "plain"),
+        Cell(text=name, tone="strong" if row.changed else "plain"),
         *_share_cells(row),
         Cell(text=_class_of(row), tone="muted"),
         *(_node_cells(row) if with_nodes else ()),
     )
 
 
-def _class_of(row: Entry) -> str:
-    kind = row["class"] or ""
-    is_said = not row["scheduler"] or kind.startswith("scheduler")
+def _class_of(row: ProfileRow) -> str:
+    kind = row.class_ or ""
+    is_said = not row.scheduler or kind.startswith("scheduler")
     return kind if is_said else f"scheduler: {kind}".removesuffix(": ")
 
 
-def _class_row(row: Entry, point: Entry) -> tuple[Cell, ...]:
-    functions = ", ".join(f"{one['symbol']} {one['change']:+.2f}" for one in row["functions"])
+def _class_row(row: ProfileClassRow, point: ProfilePoint) -> tuple[Cell, ...]:
+    functions = ", ".join(f"{one.symbol} {one.change:+.2f}" for one in row.functions)
     return (
-        Cell(text=row["class"], tone="strong" if row["changed"] else "plain"),
+        Cell(text=row.class_, tone="strong" if row.changed else "plain"),
         *_share_cells(row),
-        *(
-            [Cell(text=_over_nodes(row[f"{side}_range"])) for side in _SIDES]
-            if _has_nodes(point)
-            else ()
-        ),
+        *(_node_cells(row) if _has_nodes(point) else ()),
         Cell(text=functions, tone="muted"),
     )
 
 
-def _share_cells(row: Entry) -> tuple[Cell, ...]:
-    share = row["share"]
+def _share_cells(row: AnyRow) -> tuple[Cell, ...]:
+    share = row.share
     return (
-        Cell(text=f"{share['base']:.2f}"),
-        Cell(text=f"{share['new']:.2f}"),
+        Cell(text=f"{share.base:.2f}"),
+        Cell(text=f"{share.new:.2f}"),
         Cell(
-            text=_marked(f"{share['change']:+.2f}", is_changed=row["changed"]),
-            tone="strong" if row["changed"] else "plain",
-            sort=share["change"],
+            text=_marked(f"{share.change:+.2f}", is_changed=row.changed),
+            tone="strong" if row.changed else "plain",
+            sort=share.change,
         ),
-        Cell(text=format_points(share["ci_low"], share["ci_high"])),
-        Cell(text=format_p(share["q"])),
+        Cell(text=format_points(share.ci_low, share.ci_high)),
+        Cell(text=format_p(share.q)),
     )
 
 
-def _total_row(busy: Entry | None, scale: Scale) -> tuple[tuple[Cell, ...], ...]:
+def _total_row(busy: ProfileChange | None, scale: Scale) -> tuple[tuple[Cell, ...], ...]:
     if busy is None:
         return ()
-    return ((Cell(text="all but idle"), *_cost_cells(busy, scale), Cell(text="")),)
-
-
-def _cost_row(row: Entry, scale: Scale) -> tuple[Cell, ...]:
     return (
-        Cell(text=row["symbol"], tone="strong" if _is_changed_cost(row["cost"]) else "plain"),
-        *_cost_cells(row["cost"], scale),
-        Cell(text=format_p(row["cost"]["q"])),
+        (Cell(text="all but idle"), *_cost_cells(busy, scale, is_changed=False), Cell(text="")),
     )
 
 
-def _is_changed_cost(cost: Entry) -> bool:
-    # The sum of all symbols has no q: it is no row of their family.
-    q = cost.get("q")
-    is_sure = q is not None and q < FALSE_DISCOVERY_RATE
-    return is_sure and _without_noise(cost["change"], cost) != 0.0
+def _cost_row(row: ProfileRow, cost: ProfileTest, scale: Scale) -> tuple[Cell, ...]:
+    is_changed = _is_changed_cost(cost)
+    return (
+        Cell(text=row.symbol, tone="strong" if is_changed else "plain"),
+        *_cost_cells(cost, scale, is_changed=is_changed),
+        Cell(text=format_p(cost.q)),
+    )
+
+
+def _is_changed_cost(cost: ProfileTest) -> bool:
+    is_sure = cost.q is not None and cost.q < FALSE_DISCOVERY_RATE
+    return is_sure and _without_noise(cost) != 0.0
 
 
 def _marked(change: str, *, is_changed: bool) -> str:
     return f"{CHANGED} {change}" if is_changed else change
 
 
-def _cost_cells(cost: Entry, scale: Scale) -> tuple[Cell, ...]:
-    ends = [cost["ci_low"], cost["ci_high"]]
+def _cost_cells(cost: ProfileChange, scale: Scale, *, is_changed: bool) -> tuple[Cell, ...]:
+    ends = [cost.ci_low, cost.ci_high]
     known = [scale.format_change(end, RATE_DIGITS) for end in ends if end is not None]
     return (
-        Cell(text=scale.format(cost["base"], RATE_DIGITS)),
-        Cell(text=scale.format(cost["new"], RATE_DIGITS)),
+        Cell(text=scale.format(cost.base, RATE_DIGITS)),
+        Cell(text=scale.format(cost.new, RATE_DIGITS)),
         Cell(
             text=_marked(
-                scale.format_change(_without_noise(cost["change"], cost), RATE_DIGITS),
-                is_changed=_is_changed_cost(cost),
+                scale.format_change(_without_noise(cost), RATE_DIGITS), is_changed=is_changed
             ),
-            sort=cost["change"],
+            sort=cost.change,
         ),
         Cell(text="..".join(known) or MISSING),
     )
 
 
-def _has_nodes(point: Entry) -> bool:
+def _has_nodes(point: ProfilePoint) -> bool:
     # On one node the range is a single share.
-    return any(len(row[f"{side}_nodes"]) > 1 for row in point["rows"] for side in _SIDES)
+    return any(len(nodes) > 1 for row in point.rows for nodes in row.nodes)
 
 
-def _node_cells(row: Entry) -> tuple[Cell, ...]:
-    return tuple(Cell(text=_over_nodes(row[f"{side}_range"])) for side in _SIDES)
+def _node_cells(row: AnyRow) -> tuple[Cell, ...]:
+    return tuple(Cell(text=_over_nodes(ends)) for ends in row.ranges)
 
 
-def _describe_where(row: Entry) -> str:
-    return "" if row["one_node"] is None else f"node {row['one_node']} only"
+def _describe_where(row: ProfileRow) -> str:
+    return "" if row.one_node is None else f"node {row.one_node} only"
 
 
-def _over_nodes(ends: Sequence[float] | None) -> str:
+def _over_nodes(ends: ShareRange | None) -> str:
     if ends is None:
         return MISSING
     low, high = (f"{end:.2f} %" for end in ends)
     return low if ends[0] == ends[1] else f"{low} - {high}"
 
 
-def _over_cpus(spread: Entry) -> str:
-    return f"{spread['least']:.2f} % - {spread['largest']:.2f} % of {spread['cpus']}"
+def _over_cpus(spread: CpuShares) -> str:
+    return f"{spread.least:.2f} % - {spread.largest:.2f} % of {spread.cpus}"

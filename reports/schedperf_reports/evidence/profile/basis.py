@@ -1,19 +1,15 @@
 """What the samples of a profile rest on: how each event samples, what it misses, what to do."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from schedperf.evidence.profile.record import ProfileEvent
 from schedperf_reports.blocks import Cell, Column, Table
 
 # Of the first row, to which the warning above the tables links.
 BASIS = "samples"
 
-_SIDES = ("base", "new")
 
-Entry = Mapping[str, Any]
-
-
-def basis_table(events: Sequence[Entry], *, has_anchor: bool) -> Table:
+def basis_table(events: Sequence[ProfileEvent], *, has_anchor: bool) -> Table:
     """Return a row for each event and side, and one for each remedy and caveat.
 
     :param has_anchor: does the first row have the id ``BASIS``?
@@ -27,17 +23,26 @@ def basis_table(events: Sequence[Entry], *, has_anchor: bool) -> Table:
     )
 
 
-def _rows_of(event: Entry) -> Iterator[tuple[Cell, ...]]:
-    name, reasons, sights = event["event"], event["blind_reason"], event["blind"]
+def _rows_of(event: ProfileEvent) -> Iterator[tuple[Cell, ...]]:
+    name, (base, new) = event.event, _sights_of(event)
     # What is the same on both sides is said once.
-    is_same = reasons["base"] == reasons["new"] and sights["base"] == sights["new"]
-    for side in _SIDES[:1] if is_same else _SIDES:
-        whose = "base and new" if is_same else side
-        yield _row(name, whose, f"{_SEES[sights[side]]}: {reasons[side]}")
-    if event["remedy"]:
-        yield _row(name, "instead", event["remedy"])
-    for caveat in event["caveats"]:
+    if base == new:
+        yield _row(name, "base and new", base)
+    else:
+        yield _row(name, "base", base)
+        yield _row(name, "new", new)
+    if event.remedy:
+        yield _row(name, "instead", event.remedy)
+    for caveat in event.caveats:
         yield _row(name, "caveat", caveat)
+
+
+def _sights_of(event: ProfileEvent) -> tuple[str, str]:
+    base, new = (
+        f"{_SEES[blind]}: {reason}"
+        for blind, reason in zip(event.blind, event.blind_reason, strict=True)
+    )
+    return base, new
 
 
 _SEES: Mapping[bool | None, str] = {
@@ -47,11 +52,11 @@ _SEES: Mapping[bool | None, str] = {
 }
 
 
-def _said_of(event: Entry) -> str:
+def _said_of(event: ProfileEvent) -> str:
     # The worse of both sides: an event is only as good as where it saw least.
-    sights = event["blind"].values()
+    sights = tuple(event.blind)
     worst = True if True in sights else None if None in sights else False
-    return f"{event['event']}: {_SEES[worst]}"
+    return f"{event.event}: {_SEES[worst]}"
 
 
 def _row(name: str, side: str, text: str) -> tuple[Cell, ...]:

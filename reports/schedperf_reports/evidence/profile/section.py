@@ -1,8 +1,14 @@
 """Hot symbols: which functions took how much of the CPUs, base beside new, and on which node."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from schedperf.evidence.profile.record import (
+    ExplainedChange,
+    Profile,
+    ProfileComparison,
+    ProfileEvent,
+    ProfilePoint,
+)
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block, Item, Items, Text, Tone
 from schedperf_reports.evidence.profile._stacks import (
@@ -19,7 +25,7 @@ from schedperf_reports.evidence.profile._tables import (
     shares_table,
 )
 from schedperf_reports.evidence.profile.basis import BASIS, basis_table
-from schedperf_reports.sections import report_section
+from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 
 # With base and one new side, a sentence need not say which new side it means.
@@ -33,85 +39,79 @@ _DENOMINATORS = (
 _BY_NODE = (
     "by node: least and largest share of a NUMA node, each of that node's own count without idle"
 )
-_SIDES = ("base", "new")
-
-Entry = Mapping[str, Any]
 
 
 @report_section("profile", title="Hot symbols", chapter="profile", order=10, is_analysis=True)
 def profile(comparison: Comparison) -> Iterator[Block]:
     """Yield what the samples rest on, the flame graph, then the tables of each point."""
-    section = comparison.sections.get("profile")
-    if section is None or section.status != "ok":
-        reason = None if section is None else section.reason
-        yield Text(text=reason or "not analysed", tone="muted")
+    data = record_of(comparison, Profile)
+    if isinstance(data, Text):
+        yield data
         return
-    # The section's own JSON Schema vouches for the shape.
-    data: Any = section.data
     is_first = True
-    for compared in data["comparisons"]:
+    for compared in data.comparisons:
         if len(comparison.sides) > MOST_UNNAMED_SIDES:
-            yield Text(text=f"{compared['side']} against base", tone="strong")
+            yield Text(text=f"{compared.side} against base", tone="strong")
         yield from _describe_comparison(comparison, compared, has_anchor=is_first)
         is_first = False
-    for missing in data["missing"]:
-        yield Text(text=missing["reason"], tone="muted")
+    for missing in data.missing:
+        yield Text(text=missing.reason, tone="muted")
 
 
 def _describe_comparison(
-    comparison: Comparison, compared: Entry, *, has_anchor: bool
+    comparison: Comparison, compared: ProfileComparison, *, has_anchor: bool
 ) -> Iterator[Block]:
-    yield from _describe_sights(compared["events"])
-    cautions = (text for event in compared["events"] for text in _cautions_of(event))
+    yield from _describe_sights(compared.events)
+    cautions = (text for event in compared.events for text in _cautions_of(event))
     yield from (Text(text=text, tone="warning") for text in dict.fromkeys(cautions))
-    trees = stacks_of(comparison, compared["side"])
+    trees = stacks_of(comparison, compared.side)
     if trees is not None:
-        yield from draw_stacks(trees, compared["side"])
-    for event in compared["events"]:
+        yield from draw_stacks(trees, compared.side)
+    for event in compared.events:
         yield from _describe_event(event)
     if trees is None:
         yield Text(text=f"no flame graph: {why_no_stacks(comparison)}", tone="muted")
     else:
         yield from describe_stacks(trees)
-    if compared["events"]:
-        yield basis_table(compared["events"], has_anchor=has_anchor)
+    if compared.events:
+        yield basis_table(compared.events, has_anchor=has_anchor)
     yield from _describe_rest(compared)
 
 
-def _describe_rest(compared: Entry) -> Iterator[Block]:
-    points = [point for event in compared["events"] for point in event["points"]]
+def _describe_rest(compared: ProfileComparison) -> Iterator[Block]:
+    points = [point for event in compared.events for point in event.points]
     if points:
         yield Text(text=_DENOMINATORS, tone="muted")
-    if any(len(row["base_nodes"]) > 1 for point in points for row in point["rows"]):
+    if any(len(row.base_nodes) > 1 for point in points for row in point.rows):
         yield Text(text=_BY_NODE, tone="muted")
-    for reason in dict.fromkeys(point["cost_reason"] for point in points if point["cost_reason"]):
+    for reason in dict.fromkeys(point.cost_reason for point in points if point.cost_reason):
         yield Text(text=f"no cost per operation: {reason}", tone="muted")
-    for note in merge_sides(compared["notes"]):
+    for note in merge_sides(compared.notes):
         yield Text(text=note, tone="muted")
 
 
-def _cautions_of(event: Entry) -> Iterator[str]:
-    for point in event["points"]:
-        yield from point["cautions"]
+def _cautions_of(event: ProfileEvent) -> Iterator[str]:
+    for point in event.points:
+        yield from point.cautions
 
 
-def _describe_event(event: Entry) -> Iterator[Block]:
-    for point in event["points"]:
-        if point["explained"] is not None:
-            yield Text(text=describe_explained(point["explained"], point), tone="strong")
+def _describe_event(event: ProfileEvent) -> Iterator[Block]:
+    for point in event.points:
+        if point.explained is not None:
+            yield Text(text=describe_explained(point.explained, point), tone="strong")
         tables = (
-            shares_table(event["event"], point),
+            shares_table(event.event, point),
             changed_nodes_table(point),
             classes_table(point),
             costs_table(point),
         )
         yield from (table for table in tables if table is not None)
-        for side in _SIDES:
-            if point["losses"][side]:
-                yield Text(text=f"{side}: {point['losses'][side]}", tone="warning")
+        for side, losses in point.losses.items():
+            if losses:
+                yield Text(text=f"{side}: {losses}", tone="warning")
 
 
-def _describe_sights(events: Sequence[Entry]) -> Iterator[Block]:
+def _describe_sights(events: Sequence[ProfileEvent]) -> Iterator[Block]:
     # One line an event; why it is so, and what to record instead, is a table below.
     said = [_describe_sight(event) for event in events]
     if said:
@@ -122,10 +122,10 @@ def _describe_sights(events: Sequence[Entry]) -> Iterator[Block]:
         )
 
 
-def _describe_sight(event: Entry) -> tuple[str, Tone]:
-    sight, name = event["blind"], event["event"]
-    blind = [side for side in _SIDES if sight[side]]
-    unknown = [side for side in _SIDES if sight[side] is None]
+def _describe_sight(event: ProfileEvent) -> tuple[str, Tone]:
+    name = event.event
+    blind = [side for side, is_blind in event.blind.items() if is_blind]
+    unknown = [side for side, is_blind in event.blind.items() if is_blind is None]
     if blind:
         what = "blind to most of the scheduler: a function that is missing below proves nothing"
         return f"{_where(blind)}recorded with {name}, {what}", "warning"
@@ -139,32 +139,32 @@ def _where(sides: list[str]) -> str:
     return "" if len(sides) > 1 else f"{sides[0]} was "
 
 
-def describe_explained(explained: Entry, point: Entry) -> str:
+def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
     """Say what part of the change of the CPU time per operation a few functions are.
 
     ::
 
         these 3 symbols are 71 % of the change in cycles per message (95 % interval 60..83 %): …
     """
-    unit, symbols = point["cost_unit"], explained["symbols"]
-    listed = f"{', '.join(symbols)}: {format_cost(explained['change'], unit)}"
+    # What explains a change of a cost has a unit, and a part has an interval.
+    assert point.cost_unit is not None
+    unit, symbols = point.cost_unit, explained.symbols
+    listed = f"{', '.join(symbols)}: {format_cost(explained.change, unit)}"
     counted, _, operation = unit.partition(" per ")
     whole = "CPU time" if counted == "ns" else counted
     these = count_of(len(symbols), "symbol")
     subject = f"{'this' if len(symbols) == 1 else 'these'} {these} "
-    if explained["part"] is None:
+    if explained.part is None or explained.ci_low is None or explained.ci_high is None:
         return (
             f"{subject}changed in cost ({whole} per {operation}), but what part of its change "
-            f"that is cannot be said ({explained['reason']}): {listed}"
+            f"that is cannot be said ({explained.reason}): {listed}"
         )
-    low, high = (f"{100.0 * explained[end]:.0f}" for end in ("ci_low", "ci_high"))
+    low, high = (f"{100.0 * end:.0f}" for end in (explained.ci_low, explained.ci_high))
     verb = "is" if len(symbols) == 1 else "are"
     also = (
-        " and of the wall time"
-        if explained["busy_equal"]
-        else ", which says nothing of the wall time"
+        " and of the wall time" if explained.busy_equal else ", which says nothing of the wall time"
     )
     return (
-        f"{subject}{verb} {100.0 * explained['part']:.0f} % of the change in {whole} per "
-        f"{operation} (95 % interval {low}..{high} %){also} ({explained['busy_reason']}): {listed}"
+        f"{subject}{verb} {100.0 * explained.part:.0f} % of the change in {whole} per "
+        f"{operation} (95 % interval {low}..{high} %){also} ({explained.busy_reason}): {listed}"
     )

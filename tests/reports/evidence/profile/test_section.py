@@ -1,15 +1,25 @@
 """The sentences of the report's hot symbols: what the samples rest on comes first."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Section
+from schedperf.evidence.profile.record import MissingProfile, Profile
+from schedperf.model.comparison import BaseNew, Comparison, Section
 from schedperf_reports.blocks import Block, Item, Items, Table, Text
 from schedperf_reports.evidence.profile.section import profile
+from tests.schedperf.evidence.profile.records import (
+    make_explained,
+    make_point,
+    make_profile,
+    profile_section,
+    with_event,
+    with_point,
+)
 
-Describe = Callable[[dict[str, Any]], Any]
+Describe = Callable[[Profile], Any]
 
 
 @pytest.mark.parametrize(
@@ -24,7 +34,7 @@ Describe = Callable[[dict[str, Any]], Any]
             ),
         ),
         (
-            {"symbols": ["update_cfs_group"], "busy_equal": True, "busy_reason": "it stayed"},
+            {"symbols": ("update_cfs_group",), "busy_equal": True, "busy_reason": "it stayed"},
             (
                 "this 1 symbol is 71 % of the change in CPU time per message (95 % interval "
                 "60..83 %) and of the wall time (it stayed): update_cfs_group: 1.2 us per message"
@@ -41,21 +51,18 @@ Describe = Callable[[dict[str, Any]], Any]
     ],
 )
 def test_what_is_explained_is_a_sentence(
-    example: Any, describe: Describe, explained: dict[str, Any], said: str
+    describe: Describe, explained: dict[str, Any], said: str
 ) -> None:
-    assert (
-        said in describe(example.with_point(explained={**example.explained, **explained})).texts()
-    )
+    assert said in describe(with_point(explained=make_explained(**explained))).texts()
 
 
-def test_what_both_sides_note_is_said_once(example: Any, describe: Describe) -> None:
-    data = example.with_event()
-    data["comparisons"][0]["notes"] = ["base: the copy is partial", "new: the copy is partial"]
+def test_what_both_sides_note_is_said_once(describe: Describe) -> None:
+    data = make_profile(notes=("base: the copy is partial", "new: the copy is partial"))
     assert describe(data).texts()[-1] == "base and new: the copy is partial"
 
 
-def test_denominators_and_notes_are_stated(example: Any, describe: Describe) -> None:
-    blocks = describe(example.data)
+def test_denominators_and_notes_are_stated(describe: Describe) -> None:
+    blocks = describe(make_profile())
     denominators, nodes, note = [block for block in blocks if isinstance(block, Text)][-3:]
     assert "idle included, as in perf report --no-children" in denominators.text
     assert "that node's own count without idle" in nodes.text
@@ -76,14 +83,14 @@ def basis_of(blocks: Any) -> Table:
 
 
 def test_a_blind_event_is_one_short_warning_that_links_to_the_whole_of_it(
-    example: Any, describe: Describe, cells: Callable[[Table], list[list[str]]]
+    describe: Describe, cells: Callable[[Table], list[list[str]]]
 ) -> None:
     reason = "cpu-clock is driven by an hrtimer"
     blocks = describe(
-        example.with_event(
+        with_event(
             event="cpu-clock",
-            blind={"base": True, "new": True},
-            blind_reason={"base": reason, "new": reason},
+            blind=BaseNew(base=True, new=True),
+            blind_reason=BaseNew(base=reason, new=reason),
             remedy="record on a machine with a PMU",
         )
     )
@@ -105,39 +112,38 @@ def test_a_blind_event_is_one_short_warning_that_links_to_the_whole_of_it(
     ("blind", "start", "sides"),
     [
         (
-            {"base": False, "new": True},
+            BaseNew(base=False, new=True),
             "new was recorded with cycles, blind to most of",
             ["base", "new"],
         ),
         (
-            {"base": None, "new": False},
+            BaseNew(base=None, new=False),
             "base was recorded with cycles, and whether that sees",
             ["base", "new"],
         ),
         (
-            {"base": None, "new": None},
+            BaseNew(base=None, new=None),
             "recorded with cycles, and whether that sees",
             ["base and new"],
         ),
     ],
 )
 def test_a_side_that_is_or_may_be_blind_is_named_in_a_warning(
-    example: Any,
     describe: Describe,
-    blind: dict[str, bool | None],
+    blind: BaseNew[bool | None],
     start: str,
     sides: list[str],
 ) -> None:
-    blocks = describe(example.with_event(blind=blind))
+    blocks = describe(with_event(blind=blind))
     assert sight_of(blocks).tone == "warning"
     assert sight_of(blocks).text.startswith(start)
     assert [row[1].text for row in basis_of(blocks).rows] == sides
 
 
 def test_an_event_that_sees_everything_is_no_warning(
-    example: Any, describe: Describe, cells: Callable[[Table], list[list[str]]]
+    describe: Describe, cells: Callable[[Table], list[list[str]]]
 ) -> None:
-    blocks = describe(example.data)
+    blocks = describe(make_profile())
     item = sight_of(blocks)
     assert item.tone == "plain"
     assert item.text == "recorded with cycles, which sees code that runs with interrupts off too"
@@ -146,11 +152,9 @@ def test_an_event_that_sees_everything_is_no_warning(
     ]
 
 
-def test_losses_are_a_warning_and_caveats_stand_with_the_event(
-    example: Any, describe: Describe
-) -> None:
-    data = example.with_point(losses={"base": None, "new": "1 records were lost"})
-    data["comparisons"][0]["events"][0]["caveats"] = ["an emulator counted"]
+def test_losses_are_a_warning_and_caveats_stand_with_the_event(describe: Describe) -> None:
+    point = make_point(losses=BaseNew(base=None, new="1 records were lost"))
+    data = with_event(points=(point,), caveats=("an emulator counted",))
     blocks = describe(data)
     assert Text(text="new: 1 records were lost", tone="warning") in blocks
     assert [cell.text for cell in basis_of(blocks).rows[1]] == [
@@ -160,20 +164,18 @@ def test_losses_are_a_warning_and_caveats_stand_with_the_event(
     ]
 
 
-def test_a_caution_of_several_points_is_said_once(example: Any, describe: Describe) -> None:
-    data = example.with_point(cautions=["recorded one after the other"])
-    event = data["comparisons"][0]["events"][0]
-    event["points"] = [*event["points"], *event["points"]]
+def test_a_caution_of_several_points_is_said_once(describe: Describe) -> None:
+    point = make_point(cautions=("recorded one after the other",))
+    data = with_event(points=(point, point))
     assert describe(data).texts().count("recorded one after the other") == 1
 
 
 def test_why_there_is_no_flame_graph_is_said(
-    example: Any,
     make_comparison: Callable[..., Comparison],
     to_blocks: Callable[[Iterable[Block]], Any],
 ) -> None:
     sections = {
-        "profile": Section(schema="", status="ok", reason=None, data=example.data),
+        "profile": profile_section(),
         "flames": Section(schema="", status="absent", reason="new: no call chains", data=None),
     }
     blocks = to_blocks(profile(make_comparison(sections=sections)))
@@ -181,13 +183,13 @@ def test_why_there_is_no_flame_graph_is_said(
 
 
 def test_missing_sides_are_named_and_so_are_several(
-    example: Any,
     describe: Describe,
     make_comparison: Callable[..., Comparison],
     make_side: Callable[..., Any],
     to_blocks: Callable[[Iterable[Block]], Any],
 ) -> None:
-    data = {**example.data, "missing": [{"side": "new2", "reason": "new2: perf is not installed"}]}
+    missing = MissingProfile(side="new2", reason="new2: perf is not installed")
+    data = replace(make_profile(), missing=(missing,))
     assert describe(data).texts()[-1] == "new2: perf is not installed"
     section = Section(schema="", status="ok", reason=None, data=data)
     sides = tuple(make_side(name) for name in ("base", "new", "new2"))

@@ -3,22 +3,25 @@
 import csv
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from schedperf.evidence.profile.record import ProfilePoint, ProfileRow, ProfileTest
+from schedperf.model.comparison import BaseNew
 from schedperf_reports.blocks import Table
 from schedperf_reports.evidence.profile._tables import nodes_table, shares_table
 from schedperf_reports.text.terminal import draw_block, write_text
+from tests.schedperf.evidence.profile.records import make_point, make_row
 
 SEEDS = Path(__file__).parents[3] / "data" / "seeds" / "profiles"
 WITH_NODES = ("tg-load-avg-spr", "tg-load-avg-icelake")
 WITHOUT_NODES = "tg-load-avg-cascade-lake"
 WIDTH = 78
 SIDES = ("base", "new")
-UNKNOWN = {"change": 0.0, "ci_low": None, "ci_high": None, "p": None, "q": None}
+UNKNOWN = ProfileTest(base=0.0, new=0.0, change=0.0, ci_low=None, ci_high=None, p=None, q=None)
 
 
 def read(name: str) -> list[dict[str, str]]:
@@ -38,15 +41,16 @@ def draw(table: Table) -> list[str]:
     return write_text([drawn], WIDTH, colour=False).splitlines()
 
 
-def row_of_ranges(row: dict[str, str]) -> dict[str, Any]:
-    ends = {side: [float(row[f"{side}_low"]), float(row[f"{side}_high"])] for side in SIDES}
-    return {
-        "symbol": row["symbol"],
-        "share": UNKNOWN,
-        "one_node": None,
-        **{f"{side}_range": ends[side] for side in SIDES},
-        **{f"{side}_nodes": dict(zip("01", ends[side], strict=True)) for side in SIDES},
-    }
+def row_of_ranges(row: dict[str, str]) -> ProfileRow:
+    base, new = ((float(row[f"{side}_low"]), float(row[f"{side}_high"])) for side in SIDES)
+    return make_row(
+        row["symbol"],
+        share=UNKNOWN,
+        base_range=base,
+        new_range=new,
+        base_nodes=dict(enumerate(base)),
+        new_nodes=dict(enumerate(new)),
+    )
 
 
 @pytest.mark.parametrize("name", WITH_NODES)
@@ -90,38 +94,27 @@ def test_a_machine_whose_nodes_are_not_told_apart_has_one_share_a_side() -> None
     assert tables == 5
 
 
-def point_of(workload: str, rows: list[dict[str, str]]) -> dict[str, Any]:
-    nothing: dict[str, Any] = {
-        **{f"{side}_range": None for side in SIDES},
-        **{f"{side}_nodes": {} for side in SIDES},
-        **{f"{side}_cpus": None for side in SIDES},
-    }
-    shown = [
-        {
-            "row": row["symbol"],
-            "symbol": row["symbol"],
-            "dso": "[kernel]",
-            "class": "PELT",
-            "idle": False,
-            "scheduler": True,
-            "changed": False,
-            "share": {
-                **UNKNOWN,
-                "base": float(row["base"]),
-                "new": float(row["new"]),
-                "change": float(row["new"]) - float(row["base"]),
-            },
-            **nothing,
-        }
+def point_of(workload: str, rows: list[dict[str, str]]) -> ProfilePoint:
+    shown = tuple(
+        make_row(
+            row["symbol"],
+            changed=False,
+            share=replace(
+                UNKNOWN,
+                base=float(row["base"]),
+                new=float(row["new"]),
+                change=float(row["new"]) - float(row["base"]),
+            ),
+            **{f"{side}_{part}": None for side in SIDES for part in ("range", "cpus")},
+            **{f"{side}_nodes": {} for side in SIDES},
+        )
         for row in rows
-    ]
-    return {
-        "workload": workload,
-        "point": "",
-        "runs": dict.fromkeys(SIDES, 1),
-        "independent": "runs",
-        "samples": dict.fromkeys(SIDES, 0),
-        "busy": dict.fromkeys(SIDES, 100.0),
-        "rows": shown,
-        "symbols": len(shown),
-    }
+    )
+    return make_point(
+        workload=workload,
+        point="",
+        runs=BaseNew(base=1, new=1),
+        samples=BaseNew(base=0, new=0),
+        rows=shown,
+        symbols=len(shown),
+    )

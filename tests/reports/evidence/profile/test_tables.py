@@ -1,11 +1,21 @@
 """The tables of the report's hot symbols: shares, nodes, costs and classes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from schedperf.evidence.profile.record import Profile, ProfileOperations, ProfileTest
 from schedperf_reports.blocks import Table
+from tests.schedperf.evidence.profile.records import (
+    COST,
+    SHARE,
+    make_class_row,
+    make_profile,
+    make_row,
+    with_point,
+)
 
-Describe = Callable[[dict[str, Any]], Any]
+Describe = Callable[[Profile], Any]
 Cells = Callable[[Table], list[list[str]]]
 
 CHANGED_OVER_NODES = (
@@ -21,9 +31,9 @@ def titled(blocks: Any, start: str) -> Table:
 
 
 def test_a_table_shows_shares_change_and_ranges_over_nodes(
-    example: Any, describe: Describe, cells: Cells
+    describe: Describe, cells: Cells
 ) -> None:
-    table = describe(example.data).tables()[0]
+    table = describe(make_profile()).tables()[0]
     assert cells(table) == [
         [
             "update_cfs_group",
@@ -57,8 +67,8 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes(
     )
 
 
-def test_a_row_opens_to_its_file_its_class_and_its_spread(example: Any, describe: Describe) -> None:
-    table = describe(example.data).tables()[0]
+def test_a_row_opens_to_its_file_its_class_and_its_spread(describe: Describe) -> None:
+    table = describe(make_profile()).tables()[0]
     hot, idle = ([item.text for item in blocks[0].items] for blocks in table.details)
     assert hot == [
         "in [kernel], PELT",
@@ -70,32 +80,29 @@ def test_a_row_opens_to_its_file_its_class_and_its_spread(example: Any, describe
     assert idle == ["in [kernel]", "not tested: idle time, which is the rest of all others"]
 
 
-def test_cold_rows_that_did_not_change_are_hidden_where_something_did(
-    example: Any, describe: Describe
-) -> None:
-    cold = [{**example.row, "row": f"f{n}", "changed": False} for n in range(11)]
-    rows = [example.row, *cold]
-    assert describe(example.with_point(rows=rows)).tables()[0].quiet == (
+def test_cold_rows_that_did_not_change_are_hidden_where_something_did(describe: Describe) -> None:
+    cold = tuple(make_row(f"f{n}", changed=False) for n in range(11))
+    rows = (make_row(), *cold)
+    assert describe(with_point(rows=rows)).tables()[0].quiet == (
         *[False] * 10,
         True,
         True,
     )
     # Where nothing changed, what is hot is what there is to see.
-    assert not any(describe(example.with_point(rows=cold)).tables()[0].quiet)
+    assert not any(describe(with_point(rows=cold)).tables()[0].quiet)
 
 
-def test_a_row_without_q_says_why(example: Any, describe: Describe) -> None:
-    def row(name: str, base: float, **share: Any) -> dict[str, Any]:
-        tested = {**example.row["share"], "base": base, "new": 0.09, "p": None, "q": None, **share}
-        return {**example.row, "row": name, "changed": False, "share": tested}
+def test_a_row_without_q_says_why(describe: Describe) -> None:
+    def untested(base: float) -> ProfileTest:
+        return replace(SHARE, base=base, new=0.09, p=None, q=None)
 
-    rows = [
-        example.row,
-        row("__calc_delta", 0.003),
-        row("finish_task_switch", 13.3),
-        row("once", 13.3, ci_low=None, ci_high=None),
-    ]
-    table = describe(example.with_point(rows=rows)).tables()[0]
+    rows = (
+        make_row(),
+        make_row("__calc_delta", changed=False, share=untested(0.003)),
+        make_row("finish_task_switch", changed=False, share=untested(13.3)),
+        make_row("once", changed=False, share=replace(untested(13.3), ci_low=None, ci_high=None)),
+    )
+    table = describe(with_point(rows=rows)).tables()[0]
     cold = "below 0.1 % in base and new together"
     blind = "kernel code whose time the event may not see in full"
     few = "no interval, for want of runs that vary"
@@ -103,47 +110,40 @@ def test_a_row_without_q_says_why(example: Any, describe: Describe) -> None:
     said = [blocks[0].items[1].text for blocks in table.details[1:]]
     assert said == [f"not tested: {why}" for why in (cold, blind, few)]
     # A class has no least share: where one has no q, the event is blind.
-    classes = [{**example.data["comparisons"][0]["events"][0]["points"][0]["classes"][0]}]
-    classes[0] |= {"share": row("", 0.003)["share"], "changed": False}
-    table = titled(describe(example.with_point(classes=classes)), "by class of function")
+    classes = (make_class_row(share=untested(0.003), changed=False),)
+    table = titled(describe(with_point(classes=classes)), "by class of function")
     assert table.caption.endswith(f"none of 1 row was tested: {blind}")
 
 
 def test_what_changed_is_shown_over_nodes_in_a_narrow_table_too(
-    example: Any, describe: Describe, cells: Cells
+    describe: Describe, cells: Cells
 ) -> None:
-    nodes = titled(describe(example.data), CHANGED_OVER_NODES)
+    nodes = titled(describe(make_profile()), CHANGED_OVER_NODES)
     assert cells(nodes) == [
         ["update_cfs_group", "7.73 % - 13.15 %", "12.68 % - 20.22 %", "", "0.004"]
     ]
 
 
-def test_a_change_on_one_node_only_is_stated(
-    example: Any, describe: Describe, cells: Cells
-) -> None:
+def test_a_change_on_one_node_only_is_stated(describe: Describe, cells: Cells) -> None:
     nodes = titled(
-        describe(example.with_point(rows=[{**example.row, "one_node": 1}])),
+        describe(with_point(rows=(make_row(one_node=1),))),
         CHANGED_OVER_NODES,
     )
     assert cells(nodes)[0][3] == "node 1 only"
 
 
-def test_without_a_change_or_with_one_node_there_is_no_second_table(
-    example: Any, describe: Describe
-) -> None:
-    one = {**example.row, "new_nodes": {"0": 12.0}, "new_range": [12.0, 12.0]}
-    for row in (one, {**example.row, "changed": False}):
-        captions = [table.caption for table in describe(example.with_point(rows=[row])).tables()]
+def test_without_a_change_or_with_one_node_there_is_no_second_table(describe: Describe) -> None:
+    one = make_row(new_nodes={0: 12.0}, new_range=(12.0, 12.0))
+    for row in (one, make_row(changed=False)):
+        captions = [table.caption for table in describe(with_point(rows=(row,))).tables()]
         assert not any("on all call paths together" in caption for caption in captions)
 
 
-def test_one_node_has_no_ranges(example: Any, describe: Describe) -> None:
-    only: dict[str, Any] = {}
-    for side in ("base", "new"):
-        only |= {f"{side}_nodes": {"0": 12.0}, f"{side}_range": [12.0, 12.0]}
-    blocks = describe(
-        example.with_point(rows=[{**example.row, **only}], classes=[{**example.class_row, **only}])
-    )
+def test_one_node_has_no_ranges(describe: Describe) -> None:
+    nodes, ends = {0: 12.0}, (12.0, 12.0)
+    row = make_row(base_nodes=nodes, new_nodes=nodes, base_range=ends, new_range=ends)
+    classes = (make_class_row(base_range=ends, new_range=ends),)
+    blocks = describe(with_point(rows=(row,), classes=classes))
     assert not any(
         "by node" in column.title for table in blocks.tables() for column in table.columns
     )
@@ -152,33 +152,30 @@ def test_one_node_has_no_ranges(example: Any, describe: Describe) -> None:
 
 
 def test_costs_are_scaled_and_begin_with_all_that_is_not_idle(
-    example: Any, describe: Describe, cells: Cells
+    describe: Describe, cells: Cells
 ) -> None:
     table = titled(
-        describe(example.data), "cost in us per message, without idle time: 40k messages a run"
+        describe(make_profile()), "cost in us per message, without idle time: 40k messages a run"
     )
     assert cells(table) == [
         ["all but idle", "10", "12", "+2", "+1.9..+2.1", ""],
         ["update_cfs_group", "0.85", "1.7", "* +0.85", "+0.8..+0.9", "0.004"],
     ]
-    cold = {**example.row, "cost": {**example.cost, "base": 85.0, "new": 170.0}}
-    assert cells(titled(describe(example.with_point(rows=[cold])), "cost in ns per"))[1][1:3] == [
+    cold = make_row(cost=replace(COST, base=85.0, new=170.0))
+    assert cells(titled(describe(with_point(rows=(cold,))), "cost in ns per"))[1][1:3] == [
         "85",
         "170",
     ]
     cycles = titled(
-        describe(example.with_point(cost_unit="cycles per message")), "cost in k cycles per mes"
+        describe(with_point(cost_unit="cycles per message")), "cost in k cycles per mes"
     )
     assert cells(cycles)[1][1:3] == ["0.85", "1.7"]
 
 
-def test_what_sums_of_floats_differ_by_is_no_change(
-    example: Any, describe: Describe, cells: Cells
-) -> None:
+def test_what_sums_of_floats_differ_by_is_no_change(describe: Describe, cells: Cells) -> None:
     def change_of(new: float) -> str:
-        costs = {**example.cost, "base": 3.14, "new": new, "change": new - 3.14}
-        rows = [{**example.row, "cost": costs}]
-        table = titled(describe(example.with_point(rows=rows, busy_cost=None)), "cost in ns per")
+        rows = (make_row(cost=replace(COST, base=3.14, new=new, change=new - 3.14)),)
+        table = titled(describe(with_point(rows=rows, busy_cost=None)), "cost in ns per")
         return cells(table)[0][3]
 
     assert 3.14 - 4.44e-16 < 3.14  # else there would be no noise to see
@@ -186,23 +183,19 @@ def test_what_sums_of_floats_differ_by_is_no_change(
     assert change_of(3.13) == "* -0.01"
 
 
-def test_a_rate_times_the_time_is_no_count_and_that_is_said(
-    example: Any, describe: Describe
-) -> None:
-    operations = {**example.point["operations"], "exact": False}
-    table = titled(describe(example.with_point(operations=operations)), "cost in")
+def test_a_rate_times_the_time_is_no_count_and_that_is_said(describe: Describe) -> None:
+    operations = ProfileOperations(unit="message", exact=False, base=40e3, new=40e3)
+    table = titled(describe(with_point(operations=operations)), "cost in")
     assert table.caption.endswith(
         "; operations are the printed rate times the run's time; "
         "1 of 1 row changed beyond noise: update_cfs_group +0.85"
     )
 
 
-def test_without_operations_there_are_no_costs_and_the_reason_is_given(
-    example: Any, describe: Describe
-) -> None:
-    rows = [{**example.row, "cost": None}]
+def test_without_operations_there_are_no_costs_and_the_reason_is_given(describe: Describe) -> None:
+    rows = (make_row(cost=None),)
     blocks = describe(
-        example.with_point(
+        with_point(
             rows=rows,
             operations=None,
             cost_unit=None,
@@ -215,10 +208,8 @@ def test_without_operations_there_are_no_costs_and_the_reason_is_given(
     assert "no cost per operation: nobody counted" in blocks.texts()
 
 
-def test_classes_have_a_table_with_what_moved_them(
-    example: Any, describe: Describe, cells: Cells
-) -> None:
-    table = titled(describe(example.data), "by class of function")
+def test_classes_have_a_table_with_what_moved_them(describe: Describe, cells: Cells) -> None:
+    table = titled(describe(make_profile()), "by class of function")
     assert cells(table)[0][:4] == ["PELT", "8.50", "16.25", "* +7.75"]
     assert cells(table)[0][-3:] == [
         "7.73 % - 13.15 %",

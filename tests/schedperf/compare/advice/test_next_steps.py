@@ -15,10 +15,11 @@ from schedperf.cli import cli
 from schedperf.compare.advice.next_steps import next_steps
 from schedperf.compare.advice.rerun import MOST_WORKLOADS, recordings_of
 from schedperf.compare.bundles import compare
-from schedperf.model.comparison import Comparison, NextStep
+from schedperf.model.comparison import BaseNew, Comparison, NextStep
 from schedperf.runs.side import name_sides
 from schedperf_collectors.recorder.options import make_parser
 from schedperf_collectors.recorder.plan import check_placeholders, cross_points
+from tests.schedperf.evidence.profile.records import make_event, profile_section
 from tests.test_golden import GOLDEN
 
 MakeBundle = Callable[..., Path]
@@ -200,9 +201,7 @@ def test_few_workloads_of_many_are_repeated(make_bundle: MakeBundle, tmp_path: P
 def test_a_profile_of_a_timer_is_to_be_taken_on_a_pmu(compared: Compare, clock: str) -> None:
     new = {"runs": runs([1.3 * time for time in TIMES])}
     found = compared({"runs": runs(TIMES)}, new)
-    event = {"event": "cpu-clock", "clock": {"base": clock, "new": clock}}
-    data = {"comparisons": [{"side": "new", "events": [event]}], "missing": []}
-    profile = replace(found.sections["profile"], status="ok", reason=None, data=data)
+    profile = profile_section(make_event(clock=BaseNew(base=clock, new=clock)))
     seen = replace(found, sections={**found.sections, "profile": profile})
     sides = name_sides([open_bundle(Path(side.path)) for side in seen.sides])
     recorded = replace(seen, next_steps=next_steps(seen, recordings_of(sides)))

@@ -12,7 +12,8 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare
 from schedperf.compare.why.joined import joined
-from schedperf.model.comparison import Comparison, Finding, Section
+from schedperf.evidence.profile.record import ProfilePoint
+from schedperf.model.comparison import BaseNew, Comparison, Finding, Section
 from schedperf_generators.events import PLAIN, Event
 from schedperf_generators.kernel import KernelImage, Symbol, lay_out
 from schedperf_generators.memory import MemoryRun, Touch
@@ -20,6 +21,14 @@ from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data
 from schedperf_generators.profiles import profile, profiled_kernel
 from tests.schedperf.evidence.c2c.records import with_point
+from tests.schedperf.evidence.profile.records import (
+    COST,
+    SHARE,
+    make_event,
+    make_point,
+    make_row,
+    profile_section,
+)
 
 NUMA = Numa(cpus=4, nodes=2)
 READER, OTHER = "available_idle_cpu", "try_to_wake_up"
@@ -221,15 +230,19 @@ def section(**data: Any) -> Section:
 
 
 def profile_with(symbol: str, change: float, q: float, **event: Any) -> Section:
-    cost = {"base": 10.0, "new": 10.0 + change, "change": change, "q": q}
-    share = {"base": 1.0, "new": 2.0, "change": change, "ci_low": 0.5, "ci_high": 1.5}
-    row = {"row": symbol, "symbol": symbol, "dso": "[kernel]", "share": share, "cost": cost}
-    point = {
-        "workload": "hackbench", "point": "", "rows": [{**row, "changed": q < 0.05}],
-        "cost_unit": "ns per message", "runs": {"base": 4, "new": 5},
-    }  # fmt: skip
-    sees = {"event": "cycles", "blind": {"base": False, "new": False}, "points": [point], **event}
-    return section(comparisons=[{"side": "new", "events": [sees]}])
+    return profile_section(make_event(point_with(symbol, change, q), **event))
+
+
+def point_with(symbol: str, change: float, q: float, **row: Any) -> ProfilePoint:
+    cost = replace(COST, base=10.0, new=10.0 + change, change=change, q=q)
+    share = replace(SHARE, base=1.0, new=2.0, change=change, ci_low=0.5, ci_high=1.5)
+    chosen = {"share": share, "cost": cost, "changed": q < 0.05, **row}
+    return make_point(
+        workload="hackbench",
+        point="",
+        rows=(make_row(symbol, **chosen),),
+        runs=BaseNew(base=4, new=5),
+    )
 
 
 ALARM = {
@@ -272,8 +285,8 @@ def test_without_memory_samples_a_layout_and_a_symbol_are_a_weaker_story() -> No
         profile_with("cpus_share_cache", 5.0, 0.2),
         profile_with("cpus_share_cache", -5.0, 0.001),
         profile_with("vfs_write", 5.0, 0.001),
-        profile_with("cpus_share_cache", 5.0, 0.001, blind={"base": True, "new": True}),
-        profile_with("cpus_share_cache", 5.0, 0.001, blind={"base": None, "new": False}),
+        profile_with("cpus_share_cache", 5.0, 0.001, blind=BaseNew(base=True, new=True)),
+        profile_with("cpus_share_cache", 5.0, 0.001, blind=BaseNew(base=None, new=False)),
     ],
     ids=["within noise", "cheaper", "another function", "blind", "sight unknown"],
 )
@@ -302,12 +315,10 @@ def test_samples_that_cannot_be_compared_are_no_samples_and_the_reason_is_said()
 
 
 def test_where_no_operations_are_known_the_share_of_the_cpus_decides() -> None:
-    hotter = profile_with("cpus_share_cache", 5.0, 0.001)
-    data: Any = hotter.data
-    row = data["comparisons"][0]["events"][0]["points"][0]["rows"][0]
-    shares = replace(hotter, data=data | {})
-    row["cost"] = None
-    (one,) = stories({"layout": LAYOUT, "profile": shares})
+    def story_of(*, changed: bool) -> list[Finding]:
+        point = point_with("cpus_share_cache", 5.0, 0.001, cost=None, changed=changed)
+        return stories({"layout": LAYOUT, "profile": profile_section(make_event(point))})
+
+    (one,) = story_of(changed=True)
     assert "cpus_share_cache 1 -> 2 % of all CPUs;" in one.claim
-    row["changed"] = False
-    assert stories({"layout": LAYOUT, "profile": shares}) == []
+    assert story_of(changed=False) == []

@@ -1,26 +1,33 @@
 """Hot symbols as findings: what changed, what nothing can be said about, and how it is said."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from schedperf.evidence.profile.findings import MOST_FINDINGS, hotter_symbols
 from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER
-from schedperf.model.comparison import Finding, Section
+from schedperf.evidence.profile.record import Profile
+from schedperf.model.comparison import BaseNew, Finding
 from schedperf_generators.events import Event
+from tests.schedperf.evidence.profile.records import (
+    COST,
+    make_event,
+    make_point,
+    make_profile,
+    make_row,
+)
 
 TIMER = Event(name="cpu-clock:ppp", type=1)
 
 
-def findings_of(data: Mapping[str, Any]) -> list[Finding]:
-    section = Section(schema="", status="ok", reason=None, data=data)
-    return list(hotter_symbols({"profile": section}))
+def findings_of(data: Profile) -> list[Finding]:
+    return list(hotter_symbols(data))
 
 
 def test_the_same_data_has_no_finding(profiled: Any) -> None:
     data = profiled.compare(profiled.runs(10, 20, 30), profiled.runs(10, 20, 30))
-    assert profiled.row(data)["share"]["change"] == 0.0
+    assert profiled.row(data).share.change == 0.0
     assert findings_of(data) == []
 
 
@@ -53,7 +60,7 @@ def test_sides_that_took_no_turns_are_said_in_the_attribution(profiled: Any) -> 
         for name, hot in (("1", (10, 20, 30)), ("2", (110, 120, 130)))
     )
     data = profiled.compare(*sides)
-    assert profiled.points(data)[0]["cautions"] == [ONE_AFTER_THE_OTHER]
+    assert list(profiled.points(data)[0].cautions) == [ONE_AFTER_THE_OTHER]
     (found,) = findings_of(data)
     assert found.attribution.endswith(ONE_AFTER_THE_OTHER)
 
@@ -65,7 +72,7 @@ def test_other_functions_are_no_findings(profiled: Any) -> None:
         for side in ((10, 20, 30), (510, 520, 530))
     )
     data = profiled.compare(base, new, names=names)
-    assert profiled.row(data, "vfs_write")["changed"]
+    assert profiled.row(data, "vfs_write").changed
     (explained,) = findings_of(data)
     assert explained.claim.startswith("vfs_write is 100 % of the change in cycles per message")
 
@@ -77,9 +84,9 @@ def test_what_explains_the_change_is_told_apart_by_event(profiled: Any) -> None:
         for side in ((510, 520, 530), (10, 20, 30))
     )
     data = profiled.compare(base, new, names=names)
-    events = data["comparisons"][0]["events"]
-    events.append({**events[0], "event": "instructions"})
-    ids = [one.id for one in findings_of(data) if "explained" in one.id]
+    (event,) = data.comparisons[0].events
+    both = make_profile(event, replace(event, event="instructions"))
+    ids = [one.id for one in findings_of(both) if "explained" in one.id]
     assert len(ids) == len(set(ids)) == 2
 
 
@@ -97,10 +104,10 @@ def test_a_blind_event_is_the_finding_and_changes_are_not(profiled: Any) -> None
     data = profiled.compare(
         profiled.runs(10, 20, 30, **chosen), profiled.runs(110, 120, 130, **chosen)
     )
-    event = data["comparisons"][0]["events"][0]
-    assert event["event"] == "cpu-clock"
-    assert event["blind"] == {"base": True, "new": True}
-    assert not any(row["changed"] for point in event["points"] for row in point["rows"])
+    event = data.comparisons[0].events[0]
+    assert event.event == "cpu-clock"
+    assert event.blind == BaseNew(base=True, new=True)
+    assert not any(row.changed for point in event.points for row in point.rows)
     (found,) = findings_of(data)
     assert found.claim.startswith("the profile cannot see the scheduler's own cost: cpu-clock is")
     assert found.value is None
@@ -112,8 +119,8 @@ def test_each_further_new_side_has_findings_of_its_own_name(profiled: Any) -> No
     data = profiled.compare(
         profiled.runs(10, 20, 30, **chosen), profiled.runs(110, 120, 130, **chosen)
     )
-    (first,) = data["comparisons"]
-    found = findings_of({**data, "comparisons": [first, {**first, "side": "new2"}]})
+    (first,) = data.comparisons
+    found = findings_of(replace(data, comparisons=(first, replace(first, side="new2"))))
     assert [(one.side, one.id) for one in found] == [
         ("new", "hotter_symbols#blind:cpu-clock"),
         ("new2", "hotter_symbols#new2/blind:cpu-clock"),
@@ -136,7 +143,7 @@ def test_findings_are_limited(profiled: Any) -> None:
     )
     data = profiled.compare(base, new, names=names)
     found = [one for one in findings_of(data) if "explained" not in one.id]
-    changed = [row["class"] for row in profiled.points(data)[0]["classes"] if row["changed"]]
+    changed = [row.class_ for row in profiled.points(data)[0].classes if row.changed]
     assert len(changed) > MOST_FINDINGS
     assert len(found) == MOST_FINDINGS
     assert found[0].metric == "share of cycles"
@@ -159,11 +166,11 @@ def test_a_function_of_the_scheduler_whose_class_did_not_change_stands_for_itsel
 def test_without_perf_profile_json_nobody_knows_whether_a_pmu_is_blind(profiled: Any) -> None:
     sides = profiled.runs(10, 20, 30, facts=None), profiled.runs(110, 120, 130)
     data = profiled.compare(*sides, host=None)
-    event = data["comparisons"][0]["events"][0]
-    assert event["blind"] == {"base": None, "new": False}
-    assert event["remedy"] is not None
+    event = data.comparisons[0].events[0]
+    assert event.blind == BaseNew(base=None, new=False)
+    assert event.remedy is not None
     assert findings_of(data) == []
-    assert not profiled.row(data)["changed"]
+    assert not profiled.row(data).changed
 
 
 @pytest.mark.parametrize(
@@ -172,18 +179,11 @@ def test_without_perf_profile_json_nobody_knows_whether_a_pmu_is_blind(profiled:
 def test_a_blind_profile_says_what_the_unseen_code_was_charged_to(
     change: float, low: float, told: int
 ) -> None:
-    cost = {"base": 100.0, "new": 100.0 + change, "change": change, "ci_low": low, "ci_high": 155.0}
-    row = {"symbol": "finish_task_switch", "cost": cost, "share": {}}
-    other = {"symbol": "vfs_read", "cost": cost, "share": {}}
-    point = {
-        "rows": [row, other], "cost_unit": "ns per message", "point": "",
-        "runs": {"base": 5, "new": 5},
-    }  # fmt: skip
-    event = {
-        "event": "cpu-clock", "remedy": "r", "blind": {"base": True, "new": True},
-        "points": [point],
-    }  # fmt: skip
-    data = {"comparisons": [{"side": "new", "events": [event]}]}
+    cost = replace(COST, base=100.0, new=100.0 + change, change=change, ci_low=low, ci_high=155.0)
+    rows = make_row("finish_task_switch", cost=cost), make_row("vfs_read", cost=cost)
+    point = make_point(rows=rows, point="", runs=BaseNew(base=5, new=5))
+    blind = BaseNew(base=True, new=True)
+    data = make_profile(make_event(point, event="cpu-clock", remedy="r", blind=blind))
     [found] = findings_of(data)
     assert found.bearing == "unseen"
     text = "more time with interrupts off: finish_task_switch +82.3 ns per message"

@@ -1,7 +1,7 @@
 """Flame graphs: sums that add up, noise that has no colour, and nothing lost by pruning."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,15 @@ from schedperf.evidence.profile.flame import (
 )
 from schedperf.evidence.profile.flame_data import describe_flame
 from schedperf.evidence.profile.parts import Part
+from schedperf.evidence.profile.record import (
+    FlameLists,
+    FlameMargins,
+    FlameMeans,
+    FlamePartFunctions,
+    FlameTree,
+)
 from schedperf.evidence.profile.stacks import Stacks
+from schedperf.model.schema import to_plain
 from schedperf.symbols.place import Place
 
 MakeStacks = Callable[..., Stacks]
@@ -201,29 +209,29 @@ def test_the_data_of_a_page_is_plain_json(make_stacks: MakeStacks) -> None:
     base = {"main;read": 10.0, "main;old": 2.0}
     new = {"main;read": 10.0, "main;new\x1b[31m": 3.0}
     stacks = make_stacks(jittered(base, 3, seed=5), jittered(new, 3, seed=6))
-    data = describe_flame(build_flame(stacks), "message")
-    event = json.loads(json.dumps(data, allow_nan=False))
-    lengths = {len(event[column]) for column in ("parent", "name", "hidden")}
-    lengths |= {
-        len(event["measures"][0]["inclusive"][column])
-        for column in ("base", "new", "low", "high", "q")
-    }
-    assert lengths == {5}
-    assert [one["measure"] for one in event["measures"]] == ["share", "operation"]
-    assert event["counts"] == [3, 3]
-    assert "\x1b" not in json.dumps(data)
-    listed = {name: event["lists"][name] for name in ("vanished", "appeared")}
-    symbols = {
-        name: [event["names"][event["name"][frame]]["symbol"] for frame in frames]
-        for name, frames in listed.items()
-    }
-    assert symbols == {"vanished": ["old"], "appeared": ["new[31m"]}
+    tree = describe_flame(build_flame(stacks), "message")
+    inclusive = tree.measures[0].inclusive
+    columns = (
+        tree.parent, tree.name, tree.hidden,
+        inclusive.base, inclusive.new, inclusive.low, inclusive.high, inclusive.q,
+    )  # fmt: skip
+    assert set(map(len, columns)) == {5}
+    assert [one.measure for one in tree.measures] == ["share", "operation"]
+    assert tree.counts == (3, 3)
+    assert "\x1b" not in json.dumps(to_plain(tree), allow_nan=False)
+    assert isinstance(tree.lists, FlameLists)
+    assert symbols_of(tree, tree.lists.vanished) == ["old"]
+    assert symbols_of(tree, tree.lists.appeared) == ["new[31m"]
+
+
+def symbols_of(tree: FlameTree, frames: Sequence[int]) -> list[str]:
+    return [tree.names[tree.name[frame]].symbol for frame in frames]
 
 
 def test_costs_are_left_out_where_operations_are_not_known(make_stacks: MakeStacks) -> None:
     stacks = make_stacks([{"a": 1.0}], [{"a": 1.0}], operations=[1.0, np.nan])
     data = describe_flame(build_flame(stacks), "message")
-    assert [one["measure"] for one in data["measures"]] == ["share"]
+    assert [one.measure for one in data.measures] == ["share"]
 
 
 def test_a_part_has_the_same_tree_and_its_own_weights(make_stacks: MakeStacks) -> None:
@@ -256,22 +264,25 @@ def test_parts_say_no_more_than_what_the_rest_follows_from(make_stacks: MakeStac
     flame = build_flame(stacks)
     part = Part(kind="node", name="1")
     data = describe_flame(flame, None, parts=[(part, narrow_flame(flame, stacks))])
-    whole = data["measures"][0]
-    (short,) = data["parts"][0]["measures"]
-    assert (data["parts"][0]["kind"], data["parts"][0]["name"]) == ("node", "1")
-    for side in ("base", "new"):
-        assert short["self"][side] == [float(f"{own:.3g}") for own in whole["self"][side]]
+    whole = data.measures[0]
+    (short,) = data.parts[0].measures
+    assert (data.parts[0].kind, data.parts[0].name) == ("node", "1")
+    sides = (short.self_.base, whole.self_.base), (short.self_.new, whole.self_.new)
+    for own, of_whole in sides:
+        assert own == tuple(float(f"{value:.3g}") for value in of_whole)
     # "main" is all of every run, so that only what it calls varies.
-    low, high = (whole["inclusive"][end][2] for end in ("low", "high"))
-    assert short["inclusive"]["margin"][2] == pytest.approx((high - low) / 2, rel=0.05)
-    assert set(short["inclusive"]) == {"margin", "changed"}
-    assert set(short["functions"]) == {"base", "new", "margin", "changed"}
+    low, high = whole.inclusive.low[2], whole.inclusive.high[2]
+    assert low is not None
+    assert high is not None
+    assert short.inclusive.margin[2] == pytest.approx((high - low) / 2, rel=0.05)
+    assert short.functions.margin
 
 
 def test_one_side_of_a_part_has_no_intervals(make_stacks: MakeStacks) -> None:
     stacks = make_stacks([{"a": 1.0}])
     flame = build_flame(stacks)
     data = describe_flame(flame, None, parts=[(Part(kind="cpu", name="0"), flame)])
-    (short,) = data["parts"][0]["measures"]
-    assert short["self"] == {"base": [0, 100]}
-    assert (short["inclusive"], short["functions"]) == ({}, {"base": [100]})
+    (short,) = data.parts[0].measures
+    assert short.self_ == FlameMeans(base=(0, 100), new=())
+    assert short.inclusive == FlameMargins(margin=(), changed=())
+    assert short.functions == FlamePartFunctions(base=(100,), new=(), margin=(), changed=())

@@ -7,18 +7,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.commands._profile_request import make_request
 from schedperf.evidence import Absent
-from schedperf.evidence.profile.flames_section import LEAST_SHARE, MOST_TREES, SCHEMA, flames
+from schedperf.evidence.profile.flames_section import LEAST_SHARE, MOST_TREES, flames
 from schedperf.evidence.profile.section import profile as compare_symbols
 from schedperf.evidence.profile.sources import read_profiles
+from schedperf.model.schema import to_plain
 from schedperf.runs.side import name_sides
 from schedperf_generators.perf_data import write_perf_data
 from schedperf_generators.profiles import USER, profile, profiled_kernel
+from tests.record_schema import check_schema
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 ARM64 = EXAMPLES / "deep-cgroup-arm64"
@@ -34,15 +35,15 @@ def paths_of(example: Path) -> list[Path]:
 def arm64() -> Any:
     """Analyse the example whose samples see the scheduler."""
     data = flames(name_sides([open_bundle(path) for path in paths_of(ARM64)]))
-    jsonschema.validate(json.loads(json.dumps(data, allow_nan=False)), SCHEMA)
+    check_schema(data)
     return data
 
 
 @pytest.fixture
 def tree(arm64: Any) -> Any:
     """Give the only tree of the example."""
-    (compared,) = arm64["comparisons"]
-    (found,) = compared["events"]
+    (compared,) = arm64.comparisons
+    (found,) = compared.events
     return found
 
 
@@ -51,9 +52,9 @@ def test_the_tree_is_that_of_the_command_but_for_small_frames(tree: Any) -> None
         paths_of(ARM64), "symbol", symbols=None, event=None, point=None, comm=None, cpu=None,
         node=None, has_stacks=True,
     )  # fmt: skip
-    (whole,) = request.describe_flames()["events"]
-    assert tree["least_share"] == LEAST_SHARE > whole["least_share"]
-    assert len(tree["parent"]) < len(whole["parent"])
+    (whole,) = request.describe_flames()
+    assert tree.least_share == LEAST_SHARE > whole.least_share
+    assert len(tree.parent) < len(whole.parent)
     ours, theirs = (numbers_by_path(one) for one in (tree, whole))
     assert len(ours) > 100
     assert all(theirs[path] == numbers for path, numbers in ours.items())
@@ -63,17 +64,17 @@ def numbers_by_path(tree: Any) -> dict[str, tuple[Any, ...]]:
     """Return the inclusive times of each frame that is no remainder, by its call path."""
     paths: list[str] = []
     found = {}
-    inclusive = tree["measures"][0]["inclusive"]
-    for frame, (parent, name) in enumerate(zip(tree["parent"], tree["name"], strict=True)):
-        own = tree["names"][name]["symbol"] if name >= 0 else str(name)
+    inclusive = tree.measures[0].inclusive
+    for frame, (parent, name) in enumerate(zip(tree.parent, tree.name, strict=True)):
+        own = tree.names[name].symbol if name >= 0 else str(name)
         paths.append(f"{paths[parent]};{own}" if parent >= 0 else own)
         if name >= 0:
-            found[paths[frame]] = tuple(inclusive[side][frame] for side in ("base", "new"))
+            found[paths[frame]] = (inclusive.base[frame], inclusive.new[frame])
     return found
 
 
 def test_nodes_cpus_and_busy_commands_have_numbers_of_their_own(tree: Any) -> None:
-    named = [(part["kind"], part["name"]) for part in tree["parts"]]
+    named = [(part.kind, part.name) for part in tree.parts]
     assert named == [
         *(("node", str(node)) for node in range(2)),
         *(("cpu", str(cpu)) for cpu in range(4)),
@@ -81,34 +82,34 @@ def test_nodes_cpus_and_busy_commands_have_numbers_of_their_own(tree: Any) -> No
         ("comm", "swapper"),
     ]
     for kind in ("node", "cpu"):
-        parts = [part for part in tree["parts"] if part["kind"] == kind]
-        for side in ("base", "new"):
-            shares = [sum(part["measures"][0]["self"][side]) for part in parts]
-            assert sum(shares) == pytest.approx(100.0, abs=0.1)
+        parts = [part for part in tree.parts if part.kind == kind]
+        own = [part.measures[0].self_ for part in parts]
+        assert sum(sum(of_part.base) for of_part in own) == pytest.approx(100.0, abs=0.1)
+        assert sum(sum(of_part.new) for of_part in own) == pytest.approx(100.0, abs=0.1)
 
 
 def test_a_command_alone_has_the_time_of_its_frame(tree: Any) -> None:
-    (bench,) = (part for part in tree["parts"] if part["name"] == "hackbench")
-    symbols = [tree["names"][name]["symbol"] if name >= 0 else "" for name in tree["name"]]
+    (bench,) = (part for part in tree.parts if part.name == "hackbench")
+    symbols = [tree.names[name].symbol if name >= 0 else "" for name in tree.name]
     frame = symbols.index("hackbench")
-    assert tree["parent"][frame] == 0
-    for side in ("base", "new"):
-        alone = sum(bench["measures"][0]["self"][side])
-        assert alone == pytest.approx(tree["measures"][0]["inclusive"][side][frame], rel=0.001)
+    assert tree.parent[frame] == 0
+    alone, inclusive = bench.measures[0].self_, tree.measures[0].inclusive
+    assert sum(alone.base) == pytest.approx(inclusive.base[frame], rel=0.001)
+    assert sum(alone.new) == pytest.approx(inclusive.new[frame], rel=0.001)
 
 
 def test_what_the_example_is_about_changed_in_its_stacks(tree: Any) -> None:
-    changed = {tree["names"][tree["name"][frame]]["symbol"] for frame in tree["lists"]["changed"]}
-    appeared = {tree["names"][tree["name"][frame]]["symbol"] for frame in tree["lists"]["appeared"]}
+    changed = {tree.names[tree.name[frame]].symbol for frame in tree.lists.changed}
+    appeared = {tree.names[tree.name[frame]].symbol for frame in tree.lists.appeared}
     assert {"update_load_avg", "update_cfs_group"} & (changed | appeared)
 
 
 def test_the_record_stays_small(arm64: Any) -> None:
-    assert len(json.dumps(arm64, separators=(",", ":"))) < MOST_JSON_BYTES
+    assert len(json.dumps(to_plain(arm64), separators=(",", ":"))) < MOST_JSON_BYTES
 
 
 def test_numbers_have_four_digits(tree: Any) -> None:
-    values = tree["measures"][0]["inclusive"]["base"]
+    values = tree.measures[0].inclusive.base
     assert all(float(f"{value:.4g}") == value for value in values)
 
 
@@ -134,7 +135,7 @@ def analyse(make_bundle: Callable[..., Path], tmp_path: Path) -> Callable[..., A
             for number, points in enumerate(points_of_sides)
         ]
         data = flames(name_sides([open_bundle(path) for path in paths]))
-        jsonschema.validate(json.loads(json.dumps(data, allow_nan=False)), SCHEMA)
+        check_schema(data)
         return data
 
     return run_it
@@ -144,29 +145,29 @@ def test_points_without_a_tree_are_named_and_one_tree_has_parts(
     analyse: Callable[..., Any],
 ) -> None:
     points = [f"groups={number}" for number in range(MOST_TREES + 1)]
-    (compared,) = analyse(points, points)["comparisons"]
-    trees = compared["events"]
+    (compared,) = analyse(points, points).comparisons
+    trees = compared.events
     assert len(trees) == MOST_TREES
-    assert [bool(tree["parts"]) for tree in trees] == [True, *[False] * (MOST_TREES - 1)]
-    assert [tree["place"].rpartition(" at ")[2] for tree in trees] == points[:MOST_TREES]
-    assert trees[0]["place"].startswith("cycles, hackbench")
-    (left_out,) = compared["left_out"]
+    assert [bool(tree.parts) for tree in trees] == [True, *[False] * (MOST_TREES - 1)]
+    assert [tree.place.rpartition(" at ")[2] for tree in trees] == points[:MOST_TREES]
+    assert trees[0].place.startswith("cycles, hackbench")
+    (left_out,) = compared.left_out
     assert left_out.endswith(f" at groups={MOST_TREES}")
 
 
 def test_equal_sides_have_no_changed_frame(analyse: Callable[..., Any]) -> None:
-    (compared,) = analyse(["groups=1"], ["groups=1"])["comparisons"]
-    (tree,) = compared["events"]
-    assert tree["place"] == ""
-    assert tree["counts"] == [2, 2]
-    for measures in (tree["measures"], *(part["measures"] for part in tree["parts"])):
+    (compared,) = analyse(["groups=1"], ["groups=1"]).comparisons
+    (tree,) = compared.events
+    assert tree.place == ""
+    assert tree.counts == (2, 2)
+    for measures in (tree.measures, *(part.measures for part in tree.parts)):
         for measure in measures:
-            assert measure["inclusive"]["changed"] == measure["functions"]["changed"] == []
+            assert measure.inclusive.changed == measure.functions.changed == ()
 
 
 def test_every_new_side_has_its_trees(analyse: Callable[..., Any]) -> None:
     data = analyse(["groups=1"], ["groups=1"], ["groups=1"])
-    assert [compared["side"] for compared in data["comparisons"]] == ["new", "new2"]
+    assert [compared.side for compared in data.comparisons] == ["new", "new2"]
 
 
 def test_sides_without_a_point_in_common_have_no_tree(analyse: Callable[..., Any]) -> None:

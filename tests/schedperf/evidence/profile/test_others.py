@@ -1,36 +1,33 @@
 """What other commands did while the workload was sampled: one sentence, and a caveat."""
 
-from typing import Any
-
 import pytest
 
 from schedperf.evidence.profile.bystanders import Bystanders
 from schedperf.evidence.profile.others import caution_of, describe_others, others_caveats
-from schedperf.model.comparison import Section
+from schedperf.evidence.profile.record import OtherCommands, ProfilePoint
+from schedperf.model.comparison import BaseNew, Section
+from tests.schedperf.evidence.profile.records import (
+    make_event,
+    make_others,
+    make_point,
+    profile_section,
+)
 
 
 def run(**commands: float) -> Bystanders:
     return Bystanders(busy=100.0, commands=commands)
 
 
-def section(*points: Any, side: str = "new") -> Section:
-    data = {"comparisons": [{"side": side, "events": [{"points": points}]}]}
-    return Section(schema="schedperf/section/profile/2", status="ok", reason=None, data=data)
-
-
-def others(share: float, command: str = "cc1") -> dict[str, object]:
-    return {"share": share, "commands": [{"command": command, "share": share}]}
+def point(base: OtherCommands | None, new: OtherCommands | None) -> ProfilePoint:
+    return make_point(others=BaseNew(base=base, new=new))
 
 
 def test_shares_are_means_of_the_runs_the_largest_first() -> None:
     found = describe_others([run(perf=1.0), run(perf=2.0, cc1=30.0)])
-    assert found == {
-        "share": pytest.approx(16.5),
-        "commands": [
-            {"command": "cc1", "share": pytest.approx(15.0)},
-            {"command": "perf", "share": pytest.approx(1.5)},
-        ],
-    }
+    assert found is not None
+    assert found.share == pytest.approx(16.5)
+    assert [one.command for one in found.commands] == ["cc1", "perf"]
+    assert [one.share for one in found.commands] == pytest.approx([15.0, 1.5])
 
 
 def test_the_sum_is_the_same_each_time_to_its_last_digit() -> None:
@@ -38,7 +35,7 @@ def test_the_sum_is_the_same_each_time_to_its_last_digit() -> None:
     parts = {f"command{number}": 0.1 + number / 7 for number in range(40)}
     found = describe_others([run(**parts)])
     assert found is not None
-    assert found["share"] == sum(parts.values())
+    assert found.share == sum(parts.values())
 
 
 def test_one_run_that_cannot_tell_makes_the_side_unknown() -> None:
@@ -46,10 +43,10 @@ def test_one_run_that_cannot_tell_makes_the_side_unknown() -> None:
 
 
 def test_commands_of_a_set_up_are_named_beside_the_recorder() -> None:
-    sides = {
-        "base": describe_others([run(perf=4.6, python3=1.6)]),
-        "new": describe_others([run(perf=4.2, python3=1.4, mkdir=1.3, **{"enter-cgroup": 0.8})]),
-    }
+    sides = BaseNew(
+        base=describe_others([run(perf=4.6, python3=1.6)]),
+        new=describe_others([run(perf=4.2, python3=1.4, mkdir=1.3, **{"enter-cgroup": 0.8})]),
+    )
     assert caution_of(sides) == (
         "other commands than the workload have 6 % of the event's count without idle in base "
         "(perf 5 %, python3 2 %) and 8 % in new (perf 4 %, python3 1 %, mkdir 1 %, "
@@ -59,15 +56,13 @@ def test_commands_of_a_set_up_are_named_beside_the_recorder() -> None:
 
 @pytest.mark.parametrize(("share", "is_said"), [(4.9, False), (5.0, True)])
 def test_little_is_not_said(share: float, is_said: bool) -> None:  # noqa: FBT001
-    assert (caution_of({"base": others(share), "new": None}) is not None) == is_said
+    assert (caution_of(BaseNew(base=make_others(share), new=None)) is not None) == is_said
 
 
 def test_a_side_has_a_caveat_of_its_worst_point() -> None:
-    points = [
-        {"others": {"base": others(9.9), "new": others(12.0, "sh")}},
-        {"others": {"base": None, "new": others(30.0)}},
-    ]
-    (found,) = others_caveats({"profile": section(*points, side="new2")})
+    points = point(make_others(9.9), make_others(12.0, "sh")), point(None, make_others(30.0))
+    section = profile_section(make_event(*points), side="new2")
+    (found,) = others_caveats({"profile": section})
     assert found.code == "other-commands"
     assert found.text == (
         "while new2 was sampled, other commands than the workload had 30 % of the busy time "

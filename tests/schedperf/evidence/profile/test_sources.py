@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
+from schedperf.evidence.profile.record import MissingProfile
+from schedperf.model.comparison import BaseNew
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.features import BuildId, Cpu, Machine
 from schedperf_generators.perf_data import PerfData, write_perf_data
@@ -19,22 +21,22 @@ def test_cpu_clock_is_blind_whatever_perf_profile_json_says(profiled: Any) -> No
     data = profiled.compare(
         profiled.runs(10, 20, event=TIMER), profiled.runs(30, 40, event=TIMER, facts=None)
     )
-    assert data["comparisons"][0]["events"][0]["blind"] == {"base": True, "new": True}
+    assert data.comparisons[0].events[0].blind == BaseNew(base=True, new=True)
 
 
 def test_on_x86_a_pmu_is_known_to_interrupt_by_nmi(profiled: Any) -> None:
     data = profiled.compare(profiled.runs(10, facts=None), profiled.runs(110, facts=None))
-    event = data["comparisons"][0]["events"][0]
-    assert (event["blind"], event["nmi"]) == (
-        {"base": False, "new": False},
-        {"base": True, "new": True},
+    event = data.comparisons[0].events[0]
+    assert (event.blind, event.nmi) == (
+        BaseNew(base=False, new=False),
+        BaseNew(base=True, new=True),
     )
 
 
 def test_different_events_are_not_compared(profiled: Any) -> None:
     data = profiled.compare(profiled.runs(10), profiled.runs(10, event=TIMER))
-    assert data["comparisons"][0]["events"] == []
-    assert data["comparisons"][0]["notes"] == [
+    assert list(data.comparisons[0].events) == []
+    assert list(data.comparisons[0].notes) == [
         "cycles was sampled on base only, so it is compared with nothing",
         "cpu-clock was sampled on new only, so it is compared with nothing",
     ]
@@ -42,7 +44,7 @@ def test_different_events_are_not_compared(profiled: Any) -> None:
 
 def test_modifiers_do_not_make_another_event(profiled: Any) -> None:
     data = profiled.compare(profiled.runs(10), profiled.runs(10, event=Event(name="cycles:ppp")))
-    assert [event["event"] for event in data["comparisons"][0]["events"]] == ["cycles"]
+    assert [event.event for event in data.comparisons[0].events] == ["cycles"]
 
 
 def test_both_kinds_of_cpu_of_a_hybrid_machine_are_one_run(profiled: Any) -> None:
@@ -60,16 +62,16 @@ def test_both_kinds_of_cpu_of_a_hybrid_machine_are_one_run(profiled: Any) -> Non
     data = write_perf_data(PerfData(events=events, records=samples))
     found = profiled.compare([profiled.run(data)] * 2, [profiled.run(data)] * 2)
     (point,) = profiled.points(found)
-    assert len(found["comparisons"][0]["events"]) == 1
-    assert (point["runs"], point["samples"]) == ({"base": 2, "new": 2}, {"base": 4, "new": 4})
-    assert sorted(row["share"]["base"] for row in point["rows"]) == [25.0, 75.0]
+    assert len(found.comparisons[0].events) == 1
+    assert (point.runs, point.samples) == (BaseNew(base=2, new=2), BaseNew(base=4, new=4))
+    assert sorted(row.share.base for row in point.rows) == [25.0, 75.0]
 
 
 def test_samples_that_stand_for_nothing_have_no_shares(profiled: Any) -> None:
     nothing = profiled.run(profiled.perf_data({0: {"vfs_write": 0}}))
     data = profiled.compare([*profiled.runs(10, 20), nothing], profiled.runs(10, 20))
-    assert profiled.points(data)[0]["runs"] == {"base": 2, "new": 2}
-    assert data["comparisons"][0]["notes"] == [
+    assert profiled.points(data)[0].runs == BaseNew(base=2, new=2)
+    assert list(data.comparisons[0].notes) == [
         "base: boot 0, run 002: no event counted anything; record it again"
     ]
     with pytest.raises(Absent, match="^base: boot 0, run 000: no event counted anything"):
@@ -78,9 +80,9 @@ def test_samples_that_stand_for_nothing_have_no_shares(profiled: Any) -> None:
 
 def test_a_side_without_profiles_is_missing_and_the_others_are_compared(profiled: Any) -> None:
     data = profiled.compare(profiled.runs(10), [{}], profiled.runs(30))
-    assert [one["side"] for one in data["comparisons"]] == ["new2"]
-    assert data["missing"] == [
-        {"side": "new", "reason": "new: no instrumented run was recorded with perf_profile"}
+    assert [one.side for one in data.comparisons] == ["new2"]
+    assert list(data.missing) == [
+        MissingProfile(side="new", reason="new: no instrumented run was recorded with perf_profile")
     ]
 
 
@@ -91,15 +93,15 @@ def test_clean_failed_and_warmup_runs_do_not_count(profiled: Any) -> None:
         *profiled.runs(900, warmup=True),
     ]
     data = profiled.compare([*profiled.runs(10), *unused], profiled.runs(10))
-    assert profiled.points(data)[0]["runs"] == {"base": 1, "new": 1}
+    assert profiled.points(data)[0].runs == BaseNew(base=1, new=1)
 
 
 def test_a_run_with_unreadable_perf_data_is_a_note(profiled: Any) -> None:
     data = profiled.compare([*profiled.runs(10), profiled.run(b"nonsense")], profiled.runs(10))
-    assert profiled.points(data)[0]["runs"] == {"base": 1, "new": 1}
+    assert profiled.points(data)[0].runs == BaseNew(base=1, new=1)
     where = "base: boot 0, run 001"
     why = "not a perf.data file: it starts with b'nonsense'; give one of perf record"
-    assert data["comparisons"][0]["notes"] == [f"{where}: {why}"]
+    assert list(data.comparisons[0].notes) == [f"{where}: {why}"]
 
 
 @pytest.mark.parametrize("facts", [["x"], {"blind": "yes"}, {"event": 5}])
@@ -107,8 +109,8 @@ def test_a_wrong_perf_profile_json_is_a_note(profiled: Any, facts: Any) -> None:
     data = profiled.compare(
         profiled.runs(10, 20), [*profiled.runs(10), *profiled.runs(10, facts=facts)]
     )
-    assert profiled.points(data)[0]["runs"] == {"base": 2, "new": 1}
-    assert "perf_profile.json" in data["comparisons"][0]["notes"][0]
+    assert profiled.points(data)[0].runs == BaseNew(base=2, new=1)
+    assert "perf_profile.json" in data.comparisons[0].notes[0]
 
 
 def test_without_any_profile_the_section_is_absent_and_says_why(profiled: Any) -> None:
@@ -140,16 +142,16 @@ def test_system_map_is_slid_to_where_the_kernel_was(profiled: Any) -> None:
         [profiled.run(slid)],
         layout={"System.map": profiled.kallsyms(), "kallsyms": hidden},
     )
-    assert profiled.row(data)["share"]["base"] == 100.0
-    assert "all addresses are hidden" in data["comparisons"][0]["notes"][0]
+    assert profiled.row(data).share.base == 100.0
+    assert "all addresses are hidden" in data.comparisons[0].notes[0]
 
 
 def test_without_an_address_system_map_is_of_no_use(profiled: Any) -> None:
     data = profiled.compare(
         profiled.runs(10), profiled.runs(10), layout={"System.map": profiled.kallsyms()}
     )
-    assert profiled.points(data)[0]["rows"][0]["symbol"] == "[kernel] unresolved"
-    notes = data["comparisons"][0]["notes"]
+    assert profiled.points(data)[0].rows[0].symbol == "[kernel] unresolved"
+    notes = data.comparisons[0].notes
     assert notes[0].endswith("perf.data does not say where the kernel was; use kallsyms")
     assert notes[1] == "base: boot 0: kernel addresses stay unresolved"
 
@@ -160,13 +162,13 @@ def test_nodes_of_perf_data_are_used_where_host_json_has_none(profiled: Any) -> 
     runs = [profiled.run(data)]
     for host in (None, {"topology": {"cpus": [{"cpu": "x"}, 3, {"cpu": 0, "node": None}]}}):
         row = profiled.row(profiled.compare(runs, runs, host=host), "vfs_write")
-        assert row["base_nodes"] == {"5": 100.0}
+        assert row.base_nodes == {5: 100.0}
 
 
 def test_lost_records_are_counted(profiled: Any) -> None:
     data = profiled.perf_data({0: {"vfs_write": 1}}, records=[Lost(count=7)])
     point = profiled.points(profiled.compare([profiled.run(data)], [profiled.run(data)]))[0]
-    assert point["lost"] == {"base": 7, "new": 7}
+    assert point.lost == BaseNew(base=7, new=7)
 
 
 def test_unresolved_code_is_compared_by_offset_where_the_file_is_the_same(profiled: Any) -> None:
@@ -181,7 +183,7 @@ def test_unresolved_code_is_compared_by_offset_where_the_file_is_the_same(profil
 
     def symbols(base: bytes, new: bytes) -> set[str]:
         point = profiled.points(profiled.compare(run(base), run(new)))[0]
-        return {row["symbol"] for row in point["rows"]}
+        return {row.symbol for row in point.rows}
 
     first, other = b"\x11" * 20, b"\x22" * 20
     assert symbols(first, first) == {"sender+0x10", "sender+0x20"}
