@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import cast
 
+from schedperf.model.unset import UNSET, Unset
+
 Schema = Mapping[str, object]
 
 _PLAIN_TYPES: Mapping[object, Schema] = {
@@ -40,7 +42,8 @@ def to_plain(value: object) -> object:
         return {str(key): to_plain(item) for key, item in value.items()}
     if is_dataclass(value):
         names = (*(field.name for field in fields(value)), *_derived(type(value)))
-        return {_key_of(name): to_plain(getattr(value, name)) for name in names}
+        values = {_key_of(name): getattr(value, name) for name in names}
+        return {key: to_plain(part) for key, part in values.items() if part is not UNSET}
     return value
 
 
@@ -78,7 +81,7 @@ def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # n
     if origin is typing.Literal:
         return {"enum": list(arguments)}
     if origin in {types.UnionType, typing.Union}:
-        return {"anyOf": [describe(argument, definitions) for argument in arguments]}
+        return _describe_union(arguments, definitions)
     if origin in {tuple, list, Sequence}:
         return _describe_array(arguments, definitions)
     if origin is Mapping:
@@ -120,8 +123,19 @@ def _describe_record(
         "description": summary,
         "type": "object",
         "properties": properties,
-        "required": list(properties),
+        "required": [_key_of(name) for name, hint in types_of.items() if not _may_be_unset(hint)],
     }
+
+
+def _may_be_unset(annotation: object) -> bool:
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    return Unset in typing.get_args(annotation)
+
+
+def _describe_union(arguments: tuple[object, ...], definitions: dict[str, Schema]) -> Schema:
+    schemas = [describe(argument, definitions) for argument in arguments if argument is not Unset]
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 def _describe_mapping(arguments: tuple[object, ...], definitions: dict[str, Schema]) -> Schema:

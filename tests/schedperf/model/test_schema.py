@@ -8,6 +8,8 @@ import pytest
 
 from schedperf.model.comparison import BaseNew
 from schedperf.model.schema import schema_of, to_plain
+from schedperf.model.schema import Schema, describe, to_plain
+from schedperf.model.unset import UNSET, Unset
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,3 +53,22 @@ def test_a_field_whose_key_is_a_word_of_python_ends_with_an_underscore() -> None
     jsonschema.validate({"class": "PELT"}, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"class_": "PELT"}, schema)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Keyed:
+    """A row that may have a key."""
+
+    cpu: int | Unset | None = UNSET
+    node: int | Unset = UNSET
+
+
+def test_a_field_that_is_unset_is_no_key() -> None:
+    definitions: dict[str, Schema] = {}
+    schema = {**describe(Keyed, definitions), "$defs": definitions}
+    assert to_plain(Keyed(cpu=None)) == {"cpu": None}
+    for record in (Keyed(), Keyed(cpu=None, node=1)):
+        jsonschema.validate(to_plain(record), schema)
+    for wrong in ({"cpu": "0"}, {"node": None}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
