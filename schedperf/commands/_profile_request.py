@@ -1,23 +1,37 @@
 """What ``schedperf profile`` was asked for, and the data that answers it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from schedperf import __version__
 from schedperf.commands._profile_sources import Loaded, Wanted, load_sides
 from schedperf.evidence.profile.blindness import EventSight, loss_caveat
+from schedperf.evidence.profile.document import (
+    ComparedRow,
+    ProfileDocument,
+    ProfileLosses,
+    ProfileSide,
+    ProfileSight,
+    SampleRow,
+    SideName,
+    SortKey,
+)
 from schedperf.evidence.profile.export import EXPORTS
 from schedperf.evidence.profile.flame_data import describe_stacks
 from schedperf.evidence.profile.loaded import LoadedRun, operation_of
 from schedperf.evidence.profile.record import FlameTree
 from schedperf.evidence.profile.sampled import Flags, Runs, RunSamples, Side, sampled_events
 from schedperf.evidence.profile.stacks import StackedSamples, collect_stacks
-from schedperf.evidence.profile.table import SORT_KEYS, tabulate
-from schedperf.evidence.profile.table_data import SIDES, describe_rows, describe_table
+from schedperf.evidence.profile.table import SORT_KEYS, SampleTable, tabulate
+from schedperf.evidence.profile.table_data import (
+    SIDES,
+    compared_rows,
+    describe_event,
+    rows_of_one_side,
+)
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 from schedperf.perf_data import Keep
@@ -25,7 +39,6 @@ from schedperf.perf_data.recording import NO_CHAIN
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
 from schedperf_reports.standalone import Head, HeadSide
 
-SCHEMA = "schedperf/profile/1"
 # The rows that schedperf compare tests together.
 _FAMILY = {"symbol", "dso"}
 _ADVICE = "; record it again"
@@ -43,33 +56,38 @@ class Request:
     loaded: Loaded
     sides: tuple[Side, ...]
     events: tuple[str, ...]
-    keys: tuple[str, ...]
+    keys: tuple[SortKey, ...]
     operation: str | None
 
-    def describe(self) -> dict[str, Any]:
-        """Return what the samples rest on and the rows, as JSON."""
+    def describe(self) -> ProfileDocument:
+        """Return what the samples rest on and the rows."""
         tables = [tabulate(self.sides, event, self.keys) for event in self.events]
         unpaired = [
             table.runs for table in tables if len(self.sides) > 1 and 0 in table.runs.counts
         ]
-        return {
-            "schema": SCHEMA,
-            "tool_version": __version__,
-            "sort": list(self.keys),
-            "operation": self.operation,
-            "took_turns": self.loaded.took_turns,
-            "cautions": [*self.loaded.cautions, *self._family(), *map(_say_unpaired, unpaired)],
-            "sides": [self._describe_side(number) for number in range(len(self.sides))],
-            "events": [
-                {**describe_table(table), "sight": list(self._describe_sights(event))}
+        return ProfileDocument(
+            tool_version=__version__,
+            sort=self.keys,
+            operation=self.operation,
+            took_turns=self.loaded.took_turns,
+            cautions=(*self.loaded.cautions, *self._family(), *map(_say_unpaired, unpaired)),
+            sides=tuple(self._describe_side(number) for number in range(len(self.sides))),
+            events=tuple(
+                describe_event(table, list(self._describe_sights(event)))
                 for event, table in zip(self.events, tables, strict=True)
-            ],
-            "rows": [
-                row
-                for table in tables
-                for row in describe_rows(table, self.keys, has_costs=self.operation is not None)
-            ],
-        }
+            ),
+            rows=self._rows(tables),
+        )
+
+    def _rows(
+        self, tables: Sequence[SampleTable]
+    ) -> tuple[SampleRow, ...] | tuple[ComparedRow, ...]:
+        if len(self.sides) == 1:
+            return tuple(row for table in tables for row in rows_of_one_side(table, self.keys))
+        has_costs = self.operation is not None
+        return tuple(
+            row for table in tables for row in compared_rows(table, self.keys, has_costs=has_costs)
+        )
 
     def describe_flames(self) -> tuple[FlameTree, ...]:
         """Return the data of the flame graphs, one of each event."""
@@ -82,7 +100,7 @@ class Request:
         """Yield the text of a file for another viewer, piece by piece."""
         return EXPORTS[name]([found.stacks for found in self._collect_stacks()])
 
-    def head(self, data: Mapping[str, Any]) -> Head:
+    def head(self, data: ProfileDocument) -> Head:
         """Return what stands above the page."""
         labels = [side.label for side in self.loaded.sides]
         return Head(
@@ -91,8 +109,8 @@ class Request:
                 HeadSide(name=name, label=side.label, path=str(side.path))
                 for name, side in zip(SIDES, self.loaded.sides, strict=False)
             ),
-            tool_version=data["tool_version"],
-            schema=data["schema"],
+            tool_version=data.tool_version,
+            schema=data.schema,
         )
 
     def _family(self) -> Iterator[str]:
@@ -107,32 +125,31 @@ class Request:
     def _collect_stacks(self) -> list[StackedSamples]:
         return [collect_stacks(self.sides, event) for event in self.events]
 
-    def _name(self, number: int) -> str | None:
+    def _name(self, number: int) -> SideName | None:
         return SIDES[number] if len(self.sides) > 1 else None
 
-    def _describe_side(self, number: int) -> dict[str, Any]:
+    def _describe_side(self, number: int) -> ProfileSide:
         side = self.loaded.sides[number]
         losses = [run.samples.recording.losses for run in side.runs]
         samples = sum(int(run.samples.recording.samples.count.sum()) for run in side.runs)
-        records = sum(one.records for one in losses)
-        throttled = sum(one.throttled for one in losses)
-        return {
-            "side": self._name(number),
-            "label": side.label,
-            "path": str(side.path),
-            "point": side.point,
-            "runs": len(side.runs),
-            "lost": {
-                "records": records,
-                "samples": sum(one.samples for one in losses),
-                "throttled": throttled,
-                "unknown_ids": sum(one.unknown_ids for one in losses),
-            },
-            "loss": loss_caveat(samples, records, throttled),
-            "notes": list(side.notes),
-        }
+        lost = ProfileLosses(
+            records=sum(one.records for one in losses),
+            samples=sum(one.samples for one in losses),
+            throttled=sum(one.throttled for one in losses),
+            unknown_ids=sum(one.unknown_ids for one in losses),
+        )
+        return ProfileSide(
+            side=self._name(number),
+            label=side.label,
+            path=str(side.path),
+            point=side.point,
+            runs=len(side.runs),
+            lost=lost,
+            loss=loss_caveat(samples, lost.records, lost.throttled),
+            notes=side.notes,
+        )
 
-    def _describe_sights(self, event: str) -> Iterator[dict[str, Any]]:
+    def _describe_sights(self, event: str) -> Iterator[ProfileSight]:
         # What is the same on both sides is said once.
         found = [_sight_of(side.runs, event) for side in self.loaded.sides]
         sights = [sight for sight in found if sight is not None]
@@ -153,19 +170,19 @@ def _sight_of(runs: Sequence[LoadedRun], event: str) -> EventSight | None:
     return next((sight for run in runs for sight in run.sights if sight.event == event), None)
 
 
-def _describe_sight(sight: EventSight, side: str | None) -> dict[str, Any]:
-    return {
-        "side": side,
-        "clock": sight.clock,
-        "unit": sight.unit,
-        "nmi": sight.nmi,
-        "blind": sight.blind,
-        "reason": sight.reason,
-        "precise": sight.precise,
-        "emulated": sight.emulated,
-        "remedy": sight.remedy,
-        "caveats": list(sight.caveats),
-    }
+def _describe_sight(sight: EventSight, side: SideName | None) -> ProfileSight:
+    return ProfileSight(
+        side=side,
+        clock=sight.clock,
+        unit=sight.unit,
+        nmi=sight.nmi,
+        blind=sight.blind,
+        reason=sight.reason,
+        precise=sight.precise,
+        emulated=sight.emulated,
+        remedy=sight.remedy,
+        caveats=sight.caveats,
+    )
 
 
 def make_request(
@@ -219,13 +236,14 @@ def make_request(
     )
 
 
-def _parse_keys(sort: str) -> tuple[str, ...]:
-    keys = tuple(dict.fromkeys(key.strip() for key in sort.split(",") if key.strip()))
-    unknown = [key for key in keys if key not in SORT_KEYS]
-    if unknown or not keys:
+def _parse_keys(sort: str) -> tuple[SortKey, ...]:
+    asked = dict.fromkeys(key.strip() for key in sort.split(",") if key.strip())
+    known = {str(key): key for key in SORT_KEYS}
+    unknown = [key for key in asked if key not in known]
+    if unknown or not asked:
         found = f"{unknown[0]!r} is no key" if unknown else "has no key"
         raise InputError(f"--sort: {found}; use some of {', '.join(SORT_KEYS)}")
-    return keys
+    return tuple(known[key] for key in asked)
 
 
 def _parse_numbers(option: str, text: str | None) -> list[int] | None:

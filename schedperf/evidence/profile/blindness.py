@@ -14,6 +14,7 @@ event, be it listed or not.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from schedperf.evidence.profile.record import Clock
 from schedperf_collectors.perf_header import (
     TYPE_BREAKPOINT,
     TYPE_SOFTWARE,
@@ -72,7 +73,7 @@ class EventSight:
     """
 
     event: str
-    clock: str | None
+    clock: Clock | None
     unit: str
     nmi: bool | None
     blind: bool | None
@@ -119,7 +120,7 @@ def judge_event(
     )
 
 
-def _clock_of(event: Event) -> str | None:
+def _clock_of(event: Event) -> Clock | None:
     if event.type == TYPE_SOFTWARE:
         return "hrtimer" if event.config in TIMER_CONFIGS else None
     return None if event.type in (TYPE_TRACEPOINT, TYPE_BREAKPOINT) else "pmu"

@@ -11,6 +11,7 @@ from schedperf.model.comparison import BaseNew, SectionData
 
 Independent = Literal["runs", "boots"]
 Measure = Literal["share", "operation"]
+Clock = Literal["hrtimer", "pmu"]
 PartKind = Literal["node", "cpu", "comm"]
 
 Share = Annotated[float, "per cent"]
@@ -216,7 +217,7 @@ class ProfileEvent:
 
     event: str
     unit: Annotated[str, "what the periods of its samples count"]
-    clock: Annotated[BaseNew[str | None], "what makes a sample due"]
+    clock: Annotated[BaseNew[Clock | None], "what makes a sample due"]
     nmi: Annotated[BaseNew[bool | None], "interrupts where interrupts are off"]
     precise: Annotated[BaseNew[int], "precise level of the event, 0 to 3"]
     emulated: Annotated[BaseNew[bool | None], "the counters of an emulator; null: unknown"]

@@ -7,9 +7,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
+from schedperf.evidence.profile.document import SortKey, Value
 from schedperf.evidence.profile.family import is_idle_time, is_kernel_code
 from schedperf.evidence.profile.sampled import (
     Flags,
@@ -24,10 +26,7 @@ from schedperf.perf_data.recording import NO_CPU, NO_TASK, Integers
 from schedperf.symbols.place import Place
 
 # In the order in which they are shown unless another is asked for.
-SORT_KEYS = ("event", "cpu", "node", "comm", "dso", "symbol")
-
-# A CPU, node or name; None where the recording does not say.
-Value = int | str | None
+SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +48,7 @@ class SampleTable:
     is_kernel: Flags
 
 
-def tabulate(sides: Sequence[Side], event: str, keys: Sequence[str]) -> SampleTable:
+def tabulate(sides: Sequence[Side], event: str, keys: Sequence[SortKey]) -> SampleTable:
     """Count the samples of one event.
 
     :param keys: some of :data:`SORT_KEYS`
@@ -82,7 +81,7 @@ _PLACES = frozenset(("dso", "symbol"))
 
 
 def _count(
-    run: RunSamples, event: str, keys: Sequence[str]
+    run: RunSamples, event: str, keys: Sequence[SortKey]
 ) -> dict[tuple[Value, ...], Sequence[float]]:
     samples = run.recording.samples
     rows = np.flatnonzero(rows_of_event(run.recording, event) & run.rows)
@@ -151,7 +150,7 @@ def _code(numbers: Integers, name: Callable[[int], Value]) -> _Coded:
     return np.array(own, dtype=np.int64)[where], {code: value for value, code in codes.items()}
 
 
-_CODERS: Mapping[str, Callable[[RunSamples, Integers], _Coded]] = dict(
+_CODERS: Mapping[SortKey, Callable[[RunSamples, Integers], _Coded]] = dict(
     zip(
         SORT_KEYS,
         (_code_event, _code_cpu, _code_node, _code_comm, _code_dso, _code_symbol),

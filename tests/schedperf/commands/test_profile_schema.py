@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 
 from schedperf.cli import main
-from schedperf.commands import _profile_schema
 from schedperf.evidence.c2c.record import C2cDocument
+from schedperf.evidence.profile.document import ProfileDocument
 from schedperf.model.schema import document_schema
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.memory import scheduler_run
@@ -43,10 +43,13 @@ def follows_schema(capsys: Capture, command: str, *arguments: object) -> Any:
 @pytest.mark.parametrize(
     ("made", "module"),
     [
-        (_profile_schema.SCHEMA, "schedperf.commands._profile_schema"),
         (
             document_schema(C2cDocument),
             "schedperf.model.schema schedperf.evidence.c2c.record:C2cDocument",
+        ),
+        (
+            document_schema(ProfileDocument),
+            "schedperf.model.schema schedperf.evidence.profile.document:ProfileDocument",
         ),
     ],
 )

@@ -7,8 +7,7 @@ import jsonschema
 import pytest
 
 from schedperf.model.comparison import BaseNew
-from schedperf.model.schema import schema_of, to_plain
-from schedperf.model.schema import Schema, describe, to_plain
+from schedperf.model.schema import Schema, describe, schema_of, to_plain
 from schedperf.model.unset import UNSET, Unset
 
 

@@ -1,14 +1,22 @@
 """The data of ``schedperf profile`` in words: what the samples rest on, and the table of rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from schedperf.evidence.profile.document import (
+    ComparedRow,
+    ProfileDocument,
+    ProfileSide,
+    ProfileSight,
+    SampleCost,
+    SampledEvent,
+    SampleRow,
+    SortKey,
+)
 from schedperf.model.units import RATE_DIGITS, Scale, cost_scale
+from schedperf.model.unset import UNSET
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import MISSING, format_percent, format_points
-
-Data = Mapping[str, Any]
 
 # Names of the kernel and of tools.
 _CODE_KEYS = ("comm", "dso", "symbol")
@@ -18,90 +26,91 @@ _MANUAL = "docs/profile.md"
 _CHANGED = "* "
 
 
-def describe_samples(data: Data, limit: int) -> Iterator[Block]:
+def describe_samples(data: ProfileDocument, limit: int) -> Iterator[Block]:
     """Yield what the samples rest on, a table of each event, and what to record instead.
 
     :param limit: rows of a table that a terminal shows
     """
     yield from _describe_sources(data)
-    for event in data["events"]:
+    for event in data.events:
         yield from _describe_event(event)
         yield _table(data, event, limit)
     yield from _describe_marks(data)
     remedies = [
-        f"{event['event']}: {sight['reason']}; {sight['remedy']}"
-        for event in data["events"]
-        for sight in event["sight"]
-        if sight["clock"] is not None and sight["remedy"]
+        f"{event.event}: {sight.reason}; {sight.remedy}"
+        for event in data.events
+        for sight in event.sight
+        if sight.clock is not None and sight.remedy
     ]
     for text in dict.fromkeys((*remedies, *_notes(data))):
         yield Text(text=text, tone="muted")
 
 
-def describe_basis(data: Data) -> Iterator[Block]:
+def describe_basis(data: ProfileDocument) -> Iterator[Block]:
     """Yield what the samples rest on: runs, losses, what the event sees, what could not be read."""
     yield from _describe_sources(data)
-    for event in data["events"]:
+    for event in data.events:
         yield from _describe_event(event)
     for note in _notes(data):
         yield Text(text=note, tone="muted")
 
 
-def _describe_sources(data: Data) -> Iterator[Block]:
-    for side in data["sides"]:
+def _describe_sources(data: ProfileDocument) -> Iterator[Block]:
+    for side in data.sides:
         yield Text(text=_describe_side(side))
-    yield from (Text(text=text, tone="warning") for text in data["cautions"])
+    yield from (Text(text=text, tone="warning") for text in data.cautions)
 
 
-def _notes(data: Data) -> list[str]:
+def _notes(data: ProfileDocument) -> list[str]:
     # Of two sides each note says whose it is: one of them alone may lack symbols.
     told = [
-        note if side["side"] is None else f"{side['side']}: {note}"
-        for side in data["sides"]
-        for note in side["notes"]
+        note if side.side is None else f"{side.side}: {note}"
+        for side in data.sides
+        for note in side.notes
     ]
     return list(dict.fromkeys(merge_sides(told)))
 
 
-def _describe_marks(data: Data) -> Iterator[Block]:
-    costs = [row["cost"] for row in data["rows"] if row.get("cost")]
-    if any(row.get("changed") for row in (*data["rows"], *costs)):
-        drift = "" if data["took_turns"] else ", or the machine drifted"
-        of_costs = f"; of a change per {data['operation']} q < 0.05 alone" if costs else ""
+def _describe_marks(data: ProfileDocument) -> Iterator[Block]:
+    rows = [row for row in data.rows if isinstance(row, ComparedRow)]
+    costs = [row.cost for row in rows if row.cost is not None]
+    if any(row.changed for row in rows) or any(cost.changed for cost in costs):
+        drift = "" if data.took_turns else ", or the machine drifted"
+        of_costs = f"; of a change per {data.operation} q < 0.05 alone" if costs else ""
         yield Text(
             text=f"{_CHANGED}changed beyond noise{drift}: q < 0.05, and 0.1 pp or more{of_costs}",
             tone="muted",
         )
 
 
-def _describe_side(side: Data) -> str:
-    of_point = f", {count_of(side['runs'], 'run')} of {side['point']}" if side["point"] else ""
-    name = "" if side["side"] is None else f"{side['side']}: "
-    loss = f"; {side['loss']}" if side["loss"] else ""
-    return f"{name}{side['label']}{of_point}{loss}"
+def _describe_side(side: ProfileSide) -> str:
+    of_point = f", {count_of(side.runs, 'run')} of {side.point}" if side.point else ""
+    name = "" if side.side is None else f"{side.side}: "
+    loss = f"; {side.loss}" if side.loss else ""
+    return f"{name}{side.label}{of_point}{loss}"
 
 
-def _describe_event(event: Data) -> Iterator[Block]:
-    for sight in event["sight"]:
-        yield from _describe_sight(event["event"], sight)
-    if len(event["n"]) > 1 and min(event["n"].values()) == 1:
-        counts = " + ".join(map(str, event["n"].values()))
+def _describe_event(event: SampledEvent) -> Iterator[Block]:
+    for sight in event.sight:
+        yield from _describe_sight(event.event, sight)
+    if len(event.n) > 1 and min(event.n.values()) == 1:
+        counts = " + ".join(map(str, event.n.values()))
         yield Text(
-            text=f"{event['event']}: n = {counts}: no interval; record several runs",
+            text=f"{event.event}: n = {counts}: no interval; record several runs",
             tone="warning",
         )
 
 
-def _describe_sight(event: str, sight: Data) -> Iterator[Block]:
-    where = f"{sight['side']} was " if sight["side"] else ""
-    if sight["clock"] is None:
+def _describe_sight(event: str, sight: ProfileSight) -> Iterator[Block]:
+    where = f"{sight.side} was " if sight.side else ""
+    if sight.clock is None:
         yield Text(text=f"{where}recorded with {event}: samples are its occurrences, not time")
-    elif sight["blind"] is False:
+    elif sight.blind is False:
         text = f"{where}recorded with {event}, which sees code that runs with interrupts off too"
-        yield Text(text=f"{text}: {sight['reason']}")
+        yield Text(text=f"{text}: {sight.reason}")
     else:
-        sees = "is blind to" if sight["blind"] else "may be blind to"
-        instead = "record cycles on a PMU" if sight["clock"] == "hrtimer" else "see below"
+        sees = "is blind to" if sight.blind else "may be blind to"
+        instead = "record cycles on a PMU" if sight.clock == "hrtimer" else "see below"
         yield Text(
             text=(
                 f"{where}recorded with {event}, which {sees} code that runs with interrupts off, "
@@ -109,38 +118,46 @@ def _describe_sight(event: str, sight: Data) -> Iterator[Block]:
             ),
             tone="warning",
         )
-    if sight["caveats"]:
-        yield Text(text="; ".join(sight["caveats"]), tone="muted")
+    if sight.caveats:
+        yield Text(text="; ".join(sight.caveats), tone="muted")
 
 
-def _table(data: Data, event: Data, limit: int | None) -> Table:
-    is_compared = len(data["sides"]) > 1
-    keys = [key for key in data["sort"] if key != "event" or len(data["events"]) == 1]
-    rows = [row for row in data["rows"] if row.get("event", event["event"]) == event["event"]]
-    scale = _cost_scale(data, event, rows) if is_compared else None
-    samples = " + ".join(f"{n} samples" for n in event["samples"].values())
-    what = (
-        "% of the event's count (a sample weighs as much as its period), change in percentage "
-        "points"
-        if is_compared
-        else "% of the event's count, as in perf report --no-children: a sample weighs as much as "
-        "its period"
-    )
+def _table(data: ProfileDocument, event: SampledEvent, limit: int | None) -> Table:
+    keys = [key for key in data.sort if key != "event" or len(data.events) == 1]
+    rows = [row for row in data.rows if row.event in (UNSET, event.event)]
+    samples = " + ".join(f"{n} samples" for n in event.samples.values())
+    key_columns = tuple(_key_column(key, keys) for key in keys)
+    compared = [row for row in rows if isinstance(row, ComparedRow)]
+    if len(data.sides) > 1:
+        scale = _cost_scale(data, event, compared)
+        return Table(
+            caption=f"{event.event}: {samples}; {_OF_TWO}",
+            columns=(*key_columns, *_compared_columns(scale)),
+            rows=tuple((*_key_cells(row, keys), *_compared_cells(row, scale)) for row in compared),
+            limit=limit,
+        )
     return Table(
-        caption=f"{event['event']}: {samples}; {what}",
-        columns=(
-            *(_key_column(key, keys) for key in keys),
-            *(_compared_columns(scale) if is_compared else _ONE_SIDE),
-        ),
+        caption=f"{event.event}: {samples}; {_OF_ONE}",
+        columns=(*key_columns, *_ONE_SIDE),
         rows=tuple(
-            (
-                *(Cell(text=MISSING if row[key] is None else str(row[key])) for key in keys),
-                *(_compared_cells(row, scale) if is_compared else _cells(row)),
-            )
-            for row in rows
+            (*_key_cells(row, keys), *_cells(row)) for row in rows if isinstance(row, SampleRow)
         ),
         limit=limit,
     )
+
+
+_OF_TWO = (
+    "% of the event's count (a sample weighs as much as its period), change in percentage points"
+)
+_OF_ONE = (
+    "% of the event's count, as in perf report --no-children: a sample weighs as much as its period"
+)
+
+
+def _key_cells(row: SampleRow | ComparedRow, keys: Sequence[SortKey]) -> Iterator[Cell]:
+    for key in keys:
+        value = row.value(key)
+        yield Cell(text=MISSING if value is None else str(value))
 
 
 # Where a line is too short, the file goes if the symbol says enough; the interval stays.
@@ -153,18 +170,20 @@ _ONE_SIDE = (
 )
 
 
-def _cells(row: Data) -> tuple[Cell, ...]:
+def _cells(row: SampleRow) -> tuple[Cell, ...]:
     return (
-        Cell(text=format_percent(row["share"])),
-        Cell(text=str(row["samples"])),
-        Cell(text=str(row["period"])),
+        Cell(text=format_percent(row.share)),
+        Cell(text=str(row.samples)),
+        Cell(text=str(row.period)),
     )
 
 
-def _cost_scale(data: Data, event: Data, rows: Sequence[Data]) -> Scale | None:
+def _cost_scale(
+    data: ProfileDocument, event: SampledEvent, rows: Sequence[ComparedRow]
+) -> Scale | None:
     # One unit for the whole column; None where the operations of the runs are not known.
-    changes = [row["cost"]["change"] for row in rows if row["cost"]]
-    unit = f"{event['sight'][0]['unit']} per {data['operation']}"
+    changes = [row.cost.change for row in rows if row.cost is not None]
+    unit = f"{event.sight[0].unit} per {data.operation}"
     return cost_scale(unit, *changes) if changes else None
 
 
@@ -184,35 +203,35 @@ def _cost_column(scale: Scale) -> Column:
     return Column(title=f"change, {scale.unit} (95 % CI)", align="right", priority=_COST_PRIORITY)
 
 
-def _compared_cells(row: Data, scale: Scale | None) -> tuple[Cell, ...]:
-    interval, q = row["interval"], row["q"]
-    mark = _CHANGED if row["changed"] else ""
-    change = MISSING if row["change"] is None else f"{mark}{row['change']:+.2f}"
-    costs = () if scale is None else (_cost_cell(row["cost"], scale),)
+def _compared_cells(row: ComparedRow, scale: Scale | None) -> tuple[Cell, ...]:
+    interval, q = row.interval, row.q
+    mark = _CHANGED if row.changed else ""
+    change = MISSING if row.change is None else f"{mark}{row.change:+.2f}"
+    costs = () if scale is None else (_cost_cell(row.cost, scale),)
     return (
-        Cell(text=format_percent(row["base"]["share"])),
-        Cell(text=format_percent(row["new"]["share"])),
-        Cell(text=change, tone="strong" if row["changed"] else "plain"),
+        Cell(text=format_percent(row.base.share)),
+        Cell(text=format_percent(row.new.share)),
+        Cell(text=change, tone="strong" if row.changed else "plain"),
         Cell(text=format_points(*interval) if interval else MISSING),
         Cell(text=MISSING if q is None else f"{q:.2g}"),
         *costs,
     )
 
 
-def _cost_cell(cost: Data | None, scale: Scale) -> Cell:
-    if cost is None or cost["change"] is None:
+def _cost_cell(cost: SampleCost | None, scale: Scale) -> Cell:
+    if cost is None or cost.change is None:
         return Cell(text=MISSING)
-    mark = _CHANGED if cost["changed"] else ""
-    ends = "..".join(scale.format_change(end, RATE_DIGITS) for end in cost["interval"] or ())
+    mark = _CHANGED if cost.changed else ""
+    ends = "..".join(scale.format_change(end, RATE_DIGITS) for end in cost.interval or ())
     interval = f" ({ends})" if ends else ""
     return Cell(
-        text=f"{mark}{scale.format_change(cost['change'], RATE_DIGITS)}{interval}",
-        tone="strong" if cost["changed"] else "plain",
-        sort=cost["change"],
+        text=f"{mark}{scale.format_change(cost.change, RATE_DIGITS)}{interval}",
+        tone="strong" if cost.changed else "plain",
+        sort=cost.change,
     )
 
 
-def _key_column(key: str, keys: Sequence[str]) -> Column:
+def _key_column(key: SortKey, keys: Sequence[SortKey]) -> Column:
     is_code = key in _CODE_KEYS
     return Column(
         title=key,
