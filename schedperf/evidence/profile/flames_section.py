@@ -10,16 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from schedperf.evidence import Absent, section
+from schedperf.evidence.profile.alignment import align
 from schedperf.evidence.profile.flame_data import describe_stacks
-from schedperf.evidence.profile.flames_sources import (
-    Point,
-    Runs,
-    align_runs,
-    load_stacks,
-    side_of,
-)
-from schedperf.evidence.profile.loaded import operation_of
+from schedperf.evidence.profile.loaded import LoadedRun, operation_of
 from schedperf.evidence.profile.order import may_be_drift
 from schedperf.evidence.profile.record import (
     FlameComparison,
@@ -27,8 +23,11 @@ from schedperf.evidence.profile.record import (
     FlameTrees,
     MissingProfile,
 )
+from schedperf.evidence.profile.sampled import Side as SampledSide
 from schedperf.evidence.profile.sampled import sampled_events
+from schedperf.evidence.profile.sources import read_profiles
 from schedperf.evidence.profile.stacks import collect_stacks
+from schedperf.perf_data.recording import NO_CHAIN
 from schedperf.runs.side import BASE, Side
 from schedperf.runs.timeline import Moment, place_in_time
 
@@ -40,13 +39,23 @@ LEAST_SHARE = 0.002
 MOST_TREES = 6
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class _Point:
+    # A workload and its parameters.
+    workload: str
+    point: str
+
+
+_Runs = Sequence[LoadedRun]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Wanted:
     # One tree: an event at a point.
-    point: Point
+    point: _Point
     event: str
-    base: Runs
-    new: Runs
+    base: _Runs
+    new: _Runs
     samples: int
 
     def __str__(self) -> str:
@@ -57,11 +66,11 @@ class _Wanted:
 @section(FlameTrees)
 def flames(sides: Sequence[Side]) -> FlameTrees:
     """Compare the call stacks of each new side with base's."""
-    base = load_stacks(sides[0])
+    base = _load_stacks(sides[0])
     comparisons, missing = [], []
     for side in sides[1:]:
         try:
-            new = load_stacks(side)
+            new = _load_stacks(side)
         except Absent as absent:
             missing.append(MissingProfile(side=side.name, reason=str(absent)))
         else:
@@ -73,7 +82,7 @@ def flames(sides: Sequence[Side]) -> FlameTrees:
 
 
 def _compare(
-    first: Side, side: Side, base: Mapping[Point, Runs], new: Mapping[Point, Runs]
+    first: Side, side: Side, base: Mapping[_Point, _Runs], new: Mapping[_Point, _Runs]
 ) -> FlameComparison:
     moments = place_in_time([first, side])
     wanted = sorted(
@@ -88,10 +97,10 @@ def _compare(
     )
 
 
-def _pair(point: Point, base: Runs, new: Runs) -> Iterator[_Wanted]:
-    base, new = align_runs(base, new)
-    of_new = sampled_events([side_of("", new)])
-    for event in sampled_events([side_of("", base)]):
+def _pair(point: _Point, base: _Runs, new: _Runs) -> Iterator[_Wanted]:
+    base, new = _align_runs(base, new)
+    of_new = sampled_events([_side_of("", new)])
+    for event in sampled_events([_side_of("", base)]):
         if event in of_new:
             samples = sum(int(run.samples.recording.samples.count.sum()) for run in (*base, *new))
             yield _Wanted(point=point, event=event, base=base, new=new, samples=samples)
@@ -110,8 +119,8 @@ def _describe(
     orders = [[moments[name, run.folder].order for run in some] for name, some in runs.items()]
     drifts = may_be_drift(orders, [[run.samples.boot for run in some] for some in runs.values()])
     sampled = [
-        side_of(first.bundle.label, wanted.base),
-        side_of(side.bundle.label, wanted.new),
+        _side_of(first.bundle.label, wanted.base),
+        _side_of(side.bundle.label, wanted.new),
     ]
     return describe_stacks(
         collect_stacks(sampled, wanted.event),
@@ -121,3 +130,39 @@ def _describe(
         place=str(wanted) if has_points else "",
         has_parts=has_parts,
     )
+
+
+def _load_stacks(side: Side) -> Mapping[_Point, _Runs]:
+    """Return the samples of every instrumented run that can be read, by point.
+
+    The profile section says of the others why not.
+
+    :raises Absent: no run has call chains
+    """
+    found: dict[_Point, list[LoadedRun]] = {}
+    read = read_profiles(side.bundle)
+    has_samples = False
+    for one in read.runs:
+        if one.found is None:
+            continue
+        samples = one.found.recording.samples
+        has_samples = has_samples or len(samples) > 0
+        if np.all(samples.chain == NO_CHAIN):
+            continue
+        key = _Point(workload=one.run.workload, point=one.run.point_key)
+        found.setdefault(key, []).append(one.found.load(one.boot, one.run))
+    if not found:
+        why = "no call chains in its samples; record them with perf_profile"
+        raise Absent(f"{side.name}: {why if has_samples else read.why_none}")
+    return found
+
+
+def _align_runs(base: _Runs, new: _Runs) -> tuple[_Runs, _Runs]:
+    """Return both with the same code under the same names."""
+    alignment = align([one.names for one in base], [one.names for one in new])
+    return [run.align(alignment) for run in base], [run.align(alignment) for run in new]
+
+
+def _side_of(label: str, runs: _Runs) -> SampledSide:
+    """Return runs as one side of a comparison."""
+    return SampledSide(label=label, runs=tuple(run.samples for run in runs))
