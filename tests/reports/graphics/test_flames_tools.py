@@ -62,6 +62,22 @@ def test_the_kernel_alone_is_a_smaller_tree(
     assert "95 % interval" in opened.detail()
 
 
+def test_one_side_alone_has_parts_and_smaller_trees_without_a_comparison(
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
+) -> None:
+    (tree,) = make_trees(runs=(3,))
+    opened = visit_flames([tree])
+    assert not opened.frames(".more")
+    opened.page.get_by_role("treeitem", name="read,").hover()
+    assert "base" not in opened.detail()
+    opened.page.get_by_label("Samples of").select_option("node:0")
+    own: Any = tree.parts[0].measures[0].self_.base
+    assert f"self: {own[4]:.2f} %" in opened.detail()
+    opened.page.get_by_role("button", name="Kernel only").click()
+    assert "base" not in opened.detail()
+    assert opened.complaints == []
+
+
 def test_idle_time_is_hidden_with_what_it_calls(
     visit_flames: Callable[..., Visit], make_flame: MakeFlame
 ) -> None:
