@@ -1,21 +1,21 @@
 """What ``schedperf layout`` was asked for, and the kernels that it reads for it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from schedperf import __version__
 from schedperf.evidence.layout.analysis import KINDS, analyse_kernels
 from schedperf.evidence.layout.maps import map_kernel
-from schedperf.evidence.layout.model import Kernel, UnitKind
+from schedperf.evidence.layout.model import Kernel
+from schedperf.evidence.layout.record import Layout, LayoutMap, UnitKind
 from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.model.errors import InputError
+from schedperf.model.schema import to_plain
 from schedperf_reports.standalone import Head, HeadSide
 
 # Of the JSON: a comparison of two or more kernels, and the map of one.
-COMPARISON_SCHEMA = "schedperf/layout/1"
-MAP_SCHEMA = "schedperf/layout-map/1"
+SCHEMAS = {Layout: "schedperf/layout/1", LayoutMap: "schedperf/layout-map/1"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,37 +34,47 @@ class Request:
     hot: tuple[str, ...]
     line_bytes: int | None
 
-    def analyse(self) -> dict[str, Any]:
+    def analyse(self) -> Layout | LayoutMap:
         """Read the kernels and compare them; of one kernel return its map.
 
         :raises InputError: a source cannot be read, or has nothing of what is wanted
         """
         kernels = [load_kernel(path, structs=self.structs) for path in self.paths]
         labelled = _tell_apart(kernels, self.paths)
-        asked: Mapping[str, Any] = {
-            "line_bytes": self.line_bytes,
-            "kinds": self.kinds,
-            "hot": self.hot,
-        }
         if len(kernels) == 1:
-            found = map_kernel(labelled[0], whole=self.whole, **asked)
-            return {"schema": MAP_SCHEMA, "tool_version": __version__, **found}
-        found = analyse_kernels(labelled, **asked)
-        return {"schema": COMPARISON_SCHEMA, "tool_version": __version__, **found}
+            return map_kernel(
+                labelled[0],
+                line_bytes=self.line_bytes,
+                kinds=self.kinds,
+                whole=self.whole,
+                hot=self.hot,
+            )
+        return analyse_kernels(labelled, line_bytes=self.line_bytes, kinds=self.kinds, hot=self.hot)
 
-    def head(self, data: Mapping[str, Any]) -> Head:
+    def document(self, layout: Layout | LayoutMap) -> dict[str, object]:
+        """Return the JSON of a result."""
+        plain = {field.name: getattr(layout, field.name) for field in fields(layout)}
+        if isinstance(layout, Layout):
+            del plain["missing"]
+        return {
+            "schema": SCHEMAS[type(layout)],
+            "tool_version": __version__,
+            **{name: to_plain(value) for name, value in plain.items()},
+        }
+
+    def head(self, layout: Layout | LayoutMap) -> Head:
         """Return what stands above the page of a result."""
         sides = tuple(
-            HeadSide(name=one["side"], label=one["label"], path=str(path))
-            for one, path in zip(data["kernels"], self.paths, strict=True)
+            HeadSide(name=one.side, label=one.label, path=str(path))
+            for one, path in zip(layout.kernels, self.paths, strict=True)
         )
         others = ", ".join(side.label for side in sides[1:])
         against = f"{others}, against {sides[0].label}" if others else sides[0].label
         return Head(
             title=f"cache lines: {against}",
             sides=sides,
-            tool_version=data["tool_version"],
-            schema=data["schema"],
+            tool_version=__version__,
+            schema=SCHEMAS[type(layout)],
         )
 
 

@@ -1,8 +1,7 @@
 """``schedperf layout``: who shares cache lines with whom, in one kernel or between several."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +17,7 @@ from schedperf.commands._outputs import (
 
 if TYPE_CHECKING:
     from schedperf.commands._layout_request import Request
-    from schedperf.evidence.layout.model import UnitKind
+    from schedperf.evidence.layout.record import Layout, LayoutMap, UnitKind
     from schedperf_reports.blocks import Block
 
 EPILOG = """\b
@@ -92,11 +91,11 @@ def command(
     with open_outputs(wanted, paths) as files:
         asked = _kinds(percpu=percpu, has_structs=bool(structs), has_globals=has_globals)
         request = make_request(paths, () if has_all else asked, structs, hot, cacheline)
-        data = request.analyse()
+        layout = request.analyse()
         for name, file in files.items():
-            write_output(file, [_render(request, data, name, limit)])
-    click.echo(_render(request, data, printed, limit), nl=False)
-    return ALARM_STATUS if _has_alarm(data) else 0
+            write_output(file, [_render(request, layout, name, limit)])
+    click.echo(_render(request, layout, printed, limit), nl=False)
+    return ALARM_STATUS if _has_alarm(layout) else 0
 
 
 def _kinds(*, percpu: bool, has_structs: bool, has_globals: bool) -> "tuple[UnitKind, ...]":
@@ -108,23 +107,27 @@ def _kinds(*, percpu: bool, has_structs: bool, has_globals: bool) -> "tuple[Unit
     return tuple(kind for kind, is_asked in asked.items() if is_asked)
 
 
-def _has_alarm(data: Mapping[str, Any]) -> bool:
-    return any(compared["alarms"] for compared in data.get("comparisons", ()))
+def _has_alarm(layout: "Layout | LayoutMap") -> bool:
+    from schedperf.evidence.layout.record import Layout  # noqa: PLC0415 # as above
+
+    return isinstance(layout, Layout) and any(one.alarms for one in layout.comparisons)
 
 
-def _render(request: "Request", data: Mapping[str, Any], name: str | None, limit: int) -> str:
+def _render(request: "Request", layout: "Layout | LayoutMap", name: str | None, limit: int) -> str:
     if name == "json":
-        return dump_json(data)
-    blocks = _describe(data, limit)
+        return dump_json(request.document(layout))
+    blocks = _describe(layout, limit)
     if name == "html":
         from schedperf_reports.standalone import draw_page  # noqa: PLC0415 # as above
 
-        return draw_page("layout", TITLE, blocks, request.head(data))
+        return draw_page("layout", TITLE, blocks, request.head(layout))
     return draw_for_stdout(TITLE, blocks, see="--html or --json")
 
 
-def _describe(data: Mapping[str, Any], limit: int) -> "list[Block]":
+def _describe(layout: "Layout | LayoutMap", limit: int) -> "list[Block]":
+    from schedperf.evidence.layout.record import Layout  # noqa: PLC0415 # as above
     from schedperf_reports.evidence.layout.section import describe_layout, describe_maps  # noqa: PLC0415
 
-    describe = describe_layout if "comparisons" in data else describe_maps
-    return list(describe(data, limit))
+    if isinstance(layout, Layout):
+        return list(describe_layout(layout, limit))
+    return list(describe_maps(layout, limit))

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from schedperf.evidence.c2c.entries import entries_of
-from schedperf.evidence.c2c.line_names import Data
 from schedperf.evidence.c2c.record import C2cLineRow
 from schedperf.evidence.layout.heat import heat_table
+from schedperf.evidence.layout.record import LayoutAlarm, LayoutComparison, LayoutUnit
 
 
 class LayoutEdge(NamedTuple):
@@ -22,13 +22,15 @@ class LayoutEdge(NamedTuple):
     rows: tuple[str, ...]
 
 
-def layout_edges(compared: Data, line: C2cLineRow, *, rises: bool) -> Iterator[LayoutEdge]:
+def layout_edges(
+    compared: LayoutComparison, line: C2cLineRow, *, rises: bool
+) -> Iterator[LayoutEdge]:
     """Yield what explains that a line bounces more, or less.
 
     :param compared: the layout section's comparison of a side
     :param line: of the section about cache lines
     """
-    units = {unit["unit"]: unit for unit in compared["units"]}
+    units = {unit.unit: unit for unit in compared.units}
     written = _written(line)
     for key in _keys(line):
         for name in line.names:
@@ -36,13 +38,13 @@ def layout_edges(compared: Data, line: C2cLineRow, *, rises: bool) -> Iterator[L
                 unit = units.get(unit_name)
                 edge = None if unit is None else _edge(unit, entry, written, rises=rises)
                 if edge is not None:
-                    alarms = _alarms(compared["alarms"], unit_name, entry, edge.mates)
+                    alarms = _alarms(compared.alarms, unit_name, entry, edge.mates)
                     yield edge._replace(rows=(*alarms, *edge.rows))
 
 
-def is_layout_known(compared: Data, line: C2cLineRow) -> bool:
+def is_layout_known(compared: LayoutComparison, line: C2cLineRow) -> bool:
     """Say whether the layout of something on the line was compared."""
-    units = {unit["unit"] for unit in compared["units"]}
+    units = {unit.unit for unit in compared.units}
     return any(
         unit in units for key in _keys(line) for name in line.names
         for unit, _ in entries_of(key, name)
@@ -65,21 +67,21 @@ def _written(line: C2cLineRow) -> set[tuple[str, str]]:
 
 
 def _edge(
-    unit: Data, entry: str, written: set[tuple[str, str]], *, rises: bool
+    unit: LayoutUnit, entry: str, written: set[tuple[str, str]], *, rises: bool
 ) -> LayoutEdge | None:
-    changed = next((one for one in unit["entries"] if one["name"] == entry), None)
+    changed = next((one for one in unit.entries if one.name == entry), None)
     if changed is None:
         return None
     mates = tuple(
         mate
-        for mate in changed["gained" if rises else "lost"]
-        if (unit["unit"], mate) in written or _is_written_by_others(unit["unit"], mate)
+        for mate in (changed.gained if rises else changed.lost)
+        if (unit.unit, mate) in written or _is_written_by_others(unit.unit, mate)
     )
     if not mates:
         return None
-    pairs = unit["joined" if rises else "separated"]
-    rows = tuple(pair["row"] for pair in pairs if _is_of(pair["a"], pair["b"], entry, mates))
-    return LayoutEdge(entry=f"{unit['unit']}: {entry}", mates=mates, rows=rows)
+    pairs = unit.joined if rises else unit.separated
+    rows = tuple(pair.row for pair in pairs if _is_of(pair.a, pair.b, entry, mates))
+    return LayoutEdge(entry=f"{unit.unit}: {entry}", mates=mates, rows=rows)
 
 
 def _is_written_by_others(unit: str, entry: str) -> bool:
@@ -91,8 +93,10 @@ def _is_of(one: str, other: str, entry: str, mates: Sequence[str]) -> bool:
     return (one == entry and other in mates) or (other == entry and one in mates)
 
 
-def _alarms(alarms: Sequence[Data], unit: str, entry: str, mates: Sequence[str]) -> Iterator[str]:
+def _alarms(
+    alarms: Sequence[LayoutAlarm], unit: str, entry: str, mates: Sequence[str]
+) -> Iterator[str]:
     for alarm in alarms:
-        pairs = alarm["pairs"] if alarm["unit"] == unit else ()
+        pairs = alarm.pairs if alarm.unit == unit else ()
         if any(_is_of(one, other, entry, mates) for one, other in pairs):
-            yield alarm["row"]
+            yield alarm.row

@@ -15,24 +15,21 @@ no change of the line they make none.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from schedperf.compare.why._layout_edges import LayoutEdge, is_layout_known, layout_edges
 from schedperf.evidence import joined_finding
 from schedperf.evidence.c2c.line_names import (
     Contention,
-    Data,
     Size,
     contentions,
-    data_of,
     list_some,
     why_unseen,
 )
-from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cLineRow, C2cPoint
+from schedperf.evidence.c2c.record import C2c, C2cLineRow, C2cPoint
+from schedperf.evidence.layout.record import Layout, LayoutAlarm
 from schedperf.evidence.profile.record import Profile, ProfilePoint, ProfileRow
 from schedperf.kernel.renames import newest_function
-from schedperf.model.comparison import Finding, Row, Section
-from schedperf.model.comparison import data_of as data_of_kind
+from schedperf.model.comparison import Finding, Row, Section, data_of
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.symbols.places import KERNEL
 
@@ -85,13 +82,8 @@ class _Story:
 @joined_finding("joined")
 def joined(sections: Mapping[str, Section], rows: Sequence[Row]) -> Iterator[Finding]:
     """Yield the stories of each side, those with most edges first."""
-    lines, profile = data_of_kind(sections, C2c), data_of_kind(sections, Profile)
-    sides = dict.fromkeys(() if lines is None else (one.side for one in lines.comparisons))
-    sides |= dict.fromkeys(
-        compared["side"]
-        for compared in (data_of(sections, "layout") or {"comparisons": ()})["comparisons"]
-    )
-    sides |= dict.fromkeys(() if profile is None else (one.side for one in profile.comparisons))
+    found = (data_of(sections, C2c), data_of(sections, Layout), data_of(sections, Profile))
+    sides = dict.fromkeys(one.side for data in found if data for one in data.comparisons)
     for side in sides:
         scene = _Scene(sections, rows, side)
         stories = [story for story in scene.stories() if story.is_told]
@@ -106,31 +98,26 @@ class _Scene:
         self._sections = sections
         self._rows = [row for row in rows if row.side == side and row.family == "primary"]
         self._side = side
-        self._lines = self._compared_lines()
-        self._layout = self._compared("layout")
-        profile = data_of_kind(sections, Profile)
-        compared = () if profile is None else profile.comparisons
-        self._events = next((one.events for one in compared if one.side == side), ())
-        self._has_profile = profile is not None
-
-    def _compared_lines(self) -> C2cComparison | None:
-        data = data_of_kind(self._sections, C2c)
-        found = () if data is None else data.comparisons
-        return next((one for one in found if one.side == self._side), None)
-
-    def _compared(self, name: str) -> Any:
-        data = data_of(self._sections, name)
-        found = () if data is None else data["comparisons"]
-        return next((one for one in found if one["side"] == self._side), None)
+        lines, layout = data_of(sections, C2c), data_of(sections, Layout)
+        profile = data_of(sections, Profile)
+        self._points = next(
+            (one.points for one in (lines.comparisons if lines else ()) if one.side == side), ()
+        )
+        self._layout = next(
+            (one for one in (layout.comparisons if layout else ()) if one.side == side), None
+        )
+        self._events = next(
+            (one.events for one in (profile.comparisons if profile else ()) if one.side == side), ()
+        )
 
     def stories(self) -> Iterator[_Story]:
         """Yield what may be told of each line; without memory samples, of each alarm."""
-        points = () if self._lines is None else self._lines.points
-        compared = [point for point in points if point.reason is None]
+        compared = [point for point in self._points if point.reason is None]
         for point in compared:
             yield from map(self._of_line, contentions(point))
         if not compared and self._layout is not None:
-            yield from self._of_alarms(_why_no_samples(self._sections, points))
+            why = _why_no_samples(self._sections, self._points)
+            yield from self._of_alarms(self._layout.alarms, why)
 
     def _of_line(self, contention: Contention) -> _Story:
         point, line, rises = contention.point, contention.line, contention.rises
@@ -139,7 +126,7 @@ class _Scene:
         if self._layout is None or not is_layout_known(self._layout, line):
             unseen = [
                 *unseen,
-                f"layout of the line: {self._why('layout', 'its names are not in it')}",
+                f"layout of the line: {self._why_no_layout()}",
             ]
         edges = () if self._layout is None else layout_edges(self._layout, line, rises=rises)
         return _Story(
@@ -154,19 +141,20 @@ class _Scene:
             unseen=unseen,
         )
 
-    def _of_alarms(self, why: str) -> Iterator[_Story]:
+    def _of_alarms(self, alarms: Sequence[LayoutAlarm], why: str) -> Iterator[_Story]:
         # Each alarm says that something became dearer, for those who touch it.
-        for alarm in self._layout["alarms"]:
-            functions = {function.rpartition(":")[2] for function in alarm["functions"]}
+        for alarm in alarms:
+            functions = {function.rpartition(":")[2] for function in alarm.functions}
             for place in self._places():
                 symbols, unseen = self._symbols(place, functions, rises=True)
-                names = tuple(entry["name"] for entry in alarm["entries"])
                 yield _Story(
                     side=self._side,
-                    subject=alarm["claim"],
-                    row=alarm["row"],
+                    subject=alarm.claim,
+                    row=alarm.row,
                     contention=None,
-                    layout=LayoutEdge(entry=names[0], mates=names[1:], rows=(alarm["row"],)),
+                    layout=LayoutEdge(
+                        entry=alarm.names[0], mates=alarm.names[1:], rows=(alarm.row,)
+                    ),
                     symbols=symbols,
                     results=self._results(place, rises=True),
                     rises=True,
@@ -201,10 +189,14 @@ class _Scene:
         return sorted(changed, key=lambda symbol: -abs(symbol.row.share.change)), []
 
     def _why_no_profile(self) -> str:
-        if not self._has_profile:
+        if data_of(self._sections, Profile) is None:
             return why_unseen(self._sections, "profile")
         blind = next((one for one in self._events if not one.sees_kernel), None)
         return "no profile of this point" if blind is None else f"{blind.event} is blind to it"
+
+    def _why_no_layout(self) -> str:
+        seen = data_of(self._sections, Layout) is not None
+        return "its names are not in it" if seen else why_unseen(self._sections, "layout")
 
     def _results(self, place: _Place, *, rises: bool) -> list[Row]:
         verdict = "regression" if rises else "improvement"
@@ -212,10 +204,6 @@ class _Scene:
             row for row in self._rows
             if (row.workload, row.point) == place and row.verdict == verdict
         ]  # fmt: skip
-
-    def _why(self, section: str, otherwise: str) -> str:
-        seen = data_of(self._sections, section) is not None
-        return otherwise if seen else why_unseen(self._sections, section)
 
 
 def _why_no_samples(sections: Mapping[str, Section], points: Sequence[C2cPoint]) -> str:

@@ -4,11 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Literal
 
 from schedperf.evidence.layout._facts import Facts
-from schedperf.evidence.layout.changes import Pair
 from schedperf.evidence.layout.heat import Apart, Use
+from schedperf.evidence.layout.record import Grade, Pair, Rule
 
 # Members of a measured pair; of larger sets the lines are counted.
 PAIR = 2
@@ -16,16 +15,13 @@ PAIR = 2
 MOST_NAMED = 3
 SOURCE = "the kernel's source, as the table of hot variables has it"
 
-RuleName = Literal["contended", "separated", "joined", "spread", "group broken"]
-GradeName = Literal["measured", "stated", "inferred"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
     """What a rule found; the parameters are those of an alarm."""
 
-    rule: RuleName
-    grade: GradeName
+    rule: Rule
+    grade: Grade
     pairs: tuple[Pair, ...]
     entries: tuple[str, ...]
     claim: str

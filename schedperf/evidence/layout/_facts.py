@@ -4,10 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from schedperf.evidence.layout._packing import Block, fewest_lines
-from schedperf.evidence.layout.changes import Pair, UnitChange
+from schedperf.evidence.layout.changes import UnitChange
 from schedperf.evidence.layout.cotenancy import Span, spans_of
 from schedperf.evidence.layout.heat import HeatTable, Together, Use
 from schedperf.evidence.layout.model import Unit
+from schedperf.evidence.layout.record import Pair
 
 # Memory samples of one entry, below which nothing is concluded: the error of a count of 10 is
 # already a third of it (Poisson, 1/sqrt(10)).

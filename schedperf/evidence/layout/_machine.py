@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 
 from schedperf.bundle.json import JsonObject, parse_object
-from schedperf.evidence.layout.model import LARGEST_LINE_BYTES, SMALLEST_LINE_BYTES, LineBytes
+from schedperf.evidence.layout.model import LARGEST_LINE_BYTES, SMALLEST_LINE_BYTES
+from schedperf.evidence.layout.record import LineBytes
 from schedperf_collectors.contract import CONSTANT_LINE_BYTES, SHIFT_OPTION
 
 # X86_L1_CACHE_SHIFT of arch/x86/Kconfig.cpu is 6 but for Pentium 4, where it was 7 up to 6.14.

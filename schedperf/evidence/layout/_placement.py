@@ -29,7 +29,7 @@ class Atom:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Layout:
+class Arrangement:
     """Where atoms are, in bytes.
 
     :param first: from this atom on, and before ``last``, it differs from the unit's own layout
@@ -108,11 +108,11 @@ def _power(number: int) -> int:
     return number & -number or 1 << 30
 
 
-def as_it_is(atoms: tuple[Atom, ...], hot: frozenset[str]) -> Layout:
+def as_it_is(atoms: tuple[Atom, ...], hot: frozenset[str]) -> Arrangement:
     """Return the unit's own layout."""
     names = [atom.block.name for atom in atoms]
     first = next((index for index, name in enumerate(names) if name in hot), 0)
-    return Layout(
+    return Arrangement(
         first=0,
         last=0,
         atoms=atoms,
@@ -124,14 +124,14 @@ def as_it_is(atoms: tuple[Atom, ...], hot: frozenset[str]) -> Layout:
 
 
 def laid_out(
-    now: Layout,
+    now: Arrangement,
     atoms: tuple[Atom, ...],
     bounds: tuple[int, int],
     order: tuple[str, ...],
     after: str | None,
     *,
     is_aligned: bool,
-) -> Layout:
+) -> Arrangement:
     """Return where atoms in a new order come to lie.
 
     :param bounds: first and behind the last atom of which the order differs; before them all is
@@ -148,7 +148,7 @@ def laid_out(
         starts[index] = start
         end = start + atom.block.size
         last = max(last, index + 1)
-    return Layout(
+    return Arrangement(
         first=first,
         last=last,
         atoms=atoms,
@@ -159,9 +159,9 @@ def laid_out(
     )
 
 
-def entries_of(layout: Layout, part: slice = slice(None)) -> Iterator[Entry]:
-    """Yield the entries of a part of the atoms where the layout has them."""
-    for atom, start in zip(layout.atoms[part], layout.starts[part], strict=True):
+def entries_of(arrangement: Arrangement, part: slice = slice(None)) -> Iterator[Entry]:
+    """Yield the entries of a part of the atoms where the arrangement has them."""
+    for atom, start in zip(arrangement.atoms[part], arrangement.starts[part], strict=True):
         shift = start - atom.start
         for entry in atom.entries:
             bits = entry.bits and (entry.bits[0] + 8 * shift, entry.bits[1])

@@ -18,16 +18,24 @@ from itertools import product
 
 from schedperf.evidence.layout._packing import fewest_lines, span_lines
 from schedperf.evidence.layout._placement import (
+    Arrangement,
     Atom,
-    Layout,
     as_it_is,
     atoms_of,
     entries_of,
     laid_out,
 )
 from schedperf.evidence.layout.cotenancy import check_line_bytes
-from schedperf.evidence.layout.heat import HeatTable, Use, heat_table
+from schedperf.evidence.layout.heat import HeatTable, Use, heat_table, known_uses
 from schedperf.evidence.layout.model import Entry, Unit, say_unsized
+from schedperf.evidence.layout.record import (
+    MOST_LISTED,
+    LayoutAdvice,
+    LayoutLeftOut,
+    LayoutRow,
+    Mark,
+)
+from schedperf.evidence.layout.sheets import Sheet
 from schedperf.model.errors import InputError
 
 # How many entries beside a member of the set are tried as its new place. Farther ones would move
@@ -37,51 +45,36 @@ NEARBY = 8
 MOST_BETWEEN = 4096
 # Members of one set: what fits on the 8 lines of a page that a prefetcher follows, in bytes of one.
 MOST_MEMBERS = 512
+# Lines of the set that are drawn as predicted.
+MOST_PREDICTED_LINES = 6
+# What advice is about that is for no alarm: the set that the user named.
+OWN_SET = "hot"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Advice:
-    """Where to declare the members of a hot set.
+class Plan:
+    """How a unit is arranged, and how its hot set would be on the fewest lines.
 
-    :param order: the members that are to be declared one after the other, first to last
-    :param after: the entry behind which; None: at the unit's start
-    :param is_aligned: whether the first of them has to be ____cacheline_aligned
-    :param lines_before: lines that the members of ``order`` are on now
-    :param lines_after: lines that they are on in ``predicted``; never more
-    :param fewest: no order takes fewer lines; ``lines_after`` is more where the neighbours would
-        break a rule, or where a set is too large for all its orders to be tried
-    :param predicted: all entries of the unit in the new layout, by offset
-    :param moved: how many entries that are not of the set begin on another line than now
-    :param joins: members that their own CPU writes, on a line with members that are read-mostly:
-        allowed, since the line stays with that CPU, but to be known
-    :param left_out: members that are not to be moved, and why
-    :param notes: what weakens it, one sentence each
+    :param members: of the set, those that may be moved
+    :param left_out: the others, with the reason
     """
 
-    unit: str
-    line_bytes: int
-    order: tuple[str, ...]
-    after: str | None
-    is_aligned: bool
-    lines_before: int
-    lines_after: int
-    fewest: int
-    predicted: tuple[Entry, ...]
-    moved: int
-    joins: tuple[tuple[str, str], ...]
+    rules: "_Rules"
+    now: Arrangement
+    best: Arrangement
+    members: frozenset[str]
     left_out: Mapping[str, str]
-    notes: tuple[str, ...]
 
     @property
-    def is_change(self) -> bool:
-        """Whether anything is to be moved at all."""
-        return self.lines_after < self.lines_before
+    def entries(self) -> tuple[Entry, ...]:
+        """All entries of the unit as it would be, by offset."""
+        return tuple(entries_of(self.best))
 
 
-def advise(
+def plan_order(
     unit: Unit, names: Sequence[str], line_bytes: int, table: HeatTable | None = None
-) -> Advice:
-    """Return the nearest layout in which a set is on the fewest lines.
+) -> Plan:
+    """Find the nearest arrangement in which a set is on the fewest lines.
 
     :param names: of the set, as the unit has them
     :raises InputError: the unit has no entry of a name or more on a line than a line has bits, the
@@ -94,24 +87,57 @@ def advise(
     members, left_out = _members(atoms, wanted, rules)
     hot = frozenset(members)
     now = as_it_is(atoms, hot)
-    best = _best(now, hot, rules)
-    packing = fewest_lines((a.block for a in atoms if a.block.name in hot), line_bytes)
-    lines_after = rules.lines_of(best, hot)
-    return Advice(
+    return Plan(rules=rules, now=now, best=_best(now, hot, rules), members=hot, left_out=left_out)
+
+
+def advise(
+    unit: Unit, names: Sequence[str], line_bytes: int, *, about: str = OWN_SET
+) -> LayoutAdvice:
+    """Return where to declare the members of a hot set, as :func:`plan_order` finds it.
+
+    :param about: row of the alarm that the set is of, or ``OWN_SET``
+    :raises InputError: as :func:`plan_order` says
+    """
+    plan = plan_order(unit, names, line_bytes)
+    best, hot, rules = plan.best, plan.members, plan.rules
+    blocks = (atom.block for atom in plan.now.atoms if atom.block.name in hot)
+    lines_before, lines_after = rules.lines_of(plan.now, hot), rules.lines_of(best, hot)
+    predicted = _draw(plan, unit, names, is_change=lines_after < lines_before)
+    left_out = tuple(
+        LayoutLeftOut(name=name, reason=reason) for name, reason in plan.left_out.items()
+    )
+    return LayoutAdvice(
+        about=about,
         unit=unit.name,
         line_bytes=line_bytes,
         order=best.order,
         after=best.after,
         is_aligned=best.is_aligned,
-        lines_before=rules.lines_of(now, hot),
+        lines_before=lines_before,
         lines_after=lines_after,
-        fewest=min(packing.at_least, lines_after),
-        predicted=tuple(entries_of(best)),
+        fewest=min(fewest_lines(blocks, line_bytes).at_least, lines_after),
         moved=_moved(best, hot, line_bytes),
-        joins=tuple(rules.joins(best, hot)),
-        left_out=left_out,
+        joins=tuple(rules.joins(best, hot))[:MOST_LISTED],
+        left_out=left_out[:MOST_LISTED],
         notes=_notes(unit, line_bytes),
+        predicted=predicted,
+        uses=known_uses(unit.name, sorted(row.name for row in predicted if row.name)),
     )
+
+
+def _draw(
+    plan: Plan, unit: Unit, names: Sequence[str], *, is_change: bool
+) -> tuple[LayoutRow, ...]:
+    # The lines of the set. Bytes behind the unit's end may be what the new order needs.
+    sheet = Sheet(replace(unit, entries=plan.entries, size=None), plan.rules.line_bytes)
+    lines = sorted(sheet.starts(names))[:MOST_PREDICTED_LINES]
+    now = {entry.name: entry.offset for entry in unit.entries}
+    marks: dict[str, Mark] = {}
+    if is_change:
+        marks = {
+            entry.name: "moved" for entry in sheet.entries if entry.offset != now.get(entry.name)
+        }
+    return sheet.rows(frozenset(lines), marks=marks, hot=frozenset(names))
 
 
 def hot_set_of(unit: Unit, names: Sequence[str], table: HeatTable | None = None) -> tuple[str, ...]:
@@ -191,13 +217,13 @@ class _Rules:
         use = self._use(name)
         return use is not None and use.written == "remote"
 
-    def lines_of(self, layout: Layout, hot: frozenset[str]) -> int:
+    def lines_of(self, layout: Arrangement, hot: frozenset[str]) -> int:
         lines = set[int]()
         for atom, start in _of(layout, hot):
             lines.update(span_lines(start, atom.block.size, self.line_bytes))
         return len(lines)
 
-    def allow(self, now: Layout, new: Layout) -> bool:
+    def allow(self, now: Arrangement, new: Arrangement) -> bool:
         """Whether a layout parts no measured pair and has no new clash."""
         # Who shares a line with the first or last atom that moves is at most so many away.
         part = slice(max(new.first - self.line_bytes, 0), new.last + self.line_bytes)
@@ -205,7 +231,7 @@ class _Rules:
         is_clean = self._clashes(tenants) <= self._clashes(before)
         return is_clean and self._measured(tenants) >= self._measured(before)
 
-    def _tenants(self, layout: Layout, part: slice) -> list[list[tuple[str, Use]]]:
+    def _tenants(self, layout: Arrangement, part: slice) -> list[list[tuple[str, Use]]]:
         # What the table knows of who is on each line.
         tenants: dict[int, list[tuple[str, Use]]] = {}
         for entry in entries_of(layout, part):
@@ -234,7 +260,7 @@ class _Rules:
             if name < other and self._table.is_together(one, two)
         )
 
-    def joins(self, layout: Layout, hot: frozenset[str]) -> Iterator[tuple[str, str]]:
+    def joins(self, layout: Arrangement, hot: frozenset[str]) -> Iterator[tuple[str, str]]:
         """Yield members that their own CPU writes, with read-mostly members on their lines."""
         tenants: dict[int, list[str]] = {}
         for atom, start in _of(layout, hot):
@@ -247,7 +273,7 @@ class _Rules:
                     yield from ((name, other) for other in names if self.is_read_mostly(other))
 
 
-def _best(now: Layout, hot: frozenset[str], rules: "_Rules") -> Layout:
+def _best(now: Arrangement, hot: frozenset[str], rules: "_Rules") -> Arrangement:
     # The fewest lines, then no alignment to be asked for, then the fewest others that move.
     before = rules.lines_of(now, hot)
     best, best_key = now, (before, False, 0)
@@ -259,7 +285,7 @@ def _best(now: Layout, hot: frozenset[str], rules: "_Rules") -> Layout:
     return best
 
 
-def _candidates(now: Layout, hot: frozenset[str], line_bytes: int) -> Iterator[Layout]:
+def _candidates(now: Arrangement, hot: frozenset[str], line_bytes: int) -> Iterator[Arrangement]:
     rest = [atom for atom in now.atoms if atom.block.name not in hot]
     moving = {atom.block.name: atom for atom in now.atoms if atom.block.name in hot}
     where = [index for index, atom in enumerate(now.atoms) if atom.block.name in hot]
@@ -279,7 +305,7 @@ def _candidates(now: Layout, hot: frozenset[str], line_bytes: int) -> Iterator[L
             yield laid_out(now, atoms, bounds, order, after, is_aligned=is_aligned)
 
 
-def _of(layout: Layout, hot: frozenset[str]) -> Iterator[tuple[Atom, int]]:
+def _of(layout: Arrangement, hot: frozenset[str]) -> Iterator[tuple[Atom, int]]:
     # The members and where they are.
     for atom, start in zip(layout.atoms, layout.starts, strict=True):
         if atom.block.name in hot:
@@ -298,7 +324,7 @@ def _places(atoms: Sequence[Atom], hot: frozenset[str]) -> set[int]:
     return places
 
 
-def _moved(layout: Layout, hot: frozenset[str], line_bytes: int) -> int:
+def _moved(layout: Arrangement, hot: frozenset[str], line_bytes: int) -> int:
     part = slice(layout.first, layout.last)
     return sum(
         atom.block.name not in hot and atom.start // line_bytes != start // line_bytes

@@ -1,32 +1,35 @@
-"""Two or more kernels' layouts compared, as data: what moved, why, and whether it can matter.
+"""Compare the layouts of two or more kernels: what moved, why, and whether it can matter.
 
 ::
 
-    data = analyse_kernels([load_kernel(base), load_kernel(new)])
-    data["comparisons"][0]["alarms"][0]["claim"]
+    layout = analyse_kernels([load_kernel(base), load_kernel(new)])
+    layout.comparisons[0].alarms[0].claim
 
-The first kernel is base, and each other one is compared with it. The data is JSON values only and
-is what ``schedperf layout`` and the section "layout" of a comparison hold; its JSON Schema is that
-section's.
+The first kernel is base, and each other one is compared with it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from schedperf.evidence.layout._advised import advise_alarm, advise_hot, find_hot, hot_plain
-from schedperf.evidence.layout._drawn import draw_windows
-from schedperf.evidence.layout._plain import (
-    MOST_LISTED,
-    Plain,
-    alarm_plain,
-    rank_of,
-    rows_of_alarms,
-    unit_plain,
-)
-from schedperf.evidence.layout._unit_pairs import UnitPair, compare_pair
+from schedperf.evidence.layout._advised import advise_alarm, advise_hot, count_hot, find_hot
 from schedperf.evidence.layout.cotenancy import check_line_bytes
-from schedperf.evidence.layout.model import Kernel, UnitKind
-from schedperf.evidence.layout.ranking import Alarm
+from schedperf.evidence.layout.model import Kernel
+from schedperf.evidence.layout.ranking import rank_of
+from schedperf.evidence.layout.record import (
+    MOST_LISTED,
+    Layout,
+    LayoutAlarm,
+    LayoutComparison,
+    LayoutCounts,
+    LayoutKernel,
+    LayoutLines,
+    LayoutMissingSide,
+    LayoutMissingUnit,
+    Origin,
+    UnitKind,
+)
+from schedperf.evidence.layout.units import UnitPair, compare_pair, shorten_alarm, unit_record
+from schedperf.evidence.layout.windows import draw_windows
 from schedperf.model.errors import InputError
 from schedperf.runs.side import FIRST_NEW, side_name
 
@@ -47,7 +50,7 @@ class _Compared(NamedTuple):
     side: str
     label: str
     pairs: list[UnitPair]
-    missing: list[Plain]
+    missing: list[LayoutMissingUnit]
 
 
 def analyse_kernels(
@@ -59,7 +62,8 @@ def analyse_kernels(
     hot: Sequence[str] = (),
     hitm: Hitm | None = None,
     sides: Sequence[str] | None = None,
-) -> Plain:
+    missing: Sequence[LayoutMissingSide] = (),
+) -> Layout:
     """Compare every kernel with the first one.
 
     :param kernels: two or more
@@ -70,6 +74,7 @@ def analyse_kernels(
     :param hot: a hot set of one's own: variables, and fields as "rq.nr_running"
     :param hitm: memory samples of new kernels; they outrank the table of hot variables
     :param sides: roles of the kernels; None: "base", "new", "new2" …
+    :param missing: sides of which there is no kernel
     :raises InputError: kernels of different architectures, nothing that two of them have, a name of
         ``hot`` that none has, or a line that no cache has
     """
@@ -85,34 +90,53 @@ def analyse_kernels(
         _compare((side, new), base, wanted, used, (hitm or {}).get(side)) for side, new in news
     ]
     hot_names = find_hot(hot, [pair for one in compared for pair in one.pairs])
-    return {
-        **kernels_plain(kernels, used, origin, roles),
-        "comparisons": [_comparison_plain(one, hot_names, used) for one in compared],
-        "windows": draw_windows(roles, kernels, [one.pairs for one in compared]),
-    }
+    lines = describe_lines(kernels, used, origin, roles)
+    return Layout(
+        line_bytes=lines,
+        kernels=tuple(map(describe_kernel, roles, kernels)),
+        comparisons=tuple(_comparison(one, hot_names, used) for one in compared),
+        notes=tuple(note_lines(lines)),
+        windows=draw_windows(roles, kernels, [one.pairs for one in compared]),
+        missing=tuple(missing),
+    )
 
 
-def kernels_plain(
-    kernels: Sequence[Kernel], used: int, origin: str, roles: Sequence[str] | None = None
-) -> Plain:
-    """Return what is known of the kernels and their lines: "line_bytes", "kernels", "notes".
+def describe_lines(
+    kernels: Sequence[Kernel], used: int, origin: Origin, roles: Sequence[str]
+) -> LayoutLines:
+    """Return by which lines kernels are looked at, and which of them have others.
 
-    :param used: by which lines they are looked at, in bytes
+    :param used: bytes
     :param origin: where that comes from
-    :param roles: None: "base", "new", "new2" …
+    :param roles: of the kernels: "base", "new" …
     """
-    roles = roles or [side_name(number) for number in range(len(kernels))]
-    differing = list(_differing(roles, kernels, used))
-    notes = []
-    if differing:
-        notes.append(f"compared by {used}-byte lines, but {', '.join(differing)}")
-    if origin == "assumed":
-        notes.append(f"nothing says how long a cache line is; {used} bytes are assumed")
-    return {
-        "line_bytes": {"used": used, "from": origin, "differs": differing},
-        "kernels": [_kernel_plain(*named) for named in zip(roles, kernels, strict=True)],
-        "notes": notes,
-    }
+    return LayoutLines(used=used, from_=origin, differs=tuple(_differing(roles, kernels, used)))
+
+
+def note_lines(lines: LayoutLines) -> Iterator[str]:
+    """Yield what weakens the length of a line, one sentence each."""
+    if lines.differs:
+        yield f"compared by {lines.used}-byte lines, but {', '.join(lines.differs)}"
+    if lines.from_ == "assumed":
+        yield f"nothing says how long a cache line is; {lines.used} bytes are assumed"
+
+
+def describe_kernel(side: str, kernel: Kernel) -> LayoutKernel:
+    """Return what is known of one kernel.
+
+    :param side: its role: "base", "new" …
+    """
+    return LayoutKernel(
+        side=side,
+        label=kernel.label,
+        machine=kernel.machine,
+        pointer_bytes=kernel.pointer_bytes,
+        line_bytes=kernel.line_bytes,
+        unknown=tuple(
+            LayoutMissingUnit(unit=unit, reason=reason) for unit, reason in kernel.unknown.items()
+        ),
+        notes=kernel.notes,
+    )
 
 
 def check_comparable(base: Kernel, new: Kernel, wanted: Iterable[str] | None = None) -> None:
@@ -140,7 +164,7 @@ def check_comparable(base: Kernel, new: Kernel, wanted: Iterable[str] | None = N
         raise InputError(f"{base.label} and {new.label}: no layout that both have: {why}")
 
 
-def choose_line_bytes(kernels: Sequence[Kernel], given: int | None) -> tuple[int, str]:
+def choose_line_bytes(kernels: Sequence[Kernel], given: int | None) -> tuple[int, Origin]:
     """Return by which lines to compare, in bytes, and where that comes from.
 
     What a kernel was compiled for comes before what its hardware has: its alignments are made for
@@ -152,12 +176,13 @@ def choose_line_bytes(kernels: Sequence[Kernel], given: int | None) -> tuple[int
     if given is not None:
         check_line_bytes(given)
         return given, "given"
-    for origin in ("compile_time", "hardware"):
-        for kernel in kernels:
-            size: int | None = getattr(kernel.line_bytes, origin)
-            if size is not None:
-                check_line_bytes(size)
-                return size, origin
+    lines = [kernel.line_bytes for kernel in kernels]
+    found: list[tuple[int | None, Origin]] = [(one.compile_time, "compile_time") for one in lines]
+    found += [(one.hardware, "hardware") for one in lines]
+    for size, origin in found:
+        if size is not None:
+            check_line_bytes(size)
+            return size, origin
     return USUAL_LINE_BYTES, "assumed"
 
 
@@ -181,11 +206,12 @@ def _compare(
 ) -> _Compared:
     side, new = named
     prefix = "" if side == FIRST_NEW else f"{side}/"
-    pairs, missing = [], list[Plain]()
+    pairs, missing = [], list[LayoutMissingUnit]()
     for name in wanted:
         one, other = base.units.get(name), new.units.get(name)
         if one is None or other is None:
-            missing.append({"unit": name, "reason": "; ".join(_why_not(name, base, new))})
+            reason = "; ".join(_why_not(name, base, new))
+            missing.append(LayoutMissingUnit(unit=name, reason=reason))
             continue
         samples = None if hitm is None else hitm.get(name, {})
         pairs.append(compare_pair(one, other, line_bytes, samples, prefix))
@@ -199,79 +225,39 @@ def _why_not(name: str, base: Kernel, new: Kernel) -> Iterator[str]:
             yield reason if kernel.label in reason else f"{kernel.label}: {reason}"
 
 
-def _comparison_plain(
+def _comparison(
     compared: _Compared, hot: Mapping[str, Sequence[str]], line_bytes: int
-) -> Plain:
-    alarms = _ranked(compared.pairs)
-    units = [
-        unit_plain(pair.change, pair.units, pair.ranking, pair.spans, pair.prefix)
-        for pair in compared.pairs
-    ]
-    mine = [(pair, hot[pair.name]) for pair in compared.pairs if pair.name in hot]
+) -> LayoutComparison:
+    pairs = compared.pairs
+    alarms = _ranked(pairs)
+    mine = [(pair, hot[pair.name]) for pair in pairs if pair.name in hot]
     advice, notes = advise_alarm(alarms, line_bytes)
     own_advice, own_notes = advise_hot(mine, line_bytes)
-    return {
-        "side": compared.side,
-        "label": compared.label,
-        "is_unchanged": all(pair.change.is_unchanged for pair in compared.pairs),
-        "alarms": [
-            alarm_plain(alarm, row, pair.spans, pair.change)
-            for alarm, row, pair in alarms[:MOST_LISTED]
-        ],
-        "regained": _regained_plain(compared.pairs),
-        "hot": [hot_plain(pair, names, line_bytes) for pair, names in mine],
-        "advice": [*advice, *own_advice],
-        "units": units,
-        "missing": compared.missing,
-        "counts": {
-            "units": len(units),
-            "unchanged_units": sum(pair.change.is_unchanged for pair in compared.pairs),
-            "alarms": len(alarms),
-            "unknown_heat": sum(len(pair.ranking.unknown_heat) for pair in compared.pairs),
-        },
-        "notes": [*notes, *own_notes],
-    }
+    unchanged = sum(pair.change.is_unchanged for pair in pairs)
+    return LayoutComparison(
+        side=compared.side,
+        label=compared.label,
+        is_unchanged=unchanged == len(pairs),
+        alarms=tuple(shorten_alarm(alarm) for alarm, _ in alarms[:MOST_LISTED]),
+        regained=tuple(one for pair in pairs for one in pair.ranking.regained),
+        hot=tuple(count_hot(pair, names, line_bytes) for pair, names in mine),
+        advice=(*advice, *own_advice),
+        units=tuple(map(unit_record, pairs)),
+        missing=tuple(compared.missing),
+        counts=LayoutCounts(
+            units=len(pairs),
+            unchanged_units=unchanged,
+            alarms=len(alarms),
+            unknown_heat=sum(len(pair.ranking.unknown_heat) for pair in pairs),
+        ),
+        notes=(*notes, *own_notes),
+    )
 
 
-def _regained_plain(pairs: Iterable[UnitPair]) -> list[Plain]:
-    return [
-        {
-            "unit": pair.name,
-            "names": list(one.names),
-            "effect": one.effect,
-            "reference": one.reference,
-        }
-        for pair in pairs
-        for one in pair.ranking.regained
-    ]
-
-
-def _ranked(pairs: Iterable[UnitPair]) -> list[tuple[Alarm, str, UnitPair]]:
+def _ranked(pairs: Iterable[UnitPair]) -> list[tuple[LayoutAlarm, UnitPair]]:
     # Best evidence first over all units; of equals those of the per-CPU section.
-    found = [
-        (alarm, row, pair)
-        for pair in pairs
-        for alarm, row in zip(
-            pair.ranking.alarms, rows_of_alarms(pair.prefix, pair.ranking.alarms), strict=True
-        )
-    ]
-
+    found = [(alarm, pair) for pair in pairs for alarm in pair.ranking.alarms]
     return sorted(found, key=lambda one: rank_of(one[0]))
-
-
-def _kernel_plain(side: str, kernel: Kernel) -> Plain:
-    return {
-        "side": side,
-        "label": kernel.label,
-        "machine": kernel.machine,
-        "pointer_bytes": kernel.pointer_bytes,
-        "line_bytes": {
-            "compile_time": kernel.line_bytes.compile_time,
-            "hardware": kernel.line_bytes.hardware,
-        },
-        "unknown": [{"unit": unit, "reason": reason} for unit, reason in kernel.unknown.items()],
-        "notes": list(kernel.notes),
-    }
 
 
 def _differing(roles: Sequence[str], kernels: Sequence[Kernel], used: int) -> Iterator[str]:

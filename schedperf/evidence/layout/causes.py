@@ -10,11 +10,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from schedperf.evidence.layout.chain import Chain, build_chain
-from schedperf.evidence.layout.changes import Cause, Edit, Pair, Shift
 from schedperf.evidence.layout.cotenancy import PairSet, Span, sized_on_both, spans_of
 from schedperf.evidence.layout.matching import Matching
 from schedperf.evidence.layout.model import Unit
 from schedperf.evidence.layout.prediction import Budget, Prediction, TooMuchWork, Trial
+from schedperf.evidence.layout.record import (
+    LayoutCause,
+    LayoutEdit,
+    LayoutPairCounts,
+    LayoutShift,
+    Pair,
+)
 
 # Entries that predictions may place, in all: some two seconds of work. A real kernel with
 # 20 differences takes 50,000.
@@ -43,7 +49,7 @@ def explain(
     new: Unit,
     changed: tuple[PairSet, PairSet],
     line_bytes: int,
-) -> tuple[Cause, ...]:
+) -> tuple[LayoutCause, ...]:
     """Find the fewest edits that explain every changed pair.
 
     :param changed: separated pairs and joined pairs, of entries that both sides have
@@ -104,8 +110,8 @@ class _Search:
             for name in question.pair:
                 self.of_atom.setdefault(chain.atom_of[name], []).append(number)
 
-    def causes(self) -> tuple[Cause, ...]:
-        found: list[tuple[Cause, Trial]] = []
+    def causes(self) -> tuple[LayoutCause, ...]:
+        found: list[tuple[LayoutCause, Trial]] = []
         try:
             self.pristine = Prediction(self.chain, self.budget, self.line_bytes)
             self.state = Prediction(self.chain, self.budget, self.line_bytes)
@@ -150,7 +156,7 @@ class _Search:
         together = one[0] <= other[1] and other[0] <= one[1]
         return together == question.were_together
 
-    def _take_singles(self, found: list[tuple[Cause, Trial]]) -> None:
+    def _take_singles(self, found: list[tuple[LayoutCause, Trial]]) -> None:
         tried = dict(self.alone)
         while self.open:
             self.budget.spend(len(tried))
@@ -173,7 +179,7 @@ class _Search:
         is_unexplained = self.chain.changes[edit].edit.kind == "unexplained"
         return -len(restored & self.open), is_unexplained, len(trial.offsets), trial.first
 
-    def _take_joint(self, found: list[tuple[Cause, Trial]]) -> None:
+    def _take_joint(self, found: list[tuple[LayoutCause, Trial]]) -> None:
         # Pairs that come back only when several edits are undone at once.
         given_up: set[int] = set()
         for _ in range(MOST_JOINT_CAUSES):
@@ -215,8 +221,8 @@ class _Search:
         self,
         edits: tuple[int, ...],
         answered: AbstractSet[int],
-        found: Sequence[tuple[Cause, Trial]] | None,
-    ) -> Cause:
+        found: Sequence[tuple[LayoutCause, Trial]] | None,
+    ) -> LayoutCause:
         trial = self.pristine.without(edits) if edits else None
         alone = self._restored(self.pristine, trial) if trial is not None else set()
         is_sufficient = bool(edits) and answered <= alone
@@ -229,10 +235,15 @@ class _Search:
                 for edit in cause.edits
             ]
         leading = [self._leading(edit) for edit in edits]
-        return Cause(
-            edits=tuple(edit for edit, _ in leading),
-            separated=self._pairs(answered, were_together=True),
-            joined=self._pairs(answered, were_together=False),
+        named = tuple(edit for edit, _ in leading)
+        separated = self._pairs(answered, were_together=True)
+        joined = self._pairs(answered, were_together=False)
+        return LayoutCause(
+            text=describe_edits(named),
+            edits=named,
+            counts=LayoutPairCounts(separated=len(separated), joined=len(joined)),
+            separated=separated,
+            joined=joined,
             shift=None if trial is None else self._shift(trial),
             is_sufficient=is_sufficient,
             together_with=tuple(others),
@@ -252,7 +263,7 @@ class _Search:
         ]
         yield from [name for name in enough if name not in own][:MOST_ALTERNATIVES]
 
-    def _leading(self, number: int) -> tuple[Edit, set[int]]:
+    def _leading(self, number: int) -> tuple[LayoutEdit, set[int]]:
         # Of entries inserted or removed side by side, name the one that alone matters most, and
         # the pairs that it alone brings back.
         change = self.chain.changes[number]
@@ -295,7 +306,7 @@ class _Search:
                 pairs.append((first, second))
         return tuple(sorted(pairs, key=lambda pair: [position(name) for name in pair]))
 
-    def _shift(self, trial: Trial) -> Shift | None:
+    def _shift(self, trial: Trial) -> LayoutShift | None:
         # How far the edits moved what both sides have: new's offset less that without them.
         moves: list[tuple[int, str, int]] = []
         for index, offset in trial.offsets.items():
@@ -308,7 +319,7 @@ class _Search:
             return None
         moves.sort()
         bytes_moved = [moved for _, _, moved in moves]
-        return Shift(
+        return LayoutShift(
             entries=len(moves),
             first=moves[0][1],
             last=moves[-1][1],
@@ -318,5 +329,39 @@ class _Search:
         )
 
 
-def _weight(cause: Cause) -> int:
-    return -len(cause.separated) - len(cause.joined)
+def _weight(cause: LayoutCause) -> int:
+    return -cause.counts.separated - cause.counts.joined
+
+
+def describe_edits(edits: Sequence[LayoutEdit]) -> str:
+    """Return a cause in words: ``sd_cluster (inserted, 8 bytes)``."""
+    if not edits:
+        return "not known: the differences are too many to be told apart"
+    words = f"{edits[0].entry} ({_describe_edit(edits[0])})"
+    more = len(edits) - 1
+    return f"{words} and {more} more {'edit' if more == 1 else 'edits'}" if more else words
+
+
+def _describe_edit(edit: LayoutEdit) -> str:
+    company = _with_others(edit)
+    if edit.kind in {"inserted", "removed"}:
+        size = edit.new_bytes if edit.kind == "inserted" else edit.base_bytes
+        if size is None:
+            return edit.kind + company
+        total = " in all" if company else ""
+        return f"{edit.kind}{company}, {'at most ' if edit.is_at_most else ''}{size} bytes{total}"
+    change = f"from {edit.base_bytes} to {edit.new_bytes} bytes"
+    if edit.kind == "resized":
+        return f"resized {change}"
+    if edit.kind == "realigned":
+        return f"alignment changed {change}"
+    if edit.kind == "reordered":
+        return f"declared elsewhere{company}"
+    return f"nothing that the sources show; the gap in front of it went {change}"
+
+
+def _with_others(edit: LayoutEdit) -> str:
+    others = [name for name in edit.entries if name != edit.entry]
+    if not others:
+        return ""
+    return f" with {others[0]}" if len(others) == 1 else f" with {len(others)} more"

@@ -13,10 +13,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from schedperf.evidence.layout.atoms import NOBODY, Atom, Seat, make_atoms
-from schedperf.evidence.layout.changes import Edit
 from schedperf.evidence.layout.cotenancy import Span
 from schedperf.evidence.layout.matching import Matching, sees_all
 from schedperf.evidence.layout.model import Unit
+from schedperf.evidence.layout.record import LayoutEdit
 
 # The alignment that a type of up to this many bytes has by itself, on every 64-bit ABI of Linux.
 WORD_BYTES = 8
@@ -34,7 +34,7 @@ MOST_REORDERED = 8
 class Change:
     """An edit and the places of the chain that it touches."""
 
-    edit: Edit
+    edit: LayoutEdit
     slots: tuple[int, ...]
 
 
@@ -171,7 +171,7 @@ def _add_edit(chain: Chain, slots: tuple[int, ...], kind: str) -> None:
     is_at_most = any(atom.is_at_most for atom in atoms)
     base_bytes = sum(atom.used[0] for atom in atoms)
     new_bytes = sum(atom.used[1] for atom in atoms)
-    edit = Edit(
+    edit = LayoutEdit(
         kind="inserted" if kind == "inserted" else "removed" if kind == "removed" else "reordered",
         entry=names[0],
         entries=names,
@@ -222,7 +222,7 @@ def _note_resize(chain: Chain, slot: int, atom: Atom) -> None:
     if atom.used[0] == atom.used[1] and is_same_inside:
         return
     atom.resized = len(chain.changes)
-    edit = Edit(
+    edit = LayoutEdit(
         kind="resized" if atom.used[0] != atom.used[1] else "reordered",
         entry=atom.names[0],
         entries=tuple(atom.names),
@@ -305,7 +305,7 @@ def _note_realignment(
     is_alignment = atom.base.gap == atom.new.gap == 0 and shows_all and (is_sized or is_wide)
     paddings = [seat.offset - end for seat, end in zip((atom.base, atom.new), ends, strict=True)]
     atom.realigned = len(chain.changes)
-    edit = Edit(
+    edit = LayoutEdit(
         kind="realigned" if is_alignment else "unexplained",
         entry=atom.names[0],
         entries=tuple(atom.names),

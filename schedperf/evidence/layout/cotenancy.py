@@ -9,15 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from schedperf.evidence.layout.changes import CoTenancy, EntryChange, Lines, Pair, Place
+from schedperf.evidence.layout.changes import CoTenancy, Lines
 from schedperf.evidence.layout.matching import Matching
 from schedperf.evidence.layout.model import (
     LARGEST_LINE_BYTES,
     SMALLEST_LINE_BYTES,
     Entry,
     Unit,
-    UnitKind,
 )
+from schedperf.evidence.layout.record import LayoutEntryChange, Pair, UnitKind
+from schedperf.model.comparison import BaseNew
 from schedperf.model.errors import InputError
 
 # Pairs on common lines in one unit: the per-CPU section of a real kernel has less than 1,000, its
@@ -222,26 +223,25 @@ class _Side:
         self.mates = _mates(pair for pair in pairs if not shown.keys().isdisjoint(pair))
         self._line_bytes = line_bytes
 
-    def place(self, name: str) -> Place:
-        entry, span = self._entries[name], self.spans[name]
-        return Place(
-            offset=entry.offset,
-            size=entry.size,
-            lines=span.lines(self._line_bytes),
-            mates=in_order(self.mates[name], self.spans),
-            straddles=_straddles(span, self._line_bytes),
-        )
+    def offset(self, name: str) -> int:
+        return self._entries[name].offset
+
+    def straddles(self, name: str) -> bool | None:
+        return _straddles(self.spans[name], self._line_bytes)
 
 
-def _entry_change(name: str, sides: tuple[_Side, _Side], left: AbstractSet[str]) -> EntryChange:
+def _entry_change(
+    name: str, sides: tuple[_Side, _Side], left: AbstractSet[str]
+) -> LayoutEntryChange:
     base, new = sides
-    return EntryChange(
+    return LayoutEntryChange(
         name=name,
-        base=base.place(name),
-        new=new.place(name),
+        base_offset=base.offset(name),
+        new_offset=new.offset(name),
         lost=in_order(base.mates[name] - new.mates[name], base.spans),
         gained=in_order(new.mates[name] - base.mates[name], new.spans),
         has_left=name in left,
+        straddles=BaseNew(base=base.straddles(name), new=new.straddles(name)),
     )
 
 

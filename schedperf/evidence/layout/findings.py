@@ -1,51 +1,49 @@
 """Changes of the layout that may be felt: hot pairs separated, written fields that joined."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from schedperf.evidence import dict_finding
-from schedperf.model.comparison import Finding, Section
+from schedperf.evidence import finding
+from schedperf.evidence.layout.record import Layout, LayoutAlarm
+from schedperf.model.comparison import Finding
 
 # One inserted variable can raise several alarms; the best ranked ones name it, the rest is in the
 # section's own part of the report.
 MOST_FINDINGS = 3
 
 
-@dict_finding("layout_alarms", needs=("layout",))
-def layout_alarms(sections: Mapping[str, Section]) -> Iterator[Finding]:
+@finding("layout_alarms", Layout)
+def layout_alarms(layout: Layout) -> Iterator[Finding]:
     """Yield a finding for each of the best ranked alarms of a side.
 
     What moved and touches no hot path raises nothing.
     """
-    # The section's own JSON Schema vouches for the shape.
-    data: Any = sections["layout"].data
-    for comparison in data["comparisons"]:
-        for alarm in comparison["alarms"][:MOST_FINDINGS]:
-            yield _describe(comparison["side"], alarm)
+    for compared in layout.comparisons:
+        for alarm in compared.alarms[:MOST_FINDINGS]:
+            yield _describe(compared.side, alarm)
 
 
-def _describe(side: str, alarm: Mapping[str, Any]) -> Finding:
-    cause = alarm["cause"]
-    why = "no single edit explains it" if cause is None else f"cause: {cause['text']}"
-    samples = alarm["hitm"]
+def _describe(side: str, alarm: LayoutAlarm) -> Finding:
+    cause = alarm.cause
+    why = "no single edit explains it" if cause is None else f"cause: {cause.text}"
+    samples = alarm.hitm
     return Finding(
-        id=f"layout_alarms#{alarm['row']}",
+        id=f"layout_alarms#{alarm.row}",
         side=side,
-        claim=f"{alarm['claim']}; {why}",
+        claim=f"{alarm.claim}; {why}",
         metric="shared cache line" if samples is None else "samples of modified lines",
         value=samples,
         ci=None,
         unit="",
         better=None if samples is None else "lower",
         n=(1, 1),
-        evidence=(f"layout#{alarm['row']}",),
+        evidence=(f"layout#{alarm.row}",),
         replication="1 build a side",
         attribution=f"{_grade(alarm)}; co-occurs, not shown to cause the change here",
     )
 
 
-def _grade(alarm: Mapping[str, Any]) -> str:
+def _grade(alarm: LayoutAlarm) -> str:
     # What was measured, on what, and by whom; without an effect nobody measured it.
-    if not alarm["effect"]:
-        return f"{alarm['grade']}: {alarm['reference']}"
-    return f"{alarm['grade']}: {alarm['effect']}; {alarm['reference']}"
+    if not alarm.effect:
+        return f"{alarm.grade}: {alarm.reference}"
+    return f"{alarm.grade}: {alarm.effect}; {alarm.reference}"

@@ -12,18 +12,17 @@ how often it does on one machine.
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, cast, get_args
 
+from schedperf.evidence.layout.record import LayoutUse, Reader, Writer
 from schedperf.kernel.renames import newest_function
 from schedperf.model.errors import InputError
 
 PathName = Literal["wakeup", "switch", "tick", "newidle", "fork", "idle", "balance"]
-Writer = Literal["rarely", "own", "remote"]
-Reader = Literal["own", "remote"]
 
 # The paths that every task takes many times a second; the others are taken when a CPU has no work.
 HOT_PATHS = frozenset({"wakeup", "switch", "tick", "newidle", "fork"})
@@ -172,6 +171,23 @@ def heat_table() -> HeatTable:
     """Return the table that comes with this package."""
     text = (files("schedperf.evidence.layout") / "heat.toml").read_text(encoding="utf-8")
     return parse_heat(text, "heat.toml")
+
+
+def describe_use(name: str, use: Use | None) -> LayoutUse:
+    """Return who touches an entry; with None for ``use`` nothing of it is known."""
+    return LayoutUse(
+        name=name,
+        paths=use.paths if use else (),
+        written=use.written if use else None,
+        read=use.read if use else None,
+        functions=use.functions if use else (),
+    )
+
+
+def known_uses(unit: str, names: Iterable[str]) -> tuple[LayoutUse, ...]:
+    """Return who touches these entries of a unit, of those that the table knows."""
+    found = ((name, heat_table().find(unit, name)) for name in names)
+    return tuple(describe_use(name, use) for name, use in found if use is not None)
 
 
 def parse_heat(text: str, label: str) -> HeatTable:

@@ -1,25 +1,36 @@
-"""One kernel's layout as data: the cache lines of what is hot, whole structs, what is unknown.
+"""One kernel's layout: the cache lines of what is hot, whole structs, what is unknown.
 
 ::
 
-    data = map_kernel(load_kernel(path), whole=["task_group"])
-    data["maps"][0]["rows"]
-
-Rows are those of :mod:`schedperf.evidence.layout.windows`.
+    layout = map_kernel(load_kernel(path), whole=["task_group"])
+    layout.maps[0].rows
 """
 
 from collections.abc import Collection, Iterable, Sequence
 
-from schedperf.evidence.layout._advised import OWN_SET, advice_plain
-from schedperf.evidence.layout._plain import Plain, use_plain
 from schedperf.evidence.layout.advice import advise
-from schedperf.evidence.layout.analysis import KINDS, choose_line_bytes, kernels_plain
+from schedperf.evidence.layout.analysis import (
+    KINDS,
+    choose_line_bytes,
+    describe_kernel,
+    describe_lines,
+    note_lines,
+)
 from schedperf.evidence.layout.cotenancy import spans_of
-from schedperf.evidence.layout.heat import Use, heat_table
-from schedperf.evidence.layout.model import Kernel, Unit, UnitKind
+from schedperf.evidence.layout.heat import Use, describe_use, heat_table
+from schedperf.evidence.layout.model import Kernel, Unit
+from schedperf.evidence.layout.record import (
+    LayoutGroup,
+    LayoutMap,
+    LayoutMapCounts,
+    LayoutMissingUnit,
+    LayoutUnitMap,
+    UnitKind,
+)
+from schedperf.evidence.layout.sheets import Sheet
 from schedperf.evidence.layout.structs import holes, padding
-from schedperf.evidence.layout.windows import draw_lines, lines_of
 from schedperf.model.errors import InputError
+from schedperf.runs.side import BASE
 
 # Rows of one drawing: task_struct with all that is in it has some 1,000 fields.
 MOST_ROWS = 2000
@@ -34,7 +45,7 @@ def map_kernel(
     kinds: Collection[UnitKind] = KINDS,
     whole: Collection[str] = (),
     hot: Sequence[str] = (),
-) -> Plain:
+) -> LayoutMap:
     """Describe the layout of one kernel.
 
     :param line_bytes: length of a cache line; None: as :func:`choose_line_bytes` says
@@ -43,26 +54,31 @@ def map_kernel(
     :param hot: what is drawn with its line mates, and advised on: variables, and fields as
         "rq.nr_running"; empty: what the table of hot variables knows of the per-CPU section and
         the global variables
-    :return: ``{line_bytes, kernels, maps, missing, notes}``
     :raises InputError: nothing that was asked for is there, or a line that no cache has
     """
     used, origin = choose_line_bytes([kernel], line_bytes)
     wanted = _wanted(kernel, kinds)
     units = [kernel.units[name] for name in wanted if name in kernel.units]
-    missing = [
-        {"unit": name, "reason": kernel.unknown.get(name, "was not read")}
+    missing = tuple(
+        LayoutMissingUnit(unit=name, reason=kernel.unknown.get(name, "was not read"))
         for name in wanted
         if name not in kernel.units
-    ]
+    )
     if not units:
-        reasons = "; ".join(dict.fromkeys(one["reason"] for one in missing))
+        reasons = "; ".join(dict.fromkeys(one.reason for one in missing))
         raise InputError(f"{kernel.label}: nothing of what was asked for; {reasons}")
     named = _find_hot(units, hot)
-    maps = [
-        _map_plain(unit, used, named.get(unit.name), is_whole=_is_named(unit, whole))
-        for unit in units
-    ]
-    return {**kernels_plain([kernel], used, origin), "maps": maps, "missing": missing}
+    lines = describe_lines([kernel], used, origin, [BASE])
+    return LayoutMap(
+        line_bytes=lines,
+        kernels=(describe_kernel(BASE, kernel),),
+        maps=tuple(
+            _map_unit(unit, used, named.get(unit.name), is_whole=_is_named(unit, whole))
+            for unit in units
+        ),
+        missing=missing,
+        notes=tuple(note_lines(lines)),
+    )
 
 
 def _wanted(kernel: Kernel, kinds: Collection[UnitKind]) -> list[str]:
@@ -98,35 +114,32 @@ def _find_entry(units: Iterable[Unit], name: str) -> tuple[Unit, str]:
     )
 
 
-def _map_plain(
+def _map_unit(
     unit: Unit, line_bytes: int, named: tuple[str, ...] | None, *, is_whole: bool
-) -> Plain:
+) -> LayoutUnitMap:
     uses = _uses(unit)
-    hot = list(named) if named else list(uses)
+    hot = named or tuple(uses)
+    sheet = Sheet(unit, line_bytes)
+    lines = sheet.starts([entry.name for entry in unit.entries] if is_whole else hot)
     is_drawn = is_whole or named is not None or unit.kind != "struct"
-    entries = [entry.name for entry in unit.entries]
-    lines = lines_of(unit, entries, line_bytes) if is_whole else lines_of(unit, hot, line_bytes)
-    rows = draw_lines(unit, lines, line_bytes, hot=hot, most=MOST_ROWS) if is_drawn else []
-    return {
-        "unit": unit.name,
-        "kind": unit.kind,
-        "sources": list(unit.sources),
-        "bytes": unit.size,
-        "alignment": unit.alignment,
-        "is_alignment_inferred": unit.is_alignment_inferred,
-        "counts": _counts(unit, line_bytes, hot),
-        "hot": [use_plain(name, uses.get(name)) for name in hot[:MOST_HOT]],
-        "is_named": named is not None,
-        "groups": [
-            {"name": name, "first": first, "last": last}
+    return LayoutUnitMap(
+        unit=unit.name,
+        kind=unit.kind,
+        sources=unit.sources,
+        bytes=unit.size,
+        alignment=unit.alignment,
+        is_alignment_inferred=unit.is_alignment_inferred,
+        counts=_counts(sheet, line_bytes, hot),
+        hot=tuple(describe_use(name, uses.get(name)) for name in hot[:MOST_HOT]),
+        is_named=named is not None,
+        groups=tuple(
+            LayoutGroup(name=name, first=first, last=last)
             for name, (first, last) in unit.groups.items()
-        ],
-        "rows": rows,
-        "advice": []
-        if not named
-        else [advice_plain(OWN_SET, advise(unit, named, line_bytes), unit, named)],
-        "notes": list(unit.notes),
-    }
+        ),
+        rows=sheet.rows(lines, hot=hot, most=MOST_ROWS) if is_drawn else (),
+        advice=(advise(unit, named, line_bytes),) if named else (),
+        notes=unit.notes,
+    )
 
 
 def _uses(unit: Unit) -> dict[str, Use]:
@@ -135,23 +148,21 @@ def _uses(unit: Unit) -> dict[str, Use]:
     return {name: use for name, use in found if use is not None and use.is_hot}
 
 
-def _counts(unit: Unit, line_bytes: int, hot: Sequence[str]) -> Plain:
-    ends = [
-        span.lines(line_bytes) for span in spans_of(unit.entries, unit.kind, unit.size).values()
-    ]
-    found = holes(unit) if unit.kind == "struct" else ()
+def _counts(sheet: Sheet, line_bytes: int, hot: Sequence[str]) -> LayoutMapCounts:
+    unit = sheet.unit
+    spans = spans_of(unit.entries, unit.kind, unit.size).values()
+    is_struct = unit.kind == "struct"
     is_sized = all(entry.size is not None for entry in unit.entries)
-    return {
-        "entries": len(unit.entries),
-        "lines": _covered(ends),
-        "hot": len(hot),
-        "hot_lines": len(lines_of(unit, hot, line_bytes)),
-        "holes": len(found) if is_sized and unit.kind == "struct" else None,
-        "hole_bytes": sum(size for _, size in found)
-        if is_sized and unit.kind == "struct"
-        else None,
-        "padding": padding(unit) if unit.kind == "struct" else None,
-    }
+    found = [size for _, size in holes(unit)] if is_struct and is_sized else None
+    return LayoutMapCounts(
+        entries=len(unit.entries),
+        lines=_covered(span.lines(line_bytes) for span in spans),
+        hot=len(hot),
+        hot_lines=len(sheet.starts(hot)),
+        holes=None if found is None else len(found),
+        hole_bytes=None if found is None else sum(found),
+        padding=padding(unit) if is_struct else None,
+    )
 
 
 def _covered(ends: Iterable[tuple[int, int]]) -> int:

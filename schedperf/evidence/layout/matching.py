@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
 
-from schedperf.evidence.layout.changes import Rename, Resize
 from schedperf.evidence.layout.model import Entry, Unit
+from schedperf.evidence.layout.record import LayoutRename, LayoutResize
 from schedperf.model.errors import InputError
 
 # Entries of one unit: the globals of a distribution's kernel are some 60,000.
@@ -41,8 +41,8 @@ class Matching:
     common: frozenset[str]
     added: tuple[Entry, ...]
     removed: tuple[Entry, ...]
-    renamed: tuple[Rename, ...]
-    resized: tuple[Resize, ...]
+    renamed: tuple[LayoutRename, ...]
+    resized: tuple[LayoutResize, ...]
     is_coverage_equal: bool
 
 
@@ -54,7 +54,7 @@ def match_entries(base: Unit, new: Unit) -> Matching:
     base_entries, new_entries = _in_order(base), _in_order(new)
     is_coverage_equal = sees_all(base) == sees_all(new)
     called = _aliased(base_entries, new_entries)
-    renames: tuple[Rename, ...] = ()
+    renames: tuple[LayoutRename, ...] = ()
     if is_coverage_equal:
         renames = _renames(base, base_entries, _call(new_entries, called))
         called |= {rename.new_name: rename.base_name for rename in renames}
@@ -143,14 +143,14 @@ def _only(entries: Iterable[Entry], common: Iterable[str]) -> tuple[Entry, ...]:
     return tuple(entry for entry in entries if entry.name not in known)
 
 
-def _resizes(base: Mapping[str, Entry], new: Iterable[Entry]) -> Iterator[Resize]:
+def _resizes(base: Mapping[str, Entry], new: Iterable[Entry]) -> Iterator[LayoutResize]:
     for entry in new:
         before = base.get(entry.name)
         if before is None or None in {before.size, entry.size} or before.size == entry.size:
             continue
         assert before.size is not None
         assert entry.size is not None
-        yield Resize(name=entry.name, base_size=before.size, new_size=entry.size)
+        yield LayoutResize(name=entry.name, base_bytes=before.size, new_bytes=entry.size)
 
 
 @cache
@@ -162,7 +162,9 @@ def _known_renames() -> Mapping[str, Mapping[str, tuple[str, str]]]:
     }
 
 
-def _renames(unit: Unit, base: tuple[Entry, ...], new: tuple[Entry, ...]) -> tuple[Rename, ...]:
+def _renames(
+    unit: Unit, base: tuple[Entry, ...], new: tuple[Entry, ...]
+) -> tuple[LayoutRename, ...]:
     base_names, new_names = {entry.name for entry in base}, {entry.name for entry in new}
     gone = {entry.name: entry for entry in base if entry.name not in new_names}
     came = {entry.name: entry for entry in new if entry.name not in base_names}
@@ -175,7 +177,9 @@ def _renames(unit: Unit, base: tuple[Entry, ...], new: tuple[Entry, ...]) -> tup
     return (*known, *inferred)
 
 
-def _known(unit: Unit, gone: Mapping[str, Entry], came: Mapping[str, Entry]) -> Iterator[Rename]:
+def _known(
+    unit: Unit, gone: Mapping[str, Entry], came: Mapping[str, Entry]
+) -> Iterator[LayoutRename]:
     tables = _known_renames()
     pairs = [
         pair
@@ -193,7 +197,7 @@ def _known(unit: Unit, gone: Mapping[str, Entry], came: Mapping[str, Entry]) -> 
                     continue
                 if _is_known_rename(entry, other):
                     taken |= {name, other.name}
-                    yield Rename(base_name=name, new_name=other.name, commit=commit)
+                    yield LayoutRename(base_name=name, new_name=other.name, commit=commit)
 
 
 def _is_known_rename(one: Entry, other: Entry) -> bool:
@@ -204,7 +208,7 @@ def _is_known_rename(one: Entry, other: Entry) -> bool:
 
 def _inferred(
     base: tuple[Entry, ...], new: tuple[Entry, ...], common: set[str]
-) -> Iterator[Rename]:
+) -> Iterator[LayoutRename]:
     # Between the same two neighbours as many entries vanished as came, each like the other.
     new_runs = dict(_runs(new, common))
     for neighbours, run in _runs(base, common):
@@ -216,7 +220,7 @@ def _inferred(
             for (one, one_room), (other_one, other_room) in zip(run, other, strict=True)
         ):
             for (one, _), (other_one, _) in zip(run, other, strict=True):
-                yield Rename(base_name=one.name, new_name=other_one.name, commit=None)
+                yield LayoutRename(base_name=one.name, new_name=other_one.name, commit=None)
 
 
 Run = tuple[tuple[Entry, int | None], ...]

@@ -6,9 +6,8 @@ here: a :class:`Unit`, bytes with named entries. So one comparison serves them a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-UnitKind = Literal["percpu", "struct", "globals"]
+from schedperf.evidence.layout.record import LineBytes, UnitKind
 
 # Line sizes that exist: 16 bytes (early Arm) to 4096 (X86_INTERNODE_CACHE_SHIFT=12 of vSMP).
 SMALLEST_LINE_BYTES = 16
@@ -66,18 +65,6 @@ class Unit:
     sources: tuple[str, ...]
     noise: Mapping[str, int]
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineBytes:
-    """How long a cache line is, in bytes; None where the source does not say.
-
-    :param compile_time: L1_CACHE_BYTES, which the kernel's alignments use
-    :param hardware: what the machine's caches report
-    """
-
-    compile_time: int | None
-    hardware: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

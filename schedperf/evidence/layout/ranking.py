@@ -10,74 +10,37 @@ what it costs: the same separation cost 27 % on one CPU and nothing on two other
 is in no row of the table is said to be of unknown heat, and raises nothing.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import get_args
 
 from schedperf.evidence.layout._alarms import Found, find_all
 from schedperf.evidence.layout._facts import Facts
-from schedperf.evidence.layout.changes import Cause, Pair, UnitChange
+from schedperf.evidence.layout.changes import UnitChange
 from schedperf.evidence.layout.heat import HeatTable, heat_table
 from schedperf.evidence.layout.model import Unit, say_unsized
+from schedperf.evidence.layout.record import (
+    Grade,
+    LayoutAlarm,
+    LayoutAlarmEntry,
+    LayoutCause,
+    LayoutRegained,
+    Pair,
+    Rule,
+)
 
-Rule = Literal["contended", "separated", "joined", "spread", "group broken"]
-Grade = Literal["sampled", "measured", "stated", "inferred"]
-
-# Best evidence first: memory samples of this very comparison, then what somebody measured on some
-# machine, then what the kernel's source demands, then what follows from who touches what.
-GRADES: tuple[Grade, ...] = ("sampled", "measured", "stated", "inferred")
-RULES: tuple[Rule, ...] = ("contended", "separated", "joined", "spread", "group broken")
+# Best evidence first.
+GRADES: tuple[Grade, ...] = get_args(Grade)
+RULES: tuple[Rule, ...] = get_args(Rule)
+# Rules about entries that part or meet: their evidence is the row of the pair itself.
+PAIR_RULES: tuple[Rule, ...] = ("separated", "joined")
+# Entries that the name of an alarm's row spells out.
+MOST_IN_ROW = 2
 
 NO_CLAIM = (
     "a layout does not tell what it costs on this CPU: caches and prefetchers differ, and the same "
     "change was felt on one model and not on others"
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Alarm:
-    """One change that may be felt.
-
-    :param pairs: the line mates that it is about, worst first; empty where it is about a whole set
-    :param entries: all that it is about, as base has them
-    :param boundary: where the line begins that now separates the first pair, in bytes from the
-        unit's start; None where nothing is separated
-    :param functions: who touches them, under the newest names
-    :param paths: on which
-    :param claim: one sentence without a full stop
-    :param cause: the edit that explains the first pair; None where none does
-    :param causes: all edits that explain a pair, most pairs first
-    :param effect: what somebody measured of exactly this, and where; None where nobody did
-    :param reference: who measured it, or where the rule comes from
-    :param hitm: memory samples of new that hit a line modified by another CPU; None: not sampled
-    :param limits: what the alarm does not say, one sentence each
-    """
-
-    rule: Rule
-    grade: Grade
-    unit: str
-    line_bytes: int
-    pairs: tuple[Pair, ...]
-    entries: tuple[str, ...]
-    boundary: int | None
-    functions: tuple[str, ...]
-    paths: tuple[str, ...]
-    claim: str
-    cause: Cause | None
-    causes: tuple[Cause, ...]
-    effect: str | None
-    reference: str
-    hitm: int | None
-    limits: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Regained:
-    """Names that were measured to belong together and share a line again, or fewer lines."""
-
-    names: tuple[str, ...]
-    effect: str
-    reference: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,8 +54,8 @@ class Ranking:
     """
 
     unit: str
-    alarms: tuple[Alarm, ...]
-    regained: tuple[Regained, ...]
+    alarms: tuple[LayoutAlarm, ...]
+    regained: tuple[LayoutRegained, ...]
     unknown_heat: tuple[str, ...]
     quiet: tuple[str, ...]
 
@@ -104,21 +67,25 @@ def rank_change(
     *,
     table: HeatTable | None = None,
     hitm: Mapping[str, int] | None = None,
+    prefix: str = "",
 ) -> Ranking:
     """Say which changes of a unit may matter.
 
+    :param prefix: of the ids of alarms: "new2/"
     :param hitm: memory samples of new that hit a modified line, by entry as new has it; they
         outrank the table. None: nobody sampled
     """
     facts = Facts(change, base, new, table or heat_table(), hitm)
     alarms = sorted((_alarm(facts, found) for found in find_all(facts)), key=_rank)
     touched = _touched(change)
-    alarmed = {name for alarm in alarms for name in alarm.entries}
+    alarmed = {name for alarm in alarms for name in alarm.names}
     return Ranking(
         unit=change.name,
-        alarms=tuple(alarms),
+        alarms=tuple(with_rows(alarms, prefix)),
         regained=tuple(
-            Regained(names=names, effect=group.effect, reference=group.reference)
+            LayoutRegained(
+                unit=change.name, names=names, effect=group.effect, reference=group.reference
+            )
             for group, names in facts.regained()
         ),
         unknown_heat=tuple(name for name in touched if facts.use(name) is None),
@@ -131,32 +98,59 @@ def _touched(change: UnitChange) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*names, *(entry.name for entry in change.added)]))
 
 
-def _rank(alarm: Alarm) -> tuple[int, int, int, int]:
+def row_of_pair(prefix: str, unit: str, pair: Pair) -> str:
+    """Return the id of a pair: ``percpu/root_cpuacct_cpuusage+sd_llc_id``."""
+    return f"{prefix}{unit}/{pair[0]}+{pair[1]}"
+
+
+def with_rows(alarms: Iterable[LayoutAlarm], prefix: str) -> Iterator[LayoutAlarm]:
+    """Yield the alarms of a unit with their ids; that on a separated or joined pair has its id."""
+    taken = set[str]()
+    for alarm in alarms:
+        if alarm.rule in PAIR_RULES and alarm.pairs:
+            row = row_of_pair(prefix, alarm.unit, alarm.pairs[0])
+        else:
+            row = f"{prefix}{alarm.unit}/{alarm.rule}/{'+'.join(alarm.names[:MOST_IN_ROW])}"
+        name, number = row, 1
+        while name in taken:
+            number += 1
+            name = f"{row}#{number}"
+        taken.add(name)
+        yield replace(alarm, row=name)
+
+
+def rank_of(alarm: LayoutAlarm) -> tuple[int, int, int]:
+    """Return by what alarms of several units are ordered: best evidence first."""
+    return GRADES.index(alarm.grade), RULES.index(alarm.rule), -(alarm.hitm or 0)
+
+
+def _rank(alarm: LayoutAlarm) -> tuple[int, int, int, int]:
     # Of one grade a pair that was measured alone says more than a set.
-    grade, rule = GRADES.index(alarm.grade), RULES.index(alarm.rule)
-    return grade, rule, -(alarm.hitm or 0), -len(alarm.pairs)
+    return *rank_of(alarm), -len(alarm.pairs)
 
 
-def _alarm(facts: Facts, found: Found) -> Alarm:
+def _alarm(facts: Facts, found: Found) -> LayoutAlarm:
     uses = [use for name in found.entries if (use := facts.use(name))]
     common = set.intersection(*(set(use.paths) for use in uses)) if uses else set()
     paths = sorted(common or {path for use in uses for path in use.paths})
     functions = {name for use in uses for name in facts.table.function_names(use)}
     causes = _causes(facts.change, found.pairs, found.entries)
     samples = facts.samples(found.entries)
-    return Alarm(
+    return LayoutAlarm(
+        row="",
         rule=found.rule,
         grade="sampled" if facts.are_sampled(found.entries) else found.grade,
         unit=facts.change.name,
         line_bytes=facts.line_bytes,
         pairs=found.pairs,
-        entries=found.entries,
+        entries=tuple(_entry(facts, name) for name in found.entries),
         boundary=facts.boundary(found.pairs[0]) if found.is_apart and found.pairs else None,
+        adjacent=_are_adjacent(facts.change, found),
         functions=tuple(sorted(found.functions or functions)),
         paths=tuple(paths),
         claim=found.claim,
         cause=causes[0] if causes else None,
-        causes=causes,
+        causes=len(causes),
         effect=found.effect,
         reference=found.reference,
         hitm=samples,
@@ -164,9 +158,26 @@ def _alarm(facts: Facts, found: Found) -> Alarm:
     )
 
 
+def _entry(facts: Facts, name: str) -> LayoutAlarmEntry:
+    base, new = (spans.get(name) for spans in facts.spans)
+    return LayoutAlarmEntry(
+        name=name,
+        base_offset=None if base is None else base.start,
+        new_offset=None if new is None else new.start,
+    )
+
+
+def _are_adjacent(change: UnitChange, found: Found) -> bool | None:
+    # Whether a prefetcher that fetches lines in pairs still brings both.
+    if found.rule != "separated" or not found.pairs:
+        return None
+    parted = {frozenset(pair) for pair in change.line_pairs.separated}
+    return frozenset(found.pairs[0]) not in parted
+
+
 def _causes(
     change: UnitChange, pairs: tuple[Pair, ...], entries: tuple[str, ...]
-) -> tuple[Cause, ...]:
+) -> tuple[LayoutCause, ...]:
     wanted = {frozenset(pair) for pair in pairs}
     found = []
     for cause in change.causes:

@@ -23,7 +23,8 @@ from schedperf.evidence.layout._machine import (
 )
 from schedperf.evidence.layout._material import Candidate, Material, SymbolTable, candidates
 from schedperf.evidence.layout._variables import globals_unit, percpu_unit
-from schedperf.evidence.layout.model import Kernel, LineBytes, Unit
+from schedperf.evidence.layout.model import Kernel, Unit
+from schedperf.evidence.layout.record import LineBytes
 from schedperf.evidence.layout.structs import struct_unit
 from schedperf.kernel.btf import PERCPU_SECTION, Btf, BtfSection
 from schedperf.model.errors import InputError

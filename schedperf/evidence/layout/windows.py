@@ -1,151 +1,32 @@
-"""Draws cache lines: the entries of a unit in order, with a rule wherever a line ends.
-
-::
-
-    rows = draw_lines(unit, lines_of(unit, ["sd_llc_id"], 64), 64)
+"""Chooses the cache lines worth drawing, one column for each kernel.
 
 A window holds the lines of several kernels that one group of changes touches, one column
 each, so a pair that was on one line in base is seen there, and on its two lines in new.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
-from schedperf.evidence.layout.cotenancy import Span, spans_of
-from schedperf.evidence.layout.matching import match_entries
-from schedperf.evidence.layout.model import Entry, Unit
+from schedperf.evidence.layout.heat import known_uses
+from schedperf.evidence.layout.model import Kernel
+from schedperf.evidence.layout.ranking import rank_of
+from schedperf.evidence.layout.record import (
+    MOST_LISTED,
+    LayoutAlarm,
+    LayoutColumn,
+    LayoutRow,
+    LayoutWindow,
+    Mark,
+)
+from schedperf.evidence.layout.sheets import NO_LINES, Lines, Sheet
+from schedperf.evidence.layout.units import UnitPair
 
 # Lines of one column in one window: some 40 rows of text where eight variables share a line.
 MOST_WINDOW_LINES = 6
-# Rows of one column; a line of one-bit fields alone could have 512.
-MOST_ROWS = 120
-
-Row = dict[str, object]
-Lines = frozenset[int]
-NO_LINES: Lines = frozenset()
-
-
-class Sheet:
-    """One unit with the lines of each of its entries.
-
-    :ivar unit: whose entries they are
-    :ivar entries: by offset; those of one name are told apart
-    :ivar spans: the bytes of every entry, by name
-    """
-
-    def __init__(self, unit: Unit, line_bytes: int) -> None:
-        self.unit = unit
-        self._line_bytes = line_bytes
-        # The comparison's own order and names.
-        self.entries = match_entries(unit, unit).base
-        self.spans: Mapping[str, Span] = spans_of(self.entries, unit.kind, unit.size)
-        self._on_line: dict[int, list[str]] | None = None
-
-    def closest(self, names: Sequence[str]) -> Lines:
-        """Return the lines of these entries; of two the common line, or where they come closest.
-
-        Names that the unit does not have are left out.
-        """
-        ends = [self.ends(name) for name in names if name in self.spans]
-        if len(ends) == 2:  # noqa: PLR2004 # a pair
-            nearest = min(product(*ends), key=lambda pair: abs(pair[0] - pair[1]))
-            return frozenset(nearest)
-        return frozenset(first for first, _ in ends)
-
-    def starts(self, names: Sequence[str]) -> Lines:
-        """Return the lines on which these entries begin, as far as the unit has them."""
-        return frozenset(self.ends(name)[0] for name in names if name in self.spans)
-
-    def starts_of(self, lines: Lines) -> list[int]:
-        """Return the first byte of each of these lines, in order."""
-        return [line * self._line_bytes for line in sorted(lines)]
-
-    def ends(self, name: str) -> tuple[int, int]:
-        """Return the first and the last line of an entry."""
-        return self.spans[name].lines(self._line_bytes)
-
-    def mates(self, name: str) -> set[str]:
-        """Return who else has a first or last byte on the first or last line of an entry."""
-        return set(self.tenants(frozenset(self.ends(name)))) - {name}
-
-    def tenants(self, lines: Lines) -> list[str]:
-        """Return who has a first or last byte on some lines."""
-        if self._on_line is None:
-            self._on_line = {}
-            for name in self.spans:
-                for line in set(self.ends(name)):
-                    self._on_line.setdefault(line, []).append(name)
-        return [name for line in sorted(lines) for name in self._on_line.get(line, ())]
-
-    def rows(
-        self,
-        shown: Lines,
-        marks: Mapping[str, str],
-        hot: Collection[str],
-        *,
-        most: int = MOST_ROWS,
-    ) -> list[Row]:
-        """Return the entries on these lines in order, with lines' ends, gaps and holes between.
-
-        :param marks: what changed, by name
-        :param hot: names that are the reason for the drawing
-        :param most: how many rows before the others are only counted
-        """
-        rows = list(self._rows(shown, marks, hot))
-        if len(rows) > most:
-            left = sum(row["kind"] == "entry" for row in rows[most:])
-            rows[most:] = [_row("gap", rows[most]["address"], f"{left} more")]
-        return rows
-
-    def _rows(self, shown: Lines, marks: Mapping[str, str], hot: Collection[str]) -> Iterator[Row]:
-        before: int | None = None
-        end = 0
-        for index, entry in enumerate(self.entries):
-            span = self.spans[entry.name]
-            if shown.isdisjoint(span.lines(self._line_bytes)):
-                continue
-            if before is not None:
-                yield from self._between(before, index, end)
-            yield _entry_row(entry, marks.get(entry.name, ""), is_hot=entry.name in hot)
-            before = index
-            end = max(end, span.end)
-
-    def _between(self, before: int, index: int, end: int) -> Iterator[Row]:
-        # What stands between two entries: others that are not shown, unused bytes, a line's end.
-        one, other = self.entries[before], self.entries[index]
-        line = other.offset // self._line_bytes
-        skipped = index - before - 1
-        if skipped:
-            yield _row("gap", one.offset, f"{skipped} more")
-        elif self.unit.kind == "struct" and one.size is not None and other.offset > end:
-            yield {**_row("hole", end, ""), "size": other.offset - end}
-        if line > one.offset // self._line_bytes:
-            yield _row("boundary", line * self._line_bytes, "")
-
-
-def lines_of(unit: Unit, names: Sequence[str], line_bytes: int) -> Lines:
-    """Return the lines on which entries of a unit begin, as far as it has them."""
-    return Sheet(unit, line_bytes).starts(names)
-
-
-def draw_lines(
-    unit: Unit,
-    lines: Lines,
-    line_bytes: int,
-    *,
-    marks: Mapping[str, str] | None = None,
-    hot: Collection[str] = (),
-    most: int = MOST_ROWS,
-) -> list[Row]:
-    """Return the rows of a drawing of some lines of one unit.
-
-    :param lines: numbers of lines, counted from the unit's start
-    :param most: how many rows before the others are only counted
-    :return: ``{kind, address, letter, type, name, size, bits, mark, is_hot}`` each; kind is
-        "entry", "boundary" where a line begins, "hole" or "gap": entries that are not shown
-    """
-    return Sheet(unit, line_bytes).rows(lines, marks or {}, hot, most=most)
+# More drawings than a reader looks at hide the first ones; the counts tell the whole.
+MOST_WINDOWS = 6
+# Pairs of one alarm that may start a drawing; the worst come first.
+MOST_ALARM_PAIRS = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,27 +81,176 @@ def group_windows(wanted: Iterable[Window], most: int) -> list[Window]:
     return windows
 
 
-def _entry_row(entry: Entry, mark: str, *, is_hot: bool) -> Row:
-    return {
-        **_row("entry", entry.offset, entry.name),
-        "letter": entry.letter,
-        "type": entry.type,
-        "size": entry.size,
-        "bits": None if entry.bits is None else list(entry.bits),
-        "mark": mark,
-        "is_hot": is_hot,
-    }
+def draw_windows(
+    roles: Sequence[str], kernels: Sequence[Kernel], compared: Sequence[Sequence[UnitPair]]
+) -> tuple[LayoutWindow, ...]:
+    """Return drawings, those of alarms first.
+
+    :param roles: "base", "new" …, one for each kernel
+    :param kernels: base first
+    :param compared: for each new kernel its units, compared with base
+    """
+    changed = {pair.name for pairs in compared for pair in pairs if not pair.change.is_unchanged}
+    boards: dict[str, _Board] = {}
+    for number, pairs in enumerate(compared, 1):
+        for pair in pairs:
+            if pair.name not in changed:
+                continue
+            # A kernel in which the unit is as in base has its column too.
+            board = boards.setdefault(pair.name, _Board(roles, kernels, pair.name))
+            board.add(number, pair)
+    alarmed = [one for board in boards.values() for one in board.alarmed()]
+    wanted = [window for _, window in sorted(alarmed, key=lambda one: rank_of(one[0]))]
+    # Any other option moves hundreds of globals, so these are drawn only where nothing else was
+    # asked for.
+    is_alone = all(pair.name == "globals" for pairs in compared for pair in pairs)
+    wanted += [
+        window
+        for name, board in boards.items()
+        if name != "globals" or is_alone
+        for window in board.changed()
+    ]
+    grouped = group_windows(wanted, MOST_WINDOWS)
+    return tuple(boards[window.unit].draw(window) for window in grouped)
 
 
-def _row(kind: str, address: object, name: str) -> Row:
-    return {
-        "kind": kind,
-        "address": address,
-        "letter": "",
-        "type": None,
-        "name": name,
-        "size": None,
-        "bits": None,
-        "mark": "",
-        "is_hot": False,
-    }
+class _Board:
+    # One unit on every kernel: where entries are, and what became of them.
+
+    def __init__(self, roles: Sequence[str], kernels: Sequence[Kernel], name: str) -> None:
+        self._roles, self._kernels, self._name = roles, kernels, name
+        self._sheets: list[Sheet | None] = [None] * len(kernels)
+        self._pairs: dict[int, UnitPair] = {}
+
+    def add(self, number: int, pair: UnitPair) -> None:
+        """Take the comparison of one new kernel."""
+        self._pairs[number] = pair
+        self._sheets[0], self._sheets[number] = pair.sheets
+
+    def alarmed(self) -> Iterator[tuple[LayoutAlarm, Window]]:
+        """Yield what each alarm is about."""
+        for pair in self._pairs.values():
+            for alarm in pair.ranking.alarms:
+                rows, hot = (alarm.row,), frozenset(alarm.names)
+                for focus in (*alarm.pairs[:MOST_ALARM_PAIRS], alarm.names):
+                    lines = self._lines(focus)
+                    yield alarm, Window(unit=self._name, lines=lines, alarms=rows, hot=hot)
+
+    def changed(self) -> Iterator[Window]:
+        """Yield every other change."""
+        for number, pair in self._pairs.items():
+            lines = pair.change.lines
+            for changed in (*lines.separated[:MOST_LISTED], *lines.joined[:MOST_LISTED]):
+                yield self._window(changed)
+            for side, entries in ((number, pair.change.added), (0, pair.change.removed)):
+                for entry in entries[:MOST_LISTED]:
+                    yield from self._around(entry.name, side, number)
+
+    def _window(self, focus: Sequence[str]) -> Window:
+        return Window(unit=self._name, lines=self._lines(focus))
+
+    def _around(self, name: str, side: int, new: int) -> Iterator[Window]:
+        # Where the mates of one are that only base or only this new kernel has. Without mates
+        # nobody's line changed, and there is nothing to draw.
+        sheet, called = self._sheets[side], self._called(side, name)
+        if sheet is None or called not in sheet.spans:
+            return
+        base_names = {own: name for name, own in self._names(side).items()}
+        mates = {base_names.get(mate, mate) for mate in sheet.mates(called)}
+        mates &= self._pairs[new].matching.common
+        if mates:
+            lines = list(self._lines(sorted(mates), is_pair=False))
+            lines[side] = frozenset(sheet.ends(called))
+            yield Window(unit=self._name, lines=tuple(lines))
+
+    def _names(self, number: int) -> Mapping[str, str]:
+        # What a kernel calls entries that base calls otherwise.
+        pair = self._pairs.get(number)
+        return {} if pair is None else pair.new_names
+
+    def _called(self, number: int, name: str) -> str:
+        return self._names(number).get(name, name)
+
+    def _lines(self, focus: Sequence[str], *, is_pair: bool = True) -> tuple[Lines, ...]:
+        found = []
+        for number, sheet in enumerate(self._sheets):
+            names = [self._called(number, name) for name in focus]
+            found.append(
+                NO_LINES
+                if sheet is None
+                else sheet.closest(names)
+                if is_pair
+                else sheet.starts(names)
+            )
+        return self._filled(found)
+
+    def _filled(self, lines: list[Lines]) -> tuple[Lines, ...]:
+        # A kernel that has none of them shows where those are that they came between.
+        donor = next((number for number, shown in enumerate(lines) if shown), None)
+        sheet = None if donor is None else self._sheets[donor]
+        if donor is None or sheet is None or all(lines):
+            return tuple(lines)
+        base_names = {own: name for name, own in self._names(donor).items()}
+        near = [base_names.get(name, name) for name in sheet.tenants(lines[donor])]
+        for number, other in enumerate(self._sheets):
+            if other is not None and not lines[number]:
+                there = other.starts([self._called(number, name) for name in near])
+                lines[number] = there if len(there) <= MOST_WINDOW_LINES else NO_LINES
+        return tuple(lines)
+
+    def draw(self, window: Window) -> LayoutWindow:
+        """Return one drawing."""
+        drawn = [self._rows(number, window) for number in range(len(self._kernels))]
+        shown = {row.name for rows in drawn for row in rows}
+        added = dict.fromkeys(
+            entry.name for pair in self._pairs.values() for entry in pair.change.added
+        )
+        return LayoutWindow(
+            unit=self._name,
+            kind=next(sheet.unit.kind for sheet in self._sheets if sheet is not None),
+            alarms=window.alarms,
+            inserted=tuple(name for name in added if name in shown),
+            columns=tuple(
+                self._column(number, rows, window.lines[number])
+                for number, rows in enumerate(drawn)
+            ),
+            uses=known_uses(self._name, sorted(shown)),
+        )
+
+    def _rows(self, number: int, window: Window) -> tuple[LayoutRow, ...]:
+        sheet = self._sheets[number]
+        if sheet is None:
+            return ()
+        hot = {self._called(number, name) for name in window.hot}
+        return sheet.rows(window.lines[number], marks=self._marks(number), hot=hot)
+
+    def _column(self, number: int, rows: tuple[LayoutRow, ...], lines: Lines) -> LayoutColumn:
+        kernel, reason, sheet = self._kernels[number], None, self._sheets[number]
+        if self._name not in kernel.units:
+            reason = kernel.unknown.get(self._name, "was not read")
+        return LayoutColumn(
+            side=self._roles[number],
+            label=kernel.label,
+            rows=rows,
+            lines=() if sheet is None else sheet.starts_of(lines),
+            bytes=None if sheet is None else sheet.unit.size,
+            reason=reason,
+        )
+
+    def _marks(self, number: int) -> dict[str, Mark]:
+        if number == 0:
+            gone = (entry.name for pair in self._pairs.values() for entry in pair.change.removed)
+            return self._marked(0, gone, "removed")
+        pair = self._pairs.get(number)
+        if pair is None:
+            return {}
+        lines = pair.change.lines
+        marks = self._marked(number, (one.name for one in lines.entries), "mates changed")
+        marks |= self._marked(number, (one.base_name for one in pair.change.renamed), "renamed")
+        # Whose mates left around it has new mates, but has not moved.
+        gone = (one.name for one in lines.moved if not one.keeps_offset)
+        marks |= self._marked(number, gone, "moved")
+        return marks | self._marked(number, (one.name for one in pair.change.added), "added")
+
+    def _marked(self, number: int, names: Iterable[str], mark: Mark) -> dict[str, Mark]:
+        return dict.fromkeys((self._called(number, name) for name in names), mark)

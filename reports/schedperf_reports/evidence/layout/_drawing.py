@@ -1,10 +1,10 @@
 """Cache lines drawn as kernel developers draw them: one column a kernel, equal names in one row."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import Any
 
+from schedperf.evidence.layout.record import LayoutColumn, LayoutRow, LayoutWindow
 from schedperf_reports.blocks import Drawing, DrawingLine, Tone
 from schedperf_reports.words.rows import side_place
 
@@ -13,19 +13,15 @@ COLUMN_WIDTH = 37
 # Names that a caption lists before it only counts.
 MOST_NAMES = 4
 
-Data = Mapping[str, Any]
 _NOTHING = DrawingLine(text="")
 _MATES_CHANGED = "mates changed"
 
 
-def draw_window(window: Data, line_bytes: int) -> Drawing:
-    """Return one stretch of a unit as every kernel has it.
-
-    :param window: an element of the analysis' ``windows``
-    """
-    columns = window["columns"]
+def draw_window(window: LayoutWindow, line_bytes: int) -> Drawing:
+    """Return one stretch of a unit as every kernel has it."""
+    columns = window.columns
     is_alone = len(columns) == 1
-    rows = align([column["rows"] for column in columns])
+    rows = align([column.rows for column in columns])
     # Where somebody moved, came or went, that all around have other mates then goes without saying.
     silent = "" if _has_only(window, _MATES_CHANGED) else _MATES_CHANGED
     lines = [
@@ -33,44 +29,41 @@ def draw_window(window: Data, line_bytes: int) -> Drawing:
         for at in range(len(columns))
     ]
     for column, drawn in zip(columns, lines, strict=True):
-        if column["reason"]:
-            drawn[:1] = [DrawingLine(text=f"({column['reason']})", tone="muted")]
+        if column.reason:
+            drawn[:1] = [DrawingLine(text=f"({column.reason})", tone="muted")]
     # A unit that only says why it is not there has one row.
     height = max(map(len, lines), default=0)
     return Drawing(
         caption=_caption(window),
         titles=tuple(_title(column) for column in columns),
         columns=tuple((*drawn, *[_NOTHING] * (height - len(drawn))) for drawn in lines),
-        places=tuple(side_place(column["side"]) for column in columns),
+        places=tuple(side_place(column.side) for column in columns),
     )
 
 
-def _title(column: Data) -> str:
-    side, label = column["side"], column["label"]
-    return str(side) if side == label else f"{side}: {label}"
+def _title(column: LayoutColumn) -> str:
+    side, label = column.side, column.label
+    return side if side == label else f"{side}: {label}"
 
 
-def draw_map(rows: Sequence[Data], line_bytes: int, caption: str, of: Data) -> Drawing:
-    """Return one kernel's rows as a drawing of one column, with types and sizes.
-
-    :param of: its ``side`` and ``label``
-    """
-    lines = tuple(draw_row(row, line_bytes, is_alone=True) for row in rows)
-    places = (side_place(of["side"]),)
-    return Drawing(caption=caption, titles=(of["label"],), columns=(lines,), places=places)
+def draw_map(column: LayoutColumn, line_bytes: int, caption: str) -> Drawing:
+    """Return one kernel's rows as a drawing of one column, with types and sizes."""
+    lines = tuple(draw_row(row, line_bytes, is_alone=True) for row in column.rows)
+    places = (side_place(column.side),)
+    return Drawing(caption=caption, titles=(column.label,), columns=(lines,), places=places)
 
 
-def _has_only(window: Data, mark: str) -> bool:
-    marks = {row["mark"] for column in window["columns"] for row in column["rows"]}
+def _has_only(window: LayoutWindow, mark: str) -> bool:
+    marks = {row.mark for column in window.columns for row in column.rows}
     return marks <= {mark, ""}
 
 
-def _caption(window: Data) -> str:
-    addresses = [row["address"] for column in window["columns"] for row in column["rows"]]
+def _caption(window: LayoutWindow) -> str:
+    addresses = [row.address for column in window.columns for row in column.rows]
     start = f" from offset {min(addresses):x}" if addresses else ""
-    names = window["inserted"]
+    names = window.inserted
     came = f"; inserted here: {list_names(names, len(names))}" if names else ""
-    return f"{call_unit(window['unit'])}{start}{came}"
+    return f"{call_unit(window.unit)}{start}{came}"
 
 
 def call_unit(unit: str) -> str:
@@ -93,12 +86,12 @@ def list_names(names: Sequence[str], total: int, most: int = MOST_NAMES) -> str:
     return f"{', '.join(shown)} and {more} more" if more else ", ".join(shown)
 
 
-def align(columns: Sequence[Sequence[Data]]) -> list[list[Data | None]]:
+def align(columns: Sequence[Sequence[LayoutRow]]) -> list[list[LayoutRow | None]]:
     """Put what several columns have on one row, in the order of each.
 
     :return: rows of as many elements as there are columns; None is an empty place
     """
-    rows: list[list[Data | None]] = [[entry] for entry in columns[0]]
+    rows: list[list[LayoutRow | None]] = [[entry] for entry in columns[0]]
     keys = _keys(columns[0])
     for count, column in enumerate(columns[1:], 1):
         rows, keys = _add_column(rows, keys, column, count)
@@ -109,11 +102,11 @@ _Key = tuple[str, str]
 
 
 def _add_column(
-    rows: list[list[Data | None]], keys: list[_Key], column: Sequence[Data], count: int
-) -> tuple[list[list[Data | None]], list[_Key]]:
+    rows: list[list[LayoutRow | None]], keys: list[_Key], column: Sequence[LayoutRow], count: int
+) -> tuple[list[list[LayoutRow | None]], list[_Key]]:
     names = _keys(column)
     matcher = SequenceMatcher(None, keys, names, autojunk=False)
-    wider: list[list[Data | None]] = []
+    wider: list[list[LayoutRow | None]] = []
     wider_keys: list[_Key] = []
     for _, first, last, new_first, new_last in matcher.get_opcodes():
         beside = zip_longest(rows[first:last], column[new_first:new_last])
@@ -123,18 +116,20 @@ def _add_column(
     return wider, wider_keys
 
 
-def _keys(rows: Sequence[Data]) -> list[_Key]:
+def _keys(rows: Sequence[LayoutRow]) -> list[_Key]:
     # A boundary, a gap and a hole belong to the entry that they stand in front of.
     keys: list[_Key] = []
     following = ""
     for row in reversed(rows):
-        is_entry = row["kind"] == "entry"
-        following = row["name"] if is_entry else following
-        keys.append((row["kind"], following))
+        is_entry = row.kind == "entry"
+        following = row.name if is_entry else following
+        keys.append((row.kind, following))
     return keys[::-1]
 
 
-def draw_row(row: Data | None, line_bytes: int, *, is_alone: bool, silent: str = "") -> DrawingLine:
+def draw_row(
+    row: LayoutRow | None, line_bytes: int, *, is_alone: bool, silent: str = ""
+) -> DrawingLine:
     """Return the line for one row of a column.
 
     :param is_alone: there is room for its type and size
@@ -142,30 +137,30 @@ def draw_row(row: Data | None, line_bytes: int, *, is_alone: bool, silent: str =
     """
     if row is None:
         return _NOTHING
-    if row["kind"] == "boundary":
+    if row.kind == "boundary":
         rule = f" {line_bytes} B cacheline boundary".rjust(COLUMN_WIDTH, "-")
         return DrawingLine(text=rule, tone="muted")
-    if row["kind"] == "gap":
-        return DrawingLine(text=f"      … {row['name']}", tone="muted")
-    if row["kind"] == "hole":
-        return DrawingLine(text=f"{row['address']:x} (hole, {row['size']} bytes)", tone="muted")
-    mark = row["mark"] if row["mark"] != silent else ""
-    if is_alone and row["is_hot"]:
+    if row.kind == "gap":
+        return DrawingLine(text=f"      … {row.name}", tone="muted")
+    if row.kind == "hole":
+        return DrawingLine(text=f"{row.address:x} (hole, {row.size} bytes)", tone="muted")
+    mark: str = row.mark if row.mark != silent else ""
+    if is_alone and row.is_hot:
         mark = mark or "hot"
-    tone: Tone = "warning" if mark else "strong" if row["is_hot"] else "plain"
+    tone: Tone = "warning" if mark else "strong" if row.is_hot else "plain"
     shown = f"  <- {mark}" if mark else ""
     return DrawingLine(text=" ".join(_words(row, is_alone=is_alone)) + shown, tone=tone)
 
 
-def _words(row: Data, *, is_alone: bool) -> Iterator[str]:
+def _words(row: LayoutRow, *, is_alone: bool) -> Iterator[str]:
     # The name first: what is too long for the column loses its end.
-    yield f"{row['address']:x}"
-    if row["letter"]:
-        yield row["letter"]
-    yield row["name"]
-    if row["bits"]:
-        yield f":{row['bits'][1]}"
-    if is_alone and row["type"]:
-        yield f" {row['type']}"
-    if is_alone and row["size"] is not None and not row["bits"]:
-        yield f"({row['size']})"
+    yield f"{row.address:x}"
+    if row.letter:
+        yield row.letter
+    yield row.name
+    if row.bits:
+        yield f":{row.bits[1]}"
+    if is_alone and row.type:
+        yield f" {row.type}"
+    if is_alone and row.size is not None and not row.bits:
+        yield f"({row.size})"

@@ -2,12 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
 
+from schedperf.evidence.layout.record import (
+    LayoutAlarm,
+    LayoutColumn,
+    LayoutRow,
+    LayoutUse,
+    LayoutWindow,
+    Pair,
+)
 from schedperf_reports.blocks import Tone
 from schedperf_reports.evidence.layout._drawing import (
-    Data,
     call_unit,
     draw_map,
     draw_window,
@@ -44,19 +51,45 @@ SECTIONS = frozenset({"percpu", "globals"})
 Rows = tuple[LineRow, ...]
 
 
-def draw_lines(window: Data, line_bytes: int, alarms: Sequence[Data]) -> CacheLines:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Column:
+    # One side's lines of a unit, and who is on the same line as in base but at other bytes of it.
+    unit: str
+    side: str
+    rows: Sequence[LayoutRow]
+    lines: Sequence[int]
+    bytes: int | None
+    reason: str | None
+    slid: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> list[LayoutRow]:
+        return [row for row in self.rows if row.kind == _ENTRY]
+
+
+def _column(unit: str, column: LayoutColumn, lines: Sequence[int]) -> _Column:
+    return _Column(
+        unit=unit,
+        side=column.side,
+        rows=column.rows,
+        lines=lines,
+        bytes=column.bytes,
+        reason=column.reason,
+    )
+
+
+def draw_lines(window: LayoutWindow, line_bytes: int, alarms: Sequence[LayoutAlarm]) -> CacheLines:
     """Return one stretch of a unit as every kernel has it.
 
-    :param window: an element of the analysis' ``windows``
     :param alarms: of all comparisons; those of this window are marked
     """
     drawing = draw_window(window, line_bytes)
-    columns = [{**column, "unit": window["unit"]} for column in window["columns"]]
-    here = [alarm for alarm in alarms if alarm["row"] in window["alarms"]]
-    uses = {use["name"]: use for use in window["uses"]}
+    columns = [_column(window.unit, column, column.lines) for column in window.columns]
+    here = [alarm for alarm in alarms if alarm.row in window.alarms]
+    uses = {use.name: use for use in window.uses}
     shifts = _shifts(columns, line_bytes)
     columns = [
-        {**column, "slid": dict(_slid(column, columns[0], shift))}
+        replace(column, slid=dict(_slid(column, columns[0], shift)))
         for column, shift in zip(columns, shifts, strict=True)
     ]
     pairs = list(_pairs(here, columns, line_bytes))
@@ -64,7 +97,7 @@ def draw_lines(window: Data, line_bytes: int, alarms: Sequence[Data]) -> CacheLi
     return CacheLines(
         caption=_caption(window, drawing.caption, moves, pairs),
         line_bytes=line_bytes,
-        sides=tuple(LineSide(name=one["side"], label=one["label"]) for one in columns),
+        sides=tuple(LineSide(name=one.side, label=one.label) for one in window.columns),
         groups=tuple(_groups(columns, shifts, line_bytes, uses)),
         pairs=tuple(pairs[:MOST_PAIRS]),
         moves=moves,
@@ -73,31 +106,34 @@ def draw_lines(window: Data, line_bytes: int, alarms: Sequence[Data]) -> CacheLi
 
 
 def draw_rows(
-    rows: Sequence[Data], caption: str, of: Data, line_bytes: int, uses: Sequence[Data] = ()
+    unit: str,
+    column: LayoutColumn,
+    caption: str,
+    line_bytes: int,
+    uses: Sequence[LayoutUse] = (),
 ) -> CacheLines:
-    """Return the rows of one kernel alone.
+    """Return the rows of one kernel alone, on whatever lines they are.
 
-    :param of: its ``side`` and ``label``, and of which ``unit`` of how many ``bytes``; None where
-        that is unknown
     :param uses: who touches them, as far as it is known
     """
-    name, label = of["side"], of["label"]
-    text = draw_map(rows, line_bytes, caption, of)
-    starts = sorted({_line(row, line_bytes) for row in rows if row["kind"] == _ENTRY})
-    column = {**of, "rows": rows, "lines": starts[:MOST_LINES]}
-    known = {use["name"]: use for use in uses if use["paths"]}
+    text = draw_map(column, line_bytes, caption)
+    starts = sorted({_line(row, line_bytes) for row in column.rows if row.kind == _ENTRY})
+    drawn = _column(unit, column, starts[:MOST_LINES])
+    known = {use.name: use for use in uses if use.paths}
     if len(starts) > MOST_LINES:
         caption += f"; the first {MOST_LINES} of {len(starts)} lines, all of them as text"
     return CacheLines(
         caption=caption,
         line_bytes=line_bytes,
-        sides=(LineSide(name=name, label=label),),
-        groups=tuple(_groups([column], [0], line_bytes, known)),
+        sides=(LineSide(name=column.side, label=column.label),),
+        groups=tuple(_groups([drawn], [0], line_bytes, known)),
         text=(text,),
     )
 
 
-def _caption(window: Data, told: str, moves: Sequence[LineMove], pairs: Sequence[LinePair]) -> str:
+def _caption(
+    window: LayoutWindow, told: str, moves: Sequence[LineMove], pairs: Sequence[LinePair]
+) -> str:
     # Which hot pairs changed, then who went where, then who came.
     parted = [pair.text for pair in pairs if "bad" in pair.tones]
     more = len(parted) - MOST_TOLD
@@ -105,53 +141,49 @@ def _caption(window: Data, told: str, moves: Sequence[LineMove], pairs: Sequence
     went = [move.text for move in moves[:MOST_TOLD]]
     more = len(moves) - MOST_TOLD
     went += [count_of(more, "more move")] if more > 0 else []
-    names = window["inserted"]
+    names = window.inserted
     came = [f"inserted: {list_names(names, len(names))}"] if names else []
     # What the text says of where it is helps only where nothing moved.
     said = [*found, *went, *came] if found or went else []
-    return f"{call_unit(window['unit'])}: {'; '.join(said)}" if said else told
+    return f"{call_unit(window.unit)}: {'; '.join(said)}" if said else told
 
 
-def _line(row: Data, line_bytes: int) -> int:
-    return int(row["address"]) // line_bytes * line_bytes
+def _line(row: LayoutRow, line_bytes: int) -> int:
+    return row.address // line_bytes * line_bytes
 
 
-def _entries(column: Data) -> Iterator[Data]:
-    return (row for row in column["rows"] if row["kind"] == _ENTRY)
-
-
-def _shifts(columns: Sequence[Data], line_bytes: int) -> list[int]:
+def _shifts(columns: Sequence[_Column], line_bytes: int) -> list[int]:
     # By how many bytes the lines of each side slid against base's as wholes: what most of the names
     # say that both have, so that the same line of both stands in one group.
-    base = {row["name"]: _line(row, line_bytes) for row in _entries(columns[0])}
+    base = {row.name: _line(row, line_bytes) for row in columns[0].entries}
     shifts = [0]
     for column in columns[1:]:
-        common = [row for row in _entries(column) if row["name"] in base]
+        common = [row for row in column.entries if row.name in base]
         # What the drawing is about stands in one group where it can.
-        asked = [row for row in common if row["is_hot"]] or common
-        votes = Counter(_line(row, line_bytes) - base[row["name"]] for row in asked)
+        asked = [row for row in common if row.is_hot] or common
+        votes = Counter(_line(row, line_bytes) - base[row.name] for row in asked)
         shifts.append(max(votes, key=lambda shift: (votes[shift], -abs(shift)), default=0))
     return shifts
 
 
-def _slid(column: Data, base: Data, shift: int) -> Iterator[tuple[str, str]]:
+def _slid(column: _Column, base: _Column, shift: int) -> Iterator[tuple[str, str]]:
     # Who is on the same line as in base, but not at the same bytes of it.
-    before = {row["name"]: row["address"] for row in _entries(base)}
-    for row in _entries(column):
-        by = row["address"] - shift - before.get(row["name"], row["address"] - shift)
-        if by and row["mark"] in ("", "mates changed"):
-            yield row["name"], f"{by:+d} B"
+    before = {row.name: row.address for row in base.entries}
+    for row in column.entries:
+        by = row.address - shift - before.get(row.name, row.address - shift)
+        if by and row.mark in ("", "mates changed"):
+            yield row.name, f"{by:+d} B"
 
 
 def _groups(
-    columns: Sequence[Data],
+    columns: Sequence[_Column],
     shifts: Sequence[int],
     line_bytes: int,
-    uses: Mapping[str, Data],
+    uses: Mapping[str, LayoutUse],
 ) -> Iterator[LineGroup]:
     keys = sorted(
         {start - shift for column, shift in zip(columns, shifts, strict=True)
-         for start in column["lines"]}
+         for start in column.lines}
     )  # fmt: skip
     drawn = {
         key: tuple(
@@ -191,10 +223,10 @@ def _title(rows: Sequence[LineRow], key: int, line_bytes: int, *, is_first: bool
     return f"{line_bytes} B boundary at {where}"
 
 
-def _row(column: Data, start: int, line_bytes: int, uses: Mapping[str, Data]) -> LineRow:
-    if column.get("reason"):
-        return LineRow(place="", note=column["reason"])
-    if start not in column["lines"]:
+def _row(column: _Column, start: int, line_bytes: int, uses: Mapping[str, LayoutUse]) -> LineRow:
+    if column.reason:
+        return LineRow(place="", note=column.reason)
+    if start not in column.lines:
         return LineRow(place=f"0x{start:x}" if start >= 0 else "", note="is not drawn")
     found = list(_occupants(column, start, line_bytes, uses))
     drawn, left = stack(found)
@@ -204,52 +236,52 @@ def _row(column: Data, start: int, line_bytes: int, uses: Mapping[str, Data]) ->
     return LineRow(place=f"0x{start:x}", occupants=(*drawn, *gaps), note=note)
 
 
-def _struct_end(column: Data) -> int:
+def _struct_end(column: _Column) -> int:
     # Behind the padding of a struct; of a section, whose last entry nobody knows, 0.
-    return 0 if column["unit"] in SECTIONS else column["bytes"] or 0
+    return 0 if column.unit in SECTIONS else column.bytes or 0
 
 
 def _occupants(
-    column: Data, start: int, line_bytes: int, uses: Mapping[str, Data]
+    column: _Column, start: int, line_bytes: int, uses: Mapping[str, LayoutUse]
 ) -> Iterator[Occupant]:
-    rows = [row for row in column["rows"] if row["kind"] in (_ENTRY, "hole")]
-    starts = sorted({row["address"] for row in rows})
+    rows = [row for row in column.rows if row.kind in (_ENTRY, "hole")]
+    starts = sorted({row.address for row in rows})
     for row in rows:
         first, end = _bytes(row, starts)
         is_here = first < start + line_bytes and (end > start or start <= first)
         if is_here:
             low, high = max(first, start), min(end, start + line_bytes)
-            is_entry = row["kind"] == _ENTRY
-            slid = column.get("slid", {}).get(row["name"], "") if is_entry else ""
-            facts = describe_occupant(row, line_bytes, uses.get(row["name"]))
+            is_entry = row.kind == _ENTRY
+            slid = column.slid.get(row.name, "") if is_entry else ""
+            facts = describe_occupant(row, line_bytes, uses.get(row.name))
             yield Occupant(
-                name=row["name"] if is_entry else "",
+                name=row.name if is_entry else "",
                 kind="entry" if is_entry else "hole",
                 start=low - start,
                 size=max(high - low, 0),
-                is_sized=row["size"] is not None or bool(row["bits"]),
+                is_sized=row.size is not None or bool(row.bits),
                 before=first < start,
                 after=end > start + line_bytes,
-                word=row["mark"] if row["mark"] != "mates changed" else "",
+                word=row.mark if row.mark != "mates changed" else "",
                 slid=slid,
-                is_hot=row["is_hot"],
+                is_hot=row.is_hot,
                 facts=(*facts, f"{slid} from where it is in base") if slid else facts,
             )
 
 
-def _bytes(row: Data, starts: Sequence[int]) -> tuple[float, float]:
+def _bytes(row: LayoutRow, starts: Sequence[int]) -> tuple[float, float]:
     # First byte and behind the last; without a known size it is drawn up to what follows.
-    if row["bits"]:
-        first, count = row["bits"]
+    if row.bits:
+        first, count = row.bits
         return first / _BYTE_BITS, (first + count) / _BYTE_BITS
-    first = row["address"]
-    if row["size"] is not None:
-        return first, first + row["size"]
+    first = row.address
+    if row.size is not None:
+        return first, first + row.size
     return first, next((one for one in starts if one > first), first + USUAL_BYTES)
 
 
 def _gaps(
-    occupants: Sequence[Occupant], start: int, line_bytes: int, column: Data
+    occupants: Sequence[Occupant], start: int, line_bytes: int, column: _Column
 ) -> Iterator[Occupant]:
     # What lies between those that are drawn. In a struct it is a hole, or padding behind the end;
     # in a section it may have a name that no source tells.
@@ -277,20 +309,22 @@ def _kind_of_gap(first: float, reach: float, behind: float, *, ends: bool) -> Oc
     return "padding" if ends else "hole"
 
 
-def _is_whole(column: Data) -> bool:
+def _is_whole(column: _Column) -> bool:
     # A struct whose rows were not cut off.
-    return _struct_end(column) > 0 and column["rows"][-1]["kind"] != "gap"
+    return _struct_end(column) > 0 and column.rows[-1].kind != "gap"
 
 
-def _moves(columns: Sequence[Data], shifts: Sequence[int], line_bytes: int) -> Iterator[LineMove]:
-    base = {row["name"]: row for row in _entries(columns[0])}
+def _moves(
+    columns: Sequence[_Column], shifts: Sequence[int], line_bytes: int
+) -> Iterator[LineMove]:
+    base = {row.name: row for row in columns[0].entries}
     for side, column in enumerate(columns[1:], 1):
-        moved = [row for row in _entries(column) if row["mark"] == "moved" and row["name"] in base]
+        moved = [row for row in column.entries if row.mark == "moved" and row.name in base]
         for run in _runs(moved, base, line_bytes):
             by, old, line = _went(run[0], base, line_bytes)
             if old == line - shifts[side]:
                 continue
-            names = [str(row["name"]) for row in run]
+            names = [row.name for row in run]
             more = f" and {len(names) - 2} more" if len(names) > 2 else ""  # noqa: PLR2004 # named
             where = f"to the line at 0x{line:x}"
             text = f"{', '.join(names[:2])}{more} moved by {by:+d} bytes, {where}"
@@ -298,10 +332,10 @@ def _moves(columns: Sequence[Data], shifts: Sequence[int], line_bytes: int) -> I
 
 
 def _runs(
-    moved: Sequence[Data], base: Mapping[str, Data], line_bytes: int
-) -> Iterator[Sequence[Data]]:
+    moved: Sequence[LayoutRow], base: Mapping[str, LayoutRow], line_bytes: int
+) -> Iterator[Sequence[LayoutRow]]:
     # Neighbours that went equally far from one line to one line are one arrow.
-    run: list[Data] = []
+    run: list[LayoutRow] = []
     for row in moved:
         key = _went(row, base, line_bytes)
         if run and _went(run[-1], base, line_bytes) != key:
@@ -312,52 +346,48 @@ def _runs(
         yield run
 
 
-def _went(row: Data, base: Mapping[str, Data], line_bytes: int) -> tuple[int, int, int]:
-    old = base[row["name"]]
-    return row["address"] - old["address"], _line(old, line_bytes), _line(row, line_bytes)
+def _went(row: LayoutRow, base: Mapping[str, LayoutRow], line_bytes: int) -> tuple[int, int, int]:
+    old = base[row.name]
+    return row.address - old.address, _line(old, line_bytes), _line(row, line_bytes)
 
 
-def _pairs(alarms: Sequence[Data], columns: Sequence[Data], line_bytes: int) -> Iterator[LinePair]:
+def _pairs(
+    alarms: Sequence[LayoutAlarm], columns: Sequence[_Column], line_bytes: int
+) -> Iterator[LinePair]:
     # Those that changed first, best evidence first, as the alarms come; then those that stayed.
-    changed = dict.fromkeys(tuple(pair) for alarm in alarms for pair in alarm["pairs"])
+    changed = dict.fromkeys(pair for alarm in alarms for pair in alarm.pairs)
     others = dict.fromkeys(
         pair
         for alarm in alarms
-        for pair in combinations([one["name"] for one in alarm["entries"]], 2)
+        for pair in combinations(alarm.names, 2)
         if pair not in changed and pair[::-1] not in changed
     )
     spans = [_spans(column, line_bytes) for column in columns]
     for pair in (*changed, *others):
-        together = [_are_together(lines, pair) for lines in spans]
-        if None not in together:
+        if all(name in lines for name in pair for lines in spans):
+            together = [bool(lines[pair[0]] & lines[pair[1]]) for lines in spans]
             yield _pair(pair, together, columns, is_alarm=pair in changed)
 
 
-def _spans(column: Data, line_bytes: int) -> dict[str, set[int]]:
-    starts = sorted({row["address"] for row in _entries(column)})
+def _spans(column: _Column, line_bytes: int) -> dict[str, set[int]]:
+    starts = sorted({row.address for row in column.entries})
     spans = {}
-    for row in _entries(column):
+    for row in column.entries:
         first, end = _bytes(row, starts)
         # Where a size is unknown only the first byte is known to be there.
-        last = max(first, end - 1) if row["size"] is not None else first
-        spans[str(row["name"])] = {int(first) // line_bytes, int(last) // line_bytes}
+        last = max(first, end - 1) if row.size is not None else first
+        spans[row.name] = {int(first) // line_bytes, int(last) // line_bytes}
     return spans
 
 
-def _are_together(spans: Mapping[str, set[int]], pair: Sequence[str]) -> bool | None:
-    if any(name not in spans for name in pair):
-        return None
-    return bool(spans[pair[0]] & spans[pair[1]])
-
-
 def _pair(
-    pair: tuple[str, str], together: Sequence[Any], columns: Sequence[Data], *, is_alarm: bool
+    pair: Pair, together: Sequence[bool], columns: Sequence[_Column], *, is_alarm: bool
 ) -> LinePair:
     base = together[0]
     words = ["together" if base else "apart", *(_word(base, one) for one in together[1:])]
     tones: list[Tone] = ["plain"]
     tones += ["bad" if is_alarm and one != base else "plain" for one in together[1:]]
-    said = [f"{word} in {column['side']}" for word, column in zip(words, columns, strict=True)]
+    said = [f"{word} in {column.side}" for word, column in zip(words, columns, strict=True)]
     return LinePair(
         names=pair,
         words=tuple(words),

@@ -2,9 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
+from schedperf.evidence.layout.record import (
+    LayoutColumn,
+    LayoutMap,
+    LayoutMissingUnit,
+    LayoutUnitMap,
+)
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.evidence.layout._advice import describe_advice
-from schedperf_reports.evidence.layout._drawing import Data, call_unit, list_names
+from schedperf_reports.evidence.layout._drawing import call_unit, list_names
 from schedperf_reports.evidence.layout._lines import draw_rows
 from schedperf_reports.words.rows import count_of, merge_sides
 
@@ -21,81 +27,85 @@ _COLUMNS = (
 _UNKNOWN = "unknown"
 
 
-def describe_maps(data: Data, limit: int) -> Iterator[Block]:
+def describe_maps(layout: LayoutMap, limit: int) -> Iterator[Block]:
     """Yield what there is to say of one kernel.
 
-    :param data: of one kernel, as :func:`schedperf.evidence.layout.maps.map_kernel` returns it
     :param limit: table rows that a terminal shows
     """
-    (kernel,) = data["kernels"]
-    line_bytes = data["line_bytes"]["used"]
-    for one in data["maps"]:
-        if one["rows"]:
+    (kernel,) = layout.kernels
+    line_bytes = layout.line_bytes.used
+    for one in layout.maps:
+        if one.rows:
             yield Text(text=_summary(one, line_bytes), tone="strong")
-            of = {**kernel, "unit": one["unit"], "bytes": one["bytes"]}
-            yield draw_rows(one["rows"], _caption(one), of, line_bytes, one["hot"])
+            column = LayoutColumn(
+                side=kernel.side,
+                label=kernel.label,
+                rows=one.rows,
+                lines=(),
+                bytes=one.bytes,
+                reason=None,
+            )
+            yield draw_rows(one.unit, column, _caption(one), line_bytes, one.hot)
             yield from _describe_hot(one)
-    yield from describe_advice(
-        [(advice, kernel) for one in data["maps"] for advice in one["advice"]]
-    )
-    if len(data["maps"]) > 1:
-        yield _table(data["maps"], limit)
-    yield from describe_unknown(data["missing"])
-    notes = [*data["notes"], *kernel["notes"]]
-    notes += [note for one in data["maps"] for note in one["notes"]]
+    yield from describe_advice([(advice, kernel) for one in layout.maps for advice in one.advice])
+    if len(layout.maps) > 1:
+        yield _table(layout.maps, limit)
+    yield from describe_unknown(layout.missing)
+    notes = [*layout.notes, *kernel.notes]
+    notes += [note for one in layout.maps for note in one.notes]
     for note in dict.fromkeys(notes):
         yield Text(text=note, tone="muted")
 
 
-def describe_unknown(missing: Sequence[Data]) -> Iterator[Block]:
+def describe_unknown(missing: Sequence[LayoutMissingUnit]) -> Iterator[Block]:
     """Yield what cannot be seen, and why; each reason once."""
-    reasons: dict[str, list[Data]] = {}
+    reasons: dict[str, list[LayoutMissingUnit]] = {}
     for one in missing:
         # A reason that names the unit itself is the same for the next one.
-        reasons.setdefault(one["reason"].replace(one["unit"], "…"), []).append(one)
+        reasons.setdefault(one.reason.replace(one.unit, "…"), []).append(one)
     for alike in reasons.values():
-        units = [call_unit(one["unit"]) for one in alike]
+        units = [call_unit(one.unit) for one in alike]
         more = "" if len(units) == 1 else "; the others alike"
         names = list_names(units, len(units))
-        reason = "; ".join(merge_sides(alike[0]["reason"].split("; ")))
+        reason = "; ".join(merge_sides(alike[0].reason.split("; ")))
         yield Text(text=f"unknown: {names}: {reason}{more}", tone="muted")
 
 
-def _summary(one: Data, line_bytes: int) -> str:
-    counts = one["counts"]
-    size = _UNKNOWN if one["bytes"] is None else str(one["bytes"])
+def _summary(one: LayoutUnitMap, line_bytes: int) -> str:
+    counts = one.counts
+    size = _UNKNOWN if one.bytes is None else str(one.bytes)
     parts = [
-        f"{call_unit(one['unit'])}: {size} bytes",
-        f"{counts['lines']} lines of {line_bytes} bytes",
-        f"{counts['entries']} entries",
+        f"{call_unit(one.unit)}: {size} bytes",
+        f"{counts.lines} lines of {line_bytes} bytes",
+        f"{counts.entries} entries",
     ]
-    if counts["holes"] is not None:
-        parts.append(f"{count_of(counts['holes'], 'hole')} of {counts['hole_bytes']} bytes in all")
-    if counts["padding"]:
-        parts.append(f"{counts['padding']} bytes of padding")
-    if one["alignment"] is not None:
-        origin = " (inferred)" if one["is_alignment_inferred"] else ""
-        parts.append(f"alignment {one['alignment']}{origin}")
+    if counts.holes is not None:
+        parts.append(f"{count_of(counts.holes, 'hole')} of {counts.hole_bytes} bytes in all")
+    if counts.padding:
+        parts.append(f"{counts.padding} bytes of padding")
+    if one.alignment is not None:
+        origin = " (inferred)" if one.is_alignment_inferred else ""
+        parts.append(f"alignment {one.alignment}{origin}")
     return ", ".join(parts)
 
 
-def _caption(one: Data) -> str:
-    named = "the named set" if one["is_named"] else "what the scheduler's hot paths touch"
-    count = count_of(one["counts"]["hot_lines"], "line")
-    return f"{call_unit(one['unit'])}: {named} is on {count}"
+def _caption(one: LayoutUnitMap) -> str:
+    named = "the named set" if one.is_named else "what the scheduler's hot paths touch"
+    count = count_of(one.counts.hot_lines, "line")
+    return f"{call_unit(one.unit)}: {named} is on {count}"
 
 
-def _describe_hot(one: Data) -> Iterator[Block]:
-    unknown = [use["name"] for use in one["hot"] if not use["paths"]]
+def _describe_hot(one: LayoutUnitMap) -> Iterator[Block]:
+    unknown = [use.name for use in one.hot if not use.paths]
     if unknown:
         names = list_names(unknown, len(unknown))
         yield Text(text=f"of unknown heat, in no row of the table: {names}", tone="muted")
-    for group in one["groups"]:
-        first, last = group["first"], group["last"]
-        yield Text(text=f"group {group['name']}: bytes {first:x} to {last:x}", tone="muted")
+    for group in one.groups:
+        first, last = group.first, group.last
+        yield Text(text=f"group {group.name}: bytes {first:x} to {last:x}", tone="muted")
 
 
-def _table(maps: Sequence[Data], limit: int) -> Table:
+def _table(maps: Sequence[LayoutUnitMap], limit: int) -> Table:
     return Table(
         caption="what this kernel has; hot is what the scheduler's hot paths touch",
         columns=_COLUMNS,
@@ -104,17 +114,17 @@ def _table(maps: Sequence[Data], limit: int) -> Table:
     )
 
 
-def _row(one: Data) -> tuple[Cell, ...]:
-    counts = one["counts"]
+def _row(one: LayoutUnitMap) -> tuple[Cell, ...]:
+    counts = one.counts
     numbers = (
-        one["bytes"],
-        counts["lines"],
-        counts["entries"],
-        counts["hot"],
-        counts["hot_lines"],
-        counts["holes"],
-        counts["hole_bytes"],
+        one.bytes,
+        counts.lines,
+        counts.entries,
+        counts.hot,
+        counts.hot_lines,
+        counts.holes,
+        counts.hole_bytes,
     )
     # Sections have no holes: what lies between variables may be a variable that nobody names.
     cells = (Cell(text="-" if number is None else str(number)) for number in numbers)
-    return (Cell(text=call_unit(one["unit"])), *cells)
+    return (Cell(text=call_unit(one.unit)), *cells)

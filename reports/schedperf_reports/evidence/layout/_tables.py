@@ -2,8 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
+from schedperf.evidence.layout.record import (
+    LayoutAlarm,
+    LayoutCause,
+    LayoutPairRow,
+    LayoutShift,
+    LayoutUnit,
+)
 from schedperf_reports.blocks import Cell, Column, Table, Tone
-from schedperf_reports.evidence.layout._drawing import Data, call_unit, list_names
+from schedperf_reports.evidence.layout._drawing import call_unit, list_names
 
 _UNIT_COLUMNS = (
     Column(title="", code=True),
@@ -44,7 +51,7 @@ _ALARM_COLUMNS = (
 _UNKNOWN = "unknown"
 
 
-def units_table(changed: Sequence[Data], unchanged: int, side: str, limit: int) -> Table:
+def units_table(changed: Sequence[LayoutUnit], unchanged: int, side: str, limit: int) -> Table:
     """Return the counts of each unit that changed.
 
     :param unchanged: how many units did not
@@ -61,50 +68,42 @@ def units_table(changed: Sequence[Data], unchanged: int, side: str, limit: int) 
     )
 
 
-def _unit_row(unit: Data) -> tuple[Cell, ...]:
-    counts = unit["counts"]
-    names = (
-        "mates_changed",
-        "separated",
-        "joined",
-        "added",
-        "removed",
-        "resized",
-        "slid_lines",
-        "unknown_heat",
-        "alarms",
-    )
-    tone: Tone = "warning" if counts["alarms"] else "plain"
-    return (
-        Cell(text=call_unit(unit["unit"]), tone=tone),
-        Cell(text=_both(counts["entries_base"], counts["entries_new"])),
-        *(Cell(text=_count(unit, name)) for name in names),
-    )
-
-
-def _count(unit: Data, name: str) -> str:
-    counts = unit["counts"]
+def _unit_row(unit: LayoutUnit) -> tuple[Cell, ...]:
+    counts = unit.counts
     # Nobody is known to have grown where nobody's size is known.
-    if name == "resized" and counts["unsized"] == counts["common"] > 0:
-        return _UNKNOWN
-    if name in {"added", "removed"} and not unit["coverage_equal"]:
-        return _UNKNOWN
-    return str(counts[name])
+    is_sized = counts.unsized < counts.common or not counts.common
+    numbers = (
+        counts.mates_changed,
+        counts.separated,
+        counts.joined,
+        counts.added if unit.coverage_equal else None,
+        counts.removed if unit.coverage_equal else None,
+        counts.resized if is_sized else None,
+        counts.slid_lines,
+        counts.unknown_heat,
+        counts.alarms,
+    )
+    tone: Tone = "warning" if counts.alarms else "plain"
+    return (
+        Cell(text=call_unit(unit.unit), tone=tone),
+        Cell(text=_both(counts.entries_base, counts.entries_new)),
+        *(Cell(text=_UNKNOWN if number is None else str(number)) for number in numbers),
+    )
 
 
 def _both(base: int, new: int) -> str:
     return str(base) if base == new else f"{base}, {new}"
 
 
-def causes_table(changed: Sequence[Data], limit: int) -> Table:
+def causes_table(changed: Sequence[LayoutUnit], limit: int) -> Table:
     """Return which edits explain the changed pairs, per unit the most pairs first."""
-    explained = [unit for unit in changed if unit["causes"]]
+    explained = [unit for unit in changed if unit.causes]
     rows: list[tuple[Cell, ...]] = []
     for unit in explained:
         if len(explained) > 1:
-            heading = Cell(text=call_unit(unit["unit"]), tone="strong")
+            heading = Cell(text=call_unit(unit.unit), tone="strong")
             rows.append((heading, *[Cell(text="")] * (len(_CAUSE_COLUMNS) - 1)))
-        rows += [_cause_row(cause) for cause in unit["causes"]]
+        rows += [_cause_row(cause) for cause in unit.causes]
     return Table(
         caption="causes: the pairs that come back when one edit alone is undone",
         columns=_CAUSE_COLUMNS,
@@ -113,46 +112,46 @@ def causes_table(changed: Sequence[Data], limit: int) -> Table:
     )
 
 
-def _cause_row(cause: Data) -> tuple[Cell, ...]:
+def _cause_row(cause: LayoutCause) -> tuple[Cell, ...]:
     return (
-        Cell(text=cause["text"]),
-        Cell(text=str(cause["counts"]["separated"])),
-        Cell(text=str(cause["counts"]["joined"])),
-        Cell(text="-" if cause["shift"] is None else _shift(cause["shift"])),
+        Cell(text=cause.text),
+        Cell(text=str(cause.counts.separated)),
+        Cell(text=str(cause.counts.joined)),
+        Cell(text="-" if cause.shift is None else _shift(cause.shift)),
     )
 
 
-def _shift(shift: Data) -> str:
-    smallest, largest = shift["smallest"], shift["largest"]
+def _shift(shift: LayoutShift) -> str:
+    smallest, largest = shift.smallest, shift.largest
     by = f"{smallest:+d}" if smallest == largest else f"{smallest:+d} to {largest:+d}"
-    slide = f", all behind by {shift['slide']:+d}" if shift["slide"] else ""
-    return f"{shift['first']} to {shift['last']} by {by} bytes{slide}"
+    slide = f", all behind by {shift.slide:+d}" if shift.slide else ""
+    return f"{shift.first} to {shift.last} by {by} bytes{slide}"
 
 
-def alarms_table(alarms: Sequence[Data]) -> Table:
+def alarms_table(alarms: Sequence[LayoutAlarm]) -> Table:
     """Return all alarms with their numbers, for who checks them."""
     return Table(
         caption="alarms with offsets and references",
         columns=_ALARM_COLUMNS,
         rows=tuple(_alarm_row(alarm) for alarm in alarms),
         limit=0,
-        anchors=tuple(alarm["row"] for alarm in alarms),
+        anchors=tuple(alarm.row for alarm in alarms),
     )
 
 
-def _alarm_row(alarm: Data) -> tuple[Cell, ...]:
-    entries = alarm["entries"]
-    names = [entry["name"] for entry in entries]
-    boundary = alarm["boundary"]
+def _alarm_row(alarm: LayoutAlarm) -> tuple[Cell, ...]:
+    entries = alarm.entries
+    names = [entry.name for entry in entries]
+    boundary = alarm.boundary
     return (
-        Cell(text=f"{call_unit(alarm['unit'])}: {list_names(names, len(names))}", tone="warning"),
-        Cell(text=alarm["rule"]),
-        Cell(text=alarm["grade"]),
+        Cell(text=f"{call_unit(alarm.unit)}: {list_names(names, len(names))}", tone="warning"),
+        Cell(text=alarm.rule),
+        Cell(text=alarm.grade),
         Cell(text="" if boundary is None else f"{boundary:x}"),
-        Cell(text=_offsets([entry["base_offset"] for entry in entries])),
-        Cell(text=_offsets([entry["new_offset"] for entry in entries])),
-        Cell(text=", ".join(alarm["functions"])),
-        Cell(text=alarm["reference"]),
+        Cell(text=_offsets([entry.base_offset for entry in entries])),
+        Cell(text=_offsets([entry.new_offset for entry in entries])),
+        Cell(text=", ".join(alarm.functions)),
+        Cell(text=alarm.reference),
     )
 
 
@@ -160,34 +159,31 @@ def _offsets(offsets: Sequence[int | None]) -> str:
     return ", ".join("-" if offset is None else f"{offset:x}" for offset in offsets)
 
 
-def pairs_tables(changed: Sequence[Data]) -> Iterator[Table]:
+def pairs_tables(changed: Sequence[LayoutUnit]) -> Iterator[Table]:
     """Yield the pairs of each unit that lost or gained a common line, as reference tables."""
     for unit in changed:
-        pairs = [("lost", pair) for pair in unit["separated"]]
-        pairs += [("gained", pair) for pair in unit["joined"]]
-        counts = unit["counts"]
+        pairs = [("lost", pair) for pair in unit.separated]
+        pairs += [("gained", pair) for pair in unit.joined]
+        counts = unit.counts
         if pairs:
-            total = counts["separated"] + counts["joined"]
+            total = counts.separated + counts.joined
             listed = "" if len(pairs) == total else f"; the first {len(pairs)} are listed"
             yield Table(
                 caption=(
-                    f"{call_unit(unit['unit'])}: {counts['separated']} pairs lost and "
-                    f"{counts['joined']} gained a common line{listed}"
+                    f"{call_unit(unit.unit)}: {counts.separated} pairs lost and "
+                    f"{counts.joined} gained a common line{listed}"
                 ),
                 columns=_PAIR_COLUMNS,
                 rows=tuple(_pair_row(change, pair) for change, pair in pairs),
                 limit=0,
-                anchors=tuple(pair["row"] for _, pair in pairs),
+                anchors=tuple(pair.row for _, pair in pairs),
             )
 
 
-def _pair_row(change: str, pair: Data) -> tuple[Cell, ...]:
-    base, new = (
-        _offsets([pair[f"{one}_{side}_offset"] for one in "ab"]) for side in ("base", "new")
-    )
+def _pair_row(change: str, pair: LayoutPairRow) -> tuple[Cell, ...]:
     return (
-        Cell(text=f"{pair['a']} + {pair['b']}", tone="strong" if pair["is_alarm"] else "plain"),
+        Cell(text=f"{pair.a} + {pair.b}", tone="strong" if pair.is_alarm else "plain"),
         Cell(text=change, tone="warning"),
-        Cell(text=base),
-        Cell(text=new),
+        Cell(text=_offsets([pair.a_base_offset, pair.b_base_offset])),
+        Cell(text=_offsets([pair.a_new_offset, pair.b_new_offset])),
     )

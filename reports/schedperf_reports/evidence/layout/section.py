@@ -12,12 +12,23 @@ zeros in front, so that base and new fit beside each other on 78 columns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import TypeVar
 
+from schedperf.evidence.layout.record import (
+    Layout,
+    LayoutAlarm,
+    LayoutCause,
+    LayoutColumn,
+    LayoutComparison,
+    LayoutHotSet,
+    LayoutUnit,
+)
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block, Headline, Item, Items, Text, Tone
 from schedperf_reports.evidence.layout._advice import describe_advice
-from schedperf_reports.evidence.layout._drawing import Data, call_unit, list_names
+from schedperf_reports.evidence.layout._drawing import call_unit, list_names
 from schedperf_reports.evidence.layout._lines import draw_lines
 from schedperf_reports.evidence.layout._maps import describe_maps, describe_unknown
 from schedperf_reports.evidence.layout._tables import (
@@ -26,7 +37,7 @@ from schedperf_reports.evidence.layout._tables import (
     pairs_tables,
     units_table,
 )
-from schedperf_reports.sections import report_section
+from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 
 __all__ = ["describe_layout", "describe_maps", "layout"]
@@ -44,103 +55,100 @@ MOST_NAMED = 3
 @report_section("layout", title="Cache lines", chapter="memory", order=10, is_analysis=True)
 def layout(comparison: Comparison) -> Iterator[Block]:
     """Yield alarms, drawings, advice and counts."""
-    section = comparison.sections.get("layout")
-    if section is None or section.status != "ok":
-        reason = None if section is None else section.reason
-        yield Text(text=reason or "not analysed", tone="muted")
+    found = record_of(comparison, Layout)
+    if isinstance(found, Text):
+        yield found
         return
-    # The section's own JSON Schema vouches for the shape.
-    data: Any = section.data
     labels = {side.name: side.label for side in comparison.sides}
-    yield from describe_layout(_with_labels(data, labels))
-    for missing in data["missing"]:
-        yield Text(text=f"{missing['side']}: {missing['reason']}", tone="muted")
+    yield from describe_layout(_with_labels(found, labels))
+    for missing in found.missing:
+        yield Text(text=f"{missing.side}: {missing.reason}", tone="muted")
 
 
-def _with_labels(data: Data, labels: Mapping[str, str]) -> Data:
+_Labelled = TypeVar("_Labelled", LayoutColumn, LayoutComparison)
+
+
+def _with_labels(layout: Layout, labels: Mapping[str, str]) -> Layout:
     # The section knows sides by their roles; a reader knows them by what they are called.
-    def name(one: Data) -> Data:
-        return {**one, "label": labels.get(one["side"], one["label"])}
+    def label(one: _Labelled) -> _Labelled:
+        return replace(one, label=labels.get(one.side, one.label))
 
-    windows = [
-        {**window, "columns": [name(column) for column in window["columns"]]}
-        for window in data["windows"]
-    ]
-    return {
-        **data,
-        "windows": windows,
-        "comparisons": [name(compared) for compared in data["comparisons"]],
-    }
+    return replace(
+        layout,
+        windows=tuple(
+            replace(window, columns=tuple(map(label, window.columns))) for window in layout.windows
+        ),
+        comparisons=tuple(map(label, layout.comparisons)),
+    )
 
 
-def describe_layout(data: Data, limit: int = MOST_ALARMS) -> Iterator[Block]:
+def describe_layout(layout: Layout, limit: int = MOST_ALARMS) -> Iterator[Block]:
     """Yield what there is to say of two or more kernels.
 
-    :param data: the result of the layout analysis
     :param limit: alarms and table rows that a terminal shows
     """
-    compared = data["comparisons"]
-    line_bytes = data["line_bytes"]["used"]
+    compared = layout.comparisons
+    line_bytes = layout.line_bytes.used
     for one in compared:
         yield from _describe_verdict(one, line_bytes, is_alone=len(compared) == 1)
-    alarms = [alarm for one in compared for alarm in one["alarms"]]
-    for window in data["windows"]:
+    alarms = [alarm for one in compared for alarm in one.alarms]
+    for window in layout.windows:
         yield draw_lines(window, line_bytes, alarms)
     for one in compared:
-        yield from _describe_alarms(one["alarms"], limit)
-    yield from describe_advice([(advice, one) for one in compared for advice in one["advice"]])
+        yield from _describe_alarms(one.alarms, limit)
+    yield from describe_advice([(advice, one) for one in compared for advice in one.advice])
     for one in compared:
         yield from _describe_rest(one, limit)
-    yield from _describe_sources(data)
+    yield from _describe_sources(layout)
     for one in compared:
-        yield from describe_unknown(one["missing"])
+        yield from describe_unknown(one.missing)
 
 
-def _describe_verdict(one: Data, line_bytes: int, *, is_alone: bool) -> Iterator[Block]:
-    tone: Tone = "warning" if one["alarms"] else "plain"
-    if one["alarms"]:
-        first = one["alarms"][0]
-        cause = first["cause"]
-        why = f", because of {cause['text']}{_together(cause)}" if cause else ""
-        yield Text(text=f"{_where(first)}{first['claim']}{why}", tone="strong")
+def _describe_verdict(one: LayoutComparison, line_bytes: int, *, is_alone: bool) -> Iterator[Block]:
+    tone: Tone = "warning" if one.alarms else "plain"
+    if one.alarms:
+        first = one.alarms[0]
+        cause = first.cause
+        why = f", because of {cause.text}{_together(cause)}" if cause else ""
+        yield Text(text=f"{_where(first)}{first.claim}{why}", tone="strong")
     verdict = _verdict(one, line_bytes)
     if is_alone:
         yield Text(text=verdict, tone=tone)
     else:
-        yield Headline(word=_name(one["side"], one["label"]), text=verdict, tone=tone)
+        yield Headline(word=_name(one.side, one.label), text=verdict, tone=tone)
 
 
 def _name(side: str, label: str) -> str:
     return side if label == side else f"{side}, {label}"
 
 
-def _where(alarm: Data) -> str:
-    return "" if alarm["unit"] == "percpu" else f"{call_unit(alarm['unit'])}: "
+def _where(alarm: LayoutAlarm) -> str:
+    return "" if alarm.unit == "percpu" else f"{call_unit(alarm.unit)}: "
 
 
-def _describe_alarms(alarms: Sequence[Data], limit: int) -> Iterator[Block]:
+def _describe_alarms(alarms: Sequence[LayoutAlarm], limit: int) -> Iterator[Block]:
     if not alarms:
         return
-    common = set.intersection(*(set(alarm["limits"]) for alarm in alarms))
+    common = set.intersection(*(set(alarm.limits) for alarm in alarms))
     yield Items(
         items=tuple(_alarm_item(alarm, common) for alarm in alarms), ordered=True, limit=limit
     )
     # What is true of each of them is said once, in the order of the first.
-    said = [one for one in alarms[0]["limits"] if one in common]
+    said = [one for one in alarms[0].limits if one in common]
     yield Text(text="; ".join(said), tone="muted")
 
 
-def _verdict(compared: Data, line_bytes: int) -> str:
-    counts, units = compared["counts"], compared["units"]
+def _verdict(compared: LayoutComparison, line_bytes: int) -> str:
+    counts, units = compared.counts, compared.units
     seen = f"{_units_in_words(units)}; {line_bytes}-byte lines"
-    if compared["is_unchanged"]:
+    if compared.is_unchanged:
         return f"layout unchanged: {seen}"
-    unchanged = f"{counts['unchanged_units']} of {len(units)} unchanged ({seen})"
+    unchanged = f"{counts.unchanged_units} of {len(units)} unchanged ({seen})"
     if len(units) == 1:
         unchanged = seen
-    if counts["alarms"]:
-        return f"{count_of(counts['alarms'], 'alarm')}; {unchanged}"
-    changed = sum(unit["counts"]["mates_changed"] for unit in units)
+    if counts.alarms:
+        return f"{count_of(counts.alarms, 'alarm')}; {unchanged}"
+    changed = sum(unit.counts.mates_changed for unit in units)
     if not changed:
         return f"no alarm: nobody lost or found a line mate; {unchanged}"
     return (
@@ -149,81 +157,85 @@ def _verdict(compared: Data, line_bytes: int) -> str:
     )
 
 
-def _units_in_words(units: Sequence[Data]) -> str:
-    structs = [unit["unit"] for unit in units if unit["kind"] == "struct"]
-    parts = [call_unit(unit["unit"]) for unit in units if unit["kind"] != "struct"]
+def _units_in_words(units: Sequence[LayoutUnit]) -> str:
+    structs = [unit.unit for unit in units if unit.kind == "struct"]
+    parts = [call_unit(unit.unit) for unit in units if unit.kind != "struct"]
     parts += structs if len(structs) <= MOST_NAMED else [f"{len(structs)} structs"]
     return ", ".join(parts)
 
 
-def _alarm_item(alarm: Data, common: set[str]) -> Item:
-    cause = alarm["cause"]
-    parts = [f"cause: {cause['text']}{_together(cause)}" if cause else "", _evidence(alarm)]
-    if alarm["adjacent"]:
-        parts.append(f"still on one pair of adjacent lines, {2 * alarm['line_bytes']} bytes")
-    if alarm["functions"]:
-        count = len(alarm["functions"])
-        names = list_names(alarm["functions"], count, MOST_FUNCTIONS)
-        parts.append(f"touched by {names} ({', '.join(alarm['paths'])})")
-    parts += [limit for limit in alarm["limits"] if limit not in common]
-    return Item(text=f"{_where(alarm)}{alarm['claim']}", detail="; ".join(filter(None, parts)))
+def _alarm_item(alarm: LayoutAlarm, common: AbstractSet[str]) -> Item:
+    cause = alarm.cause
+    parts = [f"cause: {cause.text}{_together(cause)}" if cause else "", _evidence(alarm)]
+    if alarm.adjacent:
+        parts.append(f"still on one pair of adjacent lines, {2 * alarm.line_bytes} bytes")
+    if alarm.functions:
+        count = len(alarm.functions)
+        names = list_names(alarm.functions, count, MOST_FUNCTIONS)
+        parts.append(f"touched by {names} ({', '.join(alarm.paths)})")
+    parts += [limit for limit in alarm.limits if limit not in common]
+    return Item(text=f"{_where(alarm)}{alarm.claim}", detail="; ".join(filter(None, parts)))
 
 
-def _together(cause: Data) -> str:
-    if cause["together_with"]:
-        return f", together with {list_names(cause['together_with'], len(cause['together_with']))}"
-    return "" if cause["is_sufficient"] else ", in part"
+def _together(cause: LayoutCause) -> str:
+    if cause.together_with:
+        return f", together with {list_names(cause.together_with, len(cause.together_with))}"
+    return "" if cause.is_sufficient else ", in part"
 
 
-def _evidence(alarm: Data) -> str:
-    words = f"{alarm['rule']}, {alarm['grade']}"
-    if alarm["hitm"] is not None:
-        words += f" ({count_of(alarm['hitm'], 'HITM sample')})"
-    return f"{words}: {alarm['effect']}" if alarm["effect"] else words
+def _evidence(alarm: LayoutAlarm) -> str:
+    words = f"{alarm.rule}, {alarm.grade}"
+    if alarm.hitm is not None:
+        words += f" ({count_of(alarm.hitm, 'HITM sample')})"
+    return f"{words}: {alarm.effect}" if alarm.effect else words
 
 
-def _describe_rest(compared: Data, limit: int) -> Iterator[Block]:
-    changed = [unit for unit in compared["units"] if not unit["is_unchanged"]]
+def _describe_rest(compared: LayoutComparison, limit: int) -> Iterator[Block]:
+    changed = [unit for unit in compared.units if not unit.is_unchanged]
     if changed:
-        yield units_table(changed, len(compared["units"]) - len(changed), compared["side"], limit)
-    if any(unit["causes"] for unit in changed):
+        yield units_table(changed, len(compared.units) - len(changed), compared.side, limit)
+    if any(unit.causes for unit in changed):
         yield causes_table(changed, limit)
-    if compared["alarms"]:
-        yield alarms_table(compared["alarms"])
+    if compared.alarms:
+        yield alarms_table(compared.alarms)
     yield from pairs_tables(changed)
     for unit in changed:
         yield from _describe_names(unit)
-    for hot in compared["hot"]:
+    for hot in compared.hot:
         yield Text(text=_hot_set(hot))
-    for one in compared["regained"]:
-        names = list_names(one["names"], len(one["names"]))
-        yield Text(text=f"{names} share a line again: {one['effect']}", tone="good")
-    for note in compared["notes"]:
+    for one in compared.regained:
+        names = list_names(one.names, len(one.names))
+        yield Text(text=f"{names} share a line again: {one.effect}", tone="good")
+    for note in compared.notes:
         yield Text(text=note, tone="muted")
 
 
-def _hot_set(hot: Data) -> str:
-    lines = hot["lines"]
-    names = ", ".join(hot["names"])
-    text = f"hot set {names}: {count_of(lines['base'], 'line')} in base, {lines['new']} in new"
-    for what in ("separated", "joined"):
-        if hot[what]:
-            pairs = [" + ".join(pair) for pair in hot[what]]
+def _hot_set(hot: LayoutHotSet) -> str:
+    lines = hot.lines
+    names = ", ".join(hot.names)
+    text = f"hot set {names}: {count_of(lines.base, 'line')} in base, {lines.new} in new"
+    for what, changed in (("separated", hot.separated), ("joined", hot.joined)):
+        if changed:
+            pairs = [" + ".join(pair) for pair in changed]
             text += f"; {what}: {list_names(pairs, len(pairs))}"
     return text
 
 
-def _describe_names(unit: Data) -> Iterator[Block]:
-    counts, called = unit["counts"], call_unit(unit["unit"])
-    for what in ("added", "removed"):
-        if counts[what]:
-            names = list_names([one["name"] for one in unit[what]], counts[what])
+def _describe_names(unit: LayoutUnit) -> Iterator[Block]:
+    counts, called = unit.counts, call_unit(unit.unit)
+    gone_or_come = (
+        ("added", unit.added, counts.added),
+        ("removed", unit.removed, counts.removed),
+    )
+    for what, tenants, count in gone_or_come:
+        if count:
+            names = list_names([one.name for one in tenants], count)
             yield Text(text=f"{called}: {what}: {names}")
-    renamed = [f"{one['base_name']} is {one['new_name']}" for one in unit["renamed"]]
+    renamed = [f"{one.base_name} is {one.new_name}" for one in unit.renamed]
     if renamed:
-        yield Text(text=f"{called}: renamed: {list_names(renamed, counts['renamed'])}")
-    if counts["unknown_heat"]:
-        names = list_names(unit["unknown_heat"], counts["unknown_heat"], MOST_UNKNOWN)
+        yield Text(text=f"{called}: renamed: {list_names(renamed, counts.renamed)}")
+    if counts.unknown_heat:
+        names = list_names(unit.unknown_heat, counts.unknown_heat, MOST_UNKNOWN)
         yield Text(
             text=(
                 f"{called}: of unknown heat, so no alarm: {names} (moved or new, and in no row "
@@ -233,20 +245,20 @@ def _describe_names(unit: Data) -> Iterator[Block]:
         )
 
 
-def _describe_sources(data: Data) -> Iterator[Block]:
-    units = {unit["unit"]: unit for one in data["comparisons"] for unit in one["units"]}
+def _describe_sources(layout: Layout) -> Iterator[Block]:
+    units = {unit.unit: unit for one in layout.comparisons for unit in one.units}
     if "percpu" in units:
-        sources = units["percpu"]["sources"]
-        base, new = (", sizes from ".join(sources[side]) for side in ("base", "new"))
+        sources = units["percpu"].sources
+        base, new = map(", sizes from ".join, sources)
         said = base if base == new else f"{base} of base, {new} of new"
         yield Text(text=f"source of the per-CPU section: {said}", tone="muted")
-    notes = list(data["notes"])
-    notes += [f"{one['side']}: {note}" for one in data["kernels"] for note in one["notes"]]
+    notes = list(layout.notes)
+    notes += [f"{one.side}: {note}" for one in layout.kernels for note in one.notes]
     notes += [
-        f"{call_unit(unit['unit'])}: {note}"
+        f"{call_unit(unit.unit)}: {note}"
         for unit in units.values()
-        if not unit["is_unchanged"]
-        for note in unit["notes"]
+        if not unit.is_unchanged
+        for note in unit.notes
     ]
     for note in merge_sides(list(dict.fromkeys(notes))):
         yield Text(text=note, tone="muted")

@@ -1,18 +1,24 @@
 """What moved from line to line: arrows and their tracks, pairs, lines that slid."""
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
+from schedperf.evidence.layout.record import LayoutAlarm, LayoutWindow
 from schedperf_reports.evidence.layout._lines import draw_lines
 from schedperf_reports.graphics._line_routes import BELOW, ROW, TITLE, TRACK, column_width
-
-Json = dict[str, Any]
-Make = Callable[..., dict[str, Any]]
+from tests.schedperf.evidence.layout.records import make_column, make_entry, make_window
 
 
-def test_who_went_together_is_one_arrow_and_the_caption_says_it(parted: Json, pair: Json) -> None:
+def swapped(window: LayoutWindow) -> LayoutWindow:
+    """Return a window with base and new in each other's place."""
+    base, new = window.columns
+    return replace(window, columns=(replace(new, side="base"), replace(base, side="new")))
+
+
+def test_who_went_together_is_one_arrow_and_the_caption_says_it(
+    parted: LayoutWindow, pair: LayoutAlarm
+) -> None:
     drawing = draw_lines(parted, 64, [pair])
     assert [move.text for move in drawing.moves] == [
         "llc_id, llc_size moved by +12 bytes, to the line at 0x240"
@@ -24,7 +30,7 @@ def test_who_went_together_is_one_arrow_and_the_caption_says_it(parted: Json, pa
 
 
 def test_pairs_say_what_they_are_on_each_side_and_those_that_changed_come_first(
-    parted: Json, pair: Json
+    parted: LayoutWindow, pair: LayoutAlarm
 ) -> None:
     drawing = draw_lines(parted, 64, [pair])
     assert [(pair.names, pair.words) for pair in drawing.pairs] == [
@@ -37,17 +43,13 @@ def test_pairs_say_what_they_are_on_each_side_and_those_that_changed_come_first(
     assert drawing.pairs[1].tones == ("plain", "plain")
 
 
-def test_swapped_sides_say_joined(parted: Json, pair: Json) -> None:
-    back = [
-        {**one, "side": side}
-        for one, side in zip(parted["columns"][::-1], ("base", "new"), strict=True)
-    ]
-    drawing = draw_lines({**parted, "columns": back}, 64, [pair])
+def test_swapped_sides_say_joined(parted: LayoutWindow, pair: LayoutAlarm) -> None:
+    drawing = draw_lines(swapped(parted), 64, [pair])
     assert drawing.pairs[0].words == ("apart", "joined")
 
 
 def test_an_arrow_goes_down_to_its_track_along_it_and_to_the_new_place(
-    parted: Json, pair: Json
+    parted: LayoutWindow, pair: LayoutAlarm
 ) -> None:
     sheet = draw_lines(parted, 64, [pair]).sheet()
     (arrow,) = [route for route in sheet.routes if route.kind == "move"]
@@ -64,20 +66,19 @@ def test_an_arrow_goes_down_to_its_track_along_it_and_to_the_new_place(
     assert arrow.head[2] == "down"
 
 
-def test_an_arrow_to_an_earlier_line_points_up(parted: Json) -> None:
-    back = [
-        {**one, "side": side}
-        for one, side in zip(parted["columns"][::-1], ("base", "new"), strict=True)
-    ]
-    rows = [{**row, "mark": "moved" if row["name"] == "llc_id" else ""} for row in back[1]["rows"]]
-    drawing = draw_lines({**parted, "columns": [back[0], {**back[1], "rows": rows}]}, 64, [])
+def test_an_arrow_to_an_earlier_line_points_up(parted: LayoutWindow) -> None:
+    base, new = swapped(parted).columns
+    rows = tuple(replace(row, mark="moved" if row.name == "llc_id" else "") for row in new.rows)
+    drawing = draw_lines(replace(parted, columns=(base, replace(new, rows=rows))), 64, [])
     (arrow,) = drawing.sheet().routes
     assert arrow.head is not None
     assert arrow.head[2] == "up"
     assert arrow.wide[2].top == pytest.approx(arrow.head[1])
 
 
-def test_tracks_and_brackets_have_room_of_their_own(parted: Json, pair: Json) -> None:
+def test_tracks_and_brackets_have_room_of_their_own(
+    parted: LayoutWindow, pair: LayoutAlarm
+) -> None:
     sheet = draw_lines(parted, 64, [pair]).sheet()
     # An arrow and two pairs go over the boundary; three brackets are below base, one below new.
     assert sheet.titles == pytest.approx((TITLE, TITLE + 3 * TRACK))
@@ -86,7 +87,7 @@ def test_tracks_and_brackets_have_room_of_their_own(parted: Json, pair: Json) ->
     assert len(set(tops)) == len(tops)
 
 
-def test_on_a_narrow_screen_marks_stay_within_it(parted: Json, pair: Json) -> None:
+def test_on_a_narrow_screen_marks_stay_within_it(parted: LayoutWindow, pair: LayoutAlarm) -> None:
     sheet = draw_lines(parted, 64, [pair]).sheet()
     for route in sheet.routes:
         for part in route.narrow:
@@ -94,45 +95,51 @@ def test_on_a_narrow_screen_marks_stay_within_it(parted: Json, pair: Json) -> No
     assert 2 * column_width(2) < 100.0
 
 
-def test_lines_that_slid_as_a_whole_stand_in_one_group(
-    entry: Make, column: Make, window: Make
-) -> None:
-    base = column("base", entry("a", 0x100), entry("b", 0x108, is_hot=True), lines=(0x100,))
-    new = column("new", entry("a", 0x180), entry("b", 0x188, is_hot=True), lines=(0x180,))
-    (group,) = draw_lines(window(base, new), 64, []).groups
+def test_lines_that_slid_as_a_whole_stand_in_one_group() -> None:
+    base = make_column(
+        "base", make_entry("a", 0x100), make_entry("b", 0x108, is_hot=True), lines=(0x100,)
+    )
+    new = make_column(
+        "new", make_entry("a", 0x180), make_entry("b", 0x188, is_hot=True), lines=(0x180,)
+    )
+    (group,) = draw_lines(make_window(base, new), 64, []).groups
     assert [row.place for row in group.rows] == ["0x100", "0x180"]
     assert group.title == "line of 64 B from 0x100 and 0x180"
 
 
-def test_who_is_at_other_bytes_of_the_same_line_says_by_how_many(
-    entry: Make, column: Make, window: Make
-) -> None:
-    base = column("base", entry("a", 0x100, is_hot=True), entry("b", 0x108), lines=(0x100,))
-    new = column("new", entry("a", 0x100, is_hot=True), entry("b", 0x118), lines=(0x100,))
-    (group,) = draw_lines(window(base, new), 64, []).groups
+def test_who_is_at_other_bytes_of_the_same_line_says_by_how_many() -> None:
+    base = make_column(
+        "base", make_entry("a", 0x100, is_hot=True), make_entry("b", 0x108), lines=(0x100,)
+    )
+    new = make_column(
+        "new", make_entry("a", 0x100, is_hot=True), make_entry("b", 0x118), lines=(0x100,)
+    )
+    (group,) = draw_lines(make_window(base, new), 64, []).groups
     told = [{one.name: one.slid for one in row.occupants if one.name} for row in group.rows]
     assert told == [{"a": "", "b": ""}, {"a": "", "b": "+16 B"}]
     # A line that slid as a whole moved nobody on it.
-    whole = column("new", entry("a", 0x180, is_hot=True), entry("b", 0x188), lines=(0x180,))
-    (group,) = draw_lines(window(base, whole), 64, []).groups
+    whole = make_column(
+        "new", make_entry("a", 0x180, is_hot=True), make_entry("b", 0x188), lines=(0x180,)
+    )
+    (group,) = draw_lines(make_window(base, whole), 64, []).groups
     assert not any(one.slid for row in group.rows for one in row.occupants)
 
 
-def test_what_the_drawing_is_about_stands_in_one_group_though_others_slid(
-    entry: Make, column: Make, window: Make
-) -> None:
-    others = [entry(f"o{number}", 0x140 + 8 * number) for number in range(4)]
-    slid = [{**one, "address": one["address"] + 64} for one in others]
-    hot = entry("hot", 0x100, is_hot=True)
-    base = column("base", hot, *others, lines=(0x100, 0x140))
-    new = column("new", hot, *slid, lines=(0x100, 0x180))
-    groups = draw_lines(window(base, new), 64, []).groups
+def test_what_the_drawing_is_about_stands_in_one_group_though_others_slid() -> None:
+    others = [make_entry(f"o{number}", 0x140 + 8 * number) for number in range(4)]
+    slid = [replace(one, address=one.address + 64) for one in others]
+    hot = make_entry("hot", 0x100, is_hot=True)
+    base = make_column("base", hot, *others, lines=(0x100, 0x140))
+    new = make_column("new", hot, *slid, lines=(0x100, 0x180))
+    groups = draw_lines(make_window(base, new), 64, []).groups
     assert [row.place for row in groups[0].rows] == ["0x100", "0x100"]
 
 
-def test_who_stays_on_its_line_has_no_arrow(entry: Make, column: Make, window: Make) -> None:
-    base = column("base", entry("a", 0x100), entry("b", 0x108), lines=(0x100,))
-    new = column("new", entry("a", 0x100), entry("b", 0x118, mark="moved"), lines=(0x100,))
-    drawing = draw_lines(window(base, new), 64, [])
+def test_who_stays_on_its_line_has_no_arrow() -> None:
+    base = make_column("base", make_entry("a", 0x100), make_entry("b", 0x108), lines=(0x100,))
+    new = make_column(
+        "new", make_entry("a", 0x100), make_entry("b", 0x118, mark="moved"), lines=(0x100,)
+    )
+    drawing = draw_lines(make_window(base, new), 64, [])
     assert drawing.moves == ()
     assert drawing.sheet().routes == ()

@@ -1,10 +1,12 @@
 """Who is on which bytes of a line: to scale, stacked, cut, holes, labels and facts."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from schedperf.evidence.layout.record import LayoutAlarm, LayoutRow, LayoutWindow
 from schedperf_reports.evidence.layout._lines import draw_lines
 from schedperf_reports.graphics.cache_lines import (
     MOST_LANES,
@@ -12,9 +14,13 @@ from schedperf_reports.graphics.cache_lines import (
     Occupant,
     stack,
 )
-
-Json = dict[str, Any]
-Make = Callable[..., dict[str, Any]]
+from tests.schedperf.evidence.layout.records import (
+    make_column,
+    make_entry,
+    make_hole,
+    make_use,
+    make_window,
+)
 
 
 def named(row: LineRow) -> dict[str, Occupant]:
@@ -22,17 +28,17 @@ def named(row: LineRow) -> dict[str, Occupant]:
 
 
 @pytest.fixture
-def only_row(column: Make, window: Make) -> Callable[..., LineRow]:
+def only_row() -> Callable[..., LineRow]:
     """Return the first line of one kernel with these rows."""
 
-    def draw(*rows: Json, **changes: Any) -> LineRow:
-        only = window(column("base", *rows, lines=(0,)), **changes)
+    def draw(*rows: LayoutRow, **changes: Any) -> LineRow:
+        only = make_window(make_column("base", *rows, lines=(0,)), **changes)
         return draw_lines(only, 64, []).groups[0].rows[0]
 
     return draw
 
 
-def test_each_name_is_on_its_bytes_of_its_line(parted: Json, pair: Json) -> None:
+def test_each_name_is_on_its_bytes_of_its_line(parted: LayoutWindow, pair: LayoutAlarm) -> None:
     drawing = draw_lines(parted, 64, [pair])
     first, second = drawing.groups
     base, new = map(named, first.rows)
@@ -47,14 +53,14 @@ def test_each_name_is_on_its_bytes_of_its_line(parted: Json, pair: Json) -> None
 
 
 def test_members_of_a_union_are_stacked_and_bit_fields_stand_side_by_side(
-    entry: Make, only_row: Callable[..., LineRow]
+    only_row: Callable[..., LineRow],
 ) -> None:
     row = only_row(
-        entry("raw", 0, 4),
-        entry("low", 0, 2),
-        entry("high", 2, 2),
-        entry("one", 8, 4, bits=[64, 1]),
-        entry("three", 8, 4, bits=[65, 3]),
+        make_entry("raw", 0, 4),
+        make_entry("low", 0, 2),
+        make_entry("high", 2, 2),
+        make_entry("one", 8, 4, bits=(64, 1)),
+        make_entry("three", 8, 4, bits=(65, 3)),
         unit="struct lock",
     )
     found = named(row)
@@ -67,9 +73,9 @@ def test_members_of_a_union_are_stacked_and_bit_fields_stand_side_by_side(
 
 
 def test_more_on_the_same_bytes_than_can_be_read_are_counted(
-    entry: Make, only_row: Callable[..., LineRow]
+    only_row: Callable[..., LineRow],
 ) -> None:
-    row = only_row(*(entry(f"member{number}", 0) for number in range(MOST_LANES + 3)))
+    row = only_row(*(make_entry(f"member{number}", 0) for number in range(MOST_LANES + 3)))
     assert len(named(row)) == MOST_LANES
     assert row.note == "3 more on the same bytes, see the text"
 
@@ -86,19 +92,17 @@ def test_lanes_are_free_again_behind_what_overlapped() -> None:
 
 
 def test_an_entry_without_bytes_has_a_mark_and_takes_no_bytes(
-    entry: Make, only_row: Callable[..., LineRow]
+    only_row: Callable[..., LineRow],
 ) -> None:
-    found = named(only_row(entry("empty", 8, 0), entry("next", 8)))
+    found = named(only_row(make_entry("empty", 8, 0), make_entry("next", 8)))
     assert (found["empty"].start, found["empty"].size) == (8, 0)
     assert found["next"].lanes == 1
 
 
-def test_what_is_larger_than_a_line_is_cut_and_lines_between_are_counted(
-    entry: Make, column: Make, window: Make
-) -> None:
-    huge = entry("huge", 8, 10_000, is_hot=True)
-    after = entry("after", 10_008, is_hot=True)
-    drawing = draw_lines(window(column("base", huge, after, lines=(0, 9984))), 64, [])
+def test_what_is_larger_than_a_line_is_cut_and_lines_between_are_counted() -> None:
+    huge = make_entry("huge", 8, 10_000, is_hot=True)
+    after = make_entry("after", 10_008, is_hot=True)
+    drawing = draw_lines(make_window(make_column("base", huge, after, lines=(0, 9984))), 64, [])
     first, last = drawing.groups
     assert (named(first.rows[0])["huge"].size, named(first.rows[0])["huge"].after) == (56, True)
     tail = named(last.rows[0])["huge"]
@@ -108,9 +112,9 @@ def test_what_is_larger_than_a_line_is_cut_and_lines_between_are_counted(
 
 
 def test_without_a_known_size_it_is_drawn_up_to_what_follows(
-    entry: Make, only_row: Callable[..., LineRow]
+    only_row: Callable[..., LineRow],
 ) -> None:
-    row = only_row(entry("a", 8, None), entry("b", 24, None))
+    row = only_row(make_entry("a", 8, None), make_entry("b", 24, None))
     found = named(row)
     assert (found["a"].size, found["a"].is_sized) == (16, False)
     assert "size not known" in found["a"].facts[0]
@@ -119,11 +123,13 @@ def test_without_a_known_size_it_is_drawn_up_to_what_follows(
 
 
 def test_holes_padding_and_bytes_without_a_name_are_three_things(
-    entry: Make, hole: Make, column: Make, window: Make, only_row: Callable[..., LineRow]
+    only_row: Callable[..., LineRow],
 ) -> None:
-    rows = (entry("a", 0, 4), hole(4, 4), entry("b", 8))
+    rows = (make_entry("a", 0, 4), make_hole(4, 4), make_entry("b", 8))
     struct = (
-        draw_lines(window(column("base", *rows, lines=(0,), bytes=24), unit="struct s"), 64, [])
+        draw_lines(
+            make_window(make_column("base", *rows, lines=(0,), bytes=24), unit="struct s"), 64, []
+        )
         .groups[0]
         .rows[0]
     )
@@ -133,22 +139,16 @@ def test_holes_padding_and_bytes_without_a_name_are_three_things(
     ]  # fmt: skip
     # Where the struct goes on, on a line that is not drawn, there is no padding.
     longer = draw_lines(
-        window(column("base", *rows, lines=(0,), bytes=200), unit="struct s"), 64, []
+        make_window(make_column("base", *rows, lines=(0,), bytes=200), unit="struct s"), 64, []
     )
     assert longer.groups[0].rows[0].occupants[-1].kind == "hole"
-    section = only_row(entry("a", 0, 4), entry("b", 8))
+    section = only_row(make_entry("a", 0, 4), make_entry("b", 8))
     assert [one.kind for one in section.occupants if not one.name] == ["unnamed", "unnamed"]
 
 
-def test_facts_name_type_size_place_and_who_touches_it(parted: Json) -> None:
-    use = {
-        "name": "llc_id",
-        "paths": ["wakeup", "tick"],
-        "written": "rarely",
-        "read": "remote",
-        "functions": ["core.c:cpus_share_cache"],
-    }
-    drawing = draw_lines({**parted, "uses": [use]}, 64, [])
+def test_facts_name_type_size_place_and_who_touches_it(parted: LayoutWindow) -> None:
+    use = make_use("llc_id", paths=("wakeup", "tick"), functions=("core.c:cpus_share_cache",))
+    drawing = draw_lines(replace(parted, uses=(use,)), 64, [])
     facts = named(drawing.groups[1].rows[1])["llc_id"].facts
     assert facts == (
         "u64, 4 bytes",

@@ -1,11 +1,11 @@
 """Cache lines as a page: several sides, line sizes, the key, without scripting, names."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
+from schedperf.evidence.layout.record import LayoutAlarm, LayoutWindow
 from schedperf_reports.blocks import Drawing
 from schedperf_reports.evidence.layout._lines import MOST_LINES, draw_lines, draw_rows
 from schedperf_reports.graphics.cache_lines import (
@@ -15,10 +15,11 @@ from schedperf_reports.graphics.cache_lines import (
     LineSide,
 )
 from schedperf_reports.page.page import Described, Head, HeadSide, render_sections
-
-Json = dict[str, Any]
-Make = Callable[..., dict[str, Any]]
-
+from tests.schedperf.evidence.layout.records import (
+    make_column,
+    make_entry,
+    make_window,
+)
 
 HOSTILE = (
     "<script>window.pwned = 1</script></script><img src=x onerror='window.pwned = 1'>"
@@ -40,19 +41,18 @@ def page(drawing: CacheLines) -> str:
 
 
 def test_three_sides_are_three_rows_and_a_side_without_the_unit_says_why(
-    parted: Json, column: Make, window: Make
+    parted: LayoutWindow,
 ) -> None:
-    without = column("new2", lines=(), reason="no BTF in new2")
-    drawing = draw_lines(window(*parted["columns"], without), 64, [])
+    without = make_column("new2", lines=(), reason="no BTF in new2")
+    drawing = draw_lines(make_window(*parted.columns, without), 64, [])
     assert [len(group.rows) for group in drawing.groups] == [3, 3]
     assert drawing.groups[0].rows[2] == LineRow(place="", note="no BTF in new2")
     assert 'badge side-2">C<' in page(drawing)
 
 
-def test_one_kernel_alone_shows_the_first_lines_and_says_how_many_there_are(entry: Make) -> None:
-    rows = [entry(f"v{number}", 64 * number) for number in range(MOST_LINES + 10)]
-    of: Mapping[str, Any] = {"side": "base", "label": "tip", "unit": "percpu", "bytes": None}
-    drawing = draw_rows(rows, "the section", of, 64)
+def test_one_kernel_alone_shows_the_first_lines_and_says_how_many_there_are() -> None:
+    rows = [make_entry(f"v{number}", 64 * number) for number in range(MOST_LINES + 10)]
+    drawing = draw_rows("percpu", make_column("base", *rows), "the section", 64)
     assert len(drawing.groups) == MOST_LINES
     assert drawing.caption.endswith(f"; the first {MOST_LINES} of 58 lines, all of them as text")
     (text,) = drawing.plain()
@@ -61,16 +61,16 @@ def test_one_kernel_alone_shows_the_first_lines_and_says_how_many_there_are(entr
 
 
 @pytest.mark.parametrize("line_bytes", [64, 128, 256])
-def test_a_line_is_as_long_as_the_machine_says(
-    line_bytes: int, entry: Make, column: Make, window: Make
-) -> None:
-    last = entry("last", line_bytes - 8)
-    drawing = draw_lines(window(column("base", last, lines=(0,))), line_bytes, [])
+def test_a_line_is_as_long_as_the_machine_says(line_bytes: int) -> None:
+    last = make_entry("last", line_bytes - 8)
+    drawing = draw_lines(make_window(make_column("base", last, lines=(0,))), line_bytes, [])
     assert f"--bytes:{line_bytes};" in page(drawing)
     assert f"--at:{100 * (line_bytes - 8) / line_bytes}" in page(drawing)
 
 
-def test_without_scripting_each_block_says_what_it_is(parted: Json, pair: Json) -> None:
+def test_without_scripting_each_block_says_what_it_is(
+    parted: LayoutWindow, pair: LayoutAlarm
+) -> None:
     text = page(draw_lines(parted, 64, [pair]))
     assert 'title="u64, 4 bytes; at 0x238, byte 56 of its line' in text
     assert "1 separated" in text
@@ -80,28 +80,27 @@ def test_without_scripting_each_block_says_what_it_is(parted: Json, pair: Json) 
     assert "64 B cacheline boundary" not in drawn
 
 
-def test_the_key_explains_only_what_is_drawn(
-    parted: Json, entry: Make, column: Make, window: Make
-) -> None:
+def test_the_key_explains_only_what_is_drawn(parted: LayoutWindow) -> None:
     assert "bytes behind the last field" not in page(draw_lines(parted, 64, []))
     padded = draw_lines(
-        window(column("base", entry("a", 0), lines=(0,), bytes=16), unit="struct s"), 64, []
+        make_window(make_column("base", make_entry("a", 0), lines=(0,), bytes=16), unit="struct s"),
+        64,
+        [],
     )
     assert "bytes behind the last field" in page(padded)
 
 
-def test_names_of_strangers_stay_text(parted: Json) -> None:
+def test_names_of_strangers_stay_text(parted: LayoutWindow) -> None:
     columns = [
-        {
-            **one,
-            "label": HOSTILE,
-            "rows": [
-                {**row, "name": HOSTILE + row["name"], "type": HOSTILE} for row in one["rows"]
-            ],
-        }
-        for one in parted["columns"]
+        make_column(
+            one.side,
+            *(replace(row, name=HOSTILE + row.name, type=HOSTILE) for row in one.rows),
+            lines=one.lines,
+            label=HOSTILE,
+        )
+        for one in parted.columns
     ]
-    text = page(draw_lines({**parted, "unit": HOSTILE, "columns": columns}, 64, []))
+    text = page(draw_lines(make_window(*columns, unit=HOSTILE), 64, []))
     body = text[: text.rindex("<script>")]
     assert "<script>window" not in body
     assert "<img" not in body

@@ -21,6 +21,7 @@ from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data
 from schedperf_generators.profiles import profile, profiled_kernel
 from tests.schedperf.evidence.c2c.records import with_point
+from tests.schedperf.evidence.layout.records import make_alarm, make_layout
 from tests.schedperf.evidence.profile.records import (
     COST,
     SHARE,
@@ -245,15 +246,13 @@ def point_with(symbol: str, change: float, q: float, **row: Any) -> ProfilePoint
     )
 
 
-ALARM = {
-    "row": "percpu/sd_llc_id+sd_llc_shared",
-    "unit": "percpu",
-    "claim": "sd_llc_id and sd_llc_shared no longer share a line",
-    "functions": ["core.c:cpus_share_cache"],
-    "entries": [{"name": "sd_llc_id"}, {"name": "sd_llc_shared"}],
-    "pairs": [["sd_llc_id", "sd_llc_shared"]],
-}
-LAYOUT = section(comparisons=[{"side": "new", "alarms": [ALARM], "units": []}])
+ALARM = make_alarm(
+    "sd_llc_id",
+    "sd_llc_shared",
+    claim="sd_llc_id and sd_llc_shared no longer share a line",
+    functions=("core.c:cpus_share_cache",),
+)
+LAYOUT = Section(schema="x", status="ok", reason=None, data=make_layout(ALARM))
 NO_SAMPLES = Section(
     schema="x", status="absent", reason="base: perf_c2c was skipped: no PEBS", data=None
 )

@@ -359,7 +359,7 @@ def test_samples_of_new_outrank_the_table_in_the_layout_section(sides: Sides) ->
     joined = (Symbol("process_counts", 0x2BA40, 8), Symbol("runqueues", 0x2BA48, 0xE00))
     kernels = [replace(kernel, per_cpu=both) for both in (apart, joined)]
     unsampled = layout(sides([{}], [{}], kernels=kernels))
-    hot: Any = layout(
+    hot = layout(
         sides(
             runs_of("base", 1.0, kernel=kernels[0], touches=QUEUE),
             runs_of("new", 1.0, kernel=kernels[1], touches=QUEUE),
@@ -367,10 +367,9 @@ def test_samples_of_new_outrank_the_table_in_the_layout_section(sides: Sides) ->
         ),
         measure_heat,
     )
-    before: Any = unsampled["comparisons"]
-    assert not any(alarm["grade"] == "sampled" for alarm in before[0]["alarms"])
-    alarm = hot["comparisons"][0]["alarms"][0]
-    assert (alarm["rule"], alarm["grade"], alarm["hitm"]) == ("contended", "sampled", 64)
+    assert not any(alarm.grade == "sampled" for alarm in unsampled.comparisons[0].alarms)
+    alarm = hot.comparisons[0].alarms[0]
+    assert (alarm.rule, alarm.grade, alarm.hitm) == ("contended", "sampled", 64)
 
 
 def test_samples_are_counted_by_entry_of_the_layout(sides: Sides) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.evidence.layout.model import Entry, Unit, UnitKind
+from schedperf.evidence.layout.model import Entry, Unit
+from schedperf.evidence.layout.record import UnitKind
 from schedperf.evidence.layout.sources import load_kernel
 from tests.shared_data import shared_kernel
 

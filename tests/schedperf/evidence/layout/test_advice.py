@@ -1,6 +1,6 @@
 """Orders of declaration that put a hot set on fewer lines, and the layouts that they predict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import permutations
 
 import pytest
@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.evidence.layout._packing import Block, align_up, fewest_lines, span_lines
-from schedperf.evidence.layout.advice import MOST_MEMBERS, Advice, advise, hot_set_of
+from schedperf.evidence.layout.advice import MOST_MEMBERS, advise, hot_set_of, plan_order
 from schedperf.evidence.layout.heat import heat_table
 from schedperf.evidence.layout.model import Entry, Unit
+from schedperf.evidence.layout.record import LayoutAdvice
 from schedperf.model.errors import InputError
 
 MakeUnit = Callable[..., Unit]
@@ -20,8 +21,13 @@ LINE = 64
 PAIR = ("sd_llc_id", "root_cpuacct_cpuusage")
 
 
-def offsets(advice: Advice) -> dict[str, int]:
-    return {entry.name: entry.offset for entry in advice.predicted}
+def offsets(unit: Unit, names: Sequence[str]) -> dict[str, int]:
+    """Return where all entries are in the layout that is advised."""
+    return {entry.name: entry.offset for entry in plan_order(unit, names, LINE).entries}
+
+
+def reasons(advice: LayoutAdvice) -> dict[str, str]:
+    return {one.name: one.reason for one in advice.left_out}
 
 
 def test_the_set_of_the_seed_comes_back_to_one_line_in_the_real_kernel(
@@ -29,11 +35,13 @@ def test_the_set_of_the_seed_comes_back_to_one_line_in_the_real_kernel(
 ) -> None:
     section = real_section("cluster", "both")
 
-    advice = advise(section, hot_set_of(section, PAIR), LINE)
+    hot = hot_set_of(section, PAIR)
+    advice = advise(section, hot, LINE)
 
     assert set(advice.order) == {*PAIR, "sd_llc_shared", "sd_cluster", "sd_share_id"}
     assert (advice.lines_before, advice.lines_after, advice.fewest) == (2, 1, 1)
-    places = {offsets(advice)[name] // LINE for name in advice.order}
+    where = offsets(section, hot)
+    places = {where[name] // LINE for name in advice.order}
     assert len(places) == 1
     assert not advice.is_aligned
 
@@ -68,8 +76,8 @@ def test_a_member_that_other_cpus_write_never_joins_read_mostly_ones(make_unit: 
     advice = advise(layout, ["sd", "rd", "nohz_flags"], LINE)
 
     assert set(advice.order) == {"sd", "rd"}
-    assert "other CPUs write it" in advice.left_out["nohz_flags"]
-    where = offsets(advice)
+    assert "other CPUs write it" in reasons(advice)["nohz_flags"]
+    where = offsets(layout, ["sd", "rd", "nohz_flags"])
     assert where["sd"] // LINE == where["rd"] // LINE != where["nohz_flags"] // LINE
 
 
@@ -79,7 +87,7 @@ def test_no_place_is_advised_whose_neighbour_other_cpus_write(make_unit: MakeUni
 
     advice = advise(layout, ["sd", "rd"], LINE)
 
-    where = offsets(advice)
+    where = offsets(layout, ["sd", "rd"])
     assert where["rd"] // LINE != where["__lock"] // LINE or not advice.is_change
 
 
@@ -90,16 +98,14 @@ def test_members_inside_a_struct_move_with_it(make_unit: MakeUnit) -> None:
 
     advice = advise(layout, ["nr_running", "cfs.load.weight"], LINE)
 
-    assert "moves as a whole" in advice.left_out["cfs.load.weight"]
+    assert "moves as a whole" in reasons(advice)["cfs.load.weight"]
     assert not advice.is_change
 
 
 def test_fields_of_a_union_move_together(make_unit: MakeUnit) -> None:
     layout = make_unit("struct rq", ("idle", 0, 8), ("a", 8, 64), ("donor", 72, 8), ("curr", 72, 8))
 
-    advice = advise(layout, ["idle", "curr"], LINE)
-
-    where = offsets(advice)
+    where = offsets(layout, ["idle", "curr"])
     assert where["donor"] == where["curr"]
     assert where["idle"] // LINE == where["curr"] // LINE
 
@@ -110,7 +116,7 @@ def test_a_set_on_the_fewest_lines_is_left_alone(make_unit: MakeUnit) -> None:
     advice = advise(layout, PAIR, LINE)
 
     assert not advice.is_change
-    assert offsets(advice) == {entry.name: entry.offset for entry in layout.entries}
+    assert offsets(layout, PAIR) == {entry.name: entry.offset for entry in layout.entries}
 
 
 def test_unknown_sizes_are_said_to_be_unknown(make_unit: MakeUnit) -> None:
@@ -249,12 +255,12 @@ def test_every_prediction_is_a_layout_that_a_linker_could_make(
     name, places, hot = drawn
     layout = make_unit(name, *places)
 
-    advice = advise(layout, hot, LINE)
+    predicted = plan_order(layout, hot, LINE).entries
 
     before = {entry.name: entry for entry in layout.entries}
-    assert sorted(before) == sorted(entry.name for entry in advice.predicted)
+    assert sorted(before) == sorted(entry.name for entry in predicted)
     end = 0
-    for entry in advice.predicted:
+    for entry in predicted:
         assert entry.size is not None
         natural = min(entry.size & -entry.size, 8)
         assert entry.offset % natural == 0
@@ -273,12 +279,13 @@ def test_advice_never_takes_more_lines_nor_lets_other_cpus_write_read_mostly_lin
     advice = advise(layout, hot, LINE)
 
     assert advice.fewest <= advice.lines_after <= advice.lines_before
-    assert clashes(layout.name, advice.predicted) <= clashes(layout.name, layout.entries)
+    predicted = plan_order(layout, hot, LINE).entries
+    assert clashes(layout.name, predicted) <= clashes(layout.name, layout.entries)
     for one, other in advice.joins:
         assert use(layout.name, one) == "own"
         assert use(layout.name, other) == "rarely"
     if not advice.is_change:
-        assert advice.predicted == layout.entries
+        assert predicted == layout.entries
 
 
 def use(name: str, entry: str) -> str | None:

@@ -1,22 +1,29 @@
 """The analysis as data: what is compared, what is refused, what is said of it."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.layout._unit_pairs import compare_pair
 from schedperf.evidence.layout.analysis import analyse_kernels
 from schedperf.evidence.layout.difference import compare_units
-from schedperf.evidence.layout.model import Entry, Kernel, LineBytes, Unit, UnitKind
-from schedperf.evidence.layout.section import SCHEMA
+from schedperf.evidence.layout.model import Entry, Kernel, Unit
+from schedperf.evidence.layout.record import (
+    Layout,
+    LayoutLines,
+    LayoutMissingUnit,
+    LayoutRename,
+    LineBytes,
+    UnitKind,
+)
 from schedperf.evidence.layout.sources import load_kernel
+from schedperf.evidence.layout.units import compare_pair
+from schedperf.model.comparison import BaseNew
 from schedperf.model.errors import InputError
+from tests.schedperf.evidence.layout.records import assert_described
 from tests.shared_data import shared
 
 SEEDS = ("tip", "patch-1", "moved-declaration", "align-first", "custom-layout")
@@ -71,39 +78,36 @@ def percpu(label: str, places: Places, **changes: Any) -> Kernel:
     return kernel(label, unit("percpu", places), **changes)
 
 
-def analyse(*kernels: Kernel, **asked: Any) -> dict[str, Any]:
-    data = {**analyse_kernels(kernels, **asked), "missing": []}
-    jsonschema.validate(data, SCHEMA)
-    found: dict[str, Any] = json.loads(json.dumps(data))
-    return found
+def analyse(*kernels: Kernel, **asked: Any) -> Layout:
+    layout = analyse_kernels(kernels, **asked)
+    assert_described(layout)
+    return layout
 
 
 def test_the_first_alarm_has_claim_cause_place_and_advice() -> None:
     data = analyse(percpu("tip", BASE), percpu("cluster", NEW))
-    (found,) = data["comparisons"]
-    first = found["alarms"][0]
-    assert first["row"] == "percpu/root_cpuacct_cpuusage+sd_llc_id"
-    assert first["boundary"] == 0x40
-    assert first["cause"]["text"] == "sd_cluster (inserted, 8 bytes)"
-    advice = found["advice"][0]
-    assert (advice["about"], advice["is_change"], advice["lines_after"]) == (first["row"], True, 1)
-    lines = {row["address"] // 64 for row in advice["predicted"] if row["is_hot"]}
+    (found,) = data.comparisons
+    first = found.alarms[0]
+    assert first.row == "percpu/root_cpuacct_cpuusage+sd_llc_id"
+    assert first.boundary == 0x40
+    assert first.cause is not None
+    assert first.cause.text == "sd_cluster (inserted, 8 bytes)"
+    advice = found.advice[0]
+    assert (advice.about, advice.is_change, advice.lines_after) == (first.row, True, 1)
+    lines = {row.address // 64 for row in advice.predicted if row.is_hot}
     assert len(lines) == 1
 
 
 def test_each_new_kernel_has_a_column_beside_base() -> None:
     data = analyse(percpu("tip", BASE), percpu("cluster", NEW), percpu("again", BASE))
-    (window,) = data["windows"]
-    assert [column["label"] for column in window["columns"]] == ["tip", "cluster", "again"]
-    names = [
-        [(row["name"] or row["kind"], row["mark"]) for row in column["rows"]]
-        for column in window["columns"]
-    ]
+    (window,) = data.windows
+    assert [column.label for column in window.columns] == ["tip", "cluster", "again"]
+    names = [[(row.name or row.kind, row.mark) for row in column.rows] for column in window.columns]
     assert names[0] == names[2]
     assert ("sd_cluster", "added") in names[1]
     assert ("sd_llc_id", "moved") in names[1]
-    assert [one["is_unchanged"] for one in data["comparisons"]] == [False, True]
-    assert data["comparisons"][1]["side"] == "new2"
+    assert [one.is_unchanged for one in data.comparisons] == [False, True]
+    assert data.comparisons[1].side == "new2"
 
 
 def test_the_best_alarm_of_all_units_is_the_first_and_drawn_first() -> None:
@@ -114,17 +118,17 @@ def test_the_best_alarm_of_all_units_is_the_first_and_drawn_first() -> None:
         for name, rq, places in (("tip", fields, BASE), ("cluster", parted, NEW))
     ]
     data = analyse(*kernels)
-    alarms = data["comparisons"][0]["alarms"]
-    grades = [alarm["grade"] for alarm in alarms]
+    alarms = data.comparisons[0].alarms
+    grades = [alarm.grade for alarm in alarms]
     assert (grades[0], grades[-1]) == ("measured", "inferred")
-    assert alarms[-1]["unit"] == "struct rq"
-    assert [window["unit"] for window in data["windows"]] == ["percpu", "struct rq"]
-    assert data["windows"][0]["alarms"][0] == alarms[0]["row"]
+    assert alarms[-1].unit == "struct rq"
+    assert [window.unit for window in data.windows] == ["percpu", "struct rq"]
+    assert data.windows[0].alarms[0] == alarms[0].row
 
 
 def test_what_was_removed_is_marked_in_base() -> None:
-    (window,) = analyse(percpu("cluster", NEW), percpu("tip", BASE))["windows"]
-    marks = {row["name"]: row["mark"] for row in window["columns"][0]["rows"]}
+    (window,) = analyse(percpu("cluster", NEW), percpu("tip", BASE)).windows
+    marks = {row.name: row.mark for row in window.columns[0].rows}
     assert marks["sd_cluster"] == "removed"
 
 
@@ -138,11 +142,11 @@ def test_a_kernel_without_the_unit_says_why_in_its_column() -> None:
         kernel("new", unit("percpu", BASE), unit("struct rq", moved)),
     ]
     data = analyse(*kernels, kinds=("percpu", "struct"))
-    assert data["comparisons"][0]["missing"] == [
-        {"unit": "struct rq", "reason": "blind: a symbol table has no structs"}
-    ]
-    (window,) = data["windows"]
-    assert [column["reason"] for column in window["columns"]] == [
+    assert data.comparisons[0].missing == (
+        LayoutMissingUnit(unit="struct rq", reason="blind: a symbol table has no structs"),
+    )
+    (window,) = data.windows
+    assert [column.reason for column in window.columns] == [
         None,
         "a symbol table has no structs",
         None,
@@ -152,41 +156,40 @@ def test_a_kernel_without_the_unit_says_why_in_its_column() -> None:
 def test_an_entry_that_only_new_has_is_drawn_beside_what_it_came_between() -> None:
     base: Places = {"one": (0, 8), "two": (64, 8)}
     new: Places = {"one": (0, 8), "two": (64, 8), "three": (72, 8)}
-    (window,) = analyse(percpu("a", base), percpu("b", new))["windows"]
-    assert [row["name"] for row in window["columns"][0]["rows"]] == ["two"]
-    assert [row["name"] for row in window["columns"][1]["rows"]] == ["two", "three"]
+    (window,) = analyse(percpu("a", base), percpu("b", new)).windows
+    assert [row.name for row in window.columns[0].rows] == ["two"]
+    assert [row.name for row in window.columns[1].rows] == ["two", "three"]
 
 
 def test_a_given_line_size_comes_first_and_differing_ones_are_said() -> None:
     hardware = LineBytes(compile_time=64, hardware=128)
     base = percpu("tip", BASE, line_bytes=hardware)
     data = analyse(base, percpu("cluster", NEW))
-    assert data["line_bytes"] == {
-        "used": 64,
-        "from": "compile_time",
-        "differs": ["base has hardware with 128"],
-    }
+    assert data.line_bytes == LayoutLines(
+        used=64, from_="compile_time", differs=("base has hardware with 128",)
+    )
     wide = analyse(base, percpu("cluster", NEW), line_bytes=128)
-    assert (wide["line_bytes"]["used"], wide["line_bytes"]["from"]) == (128, "given")
-    assert wide["comparisons"][0]["alarms"] == []
+    assert (wide.line_bytes.used, wide.line_bytes.from_) == (128, "given")
+    assert wide.comparisons[0].alarms == ()
 
 
 def test_prefetchers_of_two_lines_are_a_second_view() -> None:
-    (found,) = analyse(percpu("tip", BASE), percpu("cluster", NEW))["comparisons"]
-    adjacent = found["units"][0]["adjacent"]
-    assert (adjacent["line_bytes"], adjacent["separated"]) == (128, 0)
-    assert ["root_cpuacct_cpuusage", "sd_llc_id"] in adjacent["still_together"]
-    assert found["alarms"][0]["adjacent"] is True
+    (found,) = analyse(percpu("tip", BASE), percpu("cluster", NEW)).comparisons
+    adjacent = found.units[0].adjacent
+    assert adjacent is not None
+    assert (adjacent.line_bytes, adjacent.separated) == (128, 0)
+    assert ("root_cpuacct_cpuusage", "sd_llc_id") in adjacent.still_together
+    assert found.alarms[0].adjacent is True
     shifted = {name: (offset + 64, size) for name, (offset, size) in BASE.items()}
     apart = {name: (offset + 64, size) for name, (offset, size) in NEW.items()}
-    (found,) = analyse(percpu("tip", shifted), percpu("cluster", apart))["comparisons"]
-    assert found["alarms"][0]["adjacent"] is False
+    (found,) = analyse(percpu("tip", shifted), percpu("cluster", apart)).comparisons
+    assert found.alarms[0].adjacent is False
 
 
 def test_samples_outrank_the_table() -> None:
     hitm = {"new": {"percpu": {"sd_llc": 500, "sd_llc_id": 500}}}
-    (found,) = analyse(percpu("tip", BASE), percpu("cluster", NEW), hitm=hitm)["comparisons"]
-    assert (found["alarms"][0]["grade"], found["alarms"][0]["hitm"] >= 500) == ("sampled", True)
+    (found,) = analyse(percpu("tip", BASE), percpu("cluster", NEW), hitm=hitm).comparisons
+    assert (found.alarms[0].grade, (found.alarms[0].hitm or 0) >= 500) == ("sampled", True)
 
 
 def test_a_hot_set_of_ones_own_is_counted_and_advised() -> None:
@@ -196,26 +199,26 @@ def test_a_hot_set_of_ones_own_is_counted_and_advised() -> None:
         for name, places in (("tip", BASE), ("cluster", NEW))
     ]
     hot = ["sd_llc_id", "sd_llc_shared", "rq.a", "rq.b"]
-    (found,) = analyse(*kernels, hot=hot)["comparisons"]
-    by_unit = {one["unit"]: one for one in found["hot"]}
-    assert by_unit["percpu"]["lines"] == {"base": 1, "new": 2}
-    assert by_unit["percpu"]["separated"] == [["sd_llc_shared", "sd_llc_id"]]
-    assert by_unit["struct rq"]["lines"] == {"base": 2, "new": 2}
-    own = [one for one in found["advice"] if one["about"] == "hot"]
-    assert [(one["unit"], one["lines_after"]) for one in own] == [("percpu", 1), ("struct rq", 1)]
+    (found,) = analyse(*kernels, hot=hot).comparisons
+    by_unit = {one.unit: one for one in found.hot}
+    assert by_unit["percpu"].lines == BaseNew(base=1, new=2)
+    assert by_unit["percpu"].separated == (("sd_llc_shared", "sd_llc_id"),)
+    assert by_unit["struct rq"].lines == BaseNew(base=2, new=2)
+    own = [one for one in found.advice if one.about == "hot"]
+    assert [(one.unit, one.lines_after) for one in own] == [("percpu", 1), ("struct rq", 1)]
 
 
 def test_a_renamed_entry_is_found_under_its_new_name() -> None:
     new = {("cpuusage" if name == "root_cpuacct_cpuusage" else name): at
            for name, at in NEW.items()}  # fmt: skip
     data = analyse(percpu("tip", BASE), percpu("cluster", new), hot=["root_cpuacct_cpuusage"])
-    (found,) = data["comparisons"]
-    assert found["units"][0]["renamed"] == [
-        {"base_name": "root_cpuacct_cpuusage", "new_name": "cpuusage", "commit": None}
-    ]
-    assert found["hot"][0]["lines"] == {"base": 1, "new": 1}
-    rows = data["windows"][0]["columns"][1]["rows"]
-    assert [row["is_hot"] for row in rows if row["name"] == "cpuusage"] == [True]
+    (found,) = data.comparisons
+    assert found.units[0].renamed == (
+        LayoutRename(base_name="root_cpuacct_cpuusage", new_name="cpuusage", commit=None),
+    )
+    assert found.hot[0].lines == BaseNew(base=1, new=1)
+    rows = data.windows[0].columns[1].rows
+    assert [row.is_hot for row in rows if row.name == "cpuusage"] == [True]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +249,7 @@ def test_one_kernel_alone_is_no_comparison() -> None:
 
 def test_unknown_facts_of_a_machine_compare_with_any() -> None:
     unknown = percpu("map", BASE, machine=None, pointer_bytes=None, is_big_endian=None)
-    assert analyse(percpu("tip", BASE), unknown)["comparisons"][0]["is_unchanged"] is True
+    assert analyse(percpu("tip", BASE), unknown).comparisons[0].is_unchanged is True
 
 
 @given(
@@ -268,13 +271,13 @@ def test_the_published_layouts_are_five_columns_of_one_drawing(
 ) -> None:
     kernels = [kernel(name, typed_layout(name)) for name in SEEDS]
     data = analyse(*kernels)
-    window = data["windows"][0]
-    assert [column["label"] for column in window["columns"]] == list(SEEDS)
+    window = data.windows[0]
+    assert [column.label for column in window.columns] == list(SEEDS)
     separated = {
-        found["label"]
-        for found in data["comparisons"]
-        for alarm in found["alarms"]
-        if alarm["row"].endswith("percpu/root_cpuacct_cpuusage+sd_llc_id")
+        found.label
+        for found in data.comparisons
+        for alarm in found.alarms
+        if alarm.row.endswith("percpu/root_cpuacct_cpuusage+sd_llc_id")
     }
     assert separated == {"patch-1", "align-first"}
 
@@ -284,11 +287,11 @@ def test_task_groups_load_average_stays_and_has_other_line_mates() -> None:
     samples = [shared(f"data/btf/{name}.btf") for name in names]
     kernels = [load_kernel(path, structs=("task_group",)) for path in samples]
     data = analyse(*kernels, kinds=("struct",), structs=("task_group",))
-    (found,) = data["comparisons"][0]["units"]
-    (average,) = [one for one in found["entries"] if one["name"].startswith("load_avg")]
-    assert average["keeps_offset"] is True
-    assert average["lost"]
-    assert average["gained"]
+    (found,) = data.comparisons[0].units
+    (average,) = [one for one in found.entries if one.name.startswith("load_avg")]
+    assert average.keeps_offset is True
+    assert average.lost
+    assert average.gained
 
 
 def test_damaged_units_end_in_one_line() -> None:

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.evidence.layout import causes as causes_module
-from schedperf.evidence.layout.changes import Cause, UnitChange
+from schedperf.evidence.layout.changes import UnitChange
 from schedperf.evidence.layout.difference import compare_units
-from schedperf.evidence.layout.model import Entry, Unit, UnitKind
+from schedperf.evidence.layout.model import Entry, Unit
+from schedperf.evidence.layout.record import LayoutCause, UnitKind
 
 LINE = 64
 
@@ -60,12 +61,12 @@ def words(names: str) -> list[Row]:
     return [(name, 8, 8) for name in names]
 
 
-def only(difference: UnitChange) -> Cause:
+def only(difference: UnitChange) -> LayoutCause:
     (cause,) = difference.causes
     return cause
 
 
-def explains_everything(cause: Cause, difference: UnitChange) -> bool:
+def explains_everything(cause: LayoutCause, difference: UnitChange) -> bool:
     return (set(cause.separated), set(cause.joined)) == (
         set(difference.lines.separated),
         set(difference.lines.joined),

@@ -46,7 +46,7 @@ def test_the_published_layouts_have_the_line_mates_that_their_maps_show(
     alone = replace(published, entries=(Entry(name="sd_llc_id", offset=0, size=None),))
     difference = compare_units(alone, published, LINE)
     (found,) = [entry for entry in difference.lines.entries if entry.name == "sd_llc_id"]
-    assert set(found.new.mates) == mates
+    assert set(found.gained) == mates
 
 
 def test_the_moved_declaration_changes_nothing_but_who_joins_sd_llc(
@@ -101,7 +101,7 @@ def test_task_groups_load_avg_has_other_mates_at_its_old_offset() -> None:
     )
     difference = compare_units(base, new, LINE)
     (found,) = [entry for entry in difference.lines.entries if entry.name == "load_avg.counter"]
-    assert (found.base.offset, found.keeps_offset) == (256, True)
+    assert (found.base_offset, found.keeps_offset) == (256, True)
     assert {"rcu.next", "list.next", "parent", "siblings.next"} <= set(found.lost)
     assert {"rt_se", "rt_rq", "rt_bandwidth.rt_period"} <= set(found.gained)
     (cause,) = [one for one in difference.causes if ("load_avg.counter", "parent") in one.separated]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from schedperf.evidence.layout.difference import compare_units
 from schedperf.evidence.layout.heat import heat_table
 from schedperf.evidence.layout.model import Unit
-from schedperf.evidence.layout.ranking import Alarm, Ranking, rank_change
+from schedperf.evidence.layout.ranking import Ranking, rank_change
+from schedperf.evidence.layout.record import LayoutAlarm
 
 MakeUnit = Callable[..., Unit]
 
@@ -22,7 +23,7 @@ def rank(base: Unit, new: Unit, hitm: Mapping[str, int] | None = None) -> Rankin
     return rank_change(compare_units(base, new, LINE), base, new, hitm=hitm)
 
 
-def only(ranking: Ranking) -> Alarm:
+def only(ranking: Ranking) -> LayoutAlarm:
     assert len(ranking.alarms) == 1, [alarm.claim for alarm in ranking.alarms]
     return ranking.alarms[0]
 
@@ -169,7 +170,7 @@ def test_an_added_remotely_written_field_beside_a_read_mostly_one_is_an_alarm(
     alarm = only(rank(base, new))
 
     assert alarm.rule == "joined"
-    assert set(alarm.entries) == {"sd", "rd", "nohz_flags"}
+    assert set(alarm.names) == {"sd", "rd", "nohz_flags"}
 
 
 def test_a_line_that_others_wrote_before_is_said_to_be_such(make_unit: MakeUnit) -> None:
@@ -215,7 +216,7 @@ def test_what_was_measured_to_belong_apart_is_an_alarm_when_it_joins(
     alarm = only(rank(base, new))
 
     assert (alarm.rule, alarm.grade) == ("joined", "measured")
-    assert set(alarm.entries) == {one, other}
+    assert set(alarm.names) == {one, other}
     assert alarm.claim.endswith(f"{one} did not move")
     assert alarm.effect
 
@@ -319,7 +320,7 @@ def test_a_renamed_field_is_ranked_under_its_base_name(make_unit: MakeUnit) -> N
 
     alarm = only(rank(base, new))
 
-    assert alarm.entries == ("overload", "overutilized")
+    assert alarm.names == ("overload", "overutilized")
 
 
 def test_a_layout_compared_with_itself_raises_nothing(

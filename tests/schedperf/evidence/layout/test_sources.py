@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.evidence.layout._variables import HOT_GROUP, plain_name
-from schedperf.evidence.layout.model import LineBytes
+from schedperf.evidence.layout.record import LineBytes
 from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.model.errors import InputError
 from tests.shared_data import shared
@@ -193,7 +193,7 @@ def test_a_bundle_without_a_layout_says_so(
         (bytes(0x202) + b"HdrS", "is an image to boot"),
         (b"\x7fELF" + bytes(60), "its ELF headers make no sense"),
         (b"\x9f\xeb\x01\0", "4 bytes are too few for BTF"),
-        (gzip.compress(MAP.encode()), "is not a tar|before the first member"),
+        (gzip.compress(MAP.encode(), mtime=0), "is not a tar|before the first member"),
         (
             b"ffffffffffffffff B The real System.map is in the linux-image-6.1-dbg package\n",
             "is a stub; the real System.map is in the package linux-image-6.1-dbg",

@@ -1,16 +1,11 @@
 """Which lines are drawn, and what a drawing shows between its entries."""
 
-from schedperf.evidence.layout.model import Entry, Unit, UnitKind
-from schedperf.evidence.layout.windows import (
-    MOST_ROWS,
-    MOST_WINDOW_LINES,
-    Row,
-    Sheet,
-    Window,
-    draw_lines,
-    group_windows,
-    lines_of,
-)
+from collections.abc import Iterable
+
+from schedperf.evidence.layout.model import Entry, Unit
+from schedperf.evidence.layout.record import LayoutRow, UnitKind
+from schedperf.evidence.layout.sheets import MOST_ROWS, Sheet
+from schedperf.evidence.layout.windows import MOST_WINDOW_LINES, Window, group_windows
 
 LINE = 64
 
@@ -34,8 +29,8 @@ def entry(name: str, offset: int, size: int | None = 8) -> Entry:
     return Entry(name=name, offset=offset, size=size)
 
 
-def drawn(rows: list[Row]) -> list[tuple[object, object]]:
-    return [(row["address"], row["name"] or row["kind"]) for row in rows]
+def drawn(rows: Iterable[LayoutRow]) -> list[tuple[int, str]]:
+    return [(row.address, row.name or row.kind) for row in rows]
 
 
 def window(*lines: set[int], alarms: tuple[str, ...] = ()) -> Window:
@@ -44,9 +39,9 @@ def window(*lines: set[int], alarms: tuple[str, ...] = ()) -> Window:
 
 def test_a_rule_stands_where_a_line_ends_and_a_gap_counts_who_is_not_shown() -> None:
     found = unit(*(entry(name, at) for name, at in zip("abcde", (0, 8, 64, 128, 192), strict=True)))
-    lines = lines_of(found, ["a", "e", "unknown"], LINE)
+    lines = Sheet(found, LINE).starts(["a", "e", "unknown"])
     assert lines == {0, 3}
-    assert drawn(draw_lines(found, lines, LINE)) == [
+    assert drawn(Sheet(found, LINE).rows(lines)) == [
         (0, "a"),
         (8, "b"),
         (8, "2 more"),
@@ -57,39 +52,39 @@ def test_a_rule_stands_where_a_line_ends_and_a_gap_counts_who_is_not_shown() -> 
 
 def test_holes_are_shown_in_structs_alone_and_not_between_a_unions_fields() -> None:
     fields = (entry("a", 0, 4), entry("b", 8), entry("b2", 8, 4), entry("c", 16))
-    assert drawn(draw_lines(unit(*fields, kind="struct"), frozenset({0}), LINE)) == [
+    assert drawn(Sheet(unit(*fields, kind="struct"), LINE).rows(frozenset({0}))) == [
         (0, "a"),
         (4, "hole"),
         (8, "b"),
         (8, "b2"),
         (16, "c"),
     ]
-    assert (4, "hole") not in drawn(draw_lines(unit(*fields), frozenset({0}), LINE))
+    assert (4, "hole") not in drawn(Sheet(unit(*fields), LINE).rows(frozenset({0})))
 
 
 def test_an_entry_that_reaches_into_a_shown_line_is_shown() -> None:
     found = unit(entry("large", 0, 100), entry("behind", 104))
-    assert drawn(draw_lines(found, frozenset({1}), LINE))[0] == (0, "large")
+    assert drawn(Sheet(found, LINE).rows(frozenset({1})))[0] == (0, "large")
 
 
 def test_entries_of_one_name_are_told_apart() -> None:
     found = unit(entry("warned", 0, 1), entry("warned", 64, 1))
-    assert drawn(draw_lines(found, frozenset({1}), LINE)) == [(64, "warned#2")]
+    assert drawn(Sheet(found, LINE).rows(frozenset({1}))) == [(64, "warned#2")]
 
 
 def test_marks_and_the_reason_of_the_drawing_are_kept() -> None:
-    rows = draw_lines(
-        unit(entry("a", 0), entry("b", 8)), frozenset({0}), LINE, marks={"b": "moved"}, hot=["a"]
-    )
-    assert [(row["mark"], row["is_hot"]) for row in rows] == [("", True), ("moved", False)]
+    sheet = Sheet(unit(entry("a", 0), entry("b", 8)), LINE)
+    rows = sheet.rows(frozenset({0}), marks={"b": "moved"}, hot=["a"])
+    assert [(row.mark, row.is_hot) for row in rows] == [("", True), ("moved", False)]
 
 
 def test_a_line_of_bits_is_cut_and_the_rest_is_counted() -> None:
     bits = [Entry(name=f"b{at}", offset=0, size=4, bits=(at, 1)) for at in range(300)]
-    rows = draw_lines(unit(*bits, kind="struct"), frozenset({0}), LINE)
+    sheet = Sheet(unit(*bits, kind="struct"), LINE)
+    rows = sheet.rows(frozenset({0}))
     assert len(rows) == MOST_ROWS + 1
-    assert rows[-1]["name"] == f"{300 - MOST_ROWS} more"
-    assert len(draw_lines(unit(*bits, kind="struct"), frozenset({0}), LINE, most=400)) == 300
+    assert rows[-1].name == f"{300 - MOST_ROWS} more"
+    assert len(sheet.rows(frozenset({0}), most=400)) == 300
 
 
 def test_a_pair_is_shown_where_it_comes_closest() -> None:

@@ -1,0 +1,290 @@
+"""One unit of two kernels, with all that the comparison found."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from schedperf.evidence.layout.changes import CoTenancy, UnitChange
+from schedperf.evidence.layout.cotenancy import Spans, comparable_spans
+from schedperf.evidence.layout.difference import compare_units
+from schedperf.evidence.layout.matching import Matching, match_entries, sees_all
+from schedperf.evidence.layout.model import Entry, Unit, say_unsized
+from schedperf.evidence.layout.ranking import Ranking, rank_change, row_of_pair
+from schedperf.evidence.layout.record import (
+    MOST_LISTED,
+    LayoutAdjacent,
+    LayoutAlarm,
+    LayoutCause,
+    LayoutEdit,
+    LayoutEntryChange,
+    LayoutNoise,
+    LayoutPairRow,
+    LayoutTenant,
+    LayoutUnit,
+    LayoutUnitCounts,
+    Pair,
+)
+from schedperf.evidence.layout.sheets import Sheet
+from schedperf.model.comparison import BaseNew
+
+# Line mates that one entry lists on each side: a full 64-byte line of pointers, twice.
+MOST_MATES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitPair:
+    """One unit of base and of new.
+
+    :param units: base's and new's
+    :param prefix: of the ids of its pairs: "" or "new2/"
+    """
+
+    units: tuple[Unit, Unit]
+    change: UnitChange
+    ranking: Ranking
+    prefix: str
+
+    @property
+    def name(self) -> str:
+        """What the unit is called."""
+        return self.change.name
+
+    @cached_property
+    def matching(self) -> Matching:
+        """Which entry is which."""
+        return match_entries(*self.units)
+
+    @cached_property
+    def spans(self) -> Spans:
+        """The bytes of every entry, as base calls them."""
+        return comparable_spans(self.matching, *self.units)
+
+    @cached_property
+    def sheets(self) -> tuple[Sheet, Sheet]:
+        """Both units with their lines, each under its own names."""
+        line_bytes = self.change.lines.line_bytes
+        return Sheet(self.units[0], line_bytes), Sheet(self.units[1], line_bytes)
+
+    @cached_property
+    def new_names(self) -> Mapping[str, str]:
+        """How new calls those entries that have another name in base."""
+        own = self.sheets[1].entries
+        return {
+            called.name: entry.name
+            for entry, called in zip(own, self.matching.new, strict=True)
+            if entry.name != called.name
+        }
+
+
+def compare_pair(
+    base: Unit, new: Unit, line_bytes: int, hitm: Mapping[str, int] | None, prefix: str
+) -> UnitPair:
+    """Compare and rank one unit.
+
+    :param hitm: memory samples of new by entry; None: nobody sampled
+    :raises InputError: units beyond what kernels have
+    """
+    if _is_equal(base, new):
+        # Two builds of one source share most units, and the globals alone take a second.
+        change = _unchanged(base, new, line_bytes)
+        ranking = Ranking(unit=base.name, alarms=(), regained=(), unknown_heat=(), quiet=())
+    else:
+        change = compare_units(base, new, line_bytes)
+        ranking = rank_change(change, base, new, hitm=hitm, prefix=prefix)
+    return UnitPair(units=(base, new), change=change, ranking=ranking, prefix=prefix)
+
+
+def _is_equal(base: Unit, new: Unit) -> bool:
+    # Nothing that could make a difference differs: not what is there, nor who has seen it.
+    one, other = (
+        (unit.kind, unit.size, unit.alignment, unit.groups, unit.sources, unit.entries)
+        for unit in (base, new)
+    )
+    return one == other
+
+
+def _unchanged(base: Unit, new: Unit, line_bytes: int) -> UnitChange:
+    alignment = base.alignment
+    return UnitChange(
+        name=base.name,
+        kind=base.kind,
+        entries_base=len(base.entries),
+        entries_new=len(new.entries),
+        common=len(base.entries),
+        unsized=tuple(sorted(entry.name for entry in base.entries if entry.size is None)),
+        added=(),
+        removed=(),
+        renamed=(),
+        resized=(),
+        is_coverage_equal=True,
+        lines=_nothing(line_bytes),
+        line_pairs=_nothing(2 * line_bytes),
+        causes=(),
+        are_lines_certain=None if alignment is None else alignment % line_bytes == 0,
+        noise={
+            what: (base.noise.get(what, 0), new.noise.get(what, 0))
+            for what in sorted(base.noise.keys() | new.noise.keys())
+        },
+        notes=tuple(dict.fromkeys((*base.notes, *new.notes))),
+    )
+
+
+def _nothing(line_bytes: int) -> CoTenancy:
+    return CoTenancy(line_bytes=line_bytes, entries=(), separated=(), joined=(), slid_lines=0)
+
+
+def unit_record(pair: UnitPair) -> LayoutUnit:
+    """Return how one unit changed."""
+    change, ranking, (base, new) = pair.change, pair.ranking, pair.units
+    hot = {frozenset(two) for alarm in ranking.alarms for two in alarm.pairs}
+    return LayoutUnit(
+        unit=change.name,
+        kind=change.kind,
+        is_unchanged=change.is_unchanged,
+        sources=BaseNew(base=base.sources, new=new.sources),
+        bytes=BaseNew(base=base.size, new=new.size),
+        alignment=BaseNew(base=base.alignment, new=new.alignment),
+        is_alignment_inferred=base.is_alignment_inferred or new.is_alignment_inferred,
+        are_lines_certain=change.are_lines_certain,
+        counts=_counts(change, ranking),
+        separated=tuple(_pair_rows(pair, change.lines.separated, hot)),
+        joined=tuple(_pair_rows(pair, change.lines.joined, hot)),
+        entries=_entries(change.lines.entries),
+        added=_tenants(change.added),
+        removed=_tenants(change.removed),
+        renamed=change.renamed[:MOST_LISTED],
+        resized=change.resized[:MOST_LISTED],
+        causes=tuple(shorten_cause(cause) for cause in change.causes[:MOST_LISTED]),
+        unknown_heat=ranking.unknown_heat[:MOST_LISTED],
+        quiet=ranking.quiet[:MOST_LISTED],
+        adjacent=_adjacent(change),
+        coverage_equal=change.is_coverage_equal,
+        noise=tuple(
+            LayoutNoise(what=what, base=counts[0], new=counts[1])
+            for what, counts in change.noise.items()
+        ),
+        notes=(*change.notes, *_coverage_notes(change, base, new)),
+    )
+
+
+def shorten_alarm(alarm: LayoutAlarm) -> LayoutAlarm:
+    """Return an alarm with lists that are short enough for the record."""
+    return replace(
+        alarm,
+        pairs=alarm.pairs[:MOST_LISTED],
+        entries=alarm.entries[:MOST_LISTED],
+        cause=None if alarm.cause is None else shorten_cause(alarm.cause),
+    )
+
+
+def shorten_cause(cause: LayoutCause) -> LayoutCause:
+    """Return a cause with lists that are short enough for the record."""
+    return replace(
+        cause,
+        edits=tuple(_shorten_edit(edit) for edit in cause.edits[:MOST_LISTED]),
+        together_with=cause.together_with[:MOST_LISTED],
+        alternatives=cause.alternatives[:MOST_LISTED],
+        separated=cause.separated[:MOST_LISTED],
+        joined=cause.joined[:MOST_LISTED],
+        by_entry_alone=cause.by_entry_alone[:MOST_LISTED],
+    )
+
+
+def _shorten_edit(edit: LayoutEdit) -> LayoutEdit:
+    return replace(edit, entries=edit.entries[:MOST_LISTED])
+
+
+def _counts(change: UnitChange, ranking: Ranking) -> LayoutUnitCounts:
+    lines = change.lines
+    return LayoutUnitCounts(
+        entries_base=change.entries_base,
+        entries_new=change.entries_new,
+        common=change.common,
+        unsized=len(change.unsized),
+        added=len(change.added),
+        removed=len(change.removed),
+        renamed=len(change.renamed),
+        resized=len(change.resized),
+        moved=len(lines.moved),
+        mates_changed=lines.mates_changed,
+        separated=len(lines.separated),
+        joined=len(lines.joined),
+        slid_lines=lines.slid_lines,
+        straddles_begun=_straddlers(lines.entries, is_new=True),
+        straddles_ended=_straddlers(lines.entries, is_new=False),
+        alarms=len(ranking.alarms),
+        unknown_heat=len(ranking.unknown_heat),
+        quiet=len(ranking.quiet),
+    )
+
+
+def _straddlers(entries: Iterable[LayoutEntryChange], *, is_new: bool) -> int:
+    return sum(tuple(entry.straddles) == (not is_new, is_new) for entry in entries)
+
+
+def _pair_rows(
+    pair: UnitPair, changed: Sequence[Pair], hot: AbstractSet[frozenset[str]]
+) -> Iterator[LayoutPairRow]:
+    base, new = pair.spans
+    for a, b in sorted(changed, key=lambda two: frozenset(two) not in hot)[:MOST_LISTED]:
+        yield LayoutPairRow(
+            row=row_of_pair(pair.prefix, pair.name, (a, b)),
+            a=a,
+            b=b,
+            a_base_offset=base[a].start,
+            b_base_offset=base[b].start,
+            a_new_offset=new[a].start,
+            b_new_offset=new[b].start,
+            is_alarm=frozenset((a, b)) in hot,
+        )
+
+
+def _entries(entries: Sequence[LayoutEntryChange]) -> tuple[LayoutEntryChange, ...]:
+    ranked = sorted(entries, key=lambda entry: not entry.has_left)
+    return tuple(
+        replace(entry, lost=entry.lost[:MOST_MATES], gained=entry.gained[:MOST_MATES])
+        for entry in ranked[:MOST_LISTED]
+    )
+
+
+def _tenants(entries: Sequence[Entry]) -> tuple[LayoutTenant, ...]:
+    return tuple(
+        LayoutTenant(name=entry.name, offset=entry.offset, size=entry.size)
+        for entry in entries[:MOST_LISTED]
+    )
+
+
+def _adjacent(change: UnitChange) -> LayoutAdjacent | None:
+    # What prefetchers of adjacent lines see, where that is something else.
+    lines, wide = change.lines, change.line_pairs
+    parted = {frozenset(pair) for pair in wide.separated}
+    joined = {frozenset(pair) for pair in wide.joined}
+    is_same = parted == {frozenset(pair) for pair in lines.separated}
+    if is_same and joined == {frozenset(pair) for pair in lines.joined}:
+        return None
+    together = tuple(pair for pair in lines.separated if frozenset(pair) not in parted)
+    return LayoutAdjacent(
+        line_bytes=wide.line_bytes,
+        separated=len(wide.separated),
+        joined=len(wide.joined),
+        still_together=together[:MOST_LISTED],
+        parted=wide.separated[:MOST_LISTED],
+    )
+
+
+def _coverage_notes(change: UnitChange, base: Unit, new: Unit) -> Iterator[str]:
+    if not change.is_coverage_equal:
+        names = [", ".join(unit.sources[:1]) for unit in (base, new)]
+        seen = "new" if sees_all(base) else "base"
+        yield (
+            f"base's names come from {names[0]} and new's from {names[1]}, so only the "
+            f"{change.common} names that both have are compared, and none is added or removed; "
+            f"what {seen} lacks is unknown there"
+        )
+    if change.unsized:
+        they = "they straddle" if change.unsized[1:] else "it straddles"
+        yield (
+            f"{say_unsized(change.unsized)} on a side, and so is whether {they} a line or changed "
+            "in size"
+        )
