@@ -1,21 +1,21 @@
-"""What ``schedperf layout`` was asked for, and the kernels that it reads for it."""
+"""What ``schedperf layout`` was asked for, the kernels that it reads for it, and what it prints."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedperf import __version__
+from schedperf.commands._outputs import draw_for_stdout, dump_section
 from schedperf.evidence.layout.analysis import KINDS, analyse_kernels
 from schedperf.evidence.layout.maps import map_kernel
 from schedperf.evidence.layout.model import Kernel
 from schedperf.evidence.layout.record import Layout, LayoutMap, UnitKind
 from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.model.errors import InputError
-from schedperf.model.schema import to_plain
-from schedperf_reports.standalone import Head, HeadSide
+from schedperf_reports.evidence.layout.section import describe_layout, describe_maps
+from schedperf_reports.standalone import Head, HeadSide, draw_page
 
-# Of the JSON: a comparison of two or more kernels, and the map of one.
-SCHEMAS = {Layout: "schedperf/layout/1", LayoutMap: "schedperf/layout-map/1"}
+TITLE = "Cache lines"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,19 +51,23 @@ class Request:
             )
         return analyse_kernels(labelled, line_bytes=self.line_bytes, kinds=self.kinds, hot=self.hot)
 
-    def document(self, layout: Layout | LayoutMap) -> dict[str, object]:
-        """Return the JSON of a result."""
-        plain = {field.name: getattr(layout, field.name) for field in fields(layout)}
-        if isinstance(layout, Layout):
-            del plain["missing"]
-        return {
-            "schema": SCHEMAS[type(layout)],
-            "tool_version": __version__,
-            **{name: to_plain(value) for name, value in plain.items()},
-        }
+    def render(self, layout: Layout | LayoutMap, name: str | None, limit: int) -> str:
+        """Return a result as "json", as a "html" page, or as text for stdout.
 
-    def head(self, layout: Layout | LayoutMap) -> Head:
-        """Return what stands above the page of a result."""
+        :param limit: alarms and table rows that the text shows
+        """
+        if name == "json":
+            return dump_section(layout)
+        blocks = (
+            describe_layout(layout, limit)
+            if isinstance(layout, Layout)
+            else describe_maps(layout, limit)
+        )
+        if name == "html":
+            return draw_page("layout", TITLE, blocks, self._head(layout))
+        return draw_for_stdout(TITLE, blocks, see="--html or --json")
+
+    def _head(self, layout: Layout | LayoutMap) -> Head:
         sides = tuple(
             HeadSide(name=one.side, label=one.label, path=str(path))
             for one, path in zip(layout.kernels, self.paths, strict=True)
@@ -74,7 +78,7 @@ class Request:
             title=f"cache lines: {against}",
             sides=sides,
             tool_version=__version__,
-            schema=SCHEMAS[type(layout)],
+            schema=layout.schema_id(),
         )
 
 

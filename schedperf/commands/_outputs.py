@@ -14,6 +14,7 @@ import click
 from schedperf.model.errors import InputError
 
 if TYPE_CHECKING:
+    from schedperf.model.comparison import SectionData
     from schedperf_reports.blocks import Block
 
 # As the name of a file.
@@ -64,6 +65,15 @@ def dump_json(data: object) -> str:
     from schedperf.model.schema import to_plain  # noqa: PLC0415
 
     return write_json(to_plain(data))
+
+
+def dump_section(data: "SectionData") -> str:
+    """Return the JSON of one section, the same as ``schedperf compare --json`` has of it."""
+    from schedperf.model.comparison import Section  # noqa: PLC0415 # as above
+    from schedperf.model.schema import to_plain  # noqa: PLC0415
+
+    section = Section(schema=data.schema_id(), status="ok", reason=None, data=data)
+    return dump_json(to_plain(section))
 
 
 def draw_for_stdout(title: str, blocks: "Iterable[Block]", *, see: str) -> str:

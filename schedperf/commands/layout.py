@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 import click
 
 from schedperf.commands._outputs import (
-    draw_for_stdout,
-    dump_json,
     json_option,
     limit_option,
     open_outputs,
@@ -16,9 +14,7 @@ from schedperf.commands._outputs import (
 )
 
 if TYPE_CHECKING:
-    from schedperf.commands._layout_request import Request
-    from schedperf.evidence.layout.record import Layout, LayoutMap, UnitKind
-    from schedperf_reports.blocks import Block
+    from schedperf.evidence.layout.record import UnitKind
 
 EPILOG = """\b
 Examples:
@@ -28,7 +24,6 @@ Examples:
   schedperf layout base.tar --struct task_group
 """
 
-TITLE = "Cache lines"
 USUAL_LIMIT = 8
 # As compare says "regression".
 ALARM_STATUS = 1
@@ -93,9 +88,9 @@ def command(
         request = make_request(paths, () if has_all else asked, structs, hot, cacheline)
         layout = request.analyse()
         for name, file in files.items():
-            write_output(file, [_render(request, layout, name, limit)])
-    click.echo(_render(request, layout, printed, limit), nl=False)
-    return ALARM_STATUS if _has_alarm(layout) else 0
+            write_output(file, [request.render(layout, name, limit)])
+    click.echo(request.render(layout, printed, limit), nl=False)
+    return ALARM_STATUS if layout.has_alarms else 0
 
 
 def _kinds(*, percpu: bool, has_structs: bool, has_globals: bool) -> "tuple[UnitKind, ...]":
@@ -105,29 +100,3 @@ def _kinds(*, percpu: bool, has_structs: bool, has_globals: bool) -> "tuple[Unit
         "globals": has_globals,
     }
     return tuple(kind for kind, is_asked in asked.items() if is_asked)
-
-
-def _has_alarm(layout: "Layout | LayoutMap") -> bool:
-    from schedperf.evidence.layout.record import Layout  # noqa: PLC0415 # as above
-
-    return isinstance(layout, Layout) and any(one.alarms for one in layout.comparisons)
-
-
-def _render(request: "Request", layout: "Layout | LayoutMap", name: str | None, limit: int) -> str:
-    if name == "json":
-        return dump_json(request.document(layout))
-    blocks = _describe(layout, limit)
-    if name == "html":
-        from schedperf_reports.standalone import draw_page  # noqa: PLC0415 # as above
-
-        return draw_page("layout", TITLE, blocks, request.head(layout))
-    return draw_for_stdout(TITLE, blocks, see="--html or --json")
-
-
-def _describe(layout: "Layout | LayoutMap", limit: int) -> "list[Block]":
-    from schedperf.evidence.layout.record import Layout  # noqa: PLC0415 # as above
-    from schedperf_reports.evidence.layout.section import describe_layout, describe_maps  # noqa: PLC0415
-
-    if isinstance(layout, Layout):
-        return list(describe_layout(layout, limit))
-    return list(describe_maps(layout, limit))

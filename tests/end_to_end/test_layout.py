@@ -33,7 +33,7 @@ def kernel(name: str, source: str = "") -> Path:
 def record(*args: str | Path) -> tuple[int, dict[str, Any]]:
     done = schedperf(*args, "--json", "-")
     assert done.stderr == ""
-    return done.returncode, json.loads(done.stdout)
+    return done.returncode, json.loads(done.stdout)["data"]
 
 
 @pytest.mark.parametrize("source", ["", "System.map", "btf"])

@@ -548,6 +548,11 @@ class Layout(SectionData):
     windows: tuple[LayoutWindow, ...]
     missing: tuple[LayoutMissingSide, ...]
 
+    @property
+    def has_alarms(self) -> bool:
+        """Whether a change of any side may be felt."""
+        return any(compared.alarms for compared in self.comparisons)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutMapCounts:
@@ -600,6 +605,7 @@ class LayoutMap(SectionData):
 
     section: ClassVar[str] = "layout-map"
     version: ClassVar[int] = 1
+    has_alarms: ClassVar[bool] = False
 
     line_bytes: LayoutLines
     kernels: tuple[LayoutKernel, ...]

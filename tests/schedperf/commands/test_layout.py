@@ -36,7 +36,7 @@ def test_five_kernels_are_drawn_column_by_column(write_map: WriteMap, capsys: Ca
     names = ("tip", "patch-1", "moved-declaration", "align-first", "custom-layout")
     status, out, _ = run(capsys, *map(write_map, names), "--percpu", "--json", "-")
     assert status == 1
-    data = json.loads(out)
+    data = json.loads(out)["data"]
     assert [one["label"] for one in data["kernels"]] == [f"{name}.map" for name in names]
     assert len(data["windows"][0]["columns"]) == 5
     _, text, _ = run(capsys, *map(write_map, names), "--percpu")
@@ -46,9 +46,10 @@ def test_five_kernels_are_drawn_column_by_column(write_map: WriteMap, capsys: Ca
 
 def test_json_alone_is_on_stdout(write_map: WriteMap, capsys: Capture) -> None:
     status, out, _ = run(capsys, write_map("tip"), write_map("patch-1"), "--json", "-")
-    data = json.loads(out)
+    section = json.loads(out)
+    data = section["data"]
     assert status == 1
-    assert data["schema"] == "schedperf/layout/1"
+    assert (section["schema"], section["status"]) == ("schedperf/section/layout/2", "ok")
     assert data["comparisons"][0]["alarms"][0]["rule"] == "separated"
     assert data["comparisons"][0]["alarms"][0]["boundary"] == 0x20540
 
@@ -63,7 +64,7 @@ def test_files_are_written_beside_the_text(
         *("--html", str(page), "--json", str(record)),
     )
     assert out.startswith("Cache lines\n")
-    assert json.loads(record.read_text())["tool_version"]
+    assert json.loads(record.read_text())["data"]["windows"]
     html = page.read_text()
     assert "<title>cache lines: patch-1.map, against tip.map - schedperf</title>" in html
     assert 'href="#layout"' in html
@@ -80,7 +81,7 @@ def test_a_hot_set_of_two_kernels_is_counted_on_both(write_map: WriteMap, capsys
 def test_the_length_of_a_line_can_be_given(write_map: WriteMap, capsys: Capture) -> None:
     arguments = (write_map("tip"), write_map("patch-1"), "--cacheline", "128", "--json", "-")
     _, out, _ = run(capsys, *arguments)
-    data = json.loads(out)
+    data = json.loads(out)["data"]
     assert data["line_bytes"]["used"] == 128
     assert data["line_bytes"]["from"] == "given"
     assert not [one for one in data["comparisons"][0]["alarms"] if one["rule"] == "separated"]
@@ -103,7 +104,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(
         (tmp_path / folder).mkdir()
         paths.append(str(Path(write_map(name)).rename(tmp_path / folder / "System.map")))
     _, out, _ = run(capsys, *paths, "--json", "-")
-    assert [one["label"] for one in json.loads(out)["kernels"]] == paths
+    assert [one["label"] for one in json.loads(out)["data"]["kernels"]] == paths
 
 
 BAD = {

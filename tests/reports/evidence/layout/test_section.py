@@ -53,7 +53,7 @@ HEAD = Head(
     title="t",
     sides=(HeadSide(name="base", label="tip", path="tip/System.map"),),
     tool_version="0.1.0",
-    schema="schedperf/layout/1",
+    schema="schedperf/section/layout/2",
 )
 Kind = TypeVar("Kind", bound=Block)
 Describe = Callable[..., list[Block]]
