@@ -11,7 +11,7 @@ The first kernel is base, and each other one is compared with it.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from schedperf.evidence.layout._advised import advise_alarm, advise_hot, count_hot, find_hot
+from schedperf.evidence.layout.advice import advise_alarm, advise_hot, count_hot, find_hot
 from schedperf.evidence.layout.cotenancy import check_line_bytes
 from schedperf.evidence.layout.model import Kernel
 from schedperf.evidence.layout.ranking import rank_of

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from schedperf.evidence.layout._alarms import Found, find_all
-from schedperf.evidence.layout._facts import Facts
+from schedperf.evidence.layout.alarms import Facts, Found, find_all
 from schedperf.evidence.layout.changes import UnitChange
 from schedperf.evidence.layout.heat import HeatTable, heat_table
 from schedperf.evidence.layout.model import Unit, say_unsized

@@ -1,13 +1,19 @@
-"""One unit of two kernels, with all that the comparison found."""
+"""One unit of two kernels: what differs, whether it matters, and how the record has it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from schedperf.evidence.layout.causes import explain
 from schedperf.evidence.layout.changes import CoTenancy, UnitChange
-from schedperf.evidence.layout.cotenancy import Spans, comparable_spans
-from schedperf.evidence.layout.difference import compare_units
+from schedperf.evidence.layout.cotenancy import (
+    Spans,
+    check_line_bytes,
+    comparable_spans,
+    compare_tenants,
+    sized_on_both,
+)
 from schedperf.evidence.layout.matching import Matching, match_entries, sees_all
 from schedperf.evidence.layout.model import Entry, Unit, say_unsized
 from schedperf.evidence.layout.ranking import Ranking, rank_change, row_of_pair
@@ -30,6 +36,47 @@ from schedperf.model.comparison import BaseNew
 
 # Line mates that one entry lists on each side: a full 64-byte line of pointers, twice.
 MOST_MATES = 16
+
+
+def compare_units(base: Unit, new: Unit, line_bytes: int) -> UnitChange:
+    """Say what differs between two layouts at cache lines of ``line_bytes`` bytes.
+
+    :raises InputError: a line size that no cache has, or units beyond what kernels have
+    """
+    check_line_bytes(line_bytes)
+    matching = match_entries(base, new)
+    spans = comparable_spans(matching, base, new)
+    lines, separated, joined = compare_tenants(matching, spans, line_bytes, base.name)
+    line_pairs, _, _ = compare_tenants(matching, spans, 2 * line_bytes, base.name)
+    return UnitChange(
+        name=base.name,
+        kind=base.kind,
+        entries_base=len(base.entries),
+        entries_new=len(new.entries),
+        common=len(matching.common),
+        unsized=tuple(sorted(matching.common - sized_on_both(matching))),
+        added=matching.added,
+        removed=matching.removed,
+        renamed=matching.renamed,
+        resized=matching.resized,
+        is_coverage_equal=matching.is_coverage_equal,
+        lines=lines,
+        line_pairs=line_pairs,
+        causes=explain(matching, base, new, (separated, joined), line_bytes),
+        are_lines_certain=_are_lines_certain(base, new, line_bytes),
+        noise={
+            what: (base.noise.get(what, 0), new.noise.get(what, 0))
+            for what in sorted(base.noise.keys() | new.noise.keys())
+        },
+        notes=tuple(dict.fromkeys((*base.notes, *new.notes))),
+    )
+
+
+def _are_lines_certain(base: Unit, new: Unit, line_bytes: int) -> bool | None:
+    # A struct that may start anywhere in a line has no lines of its own.
+    if base.alignment is None or new.alignment is None:
+        return None
+    return base.alignment % line_bytes == 0 and new.alignment % line_bytes == 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,6 @@ from schedperf_reports.evidence.layout._drawing import (
     draw_window,
     list_names,
 )
-from schedperf_reports.evidence.layout._facts import describe_occupant
 from schedperf_reports.graphics.cache_lines import (
     CacheLines,
     LineGroup,
@@ -47,6 +46,17 @@ _BYTE_BITS = 8
 _ENTRY = "entry"
 # Units whose bytes between names may have a name that no source tells.
 SECTIONS = frozenset({"percpu", "globals"})
+
+# Functions that are named.
+MOST_FUNCTIONS = 4
+
+_WRITTEN = {
+    "rarely": "rarely written",
+    "own": "written by its own CPU",
+    "remote": "written by other CPUs",
+}
+_MARKS = {"mates changed": "others share its line now"}
+_READ = {"own": "read by its own CPU", "remote": "read by other CPUs"}
 
 Rows = tuple[LineRow, ...]
 
@@ -253,7 +263,7 @@ def _occupants(
             low, high = max(first, start), min(end, start + line_bytes)
             is_entry = row.kind == _ENTRY
             slid = column.slid.get(row.name, "") if is_entry else ""
-            facts = describe_occupant(row, line_bytes, uses.get(row.name))
+            facts = _describe_occupant(row, line_bytes, uses.get(row.name))
             yield Occupant(
                 name=row.name if is_entry else "",
                 kind="entry" if is_entry else "hole",
@@ -400,3 +410,35 @@ def _word(base: bool, new: bool) -> str:  # noqa: FBT001 # two of one kind
     if base == new:
         return "kept together" if new else "kept apart"
     return "joined" if new else "separated"
+
+
+def _describe_occupant(row: LayoutRow, line_bytes: int, use: LayoutUse | None) -> tuple[str, ...]:
+    """Return type, size, place, what became of it, and who touches it, one sentence each.
+
+    :param row: an entry or a hole of the analysis' drawing
+    :param use: what the table of hot variables knows of it; None: nothing
+    """
+    if row.kind == "hole":
+        return (f"hole of {count_of(row.size or 0, 'byte')} at 0x{row.address:x}",)
+    return tuple(_facts_of(row, line_bytes, use))
+
+
+def _facts_of(row: LayoutRow, line_bytes: int, use: LayoutUse | None) -> Iterator[str]:
+    yield ", ".join([row.type or "type not known", _size(row)])
+    yield f"at 0x{row.address:x}, byte {row.address % line_bytes} of its line"
+    if row.mark:
+        yield _MARKS.get(row.mark, row.mark)
+    if use is None or use.written is None or use.read is None:
+        yield "heat unknown: in no row of the table of hot variables"
+        return
+    yield f"{_WRITTEN[use.written]}, {_READ[use.read]}, on {', '.join(use.paths)} paths"
+    names = [one.rpartition(":")[2] for one in use.functions]
+    more = len(names) - MOST_FUNCTIONS
+    tail = f" and {more} more" if more > 0 else ""
+    yield f"touched by {', '.join(names[:MOST_FUNCTIONS])}{tail}"
+
+
+def _size(row: LayoutRow) -> str:
+    if row.bits:
+        return count_of(row.bits[1], "bit")
+    return "size not known" if row.size is None else count_of(row.size, "byte")

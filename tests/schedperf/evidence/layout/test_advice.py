@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.layout._packing import Block, align_up, fewest_lines, span_lines
 from schedperf.evidence.layout.advice import MOST_MEMBERS, advise, hot_set_of, plan_order
 from schedperf.evidence.layout.heat import heat_table
 from schedperf.evidence.layout.model import Entry, Unit
+from schedperf.evidence.layout.packing import Block, align_up, fewest_lines, span_lines
 from schedperf.evidence.layout.record import LayoutAdvice
 from schedperf.model.errors import InputError
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.evidence.layout.analysis import analyse_kernels
-from schedperf.evidence.layout.difference import compare_units
 from schedperf.evidence.layout.model import Entry, Kernel, Unit
 from schedperf.evidence.layout.record import (
     Layout,
@@ -20,7 +19,7 @@ from schedperf.evidence.layout.record import (
     UnitKind,
 )
 from schedperf.evidence.layout.sources import load_kernel
-from schedperf.evidence.layout.units import compare_pair
+from schedperf.evidence.layout.units import compare_pair, compare_units
 from schedperf.model.comparison import BaseNew
 from schedperf.model.errors import InputError
 from tests.schedperf.evidence.layout.records import assert_described

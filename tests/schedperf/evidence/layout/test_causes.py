@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from schedperf.evidence.layout import causes as causes_module
 from schedperf.evidence.layout.changes import UnitChange
-from schedperf.evidence.layout.difference import compare_units
 from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.record import LayoutCause, UnitKind
+from schedperf.evidence.layout.units import compare_units
 
 LINE = 64
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.evidence.layout.changes import UnitChange
-from schedperf.evidence.layout.difference import compare_units
 from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.record import LayoutEntryChange, Pair, UnitKind
+from schedperf.evidence.layout.units import compare_units
 from schedperf.model.comparison import BaseNew
 from schedperf.model.errors import InputError
 

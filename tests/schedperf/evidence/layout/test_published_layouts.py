@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from schedperf.evidence.layout.difference import compare_units
 from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.structs import struct_unit
+from schedperf.evidence.layout.units import compare_units
 from schedperf.kernel.btf import parse_btf
 from tests.shared_data import shared
 

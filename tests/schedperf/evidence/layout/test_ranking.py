@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.layout.difference import compare_units
 from schedperf.evidence.layout.heat import heat_table
 from schedperf.evidence.layout.model import Unit
 from schedperf.evidence.layout.ranking import Ranking, rank_change
 from schedperf.evidence.layout.record import LayoutAlarm
+from schedperf.evidence.layout.units import compare_units
 
 MakeUnit = Callable[..., Unit]
 

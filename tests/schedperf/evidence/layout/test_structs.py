@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.layout._alignment import MOST_NESTED
 from schedperf.evidence.layout.model import Unit
-from schedperf.evidence.layout.structs import holes, padding, struct_unit
+from schedperf.evidence.layout.structs import MOST_NESTED, holes, padding, struct_unit
 from schedperf.kernel.btf import Btf, parse_btf
 from schedperf.model.errors import InputError
 from tests.shared_data import shared
