@@ -13,6 +13,7 @@ from schedperf.evidence.layout.record import (
     LayoutComparison,
     LayoutCounts,
     LayoutLines,
+    LayoutMap,
     LayoutPairCounts,
     LayoutRow,
     LayoutUse,
@@ -21,10 +22,10 @@ from schedperf.evidence.layout.record import (
 from schedperf.model.schema import Schema, describe, to_plain
 
 
-def assert_described(layout: Layout) -> None:
+def assert_described(layout: Layout | LayoutMap) -> None:
     """Fail where a record, as JSON, does not fit the schema that is derived from its class."""
     definitions: dict[str, Schema] = {}
-    schema = {**describe(Layout, definitions), "$defs": definitions}
+    schema = {**describe(type(layout), definitions), "$defs": definitions}
     jsonschema.validate(to_plain(layout), schema)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.evidence.layout.analysis import analyse_kernels
+from schedperf.evidence.layout.maps import map_kernel
 from schedperf.evidence.layout.model import Entry, Kernel, Unit
 from schedperf.evidence.layout.record import (
     Layout,
@@ -291,6 +292,15 @@ def test_task_groups_load_average_stays_and_has_other_line_mates() -> None:
     assert average.keeps_offset is True
     assert average.lost
     assert average.gained
+
+
+def test_one_kernel_alone_is_a_map_that_its_schema_describes() -> None:
+    found = map_kernel(percpu("tip", BASE), hot=["sd_llc_id", "sd_llc"])
+    assert_described(found)
+    (section,) = found.maps
+    assert [use.name for use in section.hot] == ["sd_llc_id", "sd_llc"]
+    assert (section.counts.hot_lines, section.counts.holes) == (2, None)
+    assert [(advice.about, advice.lines_before) for advice in section.advice] == [("hot", 2)]
 
 
 def test_damaged_units_end_in_one_line() -> None:
