@@ -5,12 +5,10 @@ with the copies ``before`` and ``after`` of /proc/schedstat; two such copies as 
 a folder of folders and files of these kinds, each of which is one run.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from schedperf import __version__
 from schedperf.bundle.open import open_bundle
 from schedperf.evidence.schedstat.analysis import analyse_sides
 from schedperf.evidence.schedstat.capture import MOST_CPUS, Snapshot, is_schedstat, parse_schedstat
@@ -21,13 +19,13 @@ from schedperf.evidence.schedstat.perf_sched_report import (
     is_sched_stats_report,
     parse_sched_stats_report,
 )
+from schedperf.evidence.schedstat.record import Schedstat
 from schedperf.evidence.schedstat.sources import FOLDER, LARGEST_BYTES, load_sides
 from schedperf.evidence.schedstat.totals import SideRuns, StatRun
 from schedperf.model.errors import InputError
 from schedperf.runs.captured import why_nothing
 from schedperf.runs.side import Side, side_name
 
-SCHEMA = "schedperf/schedstat/2"
 HEAD_BYTES = 64
 MOMENTS = ("before", "after")
 # A folder of runs; each is a file or a folder.
@@ -54,36 +52,31 @@ class Wanted:
     point: str | None
 
 
-def describe(sources: Sequence[str], wanted: Wanted) -> dict[str, Any]:
-    """Read one or more sources and return what there is to say, as JSON.
+def describe(sources: Sequence[str], wanted: Wanted) -> Schedstat:
+    """Read one or more sources and return what there is to say of them, a side each.
 
     :raises InputError: one cannot be read, or nothing in it was counted
     """
     sides = _load(sources, wanted)
-    labels = [Path(source).name for source in sources]
-    if len(set(labels)) < len(labels):
-        labels = list(sources)
     data = analyse_sides(sides, wanted.cpus)
-    if not data["rows"]:
+    if not data.rows:
         raise InputError(f"{' and '.join(sources)}: {_why_nothing(data, sides, wanted)}")
-    return {
-        "schema": SCHEMA,
-        "tool_version": __version__,
-        **data,
-        "sides": [
-            {**side, "label": label, "path": source}
-            for side, label, source in zip(data["sides"], labels, sources, strict=True)
-        ],
-    }
+    return data
 
 
-def _why_nothing(data: Mapping[str, Any], sides: Sequence[SideRuns], wanted: Wanted) -> str:
+def label_sources(sources: Sequence[str]) -> Sequence[str]:
+    """Return the names of the files; the sources as they were given where names are equal."""
+    labels = [Path(source).name for source in sources]
+    return sources if len(set(labels)) < len(labels) else labels
+
+
+def _why_nothing(data: Schedstat, sides: Sequence[SideRuns], wanted: Wanted) -> str:
     known = {cpu for side in sides for run in side.runs for cpu in run.change.cpus}
     if wanted.cpus is not None and not known & set(wanted.cpus):
         return "has none of these CPUs; name others with --cpu"
     if not any(run.change.jiffies or run.seconds for side in sides for run in side.runs):
         return "no time passed between the snapshots; give one from before and one from after"
-    if data["zeros"]:
+    if data.zeros:
         return "all counts are 0; record while something runs, with kernel.sched_schedstats at 1"
     return "no count is on both sides; compare runs of one workload and point"
 

@@ -1,14 +1,14 @@
 """``schedperf schedstat``: what the scheduler counted, in one source or between two."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from schedperf.commands._outputs import (
     draw_for_stdout,
-    dump_json,
+    dump_section,
     json_option,
     limit_option,
     open_outputs,
@@ -17,6 +17,7 @@ from schedperf.commands._outputs import (
 )
 
 if TYPE_CHECKING:
+    from schedperf.evidence.schedstat.record import Schedstat
     from schedperf_reports.blocks import Block
 
 EPILOG = """\b
@@ -82,33 +83,37 @@ def command(
     with open_outputs(outputs, inputs) as files:
         data = describe(sources, wanted)
         for name, file in files.items():
-            write_output(file, [_render(data, name, sort, limit)])
-    click.echo(_render(data, printed, sort, limit), nl=False)
+            write_output(file, [_render(data, sources, name, sort, limit)])
+    click.echo(_render(data, sources, printed, sort, limit), nl=False)
     return 0
 
 
-def _render(data: Mapping[str, Any], name: str | None, sort: str, limit: int) -> str:
+def _render(
+    data: "Schedstat", sources: Sequence[str], name: str | None, sort: str, limit: int
+) -> str:
     if name == "json":
-        return dump_json(data)
-    from schedperf_reports.evidence.schedstat.counts import describe_counts  # noqa: PLC0415 # as above
+        return dump_section(data)
+    from schedperf_reports.evidence.schedstat.section import describe_counts  # noqa: PLC0415 # as above
 
     blocks = describe_counts(data, limit, by_name=sort == "name")
     if name == "html":
-        return _draw_page(data, blocks)
+        return _draw_page(data, sources, blocks)
     return draw_for_stdout(TITLE, blocks, see="--limit, --html or --json")
 
 
-def _draw_page(data: Mapping[str, Any], blocks: "Iterable[Block]") -> str:
-    from schedperf_reports.standalone import Head, HeadSide, draw_page  # noqa: PLC0415 # as above
+def _draw_page(data: "Schedstat", sources: Sequence[str], blocks: "Iterable[Block]") -> str:
+    from schedperf import __version__  # noqa: PLC0415 # as above
+    from schedperf.commands._schedstat_request import label_sources  # noqa: PLC0415
+    from schedperf_reports.standalone import Head, HeadSide, draw_page  # noqa: PLC0415
 
-    labels = [side["label"] for side in data["sides"]]
+    labels = label_sources(sources)
     head = Head(
         title=f"scheduler statistics: {', against '.join(reversed(labels))}",
         sides=tuple(
-            HeadSide(name=side["side"], label=side["label"], path=side["path"])
-            for side in data["sides"]
+            HeadSide(name=side.side, label=label, path=source)
+            for side, label, source in zip(data.sides, labels, sources, strict=True)
         ),
-        tool_version=data["tool_version"],
-        schema=data["schema"],
+        tool_version=__version__,
+        schema=data.schema_id(),
     )
     return draw_page("schedstat", TITLE, blocks, head)

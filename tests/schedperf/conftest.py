@@ -15,7 +15,6 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.evidence.profile.record import Profile, ProfilePoint, ProfileRow
 from schedperf.evidence.profile.section import profile
-from schedperf.model.comparison import SectionData
 from schedperf.model.schema import schema_of, to_plain
 from schedperf.runs.side import name_sides
 from schedperf_generators.events import Event
@@ -221,22 +220,18 @@ def slower(make_bundle: Callable[..., Path], tmp_path: Path) -> str:
 def analyse_with(tmp_path: Path, make_bundle: Callable[..., Path]) -> Callable[..., Any]:
     """Analyse bundles that are given as runs; the result follows the published schema.
 
-    ``analyse_with(counters, SCHEMA)(runs_of_base, runs_of_new, **of_the_bundles)``; in the place of
-    a schema may be the record that the section returns.
+    ``analyse_with(counters)(runs_of_base, runs_of_new, **of_the_bundles)``
     """
 
-    def make(
-        section: Callable[..., Any], described: Mapping[str, Any] | type[SectionData]
-    ) -> Callable[..., Any]:
-        schema = schema_of(described) if isinstance(described, type) else described
-
+    def make(section: Callable[..., Any]) -> Callable[..., Any]:
         def analyse(*sides: Sequence[Mapping[str, object]], **chosen: object) -> Any:
             paths = [
                 make_bundle(tmp_path / f"{number}.tar", runs=runs, **chosen)
                 for number, runs in enumerate(sides)
             ]
             data = section(name_sides([open_bundle(path) for path in paths]))
-            jsonschema.validate(json.loads(json.dumps(to_plain(data), allow_nan=False)), schema)
+            plain = json.loads(json.dumps(to_plain(data), allow_nan=False))
+            jsonschema.validate(plain, schema_of(type(data)))
             return data
 
         return analyse

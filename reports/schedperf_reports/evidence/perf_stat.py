@@ -1,17 +1,15 @@
 """Counters: what the machine counted in a run, base against new."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
 
+from schedperf.evidence.perf_stat.record import CounterRow, Counters, CounterSide, NotCounted
 from schedperf.model.comparison import Comparison
 from schedperf.model.units import RATE_DIGITS, format_measure
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Text
 from schedperf_reports.rates.cells import MEANS, explain_gaps, gather_twins, lead, tone_of
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below, titled
-from schedperf_reports.sections import data_of, report_section
+from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
-
-Row = Mapping[str, Any]
 
 # A terminal and a page show the events that changed, and some others to judge them by.
 MOST_ROWS = 6
@@ -26,51 +24,51 @@ _TOTAL_COLUMNS = tuple(
 @report_section("counters", title="Counters", chapter="scheduler", order=50, is_analysis=True)
 def counters(comparison: Comparison) -> Iterator[Block]:
     """Show the counts of each workload and point, and what could not be counted."""
-    data: Any = data_of(comparison, "counters")
+    data = record_of(comparison, Counters)
     if isinstance(data, Text):
         yield data
         return
-    rows = cast("Sequence[Row]", data["rows"])
+    rows = data.rows
     yield from lead(rows, _name)
-    yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
+    yield Text(text="; ".join(_describe_side(side) for side in data.sides), tone="muted")
     for _, subject, found in by_subject(rows):
         yield from _table(subject, found)
     if rows:
         text = f"{MEANS}; more is neither better nor worse"
         yield Text(text=text, tone="muted")
-    if data["zeros"]:
-        yield Text(text=f"0 in all runs: {', '.join(data['zeros'])}", tone="muted")
-    yield from _not_counted(data["not_counted"])
-    for one in data["missing"]:
-        yield Text(text=f"nothing counted in {one['side']}: {one['reason']}", tone="muted")
-    yield from notes_below(merge_sides(data["notes"]))
+    if data.zeros:
+        yield Text(text=f"0 in all runs: {', '.join(data.zeros)}", tone="muted")
+    yield from _not_counted(data.not_counted)
+    for one in data.missing:
+        yield Text(text=f"nothing counted in {one.side}: {one.reason}", tone="muted")
+    yield from notes_below(merge_sides(data.notes))
 
 
-def _describe_side(side: Mapping[str, Any]) -> str:
-    kind = f"{side['kind']} run"
-    return f"{side['side']}: {count_of(side['runs'], kind)}"
+def _describe_side(side: CounterSide) -> str:
+    kind = f"{side.kind} run"
+    return f"{side.side}: {count_of(side.runs, kind)}"
 
 
-def _table(subject: str, rows: Sequence[Row]) -> Iterator[Block]:
-    ordered = sorted(gather_twins(rows), key=lambda pair: _interest(pair[0]))
+def _table(subject: str, rows: Sequence[CounterRow]) -> Iterator[Block]:
+    ordered = sorted(gather_twins(rows), key=lambda shown: _interest(shown.row))
     yield RATES.table(titled(subject, "events"), ordered, limit=MOST_ROWS, least=MOST_ROWS)
-    yield from explain_gaps([row for row, _ in ordered[:MOST_ROWS]])
+    yield from explain_gaps([shown.row for shown in ordered[:MOST_ROWS]])
 
 
-def _interest(row: Row) -> tuple[bool, bool, bool]:
+def _interest(row: CounterRow) -> tuple[bool, bool, bool]:
     # What an operation costs tells more than what happened in a second, which depends on how
     # many operations fit into it; the whole machine tells more than one of its nodes.
-    return row["basis"] != "operation", row["node"] is not None, not row["changed"]
+    return row.basis != "operation", row.node is not None, not row.changed
 
 
-def _name(row: Row) -> str:
-    node = "" if row["node"] is None else f" (node {row['node']})"
-    return f"{row['event']}{node}{' (estimated)' if row['scaled'] else ''}"
+def _name(row: CounterRow) -> str:
+    node = "" if row.node is None else f" (node {row.node})"
+    return f"{row.event}{node}{' (estimated)' if row.scaled else ''}"
 
 
-def _total_cells(row: Row) -> tuple[Cell, ...]:
-    counted = str(row["unit"]).partition("/")[0]
-    totals = row["total_base"], row["total_new"]
+def _total_cells(row: CounterRow) -> tuple[Cell, ...]:
+    counted = row.unit.partition("/")[0]
+    totals = row.total_base, row.total_new
     return tuple(
         Cell(
             text=format_measure(one, counted, *totals, digits=RATE_DIGITS),
@@ -81,21 +79,21 @@ def _total_cells(row: Row) -> tuple[Cell, ...]:
     )
 
 
-RATES = Rates(
+RATES: Rates[CounterRow] = Rates(
     first=Column(title="event", code=True),
     name=_name,
     about=lambda _: "",
     more=_TOTAL_COLUMNS,
     more_cells=_total_cells,
-    kind=lambda row: f"rows of {'the machine' if row['node'] is None else 'single nodes'}",
+    kind=lambda row: f"rows of {'the machine' if row.node is None else 'single nodes'}",
 )
 
 
-def _not_counted(entries: Sequence[Mapping[str, str]]) -> Iterator[Block]:
+def _not_counted(entries: Sequence[NotCounted]) -> Iterator[Block]:
     # One sentence a reason: most events fail for the same one, and on all sides.
     sides: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
-        sides.setdefault((entry["event"], entry["reason"]), []).append(entry["side"])
+        sides.setdefault((entry.event, entry.reason), []).append(entry.side)
     events: dict[tuple[str, str], list[str]] = {}
     for (event, reason), where in sides.items():
         events.setdefault((" and ".join(dict.fromkeys(where)), reason), []).append(event)

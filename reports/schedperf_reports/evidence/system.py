@@ -1,9 +1,10 @@
 """System counters: idle states, power, interrupts and throttling, base against new."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
 
-from schedperf.evidence.system.rows import BY_NAME, CPU_TIME, LEAST, why_small
+from schedperf.evidence.system.record import SettingRow, SystemCounters, SystemRow, SystemSide
+from schedperf.evidence.system.rows import CPU_TIME, LEAST, why_small
+from schedperf.evidence.system.words import BY_NAME
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -19,20 +20,19 @@ from schedperf_reports.rates.cells import (
     CHANGED,
     MEANS,
     RULE,
+    Shown,
     explain_gaps,
     gather_twins,
     lead,
-    split_twins,
+    main_rows,
     tone_of,
     zeros_table,
 )
 from schedperf_reports.rates.cpu_maps import cpu_maps
-from schedperf_reports.rates.tables import Pair, Rates, by_subject, notes_below
-from schedperf_reports.sections import data_of, report_section
+from schedperf_reports.rates.tables import Rates, by_subject, notes_below
+from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import format_share
-
-Row = Mapping[str, Any]
 
 # A terminal shows what changed, and some of the whole machine to judge it by.
 MOST_CHANGED = 10
@@ -61,60 +61,57 @@ SETTING_COLUMNS = (
 )
 def system_counters(comparison: Comparison) -> Iterator[Block]:
     """Show the counts of each workload and point, what changed first, and what is missing."""
-    data: Any = data_of(comparison, "system_counters")
+    data = record_of(comparison, SystemCounters)
     if isinstance(data, Text):
         yield data
         return
-    rows = cast("Sequence[Row]", data["rows"])
+    rows = data.rows
     yield from lead(rows, _name)
-    yield Text(text="; ".join(_describe_side(side) for side in data["sides"]), tone="muted")
-    yield from _warn_of_lost_ticks(data["sides"])
-    yield from _settings(data["settings"])
+    yield Text(text="; ".join(_describe_side(side) for side in data.sides), tone="muted")
+    yield from _warn_of_lost_ticks(data.sides)
+    yield from _settings(data.settings)
     text = f"sums over CPUs; {MEANS}; more is neither better nor worse"
     yield Text(text=text, tone="muted")
-    if any(row["changed"] for row in rows):
+    if any(row.changed for row in rows):
         text = f"{CHANGED} changed beyond noise: {RULE}, where a side has at least {LEAST}"
         yield Text(text=text, tone="muted")
     for _, subject, found in by_subject(rows):
         ordered = _order(found)
         table = _table(subject, ordered)
         yield table
-        yield from explain_gaps([row for row, _ in ordered[: table.limit]])
-    yield from cpu_maps(comparison, data["cpus"])
+        yield from explain_gaps([shown.row for shown in ordered[: table.limit]])
+    yield from cpu_maps(comparison, data.cpus)
     yield from _missing(data)
-    yield from notes_below(merge_sides(data["notes"]))
+    yield from notes_below(merge_sides(data.notes))
 
 
-def _describe_side(side: Mapping[str, Any]) -> str:
-    kind = f"{side['kind']} run"
-    tasks = f", tasks of {count_of(side['task_runs'], 'run')}" if side["task_runs"] else ""
-    return f"{side['side']}: {count_of(side['runs'], kind)}{tasks}"
+def _describe_side(side: SystemSide) -> str:
+    kind = f"{side.kind} run"
+    tasks = f", tasks of {count_of(side.task_runs, 'run')}" if side.task_runs else ""
+    return f"{side.side}: {count_of(side.runs, kind)}{tasks}"
 
 
-def _warn_of_lost_ticks(sides: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+def _warn_of_lost_ticks(sides: Sequence[SystemSide]) -> Iterator[Text]:
     for side in sides:
-        share = side.get("accounted")
+        share = side.accounted
         if share is not None and abs(share - 1.0) > MOST_UNACCOUNTED:
             text = (
-                f"{side['side']}: accounted time is {format_share(share)} of the wall time of "
-                f"{count_of(side['cpus'], 'CPU')}: ticks were lost, as in an emulated guest; do "
+                f"{side.side}: accounted time is {format_share(share)} of the wall time of "
+                f"{count_of(side.cpus, 'CPU')}: ticks were lost, as in an emulated guest; do "
                 "not read busy and idle of /proc/stat, nor CPU times of cgroups, as shares"
             )
             yield Text(text=text, tone="warning")
 
 
-def _settings(settings: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
-    for side in dict.fromkeys(one["side"] for one in settings):
+def _settings(settings: Sequence[SettingRow]) -> Iterator[Block]:
+    for side in dict.fromkeys(row.side for row in settings):
         yield Table(
             caption=f"settings of the scheduler that differ, base against {side}",
             columns=SETTING_COLUMNS,
             rows=tuple(
-                tuple(
-                    Cell(text=text)
-                    for text in (one["name"], *map(_value, (one["base"], one["new"])))
-                )
-                for one in settings
-                if one["side"] == side
+                tuple(Cell(text=text) for text in (row.name, _value(row.base), _value(row.new)))
+                for row in settings
+                if row.side == side
             ),
             limit=MOST_SETTINGS,
         )
@@ -124,55 +121,54 @@ def _value(text: str | None) -> str:
     return "not there" if text is None else " ".join(text.split()) or "empty"
 
 
-def _order(rows: Sequence[Row]) -> list[Pair]:
-    main = split_twins(rows)[0]
-    firsts = {(row["group"], row["subject"]): row["row"] for row in reversed(main)}
+def _order(rows: Sequence[SystemRow]) -> list[Shown[SystemRow]]:
+    firsts = {(row.group, row.subject): row.row for row in reversed(main_rows(rows))}
     first = set(firsts.values())
     return sorted(
         gather_twins(rows),
-        key=lambda pair: (*_interest(pair[0]), pair[0]["row"] not in first),
+        key=lambda shown: (*_interest(shown.row), shown.row.row not in first),
     )
 
 
-def _table(subject: str, pairs: Sequence[Pair]) -> Table:
-    rows = [row for row, _ in pairs]
-    changed = sum(bool(row["changed"]) for row in rows)
-    others = sum(not row["changed"] and row["node"] is None for row in rows)
+def _table(subject: str, ordered: Sequence[Shown[SystemRow]]) -> Table:
+    rows = [shown.row for shown in ordered]
+    changed = sum(bool(row.changed) for row in rows)
+    others = sum(not row.changed and row.node is None for row in rows)
     limit = min(changed, MOST_CHANGED)
     limit += min(others, MOST_OTHERS) if changed <= MOST_CHANGED else 0
-    return RATES.table(subject, pairs, limit=limit, least=MOST_OTHERS)
+    return RATES.table(subject, ordered, limit=limit, least=MOST_OTHERS)
 
 
-def _is_set(row: Row) -> bool:
-    is_exact = row["ci_low"] is not None and row["ci_low"] == row["ci_high"]
-    return is_exact and row["ratio"] not in (None, 1.0)
+def _is_set(row: SystemRow) -> bool:
+    is_exact = row.ci_low is not None and row.ci_low == row.ci_high
+    return is_exact and row.ratio not in (None, 1.0)
 
 
-def _interest(row: Row) -> tuple[bool, bool, bool]:
+def _interest(row: SystemRow) -> tuple[bool, bool, bool]:
     # Within both halves the order of the groups stays, the most telling one first. A node says
     # the same as all nodes together, in another place. A setting that was changed has no noise.
-    return not row["changed"], not _is_set(row), row["node"] is not None
+    return not row.changed, not _is_set(row), row.node is not None
 
 
-def _about(row: Row) -> str:
-    return f"{row['meaning']}: {row['function']}" if row["function"] else str(row["meaning"])
+def _about(row: SystemRow) -> str:
+    return f"{row.meaning}: {row.function}" if row.function else row.meaning
 
 
-def _name(row: Row) -> str:
+def _name(row: SystemRow) -> str:
     # What a group counts in one way alone needs no name for it.
-    field = "" if row["group"] in COUNTED_ONE_WAY else f" {row['field']}"
-    node = "" if row["node"] is None else f" (node {row['node']})"
-    return f"{row['group']} {row['subject']}{field}{node}"
+    field = "" if row.group in COUNTED_ONE_WAY else f" {row.field}"
+    node = "" if row.node is None else f" (node {row.node})"
+    return f"{row.group} {row.subject}{field}{node}"
 
 
-def _kind(row: Row) -> str:
-    if row["group"] in CPU_TIME:
+def _kind(row: SystemRow) -> str:
+    if row.group in CPU_TIME:
         return "rows of CPU times"
     by_name = " and ".join(BY_NAME)
-    return f"rows of {by_name}" if row["group"] in BY_NAME else "rows of the other groups"
+    return f"rows of {by_name}" if row.group in BY_NAME else "rows of the other groups"
 
 
-RATES = Rates(
+RATES: Rates[SystemRow] = Rates(
     first=Column(title="counted", code=True),
     name=_name,
     about=_about,
@@ -183,11 +179,11 @@ RATES = Rates(
 )
 
 
-def _missing(data: Mapping[str, Any]) -> Iterator[Block]:
+def _missing(data: SystemCounters) -> Iterator[Block]:
     # One line a reason: most files are missing for the same one, and on all sides.
     sides: dict[tuple[str, str], list[str]] = {}
-    for one in data["missing"]:
-        sides.setdefault((one["what"], one["reason"]), []).append(one["side"])
+    for one in data.missing:
+        sides.setdefault((one.what, one.reason), []).append(one.side)
     whats: dict[tuple[str, str], list[str]] = {}
     for (what, reason), where in sides.items():
         whats.setdefault((" and ".join(dict.fromkeys(where)), reason), []).append(what)
@@ -196,11 +192,11 @@ def _missing(data: Mapping[str, Any]) -> Iterator[Block]:
         for (place, reason), names in whats.items()
     ]
     items += [
-        f"not compared: {one['group']} of {one['side']}: {one['what']}: {one['reason']}"
-        for one in data["not_compared"]
+        f"not compared: {one.group} of {one.side}: {one.what}: {one.reason}"
+        for one in data.not_compared
     ]
     if items:
         yield Items(
             items=tuple(Item(text=text, tone="muted") for text in items), limit=MOST_MISSING
         )
-    yield from zeros_table(data["zeros"])
+    yield from zeros_table(data.zeros)

@@ -5,8 +5,8 @@ Their difference stands beside a bin only where it is outside noise.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from schedperf.model.counted import Bins
 from schedperf_reports.blocks import Block, Graphic
 from schedperf_reports.words.rows import count_compared, count_of, side_place
 from schedperf_reports.words.units import format_number, format_share
@@ -73,24 +73,23 @@ class Mirror(Graphic):
         return format_share(share)
 
 
-def mirror_bins(found: Mapping[str, Any], labels: Sequence[str]) -> tuple[MirrorBin, ...]:
-    """Return the bins of an entry that :func:`schedperf.stats.counted.histograms.compare_bins`
-    made.
+def mirror_bins(found: Bins, labels: Sequence[str]) -> tuple[MirrorBin, ...]:
+    """Return the bins of two compared histograms.
 
     :param labels: of the lower edges, shape (bins,)
     """
     return tuple(_bin(found, place, label) for place, label in enumerate(labels))
 
 
-def _bin(found: Mapping[str, Any], place: int, label: str) -> MirrorBin:
-    base, new, changed = (found[name][place] for name in ("base", "new", "changed"))
+def _bin(found: Bins, place: int, label: str) -> MirrorBin:
+    base, new, changed = found.base[place], found.new[place], found.changed[place]
     said = f"from {label}: base {format_share(base)}, new {format_share(new)}"
     difference = ""
     if base is not None and new is not None:
         points = f"{_points(new - base)} pp"
-        ends = found["ci_low"][place], found["ci_high"][place]
-        if None not in ends:
-            points += f" ({'..'.join(map(_points, ends))})"
+        low, high = found.ci_low[place], found.ci_high[place]
+        if low is not None and high is not None:
+            points += f" ({_points(low)}..{_points(high)})"
         said += f", difference {points}, {NOISE_WORDS[changed]}"
         difference = points if changed else ""
     return MirrorBin(label=label, base=base, new=new, difference=difference, title=said)
@@ -103,19 +102,25 @@ def _points(share: float) -> str:
     return f"{'+' if rounded > 0.0 else ''}{format_number(rounded)}"
 
 
-def describe_bins(found: Mapping[str, Any], labels: Sequence[str], what: str) -> str:
+def _difference(found: Bins, place: int) -> float:
+    return (found.new[place] or 0.0) - (found.base[place] or 0.0)
+
+
+def describe_bins(found: Bins, labels: Sequence[str], what: str) -> str:
     """Say what the bins show: the one that changed most, or that none did beyond noise.
 
     :param what: what falls into a bin, in plural: "calls"
     """
     runs = count_compared(found)
-    marked = [place for place, changed in enumerate(found["changed"]) if changed]
-    if all(changed is None for changed in found["changed"]):
+    marked = [place for place, changed in enumerate(found.changed) if changed]
+    if all(changed is None for changed in found.changed):
         return f"{runs} cannot tell a change from noise"
     if not marked:
         return f"no bin changed beyond noise ({runs})"
-    most = max(marked, key=lambda place: abs(found["new"][place] - found["base"][place]))
-    base, new = (format_share(found[side][most]) for side in ("base", "new"))
+    most = max(
+        marked, key=lambda place: abs((found.new[place] or 0.0) - (found.base[place] or 0.0))
+    )
+    base, new = format_share(found.base[most]), format_share(found.new[most])
     return (
         f"{len(marked)} of {count_of(len(labels), 'bin')} changed beyond noise ({runs}), most of "
         f"all {what} from {labels[most]} on: {base} -> {new}"

@@ -1,14 +1,15 @@
 """Cells of compared rates: what a rate is per, its values, and why a change or interval is missing.
 
-Rows are those that :data:`schedperf.runs.captured.RATE_FIELDS` describes.
+Rows are those of :class:`schedperf.model.counted.RateRow`.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Generic, TypeVar
 
+from schedperf.model.counted import Basis, RateRow
 from schedperf.model.units import RATE_DIGITS, format_measure
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
 from schedperf_reports.blocks import (
@@ -29,7 +30,8 @@ from schedperf_reports.words.units import (
     is_wide,
 )
 
-Row = Mapping[str, Any]
+Row = TypeVar("Row", bound=RateRow)
+Row_co = TypeVar("Row_co", bound=RateRow, covariant=True)
 
 # Counts an operation below this are written for so many operations, as nobody reads 0.0001375.
 SMALLEST_COUNT = 0.1
@@ -39,13 +41,8 @@ OPERATIONS = 1000
 PLAIN_UNITS = ("task", "level")
 QUANTILES = ("p50", "p99", "p99.9")
 
-# What tells the subject of a row, whichever section it is of.
-_SUBJECT = (
-    "side", "workload", "point", "name", "event", "level", "idle", "cause", "group", "subject",
-    "field", "function", "what", "context", "node",
-)  # fmt: skip
 # What a count is divided by, best first: wakeups (a share of two counts), operations, time.
-BASES = ("share", "operation", "time")
+BASES: tuple[Basis, ...] = ("share", "operation", "time")
 # A page shows some rows that are not beyond noise too, to judge the others by, and hides the rest.
 QUIET_WORD = "less telling, not beyond noise"
 
@@ -93,168 +90,175 @@ WIDE = (
 )
 
 
-def gather_twins(rows: Iterable[Row]) -> list[tuple[Row, tuple[Row, ...]]]:
+@dataclass(frozen=True, slots=True)
+class Shown(Generic[Row_co]):
+    """A row as it is shown.
+
+    :param is_rare: its counts are written per 1000 operations, however large they are
+    :param twins: rows that say the same per something else
+    """
+
+    row: Row_co
+    is_rare: bool = False
+    twins: "tuple[Shown[Row_co], ...]" = ()
+
+
+def gather_twins(rows: Iterable[Row]) -> list[Shown[Row]]:
     """Return the rows that say most, each with those that say the same per something else.
 
     A rate a wakeup says more than one an operation, and that more than one a second, which a
     slower kernel lowers for everything; where nothing else is known, the rate a second is all
     there is.
     """
-    known = _in_one_scale(rows)
-    groups: dict[object, list[Row]] = {}
-    for place, row in enumerate(known):
-        # Joules an operation and watts are two things, and so are shares.
-        counted, has_divisor, _ = str(row["unit"]).partition("/")
-        groups.setdefault((_subject(row), counted) if has_divisor else place, []).append(row)
-    ranked = [sorted(group, key=lambda row: BASES.index(row["basis"])) for group in groups.values()]
-    twins = {id(group[0]): tuple(group[1:]) for group in ranked}
-    return [(row, twins[id(row)]) for row in known if id(row) in twins]
-
-
-def _in_one_scale(rows: Iterable[Row]) -> list[Row]:
-    # What stands below each other is compared: one rare count, and all are of so many operations.
     known = list(rows)
-    rare = {
-        str(row["unit"])
-        for row in known
-        if is_plain_rate(row) and 0.0 < _largest(row["base"], row["new"]) < SMALLEST_COUNT
+    rare = _rare_units(known)
+    groups: dict[object, list[Shown[Row]]] = {}
+    for index, row in enumerate(known):
+        shown = Shown(row, is_rare=is_plain_rate(row) and row.unit in rare)
+        # Joules an operation and watts are two things, and so are shares.
+        counted, has_divisor, _ = row.unit.partition("/")
+        groups.setdefault((row.identity, counted) if has_divisor else index, []).append(shown)
+    first = {id(row): index for index, row in enumerate(known)}
+    gathered = []
+    for group in groups.values():
+        best, *twins = sorted(group, key=lambda shown: BASES.index(shown.row.basis))
+        gathered.append(replace(best, twins=tuple(twins)))
+    return sorted(gathered, key=lambda shown: first[id(shown.row)])
+
+
+def _rare_units(rows: Iterable[RateRow]) -> set[str]:
+    # What stands below each other is compared: one rare count, and all are of so many operations.
+    return {
+        row.unit
+        for row in rows
+        if is_plain_rate(row) and 0.0 < _largest(row.base, row.new) < SMALLEST_COUNT
     }
-    return [
-        {**row, "is_rare": True} if is_plain_rate(row) and row["unit"] in rare else row
-        for row in known
-    ]
 
 
-def is_plain_rate(row: Row) -> bool:
-    counted = str(row["unit"]).partition("/")[0]
-    return row["basis"] == "operation" and counted in ("1", *PLAIN_UNITS)
+def is_plain_rate(row: RateRow) -> bool:
+    counted = row.unit.partition("/")[0]
+    return row.basis == "operation" and counted in ("1", *PLAIN_UNITS)
 
 
-def split_twins(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-    """Return the rows that say most, and those that say the same per something else."""
-    gathered = gather_twins(rows)
-    return [row for row, _ in gathered], [twin for _, twins in gathered for twin in twins]
+def main_rows(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows that say most, without those that say the same per something else."""
+    return [shown.row for shown in gather_twins(rows)]
 
 
-def _subject(row: Row) -> tuple[Any, ...]:
-    places = (tuple(row.get(name, ())) for name in ("nodes", "groups"))
-    return (*(row.get(name) for name in _SUBJECT), *places)
-
-
-def describe_rate(row: Row) -> tuple[str, str, str]:
+def describe_rate(shown: Shown[RateRow]) -> tuple[str, str, str]:
     """Return what a rate is per, and its values of both sides in one scale.
 
     :return: ``("1000 messages", "1.375", "0.719")``
     """
-    counted, per = str(row["unit"]).partition("/")[0], divisor_of(row)
+    row = shown.row
+    counted, per = row.unit.partition("/")[0], divisor_of(row)
     unit = "1" if counted in PLAIN_UNITS else counted
-    base, new = row["base"], row["new"]
-    if row["basis"] == "share" and not per:
+    base, new = row.base, row.new
+    if row.basis == "share" and not per:
         per = _kind(row)
-    elif is_plain_rate(row) and (row.get("is_rare") or _largest(base, new) < SMALLEST_COUNT):
+    elif is_plain_rate(row) and (shown.is_rare or _largest(base, new) < SMALLEST_COUNT):
         per = f"{OPERATIONS} {per}s"
         base, new = (None if one is None else OPERATIONS * one for one in (base, new))
     write = partial(format_measure, digits=RATE_DIGITS)
     return per, write(base, unit, new), write(new, unit, base)
 
 
-def divisor_of(row: Row) -> str:
+def divisor_of(row: RateRow) -> str:
     """Return what a count was divided by: "message", "second"; "" for a share or a mean."""
-    per = str(row["unit"]).partition("/")[2]
+    per = row.unit.partition("/")[2]
     return {"s": "second"}.get(per, per)
 
 
-def _kind(row: Row) -> str:
-    if not row["unit"]:
+def _kind(row: RateRow) -> str:
+    if not row.unit:
         return "share"
-    field = row.get("field") or row.get("what")
-    if field in QUANTILES:
+    if row.statistic in QUANTILES:
         return "quantile"
-    return "longest" if field == "max" else "mean"
+    return "longest" if row.statistic == "max" else "mean"
 
 
 def _largest(*values: float | None) -> float:
     return max((abs(value) for value in values if value is not None), default=0.0)
 
 
-def is_invalid(row: Row) -> bool:
-    return row.get("status") == "invalid"
+def is_invalid(row: RateRow) -> bool:
+    return row.why_invalid is not None
 
 
-def is_compared(row: Row) -> bool:
+def is_compared(row: RateRow) -> bool:
     # Both sides have a value, and they may be compared.
-    return not is_invalid(row) and None not in (row["base"], row["new"])
+    return not is_invalid(row) and None not in (row.base, row.new)
 
 
-def change_of(row: Row) -> str:
+def change_of(row: RateRow) -> str:
     """Write the change; of a row that is not to be compared, that it is invalid."""
-    return "invalid" if is_invalid(row) else format_change(row["ratio"])
+    return "invalid" if is_invalid(row) else format_change(row.ratio)
 
 
-def interval_of(row: Row) -> str:
+def interval_of(row: RateRow) -> str:
     """Write the interval of the change; one that spans everything is no number."""
-    return format_interval(row["ci_low"], row["ci_high"])
+    return format_interval(row.ci_low, row.ci_high)
 
 
-def is_wide_row(row: Row) -> bool:
-    return is_wide(row["ci_low"], row["ci_high"])
+def is_wide_row(row: RateRow) -> bool:
+    return is_wide(row.ci_low, row.ci_high)
 
 
-def explain_gaps(rows: Iterable[Row]) -> Iterator[Text]:
+def explain_gaps(rows: Iterable[RateRow]) -> Iterator[Text]:
     """Say why a change or an interval of the rows that are shown is not there."""
     compared = list(filter(is_compared, rows))
-    if any(row["ratio"] is None for row in compared):
+    if any(row.ratio is None for row in compared):
         yield Text(text=f"no change where {ZERO}", tone="muted")
     if any(map(is_wide_row, compared)):
         yield Text(text=f"too wide: an interval {WIDE}", tone="muted")
 
 
-def compared_cells(row: Row, texts: tuple[str, str] | None = None) -> tuple[Cell, ...]:
+def compared_cells(shown: Shown[RateRow], texts: tuple[str, str] | None = None) -> tuple[Cell, ...]:
     """Return the cells of :data:`COMPARED`, which sort by the numbers of the record.
 
     What changed or drifted has its mark.
 
     :param texts: base and new, where they are written in a way of their own
     """
-    base, new = texts or describe_rate(row)[1:]
+    row = shown.row
+    base, new = texts or describe_rate(shown)[1:]
     tone = tone_of(row)
     return (
-        Cell(text=base, tone=tone, sort=row["base"]),
-        Cell(text=new, tone=tone, sort=row["new"]),
-        Cell(text=f"{_mark_of(row)}{change_of(row)}", tone=tone, sort=row["ratio"]),
-        Cell(text=interval_of(row), tone=tone, sort=row["ci_low"]),
+        Cell(text=base, tone=tone, sort=row.base),
+        Cell(text=new, tone=tone, sort=row.new),
+        Cell(text=f"{_mark_of(row)}{change_of(row)}", tone=tone, sort=row.ratio),
+        Cell(text=interval_of(row), tone=tone, sort=row.ci_low),
     )
 
 
-def _mark_of(row: Row) -> str:
-    if row["changed"]:
+def _mark_of(row: RateRow) -> str:
+    if row.changed:
         return f"{CHANGED} "
-    has_drifted = row["changed"] is None and row["p"] is not None
+    has_drifted = row.changed is None and row.p is not None
     return f"{DRIFTED} " if has_drifted and not is_invalid(row) else ""
 
 
-def per_cell(row: Row) -> Cell:
+def per_cell(shown: Shown[RateRow]) -> Cell:
     """Return the cell of :data:`PER_COLUMN`."""
-    return Cell(text=describe_rate(row)[0], tone=tone_of(row))
+    return Cell(text=describe_rate(shown)[0], tone=tone_of(shown.row))
 
 
-def runs_cell(row: Row) -> Cell:
+def runs_cell(row: RateRow) -> Cell:
     """Return the cell of :data:`RUNS_COLUMN`."""
-    number = row["n_base"] + row["n_new"]
-    return Cell(text=_count_runs(row), tone=tone_of(row), sort=number)
+    return Cell(text=_count_runs(row), tone=tone_of(row), sort=row.n_base + row.n_new)
 
 
-def _count_runs(row: Row) -> str:
+def _count_runs(row: RateRow) -> str:
     # A round has a value of both sides, so rounds are one number.
-    if row["replication"] == "rounds":
-        return f"{row['n_base']} rounds"
-    boots = " boots" if row["replication"] == "boots" else ""
-    return f"{row['n_base']} + {row['n_new']}{boots}"
+    if row.replication == "rounds":
+        return f"{row.n_base} rounds"
+    boots = " boots" if row.replication == "boots" else ""
+    return f"{row.n_base} + {row.n_new}{boots}"
 
 
-def tone_of(row: Row) -> Tone:
+def tone_of(row: RateRow) -> Tone:
     """Return what a changed row and an invalid one look like; the change says it in words."""
-    if row["changed"]:
+    if row.changed:
         return "strong"
     return "muted" if is_invalid(row) else "plain"
 
@@ -279,12 +283,12 @@ def say_runs_once(table: Table) -> Table:
     )
 
 
-def quiet_rows(rows: Sequence[Row], shown: int) -> tuple[bool, ...]:
+def quiet_rows(rows: Sequence[RateRow], shown: int) -> tuple[bool, ...]:
     """Say which rows a page hides: those that did not change, but for the first ones.
 
     :param shown: rows that stay to judge the others by
     """
-    return tuple(place >= shown and not row["changed"] for place, row in enumerate(rows))
+    return tuple(place >= shown and not row.changed for place, row in enumerate(rows))
 
 
 def lead(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Text]:
@@ -292,30 +296,32 @@ def lead(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Text]:
 
     :param rows: that may be compared; without any, nothing is said
     """
-    known = [row for row in split_twins(rows)[0] if not is_invalid(row)]
-    if not any(row["n_new"] for row in known):
+    found = [shown for shown in gather_twins(rows) if not is_invalid(shown.row)]
+    known = [shown.row for shown in found]
+    if not any(row.n_new for row in known):
         return
-    changed = [row for row in known if row["changed"]]
+    changed = [shown for shown in found if shown.row.changed]
     if not changed:
         yield Text(text=count_changes(known))
         return
-    most = min(changed, key=distance)
-    per, base, new = describe_rate(most)
-    each = f" per {per}" if "/" in most["unit"] else ""
-    if len({(row["side"], row["workload"], row["point"]) for row in known}) > 1:
-        each += f" in {most['side']}, {most['point'] or most['workload']}"
+    largest = min(changed, key=lambda shown: distance(shown.row))
+    most = largest.row
+    per, base, new = describe_rate(largest)
+    each = f" per {per}" if "/" in most.unit else ""
+    if len({(row.side, row.workload, row.point) for row in known}) > 1:
+        each += f" in {most.side}, {most.point or most.workload}"
     interval = interval_of(most)
     unit = "" if interval == TOO_WIDE else " %"
     ends = "" if interval == MISSING else f", 95 % interval {interval}{unit}"
-    size = "" if most["ratio"] is None else f"{change_of(most)}, "
-    word = " runs" if most["replication"] == "runs" else ""
+    size = "" if most.ratio is None else f"{change_of(most)}, "
+    word = " runs" if most.replication == "runs" else ""
     text = f"{name(most)}: {size}{base} -> {new}{each} ({_count_runs(most)}{word}{ends})"
     yield Text(text=f"{count_changes(known)}; most of all {text}", tone="strong")
 
 
-def distance(row: Row) -> float:
+def distance(row: RateRow) -> float:
     """Return a number by which the largest change comes first; from nothing is the largest."""
-    return -abs(math.log(row["ratio"])) if row["ratio"] else -math.inf
+    return -abs(math.log(row.ratio)) if row.ratio else -math.inf
 
 
 def zeros_table(zeros: Sequence[str]) -> Iterator[Table]:

@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from schedperf.model.comparison import Comparison
+from schedperf.model.counted import CpuRow, Places
 from schedperf.model.units import MISSING, Scale, format_number, scale_for
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.matrix import (
@@ -21,8 +22,6 @@ from schedperf_reports.graphics.matrix import (
 )
 from schedperf_reports.graphics.mirror import NOISE_WORDS
 from schedperf_reports.words.rows import count_compared, count_of
-
-Entry = Mapping[str, Any]
 
 # Cells of more CPUs have no room for their numbers.
 MOST_WRITTEN_CPUS = 16
@@ -73,15 +72,12 @@ def _number(place: Mapping[str, Any], name: str) -> int | None:
     return value if type(value) is int else None
 
 
-def cpu_maps(comparison: Comparison, entries: Sequence[Entry]) -> Iterator[Block]:
-    """Yield a heat map of each point, those with the most changes first, and what is left out.
-
-    :param entries: as :func:`schedperf.stats.counted.per_cpu.compare_cpus` gives them
-    """
+def cpu_maps(comparison: Comparison, entries: Sequence[CpuRow]) -> Iterator[Block]:
+    """Yield a heat map of each point, those with the most changes first, and what is left out."""
     hosts = {side.name: side.host for side in comparison.sides}
-    points: dict[tuple[str, str, str], list[Entry]] = {}
+    points: dict[tuple[str, str, str], list[CpuRow]] = {}
     for entry in entries:
-        points.setdefault((entry["side"], entry["workload"], entry["point"]), []).append(entry)
+        points.setdefault((entry.side, entry.workload, entry.point), []).append(entry)
     ordered = sorted(points.items(), key=lambda one: -sum(map(_count_changes, one[1])))
     for (side, workload, point), found in ordered[:MOST_MAPS]:
         what = f"{workload} at {point}: " if point else f"{workload}: "
@@ -91,12 +87,12 @@ def cpu_maps(comparison: Comparison, entries: Sequence[Entry]) -> Iterator[Block
         yield Text(text=f"CPU by CPU, {left} changed no more and stand in the JSON", tone="muted")
 
 
-def _count_changes(entry: Entry) -> int:
-    return sum(bool(changed) for changed in entry["changed"])
+def _count_changes(entry: CpuRow) -> int:
+    return sum(bool(changed) for changed in entry.changed)
 
 
-def _map(entries: Sequence[Entry], side: str, what: str, host: Mapping[str, Any]) -> Matrix:
-    cpus = sorted({cpu for entry in entries for cpu in entry["cpus"]})
+def _map(entries: Sequence[CpuRow], side: str, what: str, host: Mapping[str, Any]) -> Matrix:
+    cpus = sorted({cpu for entry in entries for cpu in entry.cpus})
     places = cpu_places(host, cpus)
     return Matrix(
         caption=f"{what}CPU by CPU, {_describe(entries)}",
@@ -127,19 +123,19 @@ def _nodes(places: Sequence[CpuPlace]) -> Iterator[tuple[MatrixLabel, int]]:
         yield MatrixLabel(text=text), len(list(found))
 
 
-def scale_of(entry: Entry) -> Scale:
+def scale_of(entry: CpuRow) -> Scale:
     """Return the unit in which all numbers of a measure are written: "%", "k/s", "ms/s"."""
-    if not entry["unit"]:
+    if not entry.unit:
         return PERCENT
-    counted, _, per = str(entry["unit"]).partition("/")
-    largest = largest_of(entry["base"], entry["new"])
+    counted, _, per = entry.unit.partition("/")
+    largest = largest_of(entry.base, entry.new)
     scale = scale_for("count" if counted == "1" else counted, largest)
     return Scale(factor=scale.factor, unit=f"{scale.unit}/{per}")
 
 
-def _band(entry: Entry, places: Sequence[CpuPlace], side: str) -> Band:
+def _band(entry: CpuRow, places: Sequence[CpuPlace], side: str) -> Band:
     scale = scale_of(entry)
-    index = {cpu: place for place, cpu in enumerate(entry["cpus"])}
+    index = {cpu: place for place, cpu in enumerate(entry.cpus)}
     titles = [_title(entry, index.get(place.cpu), scale, place.title()) for place in places]
     columns = [index.get(place.cpu) for place in places]
     lines = [_values(entry, name, columns, titles, scale) for name in ("base", "new")]
@@ -147,8 +143,8 @@ def _band(entry: Entry, places: Sequence[CpuPlace], side: str) -> Band:
     apart = "new - base, pp" if scale is PERCENT else "new - base"
     names = (("base", "base"), (side, side), (DIFFERENCE, apart))
     return Band(
-        label=f"{entry['measure']}, {scale.unit}",
-        title=entry["meaning"],
+        label=f"{entry.measure}, {scale.unit}",
+        title=entry.meaning,
         lines=tuple(
             MatrixLine(label=MatrixLabel(text=text, side=name), cells=cells)
             for (name, text), cells in zip(names, lines, strict=True)
@@ -157,14 +153,15 @@ def _band(entry: Entry, places: Sequence[CpuPlace], side: str) -> Band:
 
 
 def _values(
-    entry: Entry,
+    entry: CpuRow,
     name: str,
     columns: Sequence[int | None],
     titles: Sequence[str],
     scale: Scale,
 ) -> tuple[MatrixCell, ...]:
-    largest = largest_of(entry["base"], entry["new"])
-    values = [None if place is None else entry[name][place] for place in columns]
+    largest = largest_of(entry.base, entry.new)
+    of_side = entry.base if name == "base" else entry.new
+    values = [None if place is None else of_side[place] for place in columns]
     return tuple(
         MatrixCell(text=shorten(value, scale), title=title, shade=shade_of(value, largest))
         for value, title in zip(values, titles, strict=True)
@@ -172,15 +169,15 @@ def _values(
 
 
 def _differences(
-    entry: Entry, columns: Sequence[int | None], titles: Sequence[str], scale: Scale
+    entry: CpuRow, columns: Sequence[int | None], titles: Sequence[str], scale: Scale
 ) -> tuple[MatrixCell, ...]:
     differences = [
-        None if None in pair else pair[1] - pair[0]
-        for pair in zip(entry["base"], entry["new"], strict=True)
+        None if base is None or new is None else new - base
+        for base, new in zip(entry.base, entry.new, strict=True)
     ]
     marked = [
         difference if changed else None
-        for difference, changed in zip(differences, entry["changed"], strict=True)
+        for difference, changed in zip(differences, entry.changed, strict=True)
     ]
     largest = largest_of(marked)
     return tuple(
@@ -216,31 +213,31 @@ def shorten(value: float | None, scale: Scale) -> str:
     return format_number(float(f"{value / scale.factor:.{SIGNIFICANT_DIGITS}g}"))
 
 
-def _title(entry: Entry, place: int | None, scale: Scale, where: str) -> str:
+def _title(entry: CpuRow, place: int | None, scale: Scale, where: str) -> str:
     if place is None:
-        return f"{where}, {entry['measure']}: not counted"
-    return f"{where}, {entry['measure']}: {describe_place(entry, place, scale)}"
+        return f"{where}, {entry.measure}: not counted"
+    return f"{where}, {entry.measure}: {describe_place(entry, place, scale)}"
 
 
-def describe_place(entry: Entry, place: int, scale: Scale) -> str:
+def describe_place(entry: Places, place: int, scale: Scale) -> str:
     """Say all numbers of one place: ``base 1 /s, new 3 /s, difference +2 (1..3) /s, …``."""
     base, new, low, high = (
-        entry[name][place] for name in ("base", "new", "ci_low", "ci_high")
-    )  # fmt: skip
+        values[place] for values in (entry.base, entry.new, entry.ci_low, entry.ci_high)
+    )
     unit = f" {scale.unit}".rstrip()
     text = f"base {scale.format(base)}{unit}, new {scale.format(new)}{unit}"
-    if None in (base, new):
+    if base is None or new is None:
         return text
     ends = "" if low is None else f" ({scale.format_change(low)}..{scale.format_change(high)})"
-    changed = entry["changed"][place]
+    changed = entry.changed[place]
     difference = scale.format_change(new - base)
     # The difference of two shares is no share.
     apart = " pp" if scale is PERCENT else unit
     return f"{text}, difference {difference}{ends}{apart}, {NOISE_WORDS[changed]}"
 
 
-def _describe(entries: Sequence[Entry]) -> str:
-    known = [changed for entry in entries for changed in entry["changed"] if changed is not None]
+def _describe(entries: Sequence[CpuRow]) -> str:
+    known = [changed for entry in entries for changed in entry.changed if changed is not None]
     one = entries[0]
     runs = count_compared(one)
     if not known:
@@ -249,28 +246,28 @@ def _describe(entries: Sequence[Entry]) -> str:
     if not changed:
         return f"in order of the topology: nothing changed beyond noise ({runs})"
     most = max(entries, key=_count_changes)
-    cpus = [cpu for cpu, is_it in zip(most["cpus"], most["changed"], strict=True) if is_it]
+    cpus = [cpu for cpu, is_it in zip(most.cpus, most.changed, strict=True) if is_it]
     named = ", ".join(map(str, cpus[:MOST_WRITTEN_CPUS]))
     more = f" and {len(cpus) - MOST_WRITTEN_CPUS} more" if len(cpus) > MOST_WRITTEN_CPUS else ""
     which = "" if changed == 1 else "most of them "
     return (
         f"in order of the topology: {changed} of {count_of(len(known), 'number')} changed beyond "
-        f"noise ({runs}), {which}{most['measure']} of CPU {named}{more}"
+        f"noise ({runs}), {which}{most.measure} of CPU {named}{more}"
     )
 
 
-def _table(entries: Sequence[Entry], places: Sequence[CpuPlace], side: str, what: str) -> Table:
+def _table(entries: Sequence[CpuRow], places: Sequence[CpuPlace], side: str, what: str) -> Table:
     scales = [scale_of(entry) for entry in entries]
-    indices = [{cpu: at for at, cpu in enumerate(entry["cpus"])} for entry in entries]
+    indices = [{cpu: at for at, cpu in enumerate(entry.cpus)} for entry in entries]
     return Table(
         caption=f"{what}each CPU, base -> {side}",
         columns=(
             Column(title="CPU", align="right"),
             *(
                 Column(
-                    title=f"{entry['measure']}, {scale.unit}",
+                    title=f"{entry.measure}, {scale.unit}",
                     align="right",
-                    explains=entry["meaning"],
+                    explains=entry.meaning,
                 )
                 for entry, scale in zip(entries, scales, strict=True)
             ),
@@ -289,12 +286,12 @@ def _table(entries: Sequence[Entry], places: Sequence[CpuPlace], side: str, what
     )
 
 
-def _pair(entry: Entry, place: int | None, scale: Scale) -> Cell:
+def _pair(entry: CpuRow, place: int | None, scale: Scale) -> Cell:
     if place is None:
         return Cell(text=MISSING)
-    base, new = entry["base"][place], entry["new"][place]
+    base, new = entry.base[place], entry.new[place]
     return Cell(
         text=f"{scale.format(base)} -> {scale.format(new)}",
-        tone="strong" if entry["changed"][place] else "plain",
+        tone="strong" if entry.changed[place] else "plain",
         sort=new,
     )

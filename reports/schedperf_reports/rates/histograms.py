@@ -1,14 +1,12 @@
 """Compared histograms of the record as mirrored bars; in text as bars side by side."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from schedperf.model.counted import BinsRow
 from schedperf_reports.blocks import Drawing, DrawingLine
 from schedperf_reports.graphics.mirror import Mirror, describe_bins, mirror_bins
 from schedperf_reports.words.rows import side_place
 from schedperf_reports.words.units import format_share, scale_for
-
-Found = Mapping[str, Any]
 
 # Lines of a drawing in text; more bins are joined.
 MOST_BARS = 12
@@ -23,7 +21,7 @@ def write_time(seconds: float) -> str:
 
 
 def mirror_of(
-    found: Found,
+    found: BinsRow,
     title: str,
     *,
     what: str,
@@ -31,8 +29,7 @@ def mirror_of(
     write: Callable[[float], str] = write_time,
     note: str = "",
 ) -> Mirror:
-    """Return the drawing of an entry that :func:`schedperf.stats.counted.histograms.compare_bins`
-    made.
+    """Return the drawing of two compared histograms.
 
     :param title: whose histogram it is
     :param what: what the edges are: "a call takes from"
@@ -40,9 +37,9 @@ def mirror_of(
     :param write: writes a lower edge
     :param note: what must be known to read it; "" where nothing
     """
-    labels = [write(low) for low in found["low"]]
-    sides = ("base", found["side"])
-    totals = [f"{found[f'events_{name}']} {events}" for name in ("base", "new")]
+    labels = [write(low) for low in found.low]
+    sides = ("base", found.side)
+    totals = [f"{count} {events}" for count in (found.events_base, found.events_new)]
     tail = f"; {note}" if note else ""
     caption = f"{title}: {events}, each line from its own up to the next one's{tail}"
     return Mirror(
@@ -56,13 +53,13 @@ def mirror_of(
 
 
 def _draw(
-    found: Found, labels: Sequence[str], titles: Sequence[tuple[str, str]], caption: str
+    found: BinsRow, labels: Sequence[str], titles: Sequence[tuple[str, str]], caption: str
 ) -> Drawing:
     each = -(-len(labels) // MOST_BARS)
     starts = range(0, len(labels), each)
     shares = [
-        [sum(share or 0.0 for share in found[side][start : start + each]) for start in starts]
-        for side in ("base", "new")
+        [sum(share or 0.0 for share in of_side[start : start + each]) for start in starts]
+        for of_side in (found.base, found.new)
     ]
     longest = max(max(of_side) for of_side in shares)
     return Drawing(

@@ -1,23 +1,26 @@
 """Tables of compared rates: a caption that states the finding, a mark on what changed, and notes.
 
-Rows are those that :data:`schedperf.runs.captured.RATE_FIELDS` describes. A section says what
+Rows are those of :class:`schedperf.model.counted.RateRow`. A section says what
 its rows are called and what it knows besides; all else is the same in each of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
+from schedperf.model.counted import RateRow
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.rates.cells import (
     COMPARED,
     PER_COLUMN,
     QUIET_WORD,
     RUNS_COLUMN,
+    Shown,
     change_of,
     compared_cells,
     describe_rate,
     distance,
+    is_invalid,
     per_cell,
     quiet_rows,
     runs_cell,
@@ -27,9 +30,7 @@ from schedperf_reports.rates.cells import (
 from schedperf_reports.rates.details import opened
 from schedperf_reports.words.rows import count_changes, count_of
 
-Row = Mapping[str, Any]
-# A row, and those that say the same per something else.
-Pair = tuple[Row, tuple[Row, ...]]
+Row = TypeVar("Row", bound=RateRow)
 
 # What a caption names of what changed; the table has all of it first.
 MOST_NAMED = 3
@@ -38,7 +39,7 @@ MOST_NOTES = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rates:
+class Rates(Generic[Row]):
     """What a section knows of its rows.
 
     :param first: the column that names them
@@ -57,40 +58,44 @@ class Rates:
     kind: Callable[[Row], str] = lambda _: "rows of this section"
     small: Callable[[Row], str] = lambda _: ""
 
-    def table(self, subject: str, pairs: Sequence[Pair], *, limit: int | None, least: int) -> Table:
+    def table(
+        self, subject: str, shown: Sequence[Shown[Row]], *, limit: int | None, least: int
+    ) -> Table:
         """Return the table of two compared sides.
 
         :param subject: whose rates these are
         :param limit: rows that a terminal shows
         :param least: rows that a page shows where nothing changed
         """
-        rows = [row for row, _ in pairs]
+        rows = [one.row for one in shown]
         table = Table(
-            caption=state_changes(subject, rows, self.name),
+            caption=state_changes(subject, shown, self.name),
             columns=(self.first, PER_COLUMN, *COMPARED, RUNS_COLUMN, *self.more),
-            rows=tuple(map(self._cells, rows)),
+            rows=tuple(map(self._cells, shown)),
             limit=limit,
-            anchors=tuple(row["row"] for row in rows),
+            anchors=tuple(row.row for row in rows),
             quiet=quiet_rows(rows, least),
             quiet_word=QUIET_WORD,
-            details=tuple(self._details(row, twins) for row, twins in pairs),
+            details=tuple(map(self._details, shown)),
         )
         return say_runs_once(table)
 
-    def _details(self, row: Row, twins: Sequence[Row]) -> tuple[Block, ...]:
-        return opened(row, twins, self.about(row), kind=self.kind(row), small=self.small(row))
+    def _details(self, shown: Shown[Row]) -> tuple[Block, ...]:
+        row = shown.row
+        return opened(shown, self.about(row), kind=self.kind(row), small=self.small(row))
 
-    def _cells(self, row: Row) -> tuple[Cell, ...]:
+    def _cells(self, shown: Shown[Row]) -> tuple[Cell, ...]:
+        row = shown.row
         return (
             Cell(text=self.name(row), tone=tone_of(row)),
-            per_cell(row),
-            *compared_cells(row),
+            per_cell(shown),
+            *compared_cells(shown),
             runs_cell(row),
             *self.more_cells(row),
         )
 
 
-def state_changes(subject: str, rows: Iterable[Row], name: Callable[[Row], str]) -> str:
+def state_changes(subject: str, found: Iterable[Shown[Row]], name: Callable[[Row], str]) -> str:
     """Return a caption: whose rates, how many of them changed beyond noise, and the largest ones.
 
     ::
@@ -98,34 +103,38 @@ def state_changes(subject: str, rows: Iterable[Row], name: Callable[[Row], str])
         sleep 1, base against new: 2 of 14 rows changed beyond noise: softirqs TIMER +17.1 %, …
 
     :param subject: "" where the section says it
-    :param rows: of one table; those of one side alone, and those that are not to be compared,
+    :param found: of one table; those of one side alone, and those that are not to be compared,
         have nothing to state
     """
-    known = list(filter(_is_known, rows))
+    known = [shown for shown in found if _is_known(shown.row)]
     if not known:
         return subject
-    changed = sorted((row for row in known if row["changed"]), key=distance)
-    named = [f"{name(row)} {_size_of(row)}" for row in changed[:MOST_NAMED]]
+    changed = sorted(
+        (shown for shown in known if shown.row.changed), key=lambda shown: distance(shown.row)
+    )
+    named = [f"{name(shown.row)} {_size_of(shown)}" for shown in changed[:MOST_NAMED]]
     if len(changed) > MOST_NAMED:
         named.append(f"{len(changed) - MOST_NAMED} more")
-    parts = (subject, count_changes(known), ", ".join(named))
+    parts = (subject, count_changes([shown.row for shown in known]), ", ".join(named))
     return ": ".join(part for part in parts if part)
 
 
-def _is_known(row: Row) -> bool:
-    return bool(row["n_new"]) and row.get("status") != "invalid"
+def _is_known(row: RateRow) -> bool:
+    return bool(row.n_new) and not is_invalid(row)
 
 
-def _size_of(row: Row) -> str:
+def _size_of(shown: Shown[RateRow]) -> str:
     # From nothing there is no change in per cent.
-    return change_of(row) if row["ratio"] else " -> ".join(describe_rate(row)[1:])
+    if shown.row.ratio:
+        return change_of(shown.row)
+    return " -> ".join(describe_rate(shown)[1:])
 
 
 def by_place(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
     """Return the rows of each side, workload and point, in their order."""
     places: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        places.setdefault((row["side"], row["workload"], row["point"]), []).append(row)
+        places.setdefault((row.side, row.workload, row.point), []).append(row)
     return places
 
 

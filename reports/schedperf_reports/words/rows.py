@@ -4,17 +4,19 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
-from typing import Any
+from typing import Protocol
 
 from schedperf.model.comparison import (
     Better,
     Comparison,
     Family,
+    Replication,
     Row,
     Severity,
     SideSummary,
     Verdict,
 )
+from schedperf.model.counted import Rate
 from schedperf.stats import verdicts
 from schedperf_reports.blocks import Tone
 from schedperf_reports.words.units import format_size, format_size_interval, scale_for
@@ -70,14 +72,22 @@ def merge_sides(notes: Sequence[str]) -> list[str]:
     return [f"{before}{' and '.join(told)}{after}" for (before, after), told in named.items()]
 
 
-def count_compared(found: Mapping[str, Any]) -> str:
-    """Say what was compared: ``8 + 8 runs``, ``3 + 3 boots``, and of pairs ``8 rounds``.
+class Compared(Protocol):
+    """What two sides were compared on: units of both, and what they are."""
 
-    :param found: ``n_base``, ``n_new`` and ``replication``
-    """
-    if found["replication"] == "rounds":
-        return count_of(found["n_base"], "round")
-    return f"{found['n_base']} + {found['n_new']} {found['replication']}"
+    @property
+    def n_base(self) -> int: ...
+    @property
+    def n_new(self) -> int: ...
+    @property
+    def replication(self) -> Replication: ...
+
+
+def count_compared(found: Compared) -> str:
+    """Say what was compared: ``8 + 8 runs``, ``3 + 3 boots``, and of pairs ``8 rounds``."""
+    if found.replication == "rounds":
+        return count_of(found.n_base, "round")
+    return f"{found.n_base} + {found.n_new} {found.replication}"
 
 
 def legend_of(rows: Sequence[Row]) -> str:
@@ -151,15 +161,12 @@ def count_units(row: Row) -> str:
     return verdicts.count_units(row.n_base, row.n_new, row.replication)
 
 
-def count_changes(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say how many rates changed: ``2 of 40 rows changed beyond noise``, and what cannot be said.
-
-    :param rows: with ``changed`` and ``p`` as :class:`schedperf.stats.counted.rates.Rate` has them
-    """
-    drifted = sum(row["changed"] is None and row["p"] is not None for row in rows)
-    if all(row["changed"] is None for row in rows) and not drifted:
+def count_changes(rows: Sequence[Rate]) -> str:
+    """Say how many rates changed and what cannot be said: ``2 of 40 rows changed beyond noise``."""
+    drifted = sum(row.changed is None and row.p is not None for row in rows)
+    if all(row.changed is None for row in rows) and not drifted:
         return "one run a side cannot tell a change from noise, so none is read as one"
-    changed = sum(bool(row["changed"]) for row in rows)
+    changed = sum(bool(row.changed) for row in rows)
     text = f"{changed} of {count_of(len(rows), 'row')} changed beyond noise"
     if not drifted:
         return text

@@ -2,14 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Any
 
 from schedperf.evidence.pelt.capture import BREAKPOINT, EmptyProbe
 from schedperf.evidence.pelt.histograms import merge
 from schedperf.evidence.pelt.measures import PeltRun
 from schedperf.evidence.pelt.places import bins_of, cpus_of
+from schedperf.evidence.pelt.record import (
+    CrossCheck,
+    Interval,
+    Pelt,
+    PeltHistogram,
+    PeltProbe,
+    PeltSide,
+)
 from schedperf.evidence.pelt.rows import rows_of
-from schedperf.evidence.pelt.sight import PeltSide, context_notes, functions_of, unseen
+from schedperf.evidence.pelt.sight import TracedSide, context_notes, functions_of, unseen
+from schedperf.model.counted import MissingSide
 
 # A second count of the same calls differs by 0.04 % at most where both gates were open for as
 # long (18 pairs, Linux 6.1 and 6.18 under emulation); beyond this one of the two missed calls.
@@ -21,63 +29,60 @@ NO_WAKEUPS = (
 )
 
 
-def analyse_sides(sides: Sequence[PeltSide]) -> dict[str, Any]:
-    """Compare each side with the first.
-
-    :return: ``sides, rows, unseen, histograms, bins, cpus, cross_checks, notes``, as
-        :mod:`schedperf.evidence.pelt.section` describes them
-    """
+def analyse_sides(sides: Sequence[TracedSide], missing: Sequence[MissingSide]) -> Pelt:
+    """Compare each side with the first."""
     base, *others = sides
-    return {
-        "sides": [_describe(side) for side in sides],
-        "rows": [row for new in others for row in rows_of(base, new)],
-        "unseen": [one for side in sides for one in unseen(side)],
-        "histograms": [one for side in sides for one in _histograms(side)],
-        "bins": [one for new in others for one in bins_of(base, new)],
-        "cpus": [one for new in others for one in cpus_of(base, new)],
-        "cross_checks": [one for side in sides for one in _cross_checks(side)],
-        "notes": [*_notes(sides)],
-    }
+    return Pelt(
+        sides=tuple(map(_describe, sides)),
+        rows=tuple(row for new in others for row in rows_of(base, new)),
+        unseen=tuple(function for side in sides for function in unseen(side)),
+        histograms=tuple(histogram for side in sides for histogram in _histograms(side)),
+        bins=tuple(row for new in others for row in bins_of(base, new)),
+        cpus=tuple(row for new in others for row in cpus_of(base, new)),
+        cross_checks=tuple(check for side in sides for check in _cross_checks(side)),
+        missing=tuple(missing),
+        notes=tuple(_notes(sides)),
+    )
 
 
-def _describe(side: PeltSide) -> dict[str, Any]:
+def _describe(side: TracedSide) -> PeltSide:
     captures = [run.capture for run in side.runs]
     known = [run.emulated for run in side.runs if run.emulated is not None]
-    return {
-        "side": side.name,
-        "runs": len(captures),
-        "seconds": sum(one.seconds for one in captures),
-        "sampling": sorted({one.sampling for one in captures}),
-        "emulated": any(known) if known else None,
-        "mechanisms": {
-            function: sorted({one.mechanism for one in side.seen(function) if one.mechanism})
+    return PeltSide(
+        side=side.name,
+        runs=len(captures),
+        seconds=sum(one.seconds for one in captures),
+        sampling=tuple(sorted({one.sampling for one in captures})),
+        emulated=any(known) if known else None,
+        mechanisms={
+            function: tuple(sorted({one.mechanism for one in side.seen(function) if one.mechanism}))
             for function in functions_of([side])
         },
-        "markers": {
-            context: sorted(functions)
+        markers={
+            context: tuple(sorted(functions))
             for one in captures
             for context, functions in one.contexts.markers.items()
         },
-        "missing": {
+        missing={
             context: reason for one in captures for context, reason in one.contexts.missing.items()
         },
-        "probe": _probe([one.empty_probe for one in captures if one.empty_probe is not None]),
-    }
+        probe=_probe([one.empty_probe for one in captures if one.empty_probe is not None]),
+    )
 
 
-def _probe(probes: Sequence[EmptyProbe]) -> dict[str, Any] | None:
+def _probe(probes: Sequence[EmptyProbe]) -> PeltProbe | None:
     if not probes:
         return None
-    return {
-        "mechanism": " and ".join(sorted({one.mechanism for one in probes if one.mechanism})),
-        "on": " and ".join(sorted({one.on for one in probes if one.on})),
-        "empty_ns": _mean([one.empty_ns for one in probes]),
-        "empty_ci": _hull([one.empty_ci for one in probes]),
-        "pair_ns": _mean([one.pair_ns for one in probes]),
-        "pair_ci": _hull([one.pair_ci for one in probes]),
-        "reads_ns": _mean([one.reads_ns for one in probes]),
-        "reads_ci": _hull([one.reads_ci for one in probes]),
-    }
+    return PeltProbe(
+        mechanism=" and ".join(sorted({one.mechanism for one in probes if one.mechanism})),
+        on=" and ".join(sorted({one.on for one in probes if one.on})),
+        empty_ns=_mean([one.empty_ns for one in probes]),
+        empty_ci=_hull([one.empty_ci for one in probes]),
+        pair_ns=_mean([one.pair_ns for one in probes]),
+        pair_ci=_hull([one.pair_ci for one in probes]),
+        reads_ns=_mean([one.reads_ns for one in probes]),
+        reads_ci=_hull([one.reads_ci for one in probes]),
+    )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -85,39 +90,39 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def _hull(intervals: Sequence[tuple[float, float] | None]) -> list[float] | None:
+def _hull(intervals: Sequence[Interval | None]) -> Interval | None:
     # Of intervals of several runs the widest that they span: it is no narrower than any of them.
     ends = [end for interval in intervals if interval is not None for end in interval]
-    return [min(ends), max(ends)] if ends else None
+    return (min(ends), max(ends)) if ends else None
 
 
-def _by_point(side: PeltSide) -> dict[tuple[str, str], list[PeltRun]]:
+def _by_point(side: TracedSide) -> dict[tuple[str, str], list[PeltRun]]:
     found: dict[tuple[str, str], list[PeltRun]] = {}
     for run in side.runs:
         found.setdefault((run.counted.workload, run.counted.point), []).append(run)
     return found
 
 
-def _histograms(side: PeltSide) -> Iterator[dict[str, Any]]:
+def _histograms(side: TracedSide) -> Iterator[PeltHistogram]:
     for (workload, point), runs in _by_point(side).items():
         for function in functions_of([side]):
             seen = [run.capture.functions.get(function) for run in runs]
             timed = [one.durations for one in seen if one is not None and one.durations is not None]
             histogram = merge(timed)
             if histogram is not None:
-                yield {
-                    "side": side.name,
-                    "workload": workload,
-                    "point": point,
-                    "function": function,
-                    "runs": len(timed),
-                    "log2_ns": [*histogram.log2_ns],
-                    "linear_ns": [*histogram.linear_ns],
-                    "linear_step_ns": histogram.linear_step_ns,
-                }
+                yield PeltHistogram(
+                    side=side.name,
+                    workload=workload,
+                    point=point,
+                    function=function,
+                    runs=len(timed),
+                    log2_ns=histogram.log2_ns,
+                    linear_ns=histogram.linear_ns,
+                    linear_step_ns=histogram.linear_step_ns,
+                )
 
 
-def _cross_checks(side: PeltSide) -> Iterator[dict[str, Any]]:
+def _cross_checks(side: TracedSide) -> Iterator[CrossCheck]:
     for function in functions_of([side]):
         pairs = [
             (sum(seen.calls.values()), run.capture.breakpoints[function])
@@ -130,17 +135,17 @@ def _cross_checks(side: PeltSide) -> Iterator[dict[str, Any]]:
         calls, counted = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
         if pairs:
             difference = abs(calls - counted)
-            yield {
-                "side": side.name,
-                "function": function,
-                "runs": len(pairs),
-                "calls": calls,
-                "breakpoint": counted,
-                "agrees": difference <= LARGEST_DISAGREEMENT * max(calls, counted),
-            }
+            yield CrossCheck(
+                side=side.name,
+                function=function,
+                runs=len(pairs),
+                calls=calls,
+                breakpoint=counted,
+                agrees=difference <= LARGEST_DISAGREEMENT * max(calls, counted),
+            )
 
 
-def _notes(sides: Sequence[PeltSide]) -> Iterator[str]:
+def _notes(sides: Sequence[TracedSide]) -> Iterator[str]:
     for side in sides:
         yield from side.notes
         told = [note for run in side.runs for note in run.capture.notes]
@@ -159,7 +164,7 @@ def _notes(sides: Sequence[PeltSide]) -> Iterator[str]:
     yield from _single_points(sides)
 
 
-def _single_points(sides: Sequence[PeltSide]) -> Iterator[str]:
+def _single_points(sides: Sequence[TracedSide]) -> Iterator[str]:
     points = [_by_point(side).keys() for side in sides]
     for side, found in zip(sides[1:], points[1:], strict=True):
         for workload, point in sorted(points[0] ^ found):

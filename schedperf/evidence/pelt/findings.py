@@ -1,10 +1,11 @@
 """Load averages updated more or less often, or for longer; and what one side could not see."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 
-from schedperf.evidence import dict_finding
-from schedperf.model.comparison import Finding, Section
+from schedperf.evidence import finding
+from schedperf.evidence.pelt.record import Pelt, PeltRow, UnseenFunction, What
+from schedperf.model.comparison import Finding
 from schedperf.model.units import format_number, scale_for
 from schedperf.runs.side import FIRST_NEW
 from schedperf.stats.counted.rates import distance_of
@@ -22,26 +23,23 @@ PER = ("wakeup", "operation")
 # From here on, in per cent, digits behind the point say nothing.
 LARGE_PERCENT = 100.0
 
-Row = Mapping[str, Any]
 CO_OCCURS = "co-occurs; not shown to cause the change"
 
 
-@dict_finding("pelt_updates", needs=("pelt",))
-def pelt_updates(sections: Mapping[str, Section]) -> Iterator[Finding]:
+@finding("pelt_updates", Pelt)
+def pelt_updates(pelt: Pelt) -> Iterator[Finding]:
     """Yield what changed beyond noise, largest change first, and what could not be compared."""
-    # The section's own JSON Schema vouches for the shape.
-    data: Any = sections["pelt"].data
-    rows = data["rows"]
-    for place in dict.fromkeys((row["side"], row["workload"], row["point"]) for row in rows):
-        found = [row for row in rows if (row["side"], row["workload"], row["point"]) == place]
+    rows = pelt.rows
+    for place in dict.fromkeys((row.side, row.workload, row.point) for row in rows):
+        found = [row for row in rows if (row.side, row.workload, row.point) == place]
         yield from _of_point(found)
-    for side in dict.fromkeys(row["side"] for row in rows):
-        yield from _not_compared(side, [row for row in rows if row["side"] == side], data["unseen"])
+    for side in dict.fromkeys(row.side for row in rows):
+        yield from _not_compared(side, [row for row in rows if row.side == side], pelt.unseen)
 
 
-def _of_point(rows: Sequence[Row]) -> Iterator[Finding]:
-    functions = dict.fromkeys(row["function"] for row in rows)
-    of_function = {name: [row for row in rows if row["function"] == name] for name in functions}
+def _of_point(rows: Sequence[PeltRow]) -> Iterator[Finding]:
+    functions = dict.fromkeys(row.function for row in rows)
+    of_function = {name: [row for row in rows if row.function == name] for name in functions}
     chosen = [
         (row, of_function[name])
         for name in functions
@@ -49,80 +47,78 @@ def _of_point(rows: Sequence[Row]) -> Iterator[Finding]:
         if row is not None
     ]
     # Changes of about the same size stay in the order of the functions.
-    chosen.sort(key=lambda one: -round(distance_of(one[0]["ratio"]), 1))
+    chosen.sort(key=lambda one: -round(distance_of(one[0].ratio), 1))
     for row, others in chosen[:MOST_FINDINGS]:
         yield _describe(row, others)
 
 
-def _whole(rows: Sequence[Row], what: str) -> list[Row]:
-    return [
-        row for row in rows if row["what"] == what and row["node"] is None and not row["context"]
-    ]
+def _whole(rows: Sequence[PeltRow], what: What) -> list[PeltRow]:
+    return [row for row in rows if row.what == what and row.node is None and not row.context]
 
 
-def _changed_calls(rows: Sequence[Row]) -> Row | None:
+def _changed_calls(rows: Sequence[PeltRow]) -> PeltRow | None:
     calls = _whole(rows, "calls")
-    known = [row for per in PER for row in calls if row["per"] == per] or calls
-    return next((row for row in known if row["changed"] and _is_frequent(row)), None)
+    known = [row for per in PER for row in calls if row.per == per] or calls
+    return next((row for row in known if row.changed and _is_frequent(row)), None)
 
 
-def _changed_duration(rows: Sequence[Row]) -> Row | None:
+def _changed_duration(rows: Sequence[PeltRow]) -> PeltRow | None:
     totals = [row for row in _whole(rows, "calls") if _is_frequent(row)]
     durations = [*_whole(rows, "mean"), *_whole(rows, "p99")]
-    return next((row for row in durations if row["changed"] and totals), None)
+    return next((row for row in durations if row.changed and totals), None)
 
 
-def _is_frequent(row: Row) -> bool:
-    return max(row["total_base"] or 0.0, row["total_new"] or 0.0) >= FEWEST_CALLS
+def _is_frequent(row: PeltRow) -> bool:
+    return max(row.total_base or 0.0, row.total_new or 0.0) >= FEWEST_CALLS
 
 
-def _describe(row: Row, others: Sequence[Row]) -> Finding:
-    is_calls = row["what"] == "calls"
-    ratio = (row["ci_low"], row["ci_high"])
-    low, high = (None if end is None else 100.0 * (end - 1.0) for end in ratio)
+def _describe(row: PeltRow, others: Sequence[PeltRow]) -> Finding:
+    is_calls = row.what == "calls"
+    ends = (row.ci_low, row.ci_high)
+    low, high = (None if end is None else 100.0 * (end - 1.0) for end in ends)
     claim = _calls_claim(row, others) if is_calls else _duration_claim(row, others)
     return Finding(
-        id=f"pelt_updates#{row['row']}",
-        side=row["side"],
+        id=f"pelt_updates#{row.row}",
+        side=row.side,
         claim=claim,
-        metric=f"{row['what']} of {row['function']}",
-        value=None if row["ratio"] is None else 100.0 * (row["ratio"] - 1.0),
+        metric=f"{row.what} of {row.function}",
+        value=None if row.ratio is None else 100.0 * (row.ratio - 1.0),
         ci=None if low is None or high is None else (low, high),
         unit="%",
         better=None if is_calls else "lower",
-        n=(row["n_base"], row["n_new"]),
-        evidence=(f"pelt#{row['row']}",),
-        replication=count_units(row["n_base"], row["n_new"], row["replication"]),
-        attribution="; ".join((CO_OCCURS, *row["remarks"])),
+        n=(row.n_base, row.n_new),
+        evidence=(f"pelt#{row.row}",),
+        replication=count_units(row.n_base, row.n_new, row.replication),
+        attribution="; ".join((CO_OCCURS, *row.remarks)),
     )
 
 
-def _calls_claim(row: Row, others: Sequence[Row]) -> str:
-    new, base = (format_number(row[name] or 0.0) for name in ("new", "base"))
-    parts = [one for one in others if one["what"] == "calls" and one["per"] == row["per"]]
-    verb = "fires" if row["function"].endswith("_tp") else "is called"
+def _calls_claim(row: PeltRow, others: Sequence[PeltRow]) -> str:
+    new, base = (format_number(value or 0.0) for value in (row.new, row.base))
+    parts = [one for one in others if one.what == "calls" and one.per == row.per]
+    verb = "fires" if row.function.endswith("_tp") else "is called"
     return (
-        f"{row['function']} {verb} {new} times per {_operation(row)}{_at(row)} instead of {base}"
+        f"{row.function} {verb} {new} times per {_operation(row)}{_at(row)} instead of {base}"
         f"{_change(row)}{_by_node(parts, format_number)}{_by_context(parts)}"
     )
 
 
-def _operation(row: Row) -> str:
-    unit = str(row["unit"]).partition("/")[2]
+def _operation(row: PeltRow) -> str:
+    unit = row.unit.partition("/")[2]
     return "second" if unit == "s" else unit
 
 
-def _at(row: Row) -> str:
-    return f" at {row['point']}" if row["point"] else ""
+def _at(row: PeltRow) -> str:
+    return f" at {row.point}" if row.point else ""
 
 
-def _change(row: Row) -> str:
-    if row["ratio"] is None:
+def _change(row: PeltRow) -> str:
+    if row.ratio is None:
         return ""
-    ends = [row["ci_low"], row["ci_high"]]
-    if None in ends:
-        return f" ({_percent(row['ratio'])})"
-    return f" ({_percent(row['ratio'])}, 95 % interval {' to '.join(map(_percent, ends))})"
+    if row.ci_low is None or row.ci_high is None:
+        return f" ({_percent(row.ratio)})"
+    ends = f"{_percent(row.ci_low)} to {_percent(row.ci_high)}"
+    return f" ({_percent(row.ratio)}, 95 % interval {ends})"
 
 
 def _percent(ratio: float) -> str:
@@ -130,23 +126,26 @@ def _percent(ratio: float) -> str:
     return f"{percent:+.{0 if abs(percent) >= LARGE_PERCENT else 1}f} %"
 
 
-def _by_node(rows: Sequence[Row], write: Callable[[float], str]) -> str:
+def _by_node(rows: Sequence[PeltRow], write: Callable[[float], str]) -> str:
     # The nodes with the least and with the most now; two nodes are all of them.
-    nodes = [row for row in rows if row["node"] is not None and row["new"] is not None]
+    nodes = [
+        (row.node, row.new, row.base or 0.0)
+        for row in rows
+        if row.node is not None and row.new is not None
+    ]
     if not nodes:
         return ""
-    ends = [select(nodes, key=lambda row: float(row["new"])) for select in (min, max)]
-    ends.sort(key=lambda row: int(row["node"]))
-    new = " - ".join(f"node {row['node']} {write(row['new'])}" for row in ends)
-    base = " - ".join(write(row["base"] or 0.0) for row in ends)
+    ends = sorted(select(nodes, key=itemgetter(1)) for select in (min, max))
+    new = " - ".join(f"node {node} {write(value)}" for node, value, _ in ends)
+    base = " - ".join(write(value) for _, _, value in ends)
     return f"; {new} instead of {base}"
 
 
-def _by_context(rows: Sequence[Row]) -> str:
+def _by_context(rows: Sequence[PeltRow]) -> str:
     changes = [
-        ((row["new"] or 0.0) - (row["base"] or 0.0), row["context"])
+        ((row.new or 0.0) - (row.base or 0.0), row.context)
         for row in rows
-        if row["context"] and row["changed"]
+        if row.context and row.changed
     ]
     ranked = sorted(changes, key=lambda one: -abs(one[0]))[:MOST_CONTEXTS]
     told = [
@@ -156,19 +155,19 @@ def _by_context(rows: Sequence[Row]) -> str:
     return f"; {', '.join(told)}" if told else ""
 
 
-def _duration_claim(row: Row, others: Sequence[Row]) -> str:
-    scale = scale_for("s", row["base"], row["new"])
-    new, base = (f"{scale.format(row[name])} {scale.unit}" for name in ("new", "base"))
-    which = "a call" if row["what"] == "mean" else "one in a hundred calls"
-    takes = "takes" if row["what"] == "mean" else "takes at least"
-    shares = [one for one in others if one["what"] == "share"]
-    whole = [one for one in shares if one["node"] is None]
+def _duration_claim(row: PeltRow, others: Sequence[PeltRow]) -> str:
+    scale = scale_for("s", row.base, row.new)
+    new, base = (f"{scale.format(value)} {scale.unit}" for value in (row.new, row.base))
+    which = "a call" if row.what == "mean" else "one in a hundred calls"
+    takes = "takes" if row.what == "mean" else "takes at least"
+    shares = [one for one in others if one.what == "share"]
+    whole = next((one for one in shares if one.node is None), None)
     share = ""
-    if whole and None not in (whole[0]["base"], whole[0]["new"]):
-        share = f"; {_write_share(whole[0]['new'])} of the CPU time instead of "
-        share += _write_share(whole[0]["base"])
+    if whole is not None and whole.new is not None and whole.base is not None:
+        share = f"; {_write_share(whole.new)} of the CPU time instead of "
+        share += _write_share(whole.base)
     return (
-        f"{which} of {row['function']} {takes} {new}{_at(row)} instead of {base}{_change(row)}"
+        f"{which} of {row.function} {takes} {new}{_at(row)} instead of {base}{_change(row)}"
         f"{share}{_by_node(shares, _write_share)}"
     )
 
@@ -178,22 +177,22 @@ def _write_share(value: float) -> str:
 
 
 def _not_compared(
-    side: str, rows: Sequence[Row], unseen: Sequence[Mapping[str, Any]]
+    side: str, rows: Sequence[PeltRow], unseen: Sequence[UnseenFunction]
 ) -> Iterator[Finding]:
     # One sentence a reason: most functions fail for the same one.
     invalid = {
-        row["function"]: row
+        row.function: row
         for row in reversed(rows)
-        if row["status"] == "invalid" and row["what"] == "calls"
+        if row.status == "invalid" and row.what == "calls"
     }
-    blind = {(one["side"], one["function"]): one for one in unseen}
-    told: dict[str, list[Row]] = {}
+    blind = {(one.side, one.function): one for one in unseen}
+    told: dict[str, list[PeltRow]] = {}
     for function, row in reversed(invalid.items()):
         where = [name for name in ("base", side) if (name, function) in blind]
         reasons = [f"on {name}: {_why(blind[name, function])}" for name in where]
-        told.setdefault("; ".join(reasons) or str(row["reason"]), []).append(row)
+        told.setdefault("; ".join(reasons) or str(row.reason), []).append(row)
     for number, (reason, functions) in enumerate(told.items()):
-        names = ", ".join(row["function"] for row in functions)
+        names = ", ".join(row.function for row in functions)
         seen = (
             f"could not see {names} {reason}"
             if reason.startswith("on ")
@@ -203,13 +202,13 @@ def _not_compared(
         yield _unknown(f"pelt_updates#{path}unseen-{number}", side, seen, functions)
 
 
-def _why(unseen: Mapping[str, Any]) -> str:
-    reasons = [f"{one['mechanism']}: {one['reason']}" for one in unseen["tried"]]
+def _why(unseen: UnseenFunction) -> str:
+    reasons = [f"{one.mechanism}: {one.reason}" for one in unseen.tried]
     return ", ".join(reasons) or "nothing was tried"
 
 
-def _unknown(name: str, side: str, claim: str, rows: Sequence[Row]) -> Finding:
-    n = (max(row["n_base"] for row in rows), max(row["n_new"] for row in rows))
+def _unknown(name: str, side: str, claim: str, rows: Sequence[PeltRow]) -> Finding:
+    n = (max(row.n_base for row in rows), max(row.n_new for row in rows))
     return Finding(
         id=name,
         side=side,
@@ -220,7 +219,7 @@ def _unknown(name: str, side: str, claim: str, rows: Sequence[Row]) -> Finding:
         unit="",
         better=None,
         n=n,
-        evidence=tuple(f"pelt#{row['row']}" for row in rows),
+        evidence=tuple(f"pelt#{row.row}" for row in rows),
         replication=f"{n[0]}+{n[1]} runs",
         attribution="neither shows nor rules out a change",
         bearing="unseen",

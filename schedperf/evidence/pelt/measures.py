@@ -6,13 +6,14 @@ Those of a node or of a context are divided by the same, so that the parts add u
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from schedperf.evidence.pelt.capture import Counts, Durations, FunctionCalls, PeltCapture
 from schedperf.evidence.pelt.histograms import NS_PER_S, Quantile, merge, quantile
-from schedperf.stats.counted.rates import Basis, CountedRun, Measure, divide
+from schedperf.evidence.pelt.record import What
+from schedperf.model.counted import Basis
+from schedperf.stats.counted.rates import CountedRun, Measure, divide
 
-What = Literal["calls", "mean", "p50", "p99", "share"]
 QUANTILES: Mapping[What, float] = {"p50": 0.5, "p99": 0.99}
 
 

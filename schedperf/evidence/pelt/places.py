@@ -1,12 +1,13 @@
 """PELT updates by place: durations bin by bin, calls and the time they took CPU by CPU."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from schedperf.evidence.pelt.capture import Counts, Durations
 from schedperf.evidence.pelt.histograms import NS_PER_S, Histogram, merge
 from schedperf.evidence.pelt.measures import PeltRun
-from schedperf.evidence.pelt.sight import PeltSide, functions_of, judge
+from schedperf.evidence.pelt.record import PeltBinsRow
+from schedperf.evidence.pelt.sight import TracedSide, functions_of, judge
+from schedperf.model.counted import CpuRow
 from schedperf.stats.counted.histograms import RunBins, compare_bins
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
 
@@ -16,16 +17,12 @@ MOST_BEYOND = 0.01
 _Runs = list[tuple[PeltRun, Histogram]]
 
 
-def bins_of(base: PeltSide, new: PeltSide) -> Iterator[dict[str, Any]]:
-    """Yield the durations of each function at each point, where both sides have equal bins.
-
-    :return: ``side, workload, point, function`` and what
-        :func:`schedperf.stats.counted.histograms.compare_bins` gives
-    """
+def bins_of(base: TracedSide, new: TracedSide) -> Iterator[PeltBinsRow]:
+    """Yield the durations of each function at each point, where both sides have equal bins."""
     for function in functions_of((base, new)):
         reason = judge(function, (base, new)).durations
-        for place in dict.fromkeys(map(_place, base.runs)):
-            runs = [_histograms(side, place, function) for side in (base, new)]
+        for workload, point in dict.fromkeys(map(_place, base.runs)):
+            runs = [_histograms(side, (workload, point), function) for side in (base, new)]
             edges = _edges(runs)
             if edges:
                 kind, lows = edges
@@ -40,18 +37,21 @@ def bins_of(base: PeltSide, new: PeltSide) -> Iterator[dict[str, Any]]:
                     ]
                     for side in runs
                 )
-                yield {
-                    **dict(zip(("side", "workload", "point"), (new.name, *place), strict=True)),
-                    "function": function,
-                    **compare_bins(before, after, lows, is_comparable=reason is None),
-                }
+                bins = compare_bins(before, after, lows, is_comparable=reason is None)
+                yield PeltBinsRow(
+                    side=new.name,
+                    workload=workload,
+                    point=point,
+                    function=function,
+                    **bins.as_fields(),
+                )
 
 
 def _place(run: PeltRun) -> tuple[str, str]:
     return run.counted.workload, run.counted.point
 
 
-def _histograms(side: PeltSide, place: tuple[str, str], function: str) -> _Runs:
+def _histograms(side: TracedSide, place: tuple[str, str], function: str) -> _Runs:
     found: _Runs = []
     for run in side.runs:
         seen = run.capture.functions.get(function)
@@ -85,7 +85,7 @@ def _edges(runs: Sequence[_Runs]) -> tuple[str, list[float]] | None:
     return kind, [0.0, *(2.0**place / NS_PER_S for place in range(1, number))]
 
 
-def cpus_of(base: PeltSide, new: PeltSide) -> Iterator[dict[str, Any]]:
+def cpus_of(base: TracedSide, new: TracedSide) -> Iterator[CpuRow]:
     """Yield the calls of each function on each CPU, and the share of its time that they took."""
     judged = {function: judge(function, (base, new)) for function in functions_of((base, new))}
     invalid = {_calls(function) for function, found in judged.items() if found.calls}

@@ -1,25 +1,25 @@
 """The rows of two sides: what compares is compared, the rest is shown beside each other."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any, get_args
+from typing import get_args
 
 from schedperf.evidence.pelt.measures import (
     Found,
     Key,
     PeltRun,
-    What,
     call_measures,
     duration_measures,
     shown_beside,
 )
-from schedperf.evidence.pelt.sight import Comparability, PeltSide, functions_of, is_seen, judge
-from schedperf.stats.counted.rates import Basis, CountedSide, Question, Rate, compare_rates
+from schedperf.evidence.pelt.record import PeltRow, Per, What
+from schedperf.evidence.pelt.sight import Comparability, TracedSide, functions_of, is_seen, judge
+from schedperf.model.counted import Basis, Rate
+from schedperf.stats.counted.rates import CountedSide, Question, compare_rates
 
 # What calls are divided by; a share of wakeups is a quotient of two counts of the run.
-PER: Mapping[Basis, str] = {"share": "wakeup", "operation": "operation", "time": "second"}
-BESIDE = ("total", "read", "resolution")
+PER: Mapping[Basis, Per] = {"share": "wakeup", "operation": "operation", "time": "second"}
 
 EMULATED = "measured under emulation: times say nothing about real hardware"
 
@@ -38,12 +38,14 @@ class _Answer:
     reason: str | None
 
 
-def rows_of(base: PeltSide, new: PeltSide) -> list[dict[str, Any]]:
+# By workload, point, key and name of what stands beside.
+_Means = Mapping[tuple[str, str, Key, str], float]
+
+
+def rows_of(base: TracedSide, new: TracedSide) -> list[PeltRow]:
     """Return the rows of a side against base.
 
     Calls, calls by context, and durations are corrected for as families of tests of their own.
-
-    :return: as :mod:`schedperf.evidence.pelt.section` describes them
     """
     sides = (base, new)
     judged = {
@@ -54,16 +56,17 @@ def rows_of(base: PeltSide, new: PeltSide) -> list[dict[str, Any]]:
     answers = [answer for family in _families(judged) for answer in _compare(family, base, new)]
     place = {function: number for number, function in enumerate(judged)}
     answers.sort(key=lambda answer: _order(answer.question, place))
-    beside = [_means(side) for side in sides]
+    beside = (_means(base), _means(new))
     is_emulated = any(run.emulated for side in sides for run in side.runs)
     return [
-        {
-            "row": f"{new.name}-{number}",
-            "side": new.name,
-            **_row(answer, judged[answer.question.key.function], is_emulated=is_emulated),
-            **_beside(beside, answer.question),
-        }
-        for number, answer in enumerate(answers)
+        _row(
+            f"{new.name}-{index}",
+            new.name,
+            answer,
+            _remarks(answer.question.key, judged, is_emulated=is_emulated),
+            beside,
+        )
+        for index, answer in enumerate(answers)
     ]
 
 
@@ -88,7 +91,7 @@ def _families(judged: Mapping[str, Comparability]) -> Iterator[_Family]:
     )
 
 
-def _compare(family: _Family, base: PeltSide, new: PeltSide) -> Iterator[_Answer]:
+def _compare(family: _Family, base: TracedSide, new: TracedSide) -> Iterator[_Answer]:
     def comparable(run: PeltRun) -> Found:
         measures = family.measure(run)
         return {at: one for at, one in measures.items() if family.reasons[at[0].function] is None}
@@ -102,7 +105,7 @@ def _compare(family: _Family, base: PeltSide, new: PeltSide) -> Iterator[_Answer
     yield from _set_beside(family, base, new)
 
 
-def _set_beside(family: _Family, base: PeltSide, new: PeltSide) -> Iterator[_Answer]:
+def _set_beside(family: _Family, base: TracedSide, new: TracedSide) -> Iterator[_Answer]:
     # What must not be compared: of the whole machine alone, and without a ratio.
     def others(run: PeltRun) -> Found:
         return {
@@ -122,38 +125,62 @@ def _set_beside(family: _Family, base: PeltSide, new: PeltSide) -> Iterator[_Ans
             n_base=0 if one is None else one.n_base,
             new=None if other is None else other.base,
             n_new=0 if other is None else other.n_base,
-            values_base=[] if one is None else one.values_base,
-            values_new=[] if other is None else other.values_base,
+            values_base=() if one is None else one.values_base,
+            values_new=() if other is None else other.values_base,
         )
         reason = family.reasons[question.key.function]
         yield _Answer(question=question, rate=rate, reason=reason)
 
 
-def _counted(side: PeltSide, measure: Callable[[PeltRun], Found]) -> CountedSide[Key]:
+def _counted(side: TracedSide, measure: Callable[[PeltRun], Found]) -> CountedSide[Key]:
     runs = tuple(replace(run.counted, measures=measure(run)) for run in side.runs)
     return CountedSide(name=side.name, runs=runs)
 
 
-def _row(answer: _Answer, judged: Comparability, *, is_emulated: bool) -> dict[str, Any]:
-    key = answer.question.key
-    remarks = [*judged.remarks]
-    if key.what in {"mean", "share"} and judged.as_read is not None:
-        remarks.append(judged.as_read)
+def _remarks(
+    key: Key, judged: Mapping[str, Comparability], *, is_emulated: bool
+) -> tuple[str, ...]:
+    comparability = judged[key.function]
+    remarks = [*comparability.remarks]
+    if key.what in {"mean", "share"} and comparability.as_read is not None:
+        remarks.append(comparability.as_read)
     if key.what != "calls" and is_emulated:
         remarks.append(EMULATED)
-    return {
-        "workload": answer.question.workload,
-        "point": answer.question.point,
-        "function": key.function,
-        "what": key.what,
-        "per": PER[answer.question.basis] if key.what == "calls" else "",
-        "node": key.node,
-        "context": key.context,
-        "status": "ok" if answer.reason is None else "invalid",
-        "reason": answer.reason,
-        **asdict(answer.rate),
-        "remarks": remarks,
-    }
+    return tuple(remarks)
+
+
+def _row(
+    name: str, side: str, answer: _Answer, remarks: tuple[str, ...], beside: tuple[_Means, _Means]
+) -> PeltRow:
+    question, key = answer.question, answer.question.key
+
+    def of_sides(name: str) -> tuple[float | None, float | None]:
+        base, new = (means.get((question.workload, question.point, key, name)) for means in beside)
+        return base, new
+
+    total, read, resolution = map(of_sides, ("total", "read", "resolution"))
+    return PeltRow(
+        row=name,
+        side=side,
+        workload=question.workload,
+        point=question.point,
+        basis=question.basis,
+        function=key.function,
+        what=key.what,
+        per=PER[question.basis] if key.what == "calls" else "",
+        node=key.node,
+        context=key.context,
+        status="ok" if answer.reason is None else "invalid",
+        reason=answer.reason,
+        remarks=remarks,
+        total_base=total[0],
+        total_new=total[1],
+        read_base=read[0],
+        read_new=read[1],
+        resolution_base=resolution[0],
+        resolution_new=resolution[1],
+        **answer.rate.as_fields(),
+    )
 
 
 def _order(question: Question[Key], place: Mapping[str, int]) -> tuple[object, ...]:
@@ -169,22 +196,10 @@ def _order(question: Question[Key], place: Mapping[str, int]) -> tuple[object, .
     )
 
 
-# By workload, point, key and name of what stands beside.
-_Means = Mapping[tuple[str, str, Key, str], float]
-
-
-def _means(side: PeltSide) -> _Means:
+def _means(side: TracedSide) -> _Means:
     values: dict[tuple[str, str, Key, str], list[float]] = {}
     for run in side.runs:
         for key, name, value in shown_beside(run):
             place = (run.counted.workload, run.counted.point, key, name)
             values.setdefault(place, []).append(value)
     return {place: fmean(of_runs) for place, of_runs in values.items()}
-
-
-def _beside(found: Sequence[_Means], question: Question[Key]) -> dict[str, float | None]:
-    return {
-        f"{name}_{side}": of_side.get((question.workload, question.point, question.key, name))
-        for name in BESIDE
-        for side, of_side in zip(("base", "new"), found, strict=True)
-    }

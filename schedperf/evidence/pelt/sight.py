@@ -7,10 +7,10 @@ by one mechanism, and durations only where the same part of the calls was timed.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from schedperf.evidence.pelt.capture import FunctionCalls, PeltCapture
 from schedperf.evidence.pelt.measures import PeltRun, mean_ns
+from schedperf.evidence.pelt.record import TriedMechanism, UnseenFunction
 
 # Exits without an entry, or entries nested too deeply, beyond this part of the calls are said.
 MOST_UNPAIRED = 0.001
@@ -35,7 +35,7 @@ _UNKNOWN = FunctionCalls(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PeltSide:
+class TracedSide:
     """The runs of one side.
 
     :param notes: what could not be read
@@ -65,13 +65,13 @@ class Comparability:
     remarks: tuple[str, ...]
 
 
-def functions_of(sides: Sequence[PeltSide]) -> list[str]:
+def functions_of(sides: Sequence[TracedSide]) -> list[str]:
     """Return the functions that any run asked for, in that order."""
     found = [run.capture.functions for side in sides for run in side.runs]
     return list(dict.fromkeys(name for functions in found for name in functions))
 
 
-def judge(function: str, sides: Sequence[PeltSide]) -> Comparability:
+def judge(function: str, sides: Sequence[TracedSide]) -> Comparability:
     """Say what of a function can be compared between these sides."""
     return Comparability(
         calls=_differences(sides, function, _mechanism),
@@ -82,7 +82,7 @@ def judge(function: str, sides: Sequence[PeltSide]) -> Comparability:
     )
 
 
-def context_notes(sides: Sequence[PeltSide]) -> Iterator[str]:
+def context_notes(sides: Sequence[TracedSide]) -> Iterator[str]:
     """Say of which functions the calls are compared and their contexts are not, and why."""
     told: dict[str, list[str]] = {}
     for function in functions_of(sides):
@@ -93,13 +93,13 @@ def context_notes(sides: Sequence[PeltSide]) -> Iterator[str]:
         yield f"contexts of {', '.join(functions)} are not compared; {reason}"
 
 
-def is_seen(function: str, side: PeltSide) -> bool:
+def is_seen(function: str, side: TracedSide) -> bool:
     """Say whether any run saw a function."""
     return any(one.mechanism is not None for one in side.seen(function))
 
 
 def _differences(
-    sides: Sequence[PeltSide],
+    sides: Sequence[TracedSide],
     function: str,
     describe: Callable[[PeltCapture, FunctionCalls], str],
 ) -> str | None:
@@ -140,7 +140,7 @@ def _timing(capture: PeltCapture, seen: FunctionCalls) -> str:
     return f"1 in {capture.sampling} calls is timed by {seen.mechanism}"
 
 
-def _why_as_read(sides: Sequence[PeltSide], function: str) -> str | None:
+def _why_as_read(sides: Sequence[TracedSide], function: str) -> str | None:
     # Durations of runs are compared, so all of them are net or none is.
     runs = [run for side in sides for run in side.runs]
     return next((reason for run in runs if (reason := _why_gross(run, function))), None)
@@ -156,7 +156,7 @@ def _why_gross(run: PeltRun, function: str) -> str | None:
     return None if mean is None or mean > probe.reads_ns else NOT_SHORTER
 
 
-def _remarks(side: PeltSide, function: str) -> Iterator[str]:
+def _remarks(side: TracedSide, function: str) -> Iterator[str]:
     seen = side.seen(function)
     calls = sum(sum((one.calls or {}).values()) for one in seen)
     for number, what in (
@@ -167,19 +167,19 @@ def _remarks(side: PeltSide, function: str) -> Iterator[str]:
             yield f"{side.name}: {function} has {number} {what}, beside {calls} calls"
 
 
-def unseen(side: PeltSide) -> Iterator[dict[str, Any]]:
+def unseen(side: TracedSide) -> Iterator[UnseenFunction]:
     """Yield each function that a run could not see, with what was tried in vain."""
     for function in functions_of([side]):
         blind = [one for one in side.seen(function) if one.mechanism is None]
         if blind:
             tried = {name: reason for one in blind for name, reason in one.tried.items()}
-            yield {
-                "side": side.name,
-                "function": function,
-                "runs": len(blind),
-                "tried": [
-                    {"mechanism": name, "reason": reason}
+            yield UnseenFunction(
+                side=side.name,
+                function=function,
+                runs=len(blind),
+                tried=tuple(
+                    TriedMechanism(mechanism=name, reason=reason)
                     for name, reason in tried.items()
                     if reason
-                ],
-            }
+                ),
+            )

@@ -6,26 +6,23 @@ they get no verdict.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from schedperf.bundle.json import parse_object
 from schedperf.bundle.open import Bundle, Run
-from schedperf.evidence import Absent, Dicts, dict_section
+from schedperf.evidence import Absent, section
 from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
-from schedperf.model.errors import BadLine
-from schedperf.model.schema import (
-    COUNT,
-    FLAG,
-    NUMBER_OR_NULL,
-    TEXT,
-    TEXTS,
-    array,
-    record,
+from schedperf.evidence.perf_stat.record import (
+    CounterRow,
+    Counters,
+    CounterSide,
+    NotCounted,
 )
+from schedperf.model.counted import MissingSide, Rate
+from schedperf.model.errors import BadLine
 from schedperf.runs.captured import (
-    RATE_FIELDS,
     CapturedRun,
     CapturedSide,
     load_captured,
@@ -36,7 +33,6 @@ from schedperf.stats.counted.rates import (
     CountedSide,
     Measure,
     Question,
-    Rate,
     compare_rates,
     divide,
     mean_of,
@@ -46,39 +42,6 @@ FOLDER = "perf_stat"
 # perf stat writes a hundred bytes an event and node; 64 nodes and 100 events make 0.6 MB.
 LARGEST_CSV_BYTES = 4 << 20
 LARGEST_JSON_BYTES = 1 << 20
-
-_SIDE = record(side=TEXT, runs=COUNT, kind={"enum": ["clean", "instrumented"]})
-_ROW = record(
-    row={**TEXT, "description": "names the row for evidence"},
-    side=TEXT,
-    workload=TEXT,
-    point=TEXT,
-    event=TEXT,
-    node={"type": ["integer", "null"], "description": "null: all nodes together"},
-    basis={"enum": ["time", "operation"]},
-    scaled={**FLAG, "description": "perf extrapolated some of the counts"},
-    total_base={
-        **NUMBER_OR_NULL,
-        "description": "counted in a run; the same mean over runs as base",
-    },
-    total_new=NUMBER_OR_NULL,
-    **{
-        **RATE_FIELDS,
-        "q": {
-            **NUMBER_OR_NULL,
-            "description": "p, corrected for all rows of the same basis; those of single nodes are "
-            "corrected by themselves",
-        },
-    },
-)
-SCHEMA = record(
-    sides=array(_SIDE),
-    rows=array(_ROW),
-    zeros={**TEXTS, "description": "events that were 0 in all runs, and have no row"},
-    not_counted=array(record(side=TEXT, event=TEXT, reason=TEXT)),
-    missing=array(record(side=TEXT, reason=TEXT)),
-    notes=TEXTS,
-)
 
 
 class _Key(NamedTuple):
@@ -105,35 +68,34 @@ class _Counted:
 _Captured = CapturedSide[_Counted]
 
 
-@dict_section("counters", version=2, schema=SCHEMA)
-def counters(sides: Sequence[Side]) -> Dicts:
+@section(Counters)
+def counters(sides: Sequence[Side]) -> Counters:
     """Compare each event's count of the runs of one workload and point, side by side."""
     base, *others = load_captured(sides, FOLDER, _read_run)
     missing = [
-        {"side": one.side.name, "reason": _why_nothing(one)}
+        MissingSide(side=one.side.name, reason=_why_nothing(one))
         for one in (base, *others)
         if not _has_counts(one)
     ]
     found = [one for one in others if _has_counts(one)]
     if not _has_counts(base) or not found:
-        raise Absent(missing[0]["reason"] if missing else "there is no new side")
-    answered = [(new, _compare(base, new)) for new in found]
-    rows = [row for _, of_side in answered for row in of_side]
-    shown = [row for row in rows if row["base"] or row["new"]]
-    happened = {row["event"] for row in shown}
-    zeros = dict.fromkeys(row["event"] for row in rows if row["event"] not in happened)
+        raise Absent(missing[0].reason if missing else "there is no new side")
+    compared = [(new, _compare(base, new)) for new in found]
+    rows = [row for _, of_side in compared for row in of_side]
+    shown = tuple(row for row in rows if row.base or row.new)
+    happened = {row.event for row in shown}
     not_counted = [
         *(entry for one in (base, *found) for entry in _not_counted(one)),
-        *(entry for new, of_side in answered for entry in _not_compared(base, new, of_side)),
+        *(entry for new, of_side in compared for entry in _not_compared(base, new, of_side)),
     ]
-    return {
-        "sides": [_describe(one) for one in (base, *found)],
-        "rows": shown,
-        "zeros": [*zeros],
-        "not_counted": _once_an_event(not_counted),
-        "missing": missing,
-        "notes": [note for one in (base, *others) for note in _notes(one)],
-    }
+    return Counters(
+        sides=tuple(_describe(one) for one in (base, *found)),
+        rows=shown,
+        zeros=tuple(dict.fromkeys(row.event for row in rows if row.event not in happened)),
+        not_counted=_once_an_event(not_counted),
+        missing=tuple(missing),
+        notes=tuple(note for one in (base, *others) for note in _notes(one)),
+    )
 
 
 def _has_counts(captured: _Captured) -> bool:
@@ -151,12 +113,10 @@ def _notes(captured: _Captured) -> Iterator[str]:
         yield from (f"{captured.side.name}: {note}" for note in run.content.notes)
 
 
-def _describe(captured: _Captured) -> dict[str, Any]:
-    return {
-        "side": captured.side.name,
-        "runs": len(captured.runs),
-        "kind": captured.runs[0].run.kind,
-    }
+def _describe(captured: _Captured) -> CounterSide:
+    return CounterSide(
+        side=captured.side.name, runs=len(captured.runs), kind=captured.runs[0].run.kind
+    )
 
 
 def _read_run(bundle: Bundle, run: Run) -> _Counted:
@@ -207,7 +167,7 @@ def _add_up(counters: Sequence[Counter]) -> dict[_Key, _Count]:
     }
 
 
-def _compare(base: _Captured, new: _Captured) -> list[dict[str, Any]]:
+def _compare(base: _Captured, new: _Captured) -> list[CounterRow]:
     # Hundreds of nodes must not hide what changed on the machine as a whole.
     nodes = {
         key.node
@@ -220,10 +180,10 @@ def _compare(base: _Captured, new: _Captured) -> list[dict[str, Any]]:
     # One node alone says the same as the sum.
     if len(nodes) > 1:
         answers |= _answer(base, new, nodes)
-    name, totals = new.side.name, [_totals(side) for side in (base, new)]
+    totals = [_totals(side) for side in (base, new)]
     return [
-        {"row": f"{name}-{number}", "side": name, **_row(question, rate, totals)}
-        for number, (question, rate) in enumerate(answers.items())
+        _row(new.side.name, index, question, rate, totals)
+        for index, (question, rate) in enumerate(answers.items())
     ]
 
 
@@ -269,32 +229,37 @@ def _totals(captured: _Captured) -> _Totals:
     return totals
 
 
-def _row(question: Question[_Key], rate: Rate, totals: Sequence[_Totals]) -> dict[str, Any]:
-    base, new = (side[question.workload, question.point, question.key] for side in totals)
-    counted = [[count.value for count in side] for side in (base, new)]
-    return {
-        "workload": question.workload,
-        "point": question.point,
-        **question.key._asdict(),
-        "basis": question.basis,
-        "scaled": any(count.scaled for count in (*base, *new)),
-        "total_base": mean_of(*counted),
-        "total_new": mean_of(*reversed(counted)),
-        **asdict(rate),
-    }
+def _row(
+    side: str, index: int, question: Question[_Key], rate: Rate, totals: Sequence[_Totals]
+) -> CounterRow:
+    base, new = (of_side[question.workload, question.point, question.key] for of_side in totals)
+    counted = [[count.value for count in of_side] for of_side in (base, new)]
+    return CounterRow(
+        row=f"{side}-{index}",
+        side=side,
+        workload=question.workload,
+        point=question.point,
+        basis=question.basis,
+        event=question.key.event,
+        node=question.key.node,
+        scaled=any(count.scaled for count in (*base, *new)),
+        total_base=mean_of(*counted),
+        total_new=mean_of(*reversed(counted)),
+        **rate.as_fields(),
+    )
 
 
-def _not_counted(captured: _Captured) -> Iterator[dict[str, str]]:
+def _not_counted(captured: _Captured) -> Iterator[NotCounted]:
     for run in captured.runs:
         for event, reason in run.content.not_counted.items():
-            yield {"side": captured.side.name, "event": event, "reason": reason}
+            yield NotCounted(side=captured.side.name, event=event, reason=reason)
 
 
 def _not_compared(
-    base: _Captured, new: _Captured, rows: Sequence[Mapping[str, Any]]
-) -> Iterator[dict[str, str]]:
+    base: _Captured, new: _Captured, rows: Sequence[CounterRow]
+) -> Iterator[NotCounted]:
     # Events without a row, of the points that both sides have.
-    compared = {row["event"] for row in rows}
+    compared = {row.event for row in rows}
     points = [{(run.run.workload, run.run.point_key) for run in one.runs} for one in (base, new)]
     of_base, of_new = (_events(one, points[0] & points[1]) for one in (base, new))
     for event in dict.fromkeys((*of_base, *of_new)):
@@ -304,7 +269,7 @@ def _not_compared(
         reason = f"it was counted in {has.side.name} alone"
         if event in of_base and event in of_new:
             reason = "its units differ, or neither time nor operations of the runs are known"
-        yield {"side": lacks.side.name, "event": event, "reason": reason}
+        yield NotCounted(side=lacks.side.name, event=event, reason=reason)
 
 
 def _events(captured: _Captured, points: Collection[tuple[str, str]]) -> dict[str, None]:
@@ -316,9 +281,9 @@ def _events(captured: _Captured, points: Collection[tuple[str, str]]) -> dict[st
     }
 
 
-def _once_an_event(entries: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+def _once_an_event(entries: Iterable[NotCounted]) -> tuple[NotCounted, ...]:
     # What perf said comes first, and tells more than that the other side has it.
-    told: dict[tuple[str, str], Mapping[str, str]] = {}
+    first: dict[tuple[str, str], NotCounted] = {}
     for entry in entries:
-        told.setdefault((entry["side"], entry["event"]), entry)
-    return [*told.values()]
+        first.setdefault((entry.side, entry.event), entry)
+    return tuple(first.values())

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 from schedperf.evidence.placement.counts import (
     Amounts,
@@ -14,8 +14,17 @@ from schedperf.evidence.placement.counts import (
 )
 from schedperf.evidence.placement.fields import FIELDS, function_of, meaning_of, name_of
 from schedperf.evidence.placement.grids import moves_of, phases_of_all, waits_of
-from schedperf.evidence.placement.model import PARTS, Key, Part, PlacedRun, PlacedSide
+from schedperf.evidence.placement.model import Key, PlacedRun, PlacedSide
 from schedperf.evidence.placement.pictures import depths_of, series_of, timers_of
+from schedperf.evidence.placement.record import (
+    PARTS,
+    NotComparedPart,
+    Part,
+    Placement,
+    PlacementProgram,
+    PlacementRow,
+    PlacementSide,
+)
 from schedperf.evidence.placement.sight import (
     has_named_level,
     invisible_elsewhere,
@@ -25,12 +34,12 @@ from schedperf.evidence.placement.sight import (
     why_levels_differ,
     why_unseen,
 )
+from schedperf.model.counted import Rate
 from schedperf.stats.counted.rates import (
     CountedRun,
     CountedSide,
     Measure,
     Question,
-    Rate,
     compare_rates,
     divide,
     mean_of,
@@ -118,62 +127,53 @@ class _Numbers:
         )
 
 
-def analyse_sides(sides: Sequence[PlacedSide]) -> dict[str, Any]:
+def analyse_sides(sides: Sequence[PlacedSide]) -> Placement:
     """Compare each side with the first; one side alone gets its rates.
 
     Counts are divided by the time in which they were counted, and by the operations of the run
     where they are known (:mod:`schedperf.stats.counted.rates`). Numbers of a part that the sides
-    saw in
-    different ways, or of which events were lost, are shown and not compared.
+    saw in different ways, or of which events were lost, are shown and not compared.
 
     :param sides: each with a run
-    :return: ``sides, rows, zeros, programs, not_compared, series, depths, timers, moves, waits,
-        phases, notes``, as
-        :mod:`schedperf.evidence.placement.section` describes them
     """
     universe, cut = _universe(sides)
-    numbers = [_Numbers(side, universe) for side in sides]
-    pairs: list[_Numbers | None] = [*numbers[1:]]
-    rows = [row for other in pairs or [None] for row in _rows(numbers[0], other)]
-    zeros = {row["name"] for row in rows if not row["base"] and not row["new"]}
-    shown = [row for row in rows if row["base"] or row["new"]]
-    return {
-        "sides": [_describe(side) for side in sides],
-        "rows": shown,
-        "zeros": sorted(zeros - {row["name"] for row in shown}),
-        "programs": [one for side in sides for one in _programs(side)],
-        "not_compared": [one for other in sides[1:] for one in _refused(sides[0], other)],
-        "series": [one for side in sides for one in series_of(side)],
-        "depths": [one for side in sides for one in depths_of(side)],
-        "timers": [one for side in sides for one in timers_of(side)],
-        **_places(sides),
-        "notes": [
-            *(note for side in sides for note in _notes(side)),
-            *filter(None, (why_levels_differ(sides[0], other) for other in sides[1:])),
-            *cut,
-        ],
-    }
-
-
-def _places(sides: Sequence[PlacedSide]) -> dict[str, list[dict[str, Any]]]:
+    base, *others = [_Numbers(side, universe) for side in sides]
+    rows = [row for other in others for row in _rows(base, other)] or [*_rows(base, None)]
+    shown = [row for row in rows if row.base or row.new]
+    zeros = {row.name for row in rows} - {row.name for row in shown}
+    pairs = [(new, frozenset(refusals(sides[0], new))) for new in sides[1:]]
     # Place by place; what must not be compared is shown only.
-    found: dict[str, list[dict[str, Any]]] = {"moves": [], "waits": [], "phases": []}
-    pairs: list[PlacedSide | None] = [*sides[1:]]
-    for new in pairs or [None]:
-        invalid = frozenset(() if new is None else refusals(sides[0], new))
-        for name, describe in (("moves", moves_of), ("waits", waits_of), ("phases", phases_of_all)):
-            found[name] += describe(sides[0], new, invalid)
-    return found
+    places: Sequence[tuple[PlacedSide | None, frozenset[Part]]] = pairs or [(None, frozenset())]
+    return Placement(
+        sides=tuple(map(_describe, sides)),
+        rows=tuple(shown),
+        zeros=tuple(sorted(zeros)),
+        programs=tuple(program for side in sides for program in _programs(side)),
+        not_compared=tuple(part for new in sides[1:] for part in _refused(sides[0], new)),
+        series=tuple(row for side in sides for row in series_of(side)),
+        depths=tuple(row for side in sides for row in depths_of(side)),
+        timers=tuple(row for side in sides for row in timers_of(side)),
+        moves=tuple(row for new, invalid in places for row in moves_of(sides[0], new, invalid)),
+        waits=tuple(row for new, invalid in places for row in waits_of(sides[0], new, invalid)),
+        phases=tuple(
+            row for new, invalid in places for row in phases_of_all(sides[0], new, invalid)
+        ),
+        notes=(
+            *(note for side in sides for note in _notes(side)),
+            *filter(None, (why_levels_differ(sides[0], new) for new in sides[1:])),
+            *cut,
+        ),
+    )
 
 
-def _describe(side: PlacedSide) -> dict[str, Any]:
-    return {
-        "side": side.name,
-        "runs": len(side.runs),
-        "mechanisms": sorted({run.placement.mechanism for run in side.runs}),
-        "nodes": max(len(set(run.placement.nodes.values())) for run in side.runs),
-        "seconds": sum(run.placement.seconds for run in side.runs),
-    }
+def _describe(side: PlacedSide) -> PlacementSide:
+    return PlacementSide(
+        side=side.name,
+        runs=len(side.runs),
+        mechanisms=tuple(sorted({run.placement.mechanism for run in side.runs})),
+        nodes=max(len(set(run.placement.nodes.values())) for run in side.runs),
+        seconds=sum(run.placement.seconds for run in side.runs),
+    )
 
 
 def _universe(sides: Sequence[PlacedSide]) -> tuple[Universe, list[str]]:
@@ -217,33 +217,37 @@ def _unit(key: Key) -> str:
     return "task" if key.field == "pulled" else "1"
 
 
-def _rows(base: _Numbers, new: _Numbers | None) -> Iterator[dict[str, Any]]:
+def _rows(base: _Numbers, new: _Numbers | None) -> Iterator[PlacementRow]:
     refused = _Refusals({}, None)
     if new is not None:
         refused = _Refusals(refusals(base.side, new.side), why_levels_differ(base.side, new.side))
     found = _answers(base, new, refused)
     side = (new or base).side.name
-    for number, question in enumerate(sorted(found, key=_place)):
+    for index, question in enumerate(sorted(found, key=_place)):
         key = question.key
         reason = refused.reason_of(key)
-        yield {
-            "row": f"{side}-{number}",
-            "side": side,
-            "workload": question.workload,
-            "point": question.point,
-            "name": name_of(key),
-            **{name: getattr(key, name) for name in ("part", "field", "cause", "level", "idle")},
-            "nodes": list(key.nodes),
-            "groups": list(key.groups),
-            "basis": question.basis,
-            "meaning": meaning_of(key, question.basis),
-            "function": function_of(key),
-            "status": "ok" if reason is None else "invalid",
-            "reason": reason,
-            "events_base": _mean_events(base, question, new),
-            "events_new": None if new is None else _mean_events(new, question, base),
-            **asdict(found[question]),
-        }
+        yield PlacementRow(
+            row=f"{side}-{index}",
+            side=side,
+            workload=question.workload,
+            point=question.point,
+            name=name_of(key),
+            part=key.part,
+            field=key.field,
+            cause=key.cause,
+            level=key.level,
+            idle=key.idle,
+            nodes=key.nodes,
+            groups=key.groups,
+            basis=question.basis,
+            meaning=meaning_of(key, question.basis),
+            function=function_of(key),
+            status="ok" if reason is None else "invalid",
+            reason=reason,
+            events_base=_mean_events(base, question, new),
+            events_new=None if new is None else _mean_events(new, question, base),
+            **found[question].as_fields(),
+        )
 
 
 def _mean_events(side: _Numbers, question: Question[Key], other: _Numbers | None) -> float | None:
@@ -276,8 +280,8 @@ def _beside(base: Rate | None, new: Rate | None) -> Rate:
         n_new=new.n_base if new else 0,
         base=base.base if base else None,
         new=new.base if new else None,
-        values_base=base.values_base if base else [],
-        values_new=new.values_base if new else [],
+        values_base=base.values_base if base else (),
+        values_new=new.values_base if new else (),
     )
 
 
@@ -291,28 +295,31 @@ def _place(question: Question[Key]) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _programs(side: PlacedSide) -> Iterator[dict[str, Any]]:
+def _programs(side: PlacedSide) -> Iterator[PlacementProgram]:
     for part in PARTS:
         seen = {mechanism_of(run.placement, part) for run in side.runs} - {None}
         mechanism = " or ".join(sorted(one for one in seen if one)) or None
         unseen = None if mechanism else why_unseen(side.runs[0].placement, part)
-        yield {
-            "side": side.name,
-            "part": part,
-            "mechanism": mechanism,
-            "function": unseen and unseen.what,
-            "reason": unseen and unseen.reason,
-        }
+        yield PlacementProgram(
+            side=side.name,
+            part=part,
+            mechanism=mechanism,
+            function=None if unseen is None else unseen.what,
+            reason=None if unseen is None else unseen.reason,
+        )
 
 
-def _refused(base: PlacedSide, new: PlacedSide) -> Iterator[dict[str, str]]:
+def _refused(base: PlacedSide, new: PlacedSide) -> Iterator[NotComparedPart]:
     unseen = {
-        one["part"] for side in (base, new) for one in _programs(side) if not one["mechanism"]
+        program.part
+        for side in (base, new)
+        for program in _programs(side)
+        if program.mechanism is None
     }
     for part, reason in refusals(base, new).items():
         # Why a side did not see it stands with its programs.
         if part not in unseen:
-            yield {"side": new.name, "what": part, "reason": reason}
+            yield NotComparedPart(side=new.name, what=part, reason=reason)
 
 
 def _notes(side: PlacedSide) -> Iterator[str]:

@@ -21,8 +21,6 @@ from schedperf.bundle.json import JsonObject, parse_object
 from schedperf.evidence.placement.placement_records import (
     ANSWERS,
     CAUSES,
-    EVENTS,
-    IDLE_TYPES,
     LATENCY_BINS,
     LEVEL_SOURCES,
     PHASE_BINS,
@@ -34,12 +32,13 @@ from schedperf.evidence.placement.placement_records import (
     Latency,
     Migratable,
     Move,
-    Placement,
+    PlacementCapture,
     Program,
     Series,
     Source,
     Timer,
 )
+from schedperf.evidence.placement.record import EVENTS, IDLE_TYPES
 from schedperf.model.errors import BundleError
 
 SCHEMA = "schedperf/bpf_placement/1"
@@ -72,7 +71,7 @@ Value = TypeVar("Value")
 Word = TypeVar("Word", bound=str)
 
 
-def parse_placement(content: bytes, label: str) -> Placement:
+def parse_placement(content: bytes, label: str) -> PlacementCapture:
     """Read a placement.json.
 
     :param label: bundle and member, for messages
@@ -82,7 +81,7 @@ def parse_placement(content: bytes, label: str) -> Placement:
     if values.text("schema") != SCHEMA:
         raise values.wrong("schema", f'"{SCHEMA}"')
     series = values.child("series")
-    found = Placement(
+    found = PlacementCapture(
         mechanism=_word(values, "mechanism", ("bpf", "perf")),
         seconds=_seconds(values, "seconds"),
         programs=_programs(values),
@@ -306,7 +305,7 @@ def _lost(values: JsonObject) -> dict[str, int]:
     return {name: child.count(name) for name in child.values}
 
 
-def _check_levels(found: Placement, values: JsonObject) -> None:
+def _check_levels(found: PlacementCapture, values: JsonObject) -> None:
     # Each level is a group of rows, so a made-up file could ask for any number of them.
     parts = (
         found.moves,

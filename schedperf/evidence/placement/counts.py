@@ -12,7 +12,7 @@ from schedperf.evidence.placement.placement_records import (
     Balance,
     Latency,
     Move,
-    Placement,
+    PlacementCapture,
     Timer,
 )
 from schedperf.evidence.placement.waits import quantile_of
@@ -30,12 +30,12 @@ Amounts = dict[Key, float]
 Quotients = dict[Key, Quotient]
 
 
-def has_nodes(found: Placement) -> bool:
+def has_nodes(found: PlacementCapture) -> bool:
     """Can a move leave its node, on this machine?"""
     return len(set(found.nodes.values())) > 1 or any(move.is_crossing for move in found.moves)
 
 
-def amounts_of(found: Placement) -> Amounts:
+def amounts_of(found: PlacementCapture) -> Amounts:
     """Return the counts of a run; what was not seen is left out, what was seen as 0 may be."""
     amounts: Amounts = {}
     is_numa = has_nodes(found)
@@ -101,8 +101,8 @@ def _add_balance(amounts: Amounts, balance: Balance, *, is_numa: bool) -> None:
 
 def _add_attempts(amounts: Amounts, tried: Attempts, *, knows_pinned: bool) -> None:
     # By level and by what the CPU did, and all together.
-    for level, idle in ((tried.level, tried.idle), ("", "")):
-        key = Key(part="attempts", field="count", level=level, idle=idle)
+    whole = Key(part="attempts", field="count")
+    for key in (replace(whole, level=tried.level, idle=tried.idle), whole):
         _add(amounts, key, tried.count)
         _add(amounts, replace(key, field="pulled"), tried.pulled)
         # Where can_migrate_task() is invisible both would be 0, whatever happened.
@@ -110,7 +110,7 @@ def _add_attempts(amounts: Amounts, tried: Attempts, *, knows_pinned: bool) -> N
             _add(amounts, replace(key, part="pinned", field=field), getattr(tried, field))
 
 
-def quotients_of(found: Placement, amounts: Amounts) -> Quotients:
+def quotients_of(found: PlacementCapture, amounts: Amounts) -> Quotients:
     """Return the shares and means of a run; one that rests on no event is left out.
 
     :param amounts: of the run, with the zeros of what was seen not to happen
@@ -178,7 +178,7 @@ def _waits(latency: Sequence[Latency]) -> Quotients:
     return found
 
 
-def _depths(found: Placement) -> Quotients:
+def _depths(found: PlacementCapture) -> Quotients:
     switches = sum(found.depth.values())
     if not switches:
         return {}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from schedperf.evidence.placement.model import Key
-from schedperf.stats.counted.rates import Basis
+from schedperf.model.counted import Basis
 
 
 class Field(NamedTuple):

@@ -4,12 +4,12 @@ What it says is beyond noise. It names the function of the kernel that decides, 
 that the benchmark changed because of it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from schedperf.evidence import dict_finding
-from schedperf.model.comparison import Finding, Section
+from schedperf.evidence import finding
+from schedperf.evidence.placement.record import Part, Placement, PlacementRow, TimersRow
+from schedperf.model.comparison import Finding
 from schedperf.model.units import format_number, scale_for
 from schedperf.stats.counted.rates import BASES, LEAST_EVENTS, distance_of
 from schedperf.stats.verdicts import count_units
@@ -17,18 +17,19 @@ from schedperf.stats.verdicts import count_units
 # Of one point of a side; the section's tables have all of them.
 MOST_FINDINGS = 8
 
-Data = Mapping[str, Any]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rule:
-    # :param claim: subject of the sentence, with the row's keys in braces
+    # :param claim: subject of the sentence
     # :param places: how many nodes or cgroups the row is of
-    part: str
+    # :param look_at: function of the kernel; "": that of the row
+    # :param is_of_level: a sum over levels names none to look at
+    part: Part
     field: str
-    claim: str
+    claim: Callable[[PlacementRow], str]
     look_at: str
     places: int = 0
+    is_of_level: bool = False
 
 
 _DESTINATION = "sched_balance_find_dst_group() (find_idlest_group())"
@@ -38,184 +39,193 @@ _BALANCE = "sched_balance_rq() (load_balance())"
 _RULES = (
     _Rule(
         part="fork", field="count", places=2, look_at=_DESTINATION,
-        claim="forks from node {nodes[0]} are sent to node {nodes[1]} in",
+        claim=lambda row: f"forks from node {row.nodes[0]} are sent to node {row.nodes[1]} in",
     ),
     _Rule(
-        part="cause", field="crossing", look_at="{function}",
-        claim="migrations by {cause} between nodes:",
+        part="cause", field="crossing", look_at="",
+        claim=lambda row: f"migrations by {_cause(row)} between nodes:",
     ),
     _Rule(
-        part="exec", field="crossing", look_at="sched_exec()", claim="execs between nodes:",
+        part="exec", field="crossing", look_at="sched_exec()",
+        claim=lambda _: "execs between nodes:",
     ),
     _Rule(
         part="wakeup", field="crossing", look_at="select_task_rq_fair()",
-        claim="wakeups from one node to another:",
+        claim=lambda _: "wakeups from one node to another:",
     ),
     _Rule(
         part="migration", field="crossing", look_at="set_task_cpu()",
-        claim="migrations between nodes:",
+        claim=lambda _: "migrations between nodes:",
     ),
     _Rule(
         part="latency", field="p99", places=1, look_at="select_task_rq_fair()",
-        claim="run-queue latency p99 on node {nodes[0]}:",
+        claim=lambda row: f"run-queue latency p99 on node {row.nodes[0]}:",
     ),
     _Rule(
         part="timers", field="distance", places=2,
         look_at="init_cfs_bandwidth() and start_cfs_bandwidth()",
-        claim="bandwidth timers of {groups[0]} and {groups[1]} expire",
+        claim=lambda row: f"bandwidth timers of {row.groups[0]} and {row.groups[1]} expire",
     ),
     _Rule(
-        part="group_imbalance", field="count", look_at="sched_balance_rq(): sgc->imbalance",
-        claim="balance attempts at {level} that see or set an imbalance of pinned tasks:",
+        part="group_imbalance", field="count", is_of_level=True,
+        look_at="sched_balance_rq(): sgc->imbalance",
+        claim=lambda row: f"balance attempts at {row.level} that see or set an imbalance of pinned "
+        "tasks:",
     ),
     _Rule(
-        part="destination", field="imbalanced", look_at=f"{_DESTINATION}: group_imbalanced",
-        claim="searches at {level} for where a task goes ({cause}) that see an imbalance:",
+        part="destination", field="imbalanced", is_of_level=True,
+        look_at=f"{_DESTINATION}: group_imbalanced",
+        claim=lambda row: f"searches at {row.level} for where a task goes ({_cause(row)}) that see "
+        "an imbalance:",
     ),
     _Rule(
-        part="pinned", field="some_pinned", look_at="can_migrate_task(): LBF_SOME_PINNED",
-        claim="{idle} balance attempts at {level} that meet pinned tasks:",
+        part="pinned", field="some_pinned", is_of_level=True,
+        look_at="can_migrate_task(): LBF_SOME_PINNED",
+        claim=lambda row: f"{row.idle} balance attempts at {row.level} that meet pinned tasks:",
     ),
     _Rule(
-        part="attempts", field="pulled", look_at=f"{_BALANCE} and detach_tasks()",
-        claim="tasks pulled by {idle} balancing at {level}:",
+        part="attempts", field="pulled", is_of_level=True,
+        look_at=f"{_BALANCE} and detach_tasks()",
+        claim=lambda row: f"tasks pulled by {row.idle} balancing at {row.level}:",
     ),
     _Rule(
-        part="migratable", field="refused", look_at="can_migrate_task()",
-        claim="tasks that {idle} balancing at {level} looks at and leaves:",
+        part="migratable", field="refused", is_of_level=True, look_at="can_migrate_task()",
+        claim=lambda row: f"tasks that {row.idle} balancing at {row.level} looks at and leaves:",
     ),
     _Rule(
         part="depth", field="mean", look_at="update_cfs_group()",
-        claim="task groups above the workload's tasks:",
+        claim=lambda _: "task groups above the workload's tasks:",
     ),
 )  # fmt: skip
 _WORDS = {"together": "together", "apart": "apart", "mixed": "together in some runs only"}
 _CAUSES = {"load_balance": "load balance", "numa": "NUMA balancing"}
 
 
-@dict_finding("task_placement", needs=("placement",))
-def task_placement(sections: Mapping[str, Section]) -> Iterator[Finding]:
+def _cause(row: PlacementRow) -> str:
+    return _CAUSES.get(row.cause, row.cause)
+
+
+@finding("task_placement", Placement)
+def task_placement(placement: Placement) -> Iterator[Finding]:
     """Yield what changed on each side and point, in the order of the rules."""
-    # The section's own JSON Schema vouches for the shape.
-    data: Any = sections["placement"].data
-    points: dict[tuple[str, ...], list[Data]] = {}
-    for row in data["rows"]:
-        points.setdefault((row["side"], row["workload"], row["point"]), []).append(row)
+    points: dict[tuple[str, ...], list[PlacementRow]] = {}
+    for row in placement.rows:
+        points.setdefault((row.side, row.workload, row.point), []).append(row)
     for rows in points.values():
         told = [(rule, row) for rule in _RULES for row in _changed(rule, rows)]
         if any(rule.part == "cause" for rule, _ in told):
             # Their sum says nothing more.
             told = [(rule, row) for rule, row in told if rule.part != "migration"]
         for rule, row in told[:MOST_FINDINGS]:
-            yield _describe(rule, row, data["timers"])
+            yield _describe(rule, row, placement.timers)
 
 
-def _changed(rule: _Rule, rows: Sequence[Data]) -> list[Data]:
+def _changed(rule: _Rule, rows: Sequence[PlacementRow]) -> list[PlacementRow]:
     # One row for each subject: the best basis that is known decides.
-    found: dict[str, Data] = {}
+    found: dict[str, PlacementRow] = {}
     mine = [row for row in rows if _is_of(rule, row)]
-    for row in sorted(mine, key=lambda row: BASES.index(row["basis"])):
-        found.setdefault(row["name"], row)
-    changed = [row for row in found.values() if row["changed"] and _events(row) >= LEAST_EVENTS]
-    return sorted(changed, key=lambda row: -distance_of(row["ratio"]))
+    for row in sorted(mine, key=lambda row: BASES.index(row.basis)):
+        found.setdefault(row.name, row)
+    changed = [row for row in found.values() if row.changed and _events(row) >= LEAST_EVENTS]
+    return sorted(changed, key=lambda row: -distance_of(row.ratio))
 
 
-def _is_of(rule: _Rule, row: Data) -> bool:
-    if (row["part"], row["field"]) != (rule.part, rule.field):
+def _is_of(rule: _Rule, row: PlacementRow) -> bool:
+    if (row.part, row.field) != (rule.part, rule.field):
         return False
-    if len(row["nodes"]) + len(row["groups"]) != rule.places:
+    if len(row.nodes) + len(row.groups) != rule.places:
         return False
-    if "{level}" in rule.claim and not row["level"]:
-        # The sum over levels names none to look at.
+    if rule.is_of_level and not row.level:
         return False
     if rule.field == "crossing":
         # A share grows where fewer tasks move within a node, which is no news of those that leave.
-        return bool(row["basis"] != "share")
+        return row.basis != "share"
     # Where more is forked, more goes everywhere: only the share is of the choice of a node.
-    return rule.part != "fork" or row["basis"] == "share"
+    return rule.part != "fork" or row.basis == "share"
 
 
-def _events(row: Data) -> float:
-    return max(row["events_base"] or 0.0, row["events_new"] or 0.0)
+def _events(row: PlacementRow) -> float:
+    return max(row.events_base or 0.0, row.events_new or 0.0)
 
 
-def _describe(rule: _Rule, row: Data, timers: Sequence[Data]) -> Finding:
-    named = {**row, "cause": _CAUSES.get(row["cause"], row["cause"])}
-    claim = rule.claim.format_map(named)
-    if row["field"] == "distance":
-        said = f"{claim} {_tell_timers(row, timers)}"
-    else:
-        said = f"{claim} {_tell(row)}"
-    ratio, low, high = (row[name] for name in ("ratio", "ci_low", "ci_high"))
+def _describe(rule: _Rule, row: PlacementRow, timers: Sequence[TimersRow]) -> Finding:
+    numbers = _tell_timers(row, timers) if row.field == "distance" else _tell(row)
+    ratio, low, high = row.ratio, row.ci_low, row.ci_high
     return Finding(
-        id=f"task_placement#{row['row']}",
-        side=row["side"],
-        claim=f"{said}: look at {rule.look_at.format_map(named)}",
-        metric=row["name"],
+        id=f"task_placement#{row.row}",
+        side=row.side,
+        claim=f"{rule.claim(row)} {numbers}: look at {rule.look_at or row.function}",
+        metric=row.name,
         value=None if ratio is None else _percent(ratio),
-        ci=None if None in (ratio, low, high) else (_percent(low), _percent(high)),
+        ci=None
+        if ratio is None or low is None or high is None
+        else (_percent(low), _percent(high)),
         unit="%",
         better=None,
-        n=(row["n_base"], row["n_new"]),
-        evidence=(f"placement#{row['row']}",),
+        n=(row.n_base, row.n_new),
+        evidence=(f"placement#{row.row}",),
         replication=_replication(row),
         attribution="co-occurs; not shown to cause the change",
     )
 
 
-def _replication(row: Data) -> str:
-    return count_units(row["n_base"], row["n_new"], row["replication"])
+def _replication(row: PlacementRow) -> str:
+    return count_units(row.n_base, row.n_new, row.replication)
 
 
 def _percent(ratio: float) -> float:
     return 100.0 * (ratio - 1.0)
 
 
-def _tell(row: Data) -> str:
-    new, base = (_value(row, row[name]) for name in ("new", "base"))
-    per = "" if row["basis"] == "share" else f" per {_unit(row)}"
-    at = f" at {row['point']}" if row["point"] else ""
+def _tell(row: PlacementRow) -> str:
+    new, base = (_value(row, value) for value in (row.new, row.base))
+    per = "" if row.basis == "share" else f" per {_unit(row)}"
+    at = f" at {row.point}" if row.point else ""
     return f"{new} instead of {base}{per}{at} ({_interval(row)})"
 
 
-def _value(row: Data, value: float) -> str:
-    unit = str(row["unit"]).partition("/")[0]
-    if row["basis"] == "share" and not unit:
+def _value(row: PlacementRow, value: float | None) -> str:
+    assert value is not None
+    unit = row.unit.partition("/")[0]
+    if row.basis == "share" and not unit:
         return f"{100.0 * value:.1f} %"
     if unit == "s":
-        scale = scale_for("s", row["base"], row["new"])
+        scale = scale_for("s", row.base, row.new)
         return f"{scale.format(value)} {scale.unit}"
     return format_number(float(f"{value:.3g}"))
 
 
-def _unit(row: Data) -> str:
-    name = str(row["unit"]).partition("/")[2]
+def _unit(row: PlacementRow) -> str:
+    name = row.unit.partition("/")[2]
     return "second" if name == "s" else name
 
 
-def _interval(row: Data) -> str:
+def _interval(row: PlacementRow) -> str:
     runs = _replication(row)
-    if row["ratio"] is None or row["ci_low"] is None or row["ci_high"] is None:
-        return f"q = {row['q']:.2g}, {runs}" if row["q"] is not None else runs
-    interval = f"{row['ci_low']:.3g}..{row['ci_high']:.3g}"
-    return f"times {row['ratio']:.3g}, 95 % interval {interval}, {runs}"
+    if row.ratio is None or row.ci_low is None or row.ci_high is None:
+        return f"q = {row.q:.2g}, {runs}" if row.q is not None else runs
+    interval = f"{row.ci_low:.3g}..{row.ci_high:.3g}"
+    return f"times {row.ratio:.3g}, 95 % interval {interval}, {runs}"
 
 
-def _tell_timers(row: Data, timers: Sequence[Data]) -> str:
-    same = ("workload", "point", "groups")
-    found = {one["side"]: one for one in timers if all(one[name] == row[name] for name in same)}
-    new, base = found[row["side"]], found["base"]
-    at = f" at {row['point']}" if row["point"] else ""
+def _tell_timers(row: PlacementRow, timers: Sequence[TimersRow]) -> str:
+    found = {
+        timer.side: timer
+        for timer in timers
+        if (timer.workload, timer.point, timer.groups) == (row.workload, row.point, row.groups)
+    }
+    new, base = found[row.side], found["base"]
+    at = f" at {row.point}" if row.point else ""
     return (
-        f"{_WORDS[new['word']]} (phase difference {_difference(new)}), "
-        f"{_WORDS[base['word']]} before ({_difference(base)}){at} ({_interval(row)})"
+        f"{_WORDS[new.word]} (phase difference {_difference(new)}), "
+        f"{_WORDS[base.word]} before ({_difference(base)}){at} ({_interval(row)})"
     )
 
 
-def _difference(timer: Data) -> str:
+def _difference(timer: TimersRow) -> str:
     # A distance below the width of a bin of the phases is known to be below it, and no better.
-    apart = max(timer["distance_s"], timer["resolution_s"])
-    scale = scale_for("s", timer["period_s"] / 100.0)
-    of = f" of {scale.format(timer['period_s'])} {scale.unit}"
-    prefix = "under " if timer["distance_s"] < timer["resolution_s"] else ""
+    apart = max(timer.distance_s, timer.resolution_s)
+    scale = scale_for("s", timer.period_s / 100.0)
+    of = f" of {scale.format(timer.period_s)} {scale.unit}"
+    prefix = "under " if timer.distance_s < timer.resolution_s else ""
     return f"{prefix}{scale.format(float(f'{apart:.2g}'))} {scale.unit}{of}"

@@ -1,11 +1,13 @@
 """Placement by place: moves from node to node, waits bin by bin, expiries by their phase."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from schedperf.evidence.placement.counts import CONCENTRATED, NS_PER_S, has_nodes, phases_of
-from schedperf.evidence.placement.model import PARTS, Part, PlacedRun, PlacedSide
+from schedperf.evidence.placement.model import PlacedRun, PlacedSide
 from schedperf.evidence.placement.placement_records import LATENCY_BINS, PHASE_BINS
+from schedperf.evidence.placement.record import PARTS, Event, MovesRow, Part, PhasesRow
+from schedperf.model.counted import BinsRow
 from schedperf.stats.counted.grids import PlacedRun as Counted
 from schedperf.stats.counted.grids import compare_places
 from schedperf.stats.counted.histograms import RunBins, compare_bins
@@ -14,38 +16,41 @@ from schedperf.stats.counted.histograms import RunBins, compare_bins
 _WAITS_S = (0.0, *(2.0**place / NS_PER_S for place in range(1, LATENCY_BINS)))
 _PHASES = tuple(place / PHASE_BINS for place in range(PHASE_BINS))
 
-_Place = tuple[str, str]
 _Pair = tuple[int, int]
 
 
-def _by_place(
-    base: PlacedSide, new: PlacedSide | None
-) -> Iterator[tuple[dict[str, str], list[PlacedRun], list[PlacedRun]]]:
-    # The runs of each point that base has; of a side alone there are no others.
-    name = (new or base).name
+class _Point(NamedTuple):
+    # The runs of a point that base has; of a side alone there are no others.
+    side: str
+    workload: str
+    point: str
+    base: list[PlacedRun]
+    new: list[PlacedRun]
+
+
+def _by_point(base: PlacedSide, new: PlacedSide | None) -> Iterator[_Point]:
     for workload, point in dict.fromkeys((run.workload, run.point) for run in base.runs):
         before, after = (
             [run for run in side.runs if (run.workload, run.point) == (workload, point)]
-            for side in (base, new or PlacedSide(name=name, runs=(), notes=()))
+            if side is not None
+            else []
+            for side in (base, new)
         )
         if after or new is None:
-            yield {"side": name, "workload": workload, "point": point}, before, after
+            yield _Point((new or base).name, workload, point, before, after)
 
 
 def moves_of(
     base: PlacedSide, new: PlacedSide | None, invalid: Collection[Part]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[MovesRow]:
     """Yield how many tasks went from each node to each, by event, and migrations by cause.
 
     They are divided by the operations where these are known of all runs, else by the time.
 
     :param new: None: base is alone
-    :param invalid: parts that are shown and not compared
-    :return: ``side, workload, point, event, cause, unit, pairs`` and the fields of
-        :class:`schedperf.stats.counted.grids.Grid`
-    """
-    for place, before, after in _by_place(base, new):
-        runs = (*before, *after)
+    :param invalid: parts that are shown and not compared"""
+    for where in _by_point(base, new):
+        runs = (*where.base, *where.new)
         if not any(has_nodes(run.placement) for run in runs):
             continue
         per, amounts = _divisors(runs)
@@ -58,14 +63,22 @@ def moves_of(
             whole = [_with_zeros(one, places) for one in counted]
             part: Part = "cause" if cause else event
             grid = compare_places(
-                whole[: len(before)],
-                whole[len(before) :],
+                whole[: len(where.base)],
+                whole[len(where.base) :],
                 places,
                 is_comparable=part not in invalid,
             )
             if any((*grid.base, *grid.new)):
-                described = {"event": event, "cause": cause, "unit": f"1/{per}"}
-                yield {**place, **described, "pairs": [[*pair] for pair in places], **grid.record()}
+                yield MovesRow(
+                    side=where.side,
+                    workload=where.workload,
+                    point=where.point,
+                    event=event,
+                    cause=cause,
+                    unit=f"1/{per}",
+                    pairs=tuple(places),
+                    **grid.as_fields(),
+                )
 
 
 def _divisors(runs: Sequence[PlacedRun]) -> tuple[str, bool]:
@@ -77,7 +90,7 @@ def _divisors(runs: Sequence[PlacedRun]) -> tuple[str, bool]:
 
 def _count_pairs(
     run: PlacedRun,
-    event: str,
+    event: Event,
     cause: str,
     by_operations: bool,  # noqa: FBT001 # of the table
 ) -> Counted[_Pair]:
@@ -98,17 +111,16 @@ def _with_zeros(counted: Counted[_Pair], places: Sequence[_Pair]) -> Counted[_Pa
 
 def waits_of(
     base: PlacedSide, new: PlacedSide | None, invalid: Collection[Part]
-) -> Iterator[dict[str, Any]]:
-    """Yield how long runnable tasks waited for a CPU, in bins of powers of two.
-
-    :return: ``side, workload, point`` and what
-        :func:`schedperf.stats.counted.histograms.compare_bins` gives
-    """
-    for place, before, after in _by_place(base, new):
-        one, other = ([_waits(run) for run in runs] for runs in (before, after))
+) -> Iterator[BinsRow]:
+    """Yield how long runnable tasks waited for a CPU, in bins of powers of two."""
+    for where in _by_point(base, new):
+        one, other = ([_waits(run) for run in runs] for runs in (where.base, where.new))
         if all(any(any(run.counts) for run in side) for side in (one, other) if side):
             is_comparable = "latency" not in invalid
-            yield {**place, **compare_bins(one, other, _WAITS_S, is_comparable=is_comparable)}
+            bins = compare_bins(one, other, _WAITS_S, is_comparable=is_comparable)
+            yield BinsRow(
+                side=where.side, workload=where.workload, point=where.point, **bins.as_fields()
+            )
 
 
 def _waits(run: PlacedRun) -> RunBins:
@@ -119,23 +131,22 @@ def _waits(run: PlacedRun) -> RunBins:
 
 def phases_of_all(
     base: PlacedSide, new: PlacedSide | None, invalid: Collection[Part]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[PhasesRow]:
     """Yield when in their period the bandwidth timers of cgroups expire, against the first one's.
 
     A period begins whenever its cgroup was made, so in each run all phases are turned until the
     mean of the first cgroup's, by name, is in the middle; a run without a steady one is left out.
-
-    :return: ``side, workload, point, group, period_s`` and what
-        :func:`schedperf.stats.counted.histograms.compare_bins` gives, in parts of the period
+    Edges of the bins are parts of the period.
     """
-    for place, before, after in _by_place(base, new):
-        sides = [[_turned(run) for run in runs] for runs in (before, after)]
+    for where in _by_point(base, new):
+        of_sides = (where.base, where.new)
+        sides = [[_turned(run) for run in runs] for runs in of_sides]
         groups = {group: period for side in sides for run in side for group, period in run}
         for group, period_s in sorted(groups.items()):
             one, other = (
                 [RunBins(boot=run.boot, counts=found[group, period_s], round=run.round)
                  for run, found in zip(runs, side, strict=True) if (group, period_s) in found]
-                for runs, side in zip((before, after), sides, strict=True)
+                for runs, side in zip(of_sides, sides, strict=True)
             )  # fmt: skip
             if one and (other or new is None):
                 bins = compare_bins(
@@ -145,7 +156,14 @@ def phases_of_all(
                     is_comparable="timers" not in invalid,
                     is_trimmed=False,
                 )
-                yield {**place, "group": group, "period_s": period_s, **bins}
+                yield PhasesRow(
+                    side=where.side,
+                    workload=where.workload,
+                    point=where.point,
+                    group=group,
+                    period_s=period_s,
+                    **bins.as_fields(),
+                )
 
 
 def _turned(run: PlacedRun) -> Mapping[tuple[str, float], Sequence[int]]:

@@ -1,17 +1,10 @@
 """What is asked of a run's placement: keys of numbers, and the runs of a side."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
-from schedperf.evidence.placement.placement_records import Placement
-
-# What one or more programs see together. "cause" is the migrations by what caused them, "pinned"
-# the attempts to balance that met tasks that may not move, which can_migrate_task() tells.
-Part = Literal[
-    "fork", "exec", "wakeup", "migration", "cause", "latency", "depth",
-    "destination", "source", "attempts", "pinned", "migratable", "group_imbalance", "timers",
-]  # fmt: skip
-PARTS: tuple[Part, ...] = get_args(Part)
+from schedperf.evidence.placement.placement_records import PlacementCapture
+from schedperf.evidence.placement.record import Idle, Part
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +23,7 @@ class Key:
     field: str
     cause: str = ""
     level: str = ""
-    idle: str = ""
+    idle: Literal["", Idle] = ""
     nodes: tuple[int, ...] = ()
     groups: tuple[str, ...] = ()
 
@@ -66,7 +59,7 @@ class PlacedRun:
     round: int | None
     operations: float | None
     operation: str | None
-    placement: Placement
+    placement: PlacementCapture
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

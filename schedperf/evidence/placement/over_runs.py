@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +18,12 @@ Floats = npt.NDArray[np.float64]
 class Means:
     """Means of numbers that are never negative, in their unit.
 
-    :param replication: what n counts: "runs" or "boots"
+    :param replication: what n counts
     :param mean: shape (numbers,), as all that follow
     :param ci_low: lower end of the 95 % interval of the mean; None with fewer than two values
     """
 
-    replication: str
+    replication: Literal["runs", "boots"]
     n: int
     mean: list[float]
     ci_low: list[float | None]

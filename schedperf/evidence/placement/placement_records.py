@@ -8,14 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Event = Literal["fork", "exec", "wakeup", "migration"]
+from schedperf.evidence.placement.record import Event, Idle
+
 Cause = Literal["fork", "exec", "wakeup", "load_balance", "numa", "affinity", "other"]
-Idle = Literal["idle", "busy", "newidle"]
 Answer = Literal["found", "balanced"]
 LevelSource = Literal["domains", "topology"]
-EVENTS: tuple[Event, ...] = get_args(Event)
 CAUSES: tuple[Cause, ...] = get_args(Cause)
-IDLE_TYPES: tuple[Idle, ...] = get_args(Idle)
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 LEVEL_SOURCES: tuple[LevelSource, ...] = get_args(LevelSource)
 
@@ -190,7 +188,7 @@ class Timer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Placement:
+class PlacementCapture:
     """All that was seen of one run.
 
     :param mechanism: "bpf" or "perf"

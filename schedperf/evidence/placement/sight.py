@@ -8,8 +8,9 @@ nothing was lost. Any other two mechanisms are not compared.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from schedperf.evidence.placement.model import PARTS, Key, Part, PlacedSide
-from schedperf.evidence.placement.placement_records import Placement, Program
+from schedperf.evidence.placement.model import Key, PlacedSide
+from schedperf.evidence.placement.placement_records import PlacementCapture, Program
+from schedperf.evidence.placement.record import PARTS, Part
 from schedperf.kernel.renames import newest_function
 
 # Mechanisms that count alike. A probe that is alone is one of a pair.
@@ -64,7 +65,7 @@ def _names(program: Program) -> set[str]:
     return {newest_function(name) for name in (program.function, program.name) if name}
 
 
-def _is_there(found: Placement, part: Part) -> bool:
+def _is_there(found: PlacementCapture, part: Part) -> bool:
     if part == "pinned":
         return None not in (found.balance.attempts, found.balance.migratable)
     if part in BALANCE_PARTS:
@@ -76,7 +77,7 @@ def _is_there(found: Placement, part: Part) -> bool:
     return bool(found.depth) if part == "depth" else True
 
 
-def mechanism_of(found: Placement, part: Part) -> str | None:
+def mechanism_of(found: PlacementCapture, part: Part) -> str | None:
     """Return how a part of a run was seen; None where it was not."""
     seen = sorted(
         {
@@ -111,7 +112,7 @@ class Unseen(NamedTuple):
         return self.reason if self.what is None else f"{self.what}: {self.reason}"
 
 
-def why_unseen(found: Placement, part: Part) -> Unseen:
+def why_unseen(found: PlacementCapture, part: Part) -> Unseen:
     """Say why a part of a run was not seen."""
     mine = [program for program in found.programs if _names(program) & _FUNCTIONS[part]]
     for program in mine:
@@ -141,12 +142,12 @@ def _parts_of(what: str) -> set[Part]:
     }
 
 
-def invisible_elsewhere(found: Placement) -> list[tuple[str, str]]:
+def invisible_elsewhere(found: PlacementCapture) -> list[tuple[str, str]]:
     """Return what else is invisible on a kernel: functions that show no part, with the reason."""
     return [(what, reason) for what, reason in found.invisible if not _parts_of(what)]
 
 
-def loss_of(found: Placement) -> str | None:
+def loss_of(found: PlacementCapture) -> str | None:
     """Say why a run's counts are too low to be compared; None where they are not."""
     lost = sum(found.lost.values())
     seen = sum(move.count for move in found.moves)

@@ -1,13 +1,18 @@
 """Schedstat of several sides: rates of each count, how sure a change is, what cannot be joined."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, Field
 from schedperf.evidence.schedstat.levels import Level, match_levels
 from schedperf.evidence.schedstat.places import cpu_runs, levels_of_side
+from schedperf.evidence.schedstat.record import (
+    Schedstat,
+    SchedstatRefusal,
+    SchedstatRow,
+    SchedstatSide,
+)
 from schedperf.evidence.schedstat.refusals import describe_refusals, describe_spans
 from schedperf.evidence.schedstat.rules import read_rows
 from schedperf.evidence.schedstat.totals import (
@@ -20,6 +25,7 @@ from schedperf.evidence.schedstat.totals import (
     shares_of,
     totals_of,
 )
+from schedperf.model.counted import CpuRow, Rate
 from schedperf.stats.counted.per_cpu import CpuRun, compare_cpus
 from schedperf.stats.counted.rates import (
     CountedRun,
@@ -45,7 +51,7 @@ class _SideValues:
     cpus: Sequence[CpuRun]
 
 
-def analyse_sides(sides: Sequence[SideRuns], cpus: Collection[int] | None = None) -> dict[str, Any]:
+def analyse_sides(sides: Sequence[SideRuns], cpus: Collection[int] | None = None) -> Schedstat:
     """Compare each side with the first; one side alone gets its rates.
 
     A count is divided by the time between the snapshots, and by the operations of the run where
@@ -53,43 +59,40 @@ def analyse_sides(sides: Sequence[SideRuns], cpus: Collection[int] | None = None
     "diagnostic": more is neither better nor worse.
 
     :param cpus: look at these only
-    :return: ``sides, levels, rows, zeros, readings, not_compared, cpus, notes``, as
-        :mod:`schedperf.evidence.schedstat.section` describes them
     """
     labels = _label_levels(sides)
     has_seconds = all(run.seconds for side in sides for run in side.runs)
     measured = [_measure(side, labels, cpus, has_seconds=has_seconds) for side in sides]
     others: list[_SideValues | None] = [*measured[1:]]
     rows = [row for other in others or [None] for row in _rows(measured[0], other)]
-    refusals = [one for other in measured[1:] for one in _refusals(measured[0], other)]
-    zeros = {_name(row) for row in rows if not row["base"] and not row["new"]}
-    shown = [row for row in rows if row["base"] or row["new"]]
+    zeros = {_name(row) for row in rows if not row.base and not row.new}
+    shown = tuple(row for row in rows if row.base or row.new)
     notes = [note for side in sides for note in _notes(side)]
     if not has_seconds:
         notes.append(
             "rates are per tick of the kernel's clock, because the length of a tick is not known "
             "of all sides; they compare only where CONFIG_HZ is equal"
         )
-    return {
-        "sides": [_describe(side) for side in sides],
-        "levels": [one for side in sides for one in levels_of_side(side, labels)],
-        "rows": shown,
-        "zeros": sorted(zeros - {_name(row) for row in shown}),
-        "readings": read_rows(shown),
-        "not_compared": refusals,
-        "cpus": [one for other in others or [None] for one in _cpus(measured[0], other)],
-        "notes": [*notes, *describe_spans(sides, labels)],
-    }
+    return Schedstat(
+        sides=tuple(_describe(side) for side in sides),
+        levels=tuple(level for side in sides for level in levels_of_side(side, labels)),
+        rows=shown,
+        zeros=tuple(sorted(zeros - {_name(row) for row in shown})),
+        readings=read_rows(shown),
+        not_compared=tuple(one for new in measured[1:] for one in _refusals(measured[0], new)),
+        cpus=tuple(row for other in others or [None] for row in _cpus(measured[0], other)),
+        notes=(*notes, *describe_spans(sides, labels)),
+    )
 
 
-def _describe(side: SideRuns) -> dict[str, Any]:
+def _describe(side: SideRuns) -> SchedstatSide:
     seconds = [run.seconds for run in side.runs if run.seconds is not None]
-    return {
-        "side": side.name,
-        "runs": len(side.runs),
-        "versions": sorted({run.change.version for run in side.runs}),
-        "seconds": sum(seconds) if len(seconds) == len(side.runs) else None,
-    }
+    return SchedstatSide(
+        side=side.name,
+        runs=len(side.runs),
+        versions=tuple(sorted({run.change.version for run in side.runs})),
+        seconds=sum(seconds) if len(seconds) == len(side.runs) else None,
+    )
 
 
 def _label_levels(sides: Sequence[SideRuns]) -> dict[Level, str]:
@@ -154,27 +157,32 @@ def _counted(run: StatRun, totals: Mapping[Key, float], *, has_seconds: bool) ->
     )
 
 
-def _rows(base: _SideValues, new: _SideValues | None) -> Iterator[dict[str, Any]]:
+def _rows(base: _SideValues, new: _SideValues | None) -> Iterator[SchedstatRow]:
     found = compare_rates(base.counted, None if new is None else new.counted)
-    side = (new or base).side.name
-    for number, question in enumerate(sorted(found, key=_place)):
-        key = question.key
-        counted = question.workload, question.point, key
-        yield {
-            "row": f"{side}-{number}",
-            "side": side,
-            "workload": question.workload,
-            "point": question.point,
-            "level": key.level,
-            "idle": key.idle,
-            "field": key.field,
-            "basis": question.basis,
-            "meaning": _about(key.field).meaning,
-            "function": _about(key.field).function,
-            "total_base": base.totals.get(counted),
-            "total_new": None if new is None else new.totals.get(counted),
-            **asdict(found[question]),
-        }
+    for index, question in enumerate(sorted(found, key=_place)):
+        yield _row(index, question, found[question], base, new)
+
+
+def _row(
+    index: int, question: Question[Key], rate: Rate, base: _SideValues, new: _SideValues | None
+) -> SchedstatRow:
+    key, side = question.key, (new or base).side.name
+    counted = question.workload, question.point, key
+    return SchedstatRow(
+        row=f"{side}-{index}",
+        side=side,
+        workload=question.workload,
+        point=question.point,
+        level=key.level,
+        idle=key.idle,
+        field=key.field,
+        basis=question.basis,
+        meaning=_about(key.field).meaning,
+        function=_about(key.field).function,
+        total_base=base.totals.get(counted),
+        total_new=None if new is None else new.totals.get(counted),
+        **rate.as_fields(),
+    )
 
 
 def _about(field: str) -> Field | Share:
@@ -189,11 +197,11 @@ def _place(question: Question[Key]) -> tuple[object, ...]:
     return question.workload, question.point, key.level, idle, field, question.basis
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    return " ".join(part for part in (row["level"], row["idle"], row["field"]) if part)
+def _name(row: SchedstatRow) -> str:
+    return " ".join(part for part in (row.level, row.idle, row.field) if part)
 
 
-def _refusals(base: _SideValues, new: _SideValues) -> Iterator[dict[str, str]]:
+def _refusals(base: _SideValues, new: _SideValues) -> Iterator[SchedstatRefusal]:
     shared = {(workload, point) for workload, point, _ in base.totals}
     shared &= {(workload, point) for workload, point, _ in new.totals}
     keys = [
@@ -203,7 +211,7 @@ def _refusals(base: _SideValues, new: _SideValues) -> Iterator[dict[str, str]]:
     yield from describe_refusals(base.side.name, new.side.name, keys[0], keys[1])
 
 
-def _cpus(base: _SideValues, new: _SideValues | None) -> Iterator[dict[str, Any]]:
+def _cpus(base: _SideValues, new: _SideValues | None) -> Iterator[CpuRow]:
     other = None if new is None else (new.side.name, new.cpus)
     yield from compare_cpus((base.side.name, base.cpus), other)
 

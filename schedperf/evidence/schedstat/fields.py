@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Idle = Literal["", "busy", "idle", "newidle"]
+from schedperf.evidence.schedstat.record import Idle
+
 Unit = Literal["count", "ns"]
 
 IDLE_TYPES: tuple[Idle, ...] = ("busy", "idle", "newidle")

@@ -34,7 +34,8 @@ from schedperf.evidence.schedstat.change import (
     Floats,
     describe_restarts,
 )
-from schedperf.evidence.schedstat.fields import FIELDS, LAYOUTS, Column, Idle, Layout
+from schedperf.evidence.schedstat.fields import FIELDS, LAYOUTS, Column, Layout
+from schedperf.evidence.schedstat.record import Idle
 from schedperf.model.errors import InputError
 
 FIRST_LINE = "Columns description"

@@ -1,10 +1,10 @@
 """Schedstat by place: what each CPU counted, and which domains there are, smallest first."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 from schedperf.evidence.schedstat.fields import FIELDS
 from schedperf.evidence.schedstat.levels import Level
+from schedperf.evidence.schedstat.record import LevelRow
 from schedperf.evidence.schedstat.totals import NS_PER_S, SideRuns, StatRun
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun
 
@@ -50,28 +50,23 @@ def _values(
             yield CpuMeasure(field.name, f"{counted}/{tick}", field.meaning), known
 
 
-def levels_of_side(side: SideRuns, labels: Mapping[Level, str]) -> Iterator[dict[str, Any]]:
-    """Yield the levels of the domains, the one with the fewest CPUs first.
-
-    :return: ``side, level, cpus, domains, flags``: CPUs of its largest domain and flags of the
-        kernel, None where the captures do not say
-    """
+def levels_of_side(side: SideRuns, labels: Mapping[Level, str]) -> Iterator[LevelRow]:
+    """Yield the levels of the domains, the one with the fewest CPUs first."""
     found: dict[str, list[Level]] = {}
     for run in side.runs:
         for level in run.levels:
             found.setdefault(labels[level], []).append(level)
     described = [_describe(side, label, levels) for label, levels in found.items()]
-    yield from sorted(described, key=lambda one: one["cpus"] or 0)
+    yield from sorted(described, key=lambda row: row.cpus or 0)
 
 
-def _describe(side: SideRuns, label: str, levels: Sequence[Level]) -> dict[str, Any]:
+def _describe(side: SideRuns, label: str, levels: Sequence[Level]) -> LevelRow:
     widths = [level.widest for level in levels if level.widest is not None]
     spans = [{span for _, span in level.spans} for level in levels if level.spans is not None]
-    flags = side.flags.get(label)
-    return {
-        "side": side.name,
-        "level": label,
-        "cpus": max(widths, default=None),
-        "domains": max(map(len, spans), default=None),
-        "flags": None if flags is None else list(flags),
-    }
+    return LevelRow(
+        side=side.name,
+        level=label,
+        cpus=max(widths, default=None),
+        domains=max(map(len, spans), default=None),
+        flags=side.flags.get(label),
+    )

@@ -4,13 +4,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from schedperf.evidence.schedstat.fields import FIELDS
 from schedperf.evidence.schedstat.levels import Level
+from schedperf.evidence.schedstat.record import SchedstatRefusal
 from schedperf.evidence.schedstat.totals import ALWAYS_COUNTED, Key, SideRuns
 
 
 def describe_refusals(
     base: str, new: str, in_base: Collection[Key], in_new: Collection[Key]
-) -> Iterator[dict[str, str]]:
-    """Yield what only one of two sides counted: ``side``, ``what`` and ``reason``.
+) -> Iterator[SchedstatRefusal]:
+    """Yield what only one of two sides counted.
 
     :param in_base: what was counted in base
     """
@@ -21,11 +22,11 @@ def describe_refusals(
     ):
         for key in sorted(mine - theirs):
             what, reason = _reason(key, other, theirs)
-            told = by_reason.setdefault((name, reason), [])
-            if what not in told:
-                told.append(what)
-    for (name, reason), told in by_reason.items():
-        yield {"side": name, "what": ", ".join(told), "reason": reason}
+            counts = by_reason.setdefault((name, reason), [])
+            if what not in counts:
+                counts.append(what)
+    for (name, reason), counts in by_reason.items():
+        yield SchedstatRefusal(side=name, what=", ".join(counts), reason=reason)
 
 
 def _reason(key: Key, other: str, theirs: Collection[Key]) -> tuple[str, str]:

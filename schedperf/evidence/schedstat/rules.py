@@ -2,12 +2,12 @@
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
+from schedperf.evidence.schedstat.record import ReadingRow, SchedstatRow
 from schedperf.stats.counted.rates import BASES, LEAST_EVENTS, distance_of
 
 
@@ -35,53 +35,53 @@ def all_rules() -> tuple[Rule, ...]:
     )
 
 
-def read_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def read_rows(rows: Sequence[SchedstatRow]) -> tuple[ReadingRow, ...]:
     """Return what the rules say of changed rows, largest change first.
 
-    :param rows: as :func:`schedperf.evidence.schedstat.analysis.analyse_sides` returns them
-    :return: ``rule, row, side, workload, point, level, text, meaning, look_at``; a row that may be
-        noise, of which nothing is known or which is of too few events is passed over
+    A row that may be noise, of which nothing is known or which is of too few events is passed over.
     """
-    read: list[tuple[float, dict[str, Any]]] = []
+    read: list[tuple[float, ReadingRow]] = []
     for rule in all_rules():
-        found: dict[tuple[str, ...], Mapping[str, Any]] = {}
-        mine = [row for row in rows if (row["field"], row["idle"]) == (rule.field, rule.idle)]
-        for row in sorted(mine, key=lambda row: BASES.index(row["basis"])):
-            found.setdefault(
-                tuple(row[name] for name in ("side", "workload", "point", "level")), row
-            )
+        found: dict[tuple[Hashable, ...], SchedstatRow] = {}
+        mine = [row for row in rows if (row.field, row.idle) == (rule.field, rule.idle)]
+        for row in sorted(mine, key=lambda row: BASES.index(row.basis)):
+            found.setdefault(row.identity, row)
         read += [
-            (distance_of(row["ratio"]), _read(rule, row))
+            (distance_of(row.ratio), _read(rule, row))
             for row in found.values()
-            if row["changed"] and _events(row) >= LEAST_EVENTS
+            if row.changed and _events(row) >= LEAST_EVENTS
         ]
-    return [reading for _, reading in sorted(read, key=lambda one: -one[0])]
+    return tuple(reading for _, reading in sorted(read, key=lambda one: -one[0]))
 
 
-def _events(row: Mapping[str, Any]) -> float:
-    if row["basis"] == "share":
+def _events(row: SchedstatRow) -> float:
+    if row.basis == "share":
         return math.inf
-    return max(row["total_base"] or 0.0, row["total_new"] or 0.0)
+    return max(row.total_base or 0.0, row.total_new or 0.0)
 
 
-def _read(rule: Rule, row: Mapping[str, Any]) -> dict[str, Any]:
-    at = f" at {row['level']}" if row["level"] else ""
-    return {
-        "rule": rule.name,
-        **{name: row[name] for name in ("row", "side", "workload", "point", "level")},
-        "text": f"{rule.what}{at} {_describe(row)}: look at {rule.look_at}",
-        "meaning": rule.up if row["new"] > row["base"] else rule.down,
-        "look_at": rule.look_at,
-    }
+def _read(rule: Rule, row: SchedstatRow) -> ReadingRow:
+    at = f" at {row.level}" if row.level else ""
+    return ReadingRow(
+        rule=rule.name,
+        row=row.row,
+        side=row.side,
+        workload=row.workload,
+        point=row.point,
+        level=row.level,
+        text=f"{rule.what}{at} {_describe(row)}: look at {rule.look_at}",
+        meaning=rule.up if (row.new or 0.0) > (row.base or 0.0) else rule.down,
+        look_at=rule.look_at,
+    )
 
 
-def _describe(row: Mapping[str, Any]) -> str:
-    per = "" if row["basis"] == "share" else f" per {_unit(row)}"
-    if row["ratio"] is None:
-        return f"{row['base']:.3g} before, {row['new']:.3g} after{per}"
-    return f"{100.0 * (row['ratio'] - 1.0):+.0f} %{per}"
+def _describe(row: SchedstatRow) -> str:
+    per = "" if row.basis == "share" else f" per {_unit(row)}"
+    if row.ratio is None:
+        return f"{row.base:.3g} before, {row.new:.3g} after{per}"
+    return f"{100.0 * (row.ratio - 1.0):+.0f} %{per}"
 
 
-def _unit(row: Mapping[str, Any]) -> str:
-    name = str(row["unit"]).partition("/")[2]
+def _unit(row: SchedstatRow) -> str:
+    name = row.unit.partition("/")[2]
     return "second" if name == "s" else name

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from schedperf.evidence.schedstat.change import Change, Floats
-from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, LAYOUTS, Column, Idle
+from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, LAYOUTS, Column
 from schedperf.evidence.schedstat.levels import Level
+from schedperf.evidence.schedstat.record import Idle
 
 # The kernel counts these always; the others only while kernel.sched_schedstats is 1.
 ALWAYS_COUNTED = frozenset(("rq_cpu_time", "run_delay", "pcount"))

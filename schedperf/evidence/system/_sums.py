@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedperf.evidence.system._counters import growth
+from schedperf.evidence.system.record import Group
 
 Counts = npt.NDArray[np.uint64]
 
@@ -23,12 +24,10 @@ MOST_KEYS = 50_000
 class SystemKey(NamedTuple):
     """What was counted: ``SystemKey("idle", "C6", "time", None)``.
 
-    :ivar group: "pressure", "idle", "frequency", "power", "interrupts", "softirqs", "cgroup",
-        "cpu", "tasks"
     :ivar node: None: of the whole machine
     """
 
-    group: str
+    group: Group
     subject: str
     field: str
     node: int | None
@@ -53,7 +52,7 @@ class CpuKey(NamedTuple):
     :ivar unit: "1" or "s"
     """
 
-    group: str
+    group: Group
     subject: str
     unit: str
 

@@ -32,6 +32,7 @@ from schedperf.evidence.system.interrupts import parse_interrupts
 from schedperf.evidence.system.power import parse_power
 from schedperf.evidence.system.pressure import parse_pressure
 from schedperf.evidence.system.task_sched import parse_task_sched
+from schedperf.evidence.system.words import BY_NAME
 from schedperf.model.errors import InputError
 
 __all__ = [
@@ -126,9 +127,9 @@ class _Reading:
         for name in PRESSURES:
             add_stalls = partial(add_pressure, self.sums, resource=name)
             self._compare(f"pressure_{name}", parse_pressure, add_stalls)
-        for name in ("interrupts", "softirqs"):
-            add = partial(add_interrupts, self.sums, group=name)
-            self._compare(name, parse_interrupts, add)
+        for group in BY_NAME:
+            add = partial(add_interrupts, self.sums, group=group)
+            self._compare(group, parse_interrupts, add)
         self._compare("cpuidle", parse_cpuidle, partial(add_idle, self.sums))
         self._compare("cpufreq", parse_cpufreq, partial(add_frequency, self.sums))
         self._compare("power", parse_power, partial(add_power, self.sums, seconds=seconds))

@@ -12,6 +12,7 @@ from schedperf.evidence.system.cpuidle import IdleState
 from schedperf.evidence.system.interrupts import MODULUS, InterruptTable
 from schedperf.evidence.system.power import Meter
 from schedperf.evidence.system.pressure import Pressure
+from schedperf.evidence.system.record import Group
 from schedperf.evidence.system.task_sched import WorkloadTasks
 
 # More power than any zone of RAPL has: what would count for longer than a range may wrap twice.
@@ -128,7 +129,7 @@ def _unwrapped(sums: SystemSums, old: Meter, new: Meter) -> int | None:
 
 
 def add_interrupts(
-    sums: SystemSums, before: InterruptTable, after: InterruptTable, *, group: str
+    sums: SystemSums, before: InterruptTable, after: InterruptTable, *, group: Group
 ) -> None:
     """Add how often CPUs were interrupted, by what did.
 

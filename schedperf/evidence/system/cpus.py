@@ -1,10 +1,10 @@
 """What the system counted of each CPU: how its time was spent, and what interrupted it."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from schedperf.evidence.system.capture import CpuKey, SystemCounts
 from schedperf.evidence.system.words import about
+from schedperf.model.counted import CpuRow
 from schedperf.runs.captured import CapturedRun, CapturedSide
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
 
@@ -18,7 +18,7 @@ _BUSY = CpuMeasure("cpu busy", "", "share of its time in which the CPU was not i
 
 def compare_loaded(
     base: CapturedSide[SystemCounts], new: CapturedSide[SystemCounts]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[CpuRow]:
     """Compare each CPU of two sides: shares of its time, and interrupts a second."""
     sides = [(one.side.name, [*map(_cpu_run, one.runs)]) for one in (base, new)]
     yield from compare_cpus(*sides)

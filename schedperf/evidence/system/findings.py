@@ -2,29 +2,29 @@
 
 What is a mere consequence of a longer or a shorter run is left out: counts an operation of what
 comes with time (:mod:`schedperf.stats.counted.pace`), and shares of the CPUs' time. All shares add
-up
-to 1, so one of them falls where another grows, and the time per operation tells which did.
+up to 1, so one of them falls where another grows, and the time per operation tells which did.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from schedperf.evidence import dict_finding
+from schedperf.evidence import finding
 from schedperf.evidence.system._cpu_time import describe_part, is_cost, rates
 from schedperf.evidence.system.changes import TOTAL
-from schedperf.model.comparison import Finding, Section
+from schedperf.evidence.system.record import Group, SystemCounters, SystemRow
+from schedperf.model.comparison import Finding
+from schedperf.model.counted import Basis
 from schedperf.model.units import format_measure
+from schedperf.stats.counted.findings import describe_interval, rate_finding
 from schedperf.stats.counted.pace import Paces
 from schedperf.stats.counted.rates import distance_of
-from schedperf.stats.verdicts import count_units
 
 # Of one side; the section's tables have every row.
 MOST_FINDINGS = 4
 # Of one group of counters: hundreds of interrupts must leave room for the others.
 MOST_OF_GROUP = 2
-
-Entry = Mapping[str, Any]
 
 
 class _Rule(NamedTuple):
@@ -34,18 +34,15 @@ class _Rule(NamedTuple):
     :param bases: only the first of them that has a row is looked at
     """
 
-    group: str
+    group: Group
     field: str | None
-    bases: tuple[str, ...]
+    bases: tuple[Basis, ...]
     text: str
 
 
 # The most telling ones first. A rate an operation has precedence over a rate a second, which a
 # slower kernel lowers for everything; watts are what a second costs, whoever works in it.
-_WORK = ("operation", "time")
-# Where a row was measured, and what it counts there.
-_POINT = ("side", "workload", "point")
-_PLACE = (*_POINT, "group", "subject", "field", "node")
+_WORK: tuple[Basis, ...] = ("operation", "time")
 _RULES = (
     _Rule(
         "cgroup",
@@ -98,117 +95,101 @@ _RULES = (
 )
 
 
-@dict_finding("system_changes", needs=("system_counters",))
-def system_changes(sections: Mapping[str, Section]) -> Iterator[Finding]:
+@finding("system_changes", SystemCounters)
+def system_changes(data: SystemCounters) -> Iterator[Finding]:
     """Yield a few changes of each side, in the order of the rules, the largest of each first.
 
     A cgroup, a state or an interrupt is told once, at the point where it changed most.
     """
-    # The section's own JSON Schema vouches for the shape.
-    data: Any = sections["system_counters"].data
-    rows: Sequence[Entry] = data["rows"]
-    paces = Paces(rates(rows), _PLACE)
-    told: set[tuple[str, str, str]] = set()
+    paces = Paces(rates(data.rows))
+    described: set[tuple[str, str, str]] = set()
     of_side: Counter[str] = Counter()
     of_group: Counter[tuple[str, str]] = Counter()
-    for rule, row in _changed(rows, paces):
-        side, group = row["side"], row["group"]
-        subject = (side, group, row["subject"])
+    for rule, row in _changed(data.rows, paces):
+        side, group = row.side, row.group
+        subject = (side, group, row.subject)
         is_full = of_side[side] >= MOST_FINDINGS or of_group[side, group] >= MOST_OF_GROUP
-        if not is_full and subject not in told:
-            told.add(subject)
+        if not is_full and subject not in described:
+            described.add(subject)
             of_side[side] += 1
             of_group[side, group] += 1
-            yield _describe(rule, row, (paces.describe(row), _part(row, rows)))
+            yield _describe(rule, row, (paces.describe(row), _part(row, data.rows)))
 
 
-def _changed(rows: Sequence[Entry], paces: Paces) -> Iterator[tuple[_Rule, Entry]]:
-    costly = {_place(row) for row in rows if (row["field"], row["basis"]) == ("time", "operation")}
+def _changed(rows: Sequence[SystemRow], paces: Paces) -> Iterator[tuple[_Rule, SystemRow]]:
+    costly = {row.identity for row in rows if (row.field, row.basis) == ("time", "operation")}
     for rule in _RULES:
-        found: dict[tuple[object, ...], Entry] = {}
+        found: dict[tuple[Hashable, ...], SystemRow] = {}
         mine = [
             row
             for row in rows
-            if row["group"] == rule.group
-            and rule.field in (None, row["field"])
-            and row["node"] is None
-            and row["basis"] in rule.bases
+            if row.group == rule.group
+            and rule.field in (None, row.field)
+            and row.node is None
+            and row.basis in rule.bases
         ]
-        for row in sorted(mine, key=lambda row: rule.bases.index(row["basis"])):
-            found.setdefault(_place(row), row)
+        for row in sorted(mine, key=lambda row: rule.bases.index(row.basis)):
+            found.setdefault(row.identity, row)
         telling = [
             row
             for row in found.values()
-            if row["changed"]
+            if row.changed
             and paces.is_reason(row)
-            and not (row["field"] == "share" and _place({**row, "field": "time"}) in costly)
+            and not (row.field == "share" and replace(row, field="time").identity in costly)
         ]
-        for row in sorted(_without_sums(telling), key=lambda row: -distance_of(row["ratio"])):
+        for row in sorted(_without_sums(telling), key=lambda row: -distance_of(row.ratio)):
             yield rule, row
 
 
-def _place(row: Entry) -> tuple[object, ...]:
-    return tuple(row[name] for name in _PLACE)
-
-
-def _part(row: Entry, rows: Sequence[Entry]) -> str:
+def _part(row: SystemRow, rows: Sequence[SystemRow]) -> str:
     if not is_cost(row):
         return ""
-    place = [row[name] for name in (*_POINT, "node")]
-    costs = [one for one in rows if is_cost(one)]
-    here = [one for one in costs if [one[name] for name in (*_POINT, "node")] == place]
-    return describe_part(row, here)
+    place = _place(row)
+    return describe_part(row, [one for one in rows if is_cost(one) and _place(one) == place])
 
 
-def _without_sums(rows: Sequence[Entry]) -> list[Entry]:
+def _place(row: SystemRow) -> tuple[Hashable, ...]:
+    return row.side, row.workload, row.point, row.node
+
+
+def _without_sums(rows: Sequence[SystemRow]) -> list[SystemRow]:
     # The sum over cgroups is told where the sides have cgroups of other names.
-    named = {row["side"] for row in rows if row["subject"] != TOTAL}
-    return [row for row in rows if row["subject"] != TOTAL or row["side"] not in named]
+    named = {row.side for row in rows if row.subject != TOTAL}
+    return [row for row in rows if row.subject != TOTAL or row.side not in named]
 
 
-def _describe(rule: _Rule, row: Entry, remarks: Sequence[str]) -> Finding:
-    change, low, high = (
-        None if row[name] is None else 100.0 * (row[name] - 1.0)
-        for name in ("ratio", "ci_low", "ci_high")
-    )
-    interval = None if low is None or high is None else (low, high)
-    known = "" if interval is None else f"95 % interval {low:+.0f}..{high:+.0f} %"
-    told = ", ".join(filter(None, (known, *remarks)))
-    sizes = f" ({told})" if told else ""
-    where = f"{row['point']}: " if row["point"] else ""
+def _describe(rule: _Rule, row: SystemRow, remarks: Sequence[str]) -> Finding:
+    where = f"{row.point}: " if row.point else ""
     # What reads the CPUs' times is not what spends them.
-    function = "" if row["group"] == "cpu" else row["function"]
+    function = "" if row.group == "cpu" else row.function
     look_at = f"; look at {function}" if function else ""
-    return Finding(
-        id=f"system_changes#{row['row']}",
-        side=row["side"],
-        claim=f"{where}{_sentence(rule, row)}{sizes}: {row['meaning']}{look_at}",
-        metric=f"{row['group']} {row['subject']} {row['field']}",
-        value=change,
-        ci=interval,
-        unit="%",
+    claim = (
+        f"{where}{_sentence(rule, row)}{describe_interval(row, *remarks)}: {row.meaning}{look_at}"
+    )
+    return rate_finding(
+        row,
+        rule="system_changes",
+        section="system_counters",
+        claim=claim,
+        metric=f"{row.group} {row.subject} {row.field}",
         # A kind of time that CPUs work for the same operation is a cost; all else is neither.
         better="lower" if is_cost(row) else None,
-        n=(row["n_base"], row["n_new"]),
-        evidence=(f"system_counters#{row['row']}",),
-        replication=count_units(row["n_base"], row["n_new"], row["replication"]),
-        attribution="co-occurs; not shown to cause the change",
     )
 
 
-def _sentence(rule: _Rule, row: Entry) -> str:
+def _sentence(rule: _Rule, row: SystemRow) -> str:
     base, new = (
-        format_measure(row[name], row["unit"], row["base"], row["new"]) for name in ("base", "new")
+        format_measure(value, row.unit, row.base, row.new) for value in (row.base, row.new)
     )
-    per = str(row["unit"]).partition("/")[2]
+    per = row.unit.partition("/")[2]
     often = f"{new} times instead of {base}"
-    if row["ratio"] is not None:
-        often = f"{row['ratio']:.3g} times as often"
+    if row.ratio is not None:
+        often = f"{row.ratio:.3g} times as often"
     return rule.text.format(
-        subject=row["subject"],
+        subject=row.subject,
         base=base,
         new=new,
         often=often,
-        change="" if row["ratio"] is None else f", {100.0 * (row['ratio'] - 1.0):+.1f} %",
+        change="" if row.ratio is None else f", {100.0 * (row.ratio - 1.0):+.1f} %",
         per="second" if per == "s" else per,
     )

@@ -7,12 +7,13 @@ hide either. All other groups together are the third.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from schedperf.evidence.system.capture import SystemKey
-from schedperf.evidence.system.words import GROUPS, about, rank
-from schedperf.stats.counted.rates import CountedSide, Question, Rate, compare_rates
+from schedperf.evidence.system.record import Group, SystemRefusal, SystemRow
+from schedperf.evidence.system.words import BY_NAME, GROUPS, about, rank
+from schedperf.model.counted import Rate
+from schedperf.stats.counted.rates import CountedSide, Question, compare_rates
 from schedperf.stats.verdicts import percent
 
 # Subjects of a group whose nodes have rows of their own; of the others the sums say enough.
@@ -25,15 +26,14 @@ LEAST_SHARE = 0.01
 LEAST_EVENTS = 100.0
 # The same in words.
 LEAST = f"{LEAST_EVENTS:g} events in a run, or a share of {percent(LEAST_SHARE)}"
-BY_NAME = ("interrupts", "softirqs")
-CPU_TIME = ("cpu",)
+CPU_TIME: tuple[Group, ...] = ("cpu",)
 FAMILIES = (
     tuple(group for group in GROUPS if group not in (*BY_NAME, *CPU_TIME)),
     CPU_TIME,
     BY_NAME,
 )
 
-Subject = tuple[str, str]
+Subject = tuple[Group, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,9 +47,9 @@ class SideMeasures:
     totals: Mapping[tuple[str, str, SystemKey], float]
 
 
-def compare_measures(base: SideMeasures, new: SideMeasures) -> list[dict[str, Any]]:
+def compare_measures(base: SideMeasures, new: SideMeasures) -> list[SystemRow]:
     """Return a row for each question that can be asked of both sides."""
-    name, shown = new.counted.name, _shown_by_node((base, new))
+    shown = _shown_by_node((base, new))
     answers = [
         answer
         for groups in FAMILIES
@@ -59,8 +59,7 @@ def compare_measures(base: SideMeasures, new: SideMeasures) -> list[dict[str, An
     ]
     answers.sort(key=lambda answer: _place(answer[0]))
     return [
-        {"row": f"{name}-{number}", "side": name, **_row(question, rate, base, new)}
-        for number, (question, rate) in enumerate(answers)
+        _row(index, question, rate, base, new) for index, (question, rate) in enumerate(answers)
     ]
 
 
@@ -85,7 +84,7 @@ def _of_groups(
 
 def _shown_by_node(sides: Sequence[SideMeasures]) -> set[Subject]:
     # One node alone says the same as the sum.
-    counts: dict[str, dict[str, float]] = {}
+    counts: dict[Group, dict[str, float]] = {}
     nodes: set[int] = set()
     for side in sides:
         for (_, _, key), total in side.totals.items():
@@ -110,52 +109,59 @@ def _place(question: Question[SystemKey]) -> tuple[object, ...]:
 
 
 def _row(
-    question: Question[SystemKey], rate: Rate, base: SideMeasures, new: SideMeasures
-) -> dict[str, Any]:
-    key = question.key
-    said = about(key.group, key.subject, key.field)
-    place = (question.workload, question.point, key)
-    totals = base.totals.get(place), new.totals.get(place)
-    row = {
-        "workload": question.workload,
-        "point": question.point,
-        **key._asdict(),
-        "basis": question.basis,
-        "meaning": said.meaning,
-        "function": said.function,
-        "total_base": totals[0],
-        "total_new": totals[1],
-        **asdict(rate),
-    }
-    if rate.p is not None and why_small(row):
-        row["changed"] = False
-    return row
+    index: int,
+    question: Question[SystemKey],
+    rate: Rate,
+    base: SideMeasures,
+    new: SideMeasures,
+) -> SystemRow:
+    key, side = question.key, new.counted.name
+    described = about(key.group, key.subject, key.field)
+    counted = question.workload, question.point, key
+    row = SystemRow(
+        row=f"{side}-{index}",
+        side=side,
+        workload=question.workload,
+        point=question.point,
+        group=key.group,
+        subject=key.subject,
+        field=key.field,
+        node=key.node,
+        basis=question.basis,
+        meaning=described.meaning,
+        function=described.function,
+        total_base=base.totals.get(counted),
+        total_new=new.totals.get(counted),
+        **rate.as_fields(),
+    )
+    is_small = rate.p is not None and why_small(row)
+    return replace(row, changed=False) if is_small else row
 
 
-def why_small(row: Mapping[str, Any]) -> str:
+def why_small(row: SystemRow) -> str:
     """Say why a row is no change however sure it is: it is too little; "" where it is not."""
-    values = [value for value in (row["base"], row["new"]) if value is not None]
-    if row["unit"] == "":
+    values = [value for value in (row.base, row.new) if value is not None]
+    if row.unit == "":
         is_little = max(values, default=0.0) < LEAST_SHARE
         return f"the share is below {percent(LEAST_SHARE)} on both sides" if is_little else ""
     # Of quotients and levels nobody counted events.
-    events = [total for total in (row["total_base"], row["total_new"]) if total is not None]
-    is_counted = row["unit"].startswith("1/") and events
+    events = [total for total in (row.total_base, row.total_new) if total is not None]
+    is_counted = row.unit.startswith("1/") and events
     if not is_counted or max(events) >= LEAST_EVENTS:
         return ""
     return f"fewer than {LEAST_EVENTS:g} events in a run, on both sides"
 
 
-def describe_zeros(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def describe_zeros(rows: Sequence[SystemRow]) -> tuple[str, ...]:
     """Name what was 0 in all runs of all sides; a subject alone where all of it was."""
     zeros: dict[Subject, dict[str, None]] = {}
     others: set[tuple[str, ...]] = set()
     for row in rows:
-        subject = (row["group"], row["subject"])
+        subject = (row.group, row.subject)
         if is_zero(row):
-            zeros.setdefault(subject, {})[row["field"]] = None
+            zeros.setdefault(subject, {})[row.field] = None
         else:
-            others |= {subject, (*subject, row["field"])}
+            others |= {subject, (*subject, row.field)}
     names: list[str] = []
     for subject, fields in zeros.items():
         if subject not in others:
@@ -164,15 +170,15 @@ def describe_zeros(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         names += [
             " ".join((*subject, field)) for field in fields if (*subject, field) not in others
         ]
-    return names
+    return tuple(names)
 
 
-def is_zero(row: Mapping[str, Any]) -> bool:
+def is_zero(row: SystemRow) -> bool:
     """Was the count of a row 0 in all runs of both sides?"""
-    return not row["base"] and not row["new"]
+    return not row.base and not row.new
 
 
-def describe_refusals(base: SideMeasures, new: SideMeasures) -> Iterator[dict[str, str]]:
+def describe_refusals(base: SideMeasures, new: SideMeasures) -> Iterator[SystemRefusal]:
     """Yield what only one of two sides counted, at the points that both have."""
     points = [{(run.workload, run.point) for run in one.counted.runs} for one in (base, new)]
     both = points[0] & points[1]
@@ -184,12 +190,12 @@ def describe_refusals(base: SideMeasures, new: SideMeasures) -> Iterator[dict[st
             if names:
                 more = len(names) - MOST_NAMED
                 listed = ", ".join(names[:MOST_NAMED])
-                yield {
-                    "side": mine.counted.name,
-                    "group": group,
-                    "what": f"{listed} and {more} more" if more > 0 else listed,
-                    "reason": f"not counted in {other.counted.name}",
-                }
+                yield SystemRefusal(
+                    side=mine.counted.name,
+                    group=group,
+                    what=f"{listed} and {more} more" if more > 0 else listed,
+                    reason=f"not counted in {other.counted.name}",
+                )
 
 
 def _counters(

@@ -7,9 +7,8 @@ never whether it was worse, so they get no verdict.
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Any
 
-from schedperf.evidence import Absent, Dicts, dict_section
+from schedperf.evidence import Absent, section
 from schedperf.evidence.system.capture import (
     FOLDER,
     SystemCounts,
@@ -19,6 +18,7 @@ from schedperf.evidence.system.capture import (
 )
 from schedperf.evidence.system.cpus import compare_loaded
 from schedperf.evidence.system.measures import accounted_share, count_cpus, measure
+from schedperf.evidence.system.record import SystemCounters, SystemMissing, SystemSide
 from schedperf.evidence.system.rows import (
     SideMeasures,
     compare_measures,
@@ -27,79 +27,18 @@ from schedperf.evidence.system.rows import (
     is_zero,
 )
 from schedperf.evidence.system.settings import compare_settings
-from schedperf.evidence.system.words import GROUPS
-from schedperf.model.schema import COUNT, NUMBER_OR_NULL, TEXT, TEXTS, Schema, array, record
-from schedperf.runs.captured import RATE_FIELDS, CapturedSide, load_captured, why_nothing
+from schedperf.runs.captured import CapturedSide, load_captured, why_nothing
 from schedperf.runs.side import Side
 from schedperf.stats.counted.rates import CountedSide
-from schedperf.stats.counted.schema import CPUS
 
 # Looks at the tasks disturb them, so they are in instrumented runs alone.
 TASKS_FOLDER = "task_sched"
 
-_VALUE: Schema = {"type": ["string", "null"], "description": "null: no such setting"}
-_GROUP = {"enum": list(GROUPS)}
-_ROW = record(
-    row={**TEXT, "description": "names the row for evidence"},
-    side=TEXT,
-    workload=TEXT,
-    point=TEXT,
-    group=_GROUP,
-    subject={**TEXT, "description": "what counted: a CPU's idle state, an interrupt, a cgroup"},
-    field=TEXT,
-    node={"type": ["integer", "null"], "description": "null: all nodes together"},
-    basis={"enum": ["time", "operation", "share"]},
-    meaning=TEXT,
-    function={**TEXT, "description": "of the kernel, whose doing it counts; empty: hardware's"},
-    total_base={**NUMBER_OR_NULL, "description": "counted in a run; null of levels and shares"},
-    total_new=NUMBER_OR_NULL,
-    **{
-        **RATE_FIELDS,
-        "q": {
-            **NUMBER_OR_NULL,
-            "description": "p, corrected for all rows of the same basis; those of interrupts and "
-            "softirqs, and those of group cpu, apart from all others",
-        },
-        "changed": {
-            "type": ["boolean", "null"],
-            "description": "is the change beyond chance and beyond the margin, of 1 % of the time "
-            "or 100 events a run at least? null: cannot be said",
-        },
-    },
-)
-SCHEMA = record(
-    sides=array(
-        record(
-            side=TEXT,
-            runs=COUNT,
-            kind={"enum": ["clean", "instrumented"]},
-            seconds={**NUMBER_OR_NULL, "description": "between the looks, over all runs"},
-            task_runs={**COUNT, "description": "in which the workload's tasks were looked at"},
-            cpus={**COUNT, "description": "of the first boot; 0: not known"},
-            accounted={
-                **NUMBER_OR_NULL,
-                "description": "share of the wall time of the CPUs that /proc/stat has, of all "
-                "kinds together; the mean over runs, null: not known",
-            },
-        )
-    ),
-    rows=array(_ROW),
-    zeros={**TEXTS, "description": "what was 0 in all runs, and has no row"},
-    cpus=CPUS,
-    settings={
-        **array(record(side=TEXT, name=TEXT, base=_VALUE, new=_VALUE)),
-        "description": "of the scheduler's debugfs: those that differ",
-    },
-    missing=array(record(side=TEXT, what=TEXT, reason=TEXT)),
-    not_compared=array(record(side=TEXT, group=_GROUP, what=TEXT, reason=TEXT)),
-    notes=TEXTS,
-)
-
 Captured = CapturedSide[SystemCounts]
 
 
-@dict_section("system_counters", version=1, schema=SCHEMA)
-def system_counters(sides: Sequence[Side]) -> Dicts:
+@section(SystemCounters)
+def system_counters(sides: Sequence[Side]) -> SystemCounters:
     """Compare each count of the runs of one workload and point, side by side."""
     loaded = load_captured(sides, FOLDER, read_system_counters)
     for side, found in zip(sides, loaded, strict=True):
@@ -112,16 +51,16 @@ def system_counters(sides: Sequence[Side]) -> Dicts:
     if not rows:
         raise Absent("nothing that was counted is on both sides")
     settings, unknown = compare_settings(sides)
-    return {
-        "sides": [_describe(*one) for one in captured],
-        "rows": [row for row in rows if not is_zero(row)],
-        "zeros": describe_zeros(rows),
-        "cpus": [one for other in loaded[1:] for one in compare_loaded(loaded[0], other)],
-        "settings": settings,
-        "missing": [*(one for found in loaded for one in _missing(found)), *unknown],
-        "not_compared": [one for other in others for one in describe_refusals(base, other)],
-        "notes": [note for one in captured for note in _notes(*one)],
-    }
+    return SystemCounters(
+        sides=tuple(_describe(*one) for one in captured),
+        rows=tuple(row for row in rows if not is_zero(row)),
+        zeros=describe_zeros(rows),
+        cpus=tuple(row for other in loaded[1:] for row in compare_loaded(loaded[0], other)),
+        settings=tuple(settings),
+        missing=(*(one for found in loaded for one in _missing(found)), *unknown),
+        not_compared=tuple(one for other in others for one in describe_refusals(base, other)),
+        notes=tuple(note for one in captured for note in _notes(*one)),
+    )
 
 
 def _measure_side(captured: Captured, tasks: Captured) -> SideMeasures:
@@ -141,17 +80,17 @@ def _measure_side(captured: Captured, tasks: Captured) -> SideMeasures:
     )
 
 
-def _describe(captured: Captured, tasks: Captured) -> dict[str, Any]:
+def _describe(captured: Captured, tasks: Captured) -> SystemSide:
     seconds = [run.content.seconds for run in captured.runs if run.content.seconds is not None]
-    return {
-        "side": captured.side.name,
-        "runs": len(captured.runs),
-        "kind": captured.runs[0].run.kind,
-        "seconds": sum(seconds) if len(seconds) == len(captured.runs) else None,
-        "task_runs": len(tasks.runs),
-        "cpus": count_cpus(captured.side.bundle.boots[0].host).get(None, 0),
-        "accounted": _accounted(captured),
-    }
+    return SystemSide(
+        side=captured.side.name,
+        runs=len(captured.runs),
+        kind=captured.runs[0].run.kind,
+        seconds=sum(seconds) if len(seconds) == len(captured.runs) else None,
+        task_runs=len(tasks.runs),
+        cpus=count_cpus(captured.side.bundle.boots[0].host).get(None, 0),
+        accounted=_accounted(captured),
+    )
 
 
 def _accounted(captured: Captured) -> float | None:
@@ -161,14 +100,14 @@ def _accounted(captured: Captured) -> float | None:
     return fmean(known) if known else None
 
 
-def _missing(captured: Captured) -> Iterator[dict[str, str]]:
-    told = {
+def _missing(captured: Captured) -> Iterator[SystemMissing]:
+    reasons = {
         (what, reason): None
         for run in captured.runs
         for what, reason in run.content.missing.items()
     }
-    for what, reason in told:
-        yield {"side": captured.side.name, "what": what, "reason": reason}
+    for what, reason in reasons:
+        yield SystemMissing(side=captured.side.name, what=what, reason=reason)
 
 
 def _notes(captured: Captured, tasks: Captured) -> Iterator[str]:

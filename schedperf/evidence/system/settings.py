@@ -6,6 +6,7 @@ host.json has those that decide whether sides are comparable at all (``sched.fea
 
 from collections.abc import Iterator, Sequence
 
+from schedperf.evidence.system.record import SettingRow, SystemMissing
 from schedperf.kernel.sched_debug import FOLDER, flat_settings, read_sched_debug
 from schedperf.model.errors import InputError
 from schedperf.runs.side import Side
@@ -19,9 +20,7 @@ MOST_SETTINGS = 100
 Settings = dict[str, str] | None
 
 
-def compare_settings(
-    sides: Sequence[Side],
-) -> tuple[list[dict[str, str | None]], list[dict[str, str]]]:
+def compare_settings(sides: Sequence[Side]) -> tuple[list[SettingRow], list[SystemMissing]]:
     """Compare the first boots of base and of each other side.
 
     :return: what differs, a value None where a kernel has no such setting; and what of a side
@@ -36,7 +35,9 @@ def compare_settings(
         for row in _differences(side.name, base, settings)
     ]
     missing = [
-        {"side": side.name, "what": FOLDER, "reason": reason} for side, _, reason in found if reason
+        SystemMissing(side=side.name, what=FOLDER, reason=reason)
+        for side, _, reason in found
+        if reason
     ]
     return rows, missing
 
@@ -54,13 +55,15 @@ def _read(side: Side) -> tuple[Settings, str]:
     return None, next(filter(None, tried), "")
 
 
-def _differences(
-    side: str, base: dict[str, str], new: dict[str, str]
-) -> Iterator[dict[str, str | None]]:
+def _differences(side: str, base: dict[str, str], new: dict[str, str]) -> Iterator[SettingRow]:
     names = [name for name in sorted(base | new) if base.get(name) != new.get(name)]
     for name in names[:MOST_SETTINGS]:
-        values = (_shorten(settings.get(name)) for settings in (base, new))
-        yield {"side": side, "name": name, **dict(zip(("base", "new"), values, strict=True))}
+        yield SettingRow(
+            side=side,
+            name=name,
+            base=_shorten(base.get(name)),
+            new=_shorten(new.get(name)),
+        )
 
 
 def _shorten(value: str | None) -> str | None:

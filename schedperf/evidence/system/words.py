@@ -5,7 +5,9 @@ scheduler/sched-bwc.rst) and from the functions that are named, of Linux 6.12.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, get_args
+
+from schedperf.evidence.system.record import Group
 
 
 class About(NamedTuple):
@@ -18,18 +20,8 @@ class About(NamedTuple):
     function: str = ""
 
 
-# In the order in which a reader wants them.
-GROUPS = (
-    "cgroup",
-    "power",
-    "frequency",
-    "pressure",
-    "idle",
-    "cpu",
-    "softirqs",
-    "interrupts",
-    "tasks",
-)
+GROUPS: tuple[Group, ...] = get_args(Group)
+BY_NAME: tuple[Group, ...] = ("interrupts", "softirqs")
 
 _FIELDS: Mapping[tuple[str, str], About] = {
     ("cgroup", "throttled_share"): About(
@@ -138,13 +130,13 @@ _RESOURCES: Mapping[str, str] = {
 }
 
 
-def rank(group: str, field: str) -> int:
+def rank(group: Group, field: str) -> int:
     """Return the place of a field among those of its group; one without words is the last."""
     order = [name for found, name in _FIELDS if found == group]
     return order.index(field) if field in order else len(order)
 
 
-def about(group: str, subject: str, field: str) -> About:
+def about(group: Group, subject: str, field: str) -> About:
     """Say what is counted; what has no words of its own is "counted by the kernel"."""
     if group == "pressure":
         return _about_pressure(subject)

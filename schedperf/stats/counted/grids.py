@@ -11,13 +11,14 @@ Welch's, and where sides took turns t of the differences of the rounds, as it is
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
+from schedperf.model.counted import Places, Replication
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._rows import FEWEST_BOOTS, FEWEST_ROUNDS
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
@@ -39,31 +40,13 @@ class PlacedRun(NamedTuple, Generic[Place]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Grid(Generic[Place]):
+class Grid(Places, Generic[Place]):
     """The answer for each place.
 
-    :param places: shape (places,), as all that follow
-    :param replication: what n_base and n_new count: "runs", "boots" or "rounds"
-    :param base: means over runs; None where no run looked
-    :param ci_low: lower end of the 95 % interval of new - base, in the unit of the values
-    :param changed: beyond chance; None where it cannot be said: one run, or no two runs differ
+    :param places: shape (places,), as all others
     """
 
     places: tuple[Place, ...]
-    replication: str
-    n_base: int
-    n_new: int
-    base: tuple[float | None, ...]
-    new: tuple[float | None, ...]
-    ci_low: tuple[float | None, ...]
-    ci_high: tuple[float | None, ...]
-    changed: tuple[bool | None, ...]
-
-    def record(self) -> dict[str, Any]:
-        """Return all but the places, as JSON has it."""
-        found = asdict(self)
-        del found["places"]
-        return {name: list(one) if isinstance(one, tuple) else one for name, one in found.items()}
 
 
 def compare_places(
@@ -110,7 +93,7 @@ def compare_places(
 
 def _test(
     base: Sequence[PlacedRun[Place]], new: Sequence[PlacedRun[Place]], places: Sequence[Place]
-) -> tuple[str, list[Floats], tuple[Floats, Floats, Floats]]:
+) -> tuple[Replication, list[Floats], tuple[Floats, Floats, Floats]]:
     # What is independent, its values of both sides, and lower end, upper end and p.
     sides = (base, new)
     runs = [_rows(side, places) for side in sides]

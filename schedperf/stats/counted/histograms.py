@@ -6,8 +6,8 @@ an open one; and neighbours are joined until there are few enough to read.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from schedperf.model.counted import Bins
 from schedperf.stats.counted.grids import PlacedRun, compare_places
 
 # Bins of a drawing; more are joined.
@@ -36,7 +36,7 @@ def compare_bins(
     *,
     is_comparable: bool = True,
     is_trimmed: bool = True,
-) -> dict[str, Any]:
+) -> Bins:
     """Compare the share of the events that is in each bin.
 
     :param base: runs of one side, all with as many bins
@@ -44,8 +44,6 @@ def compare_bins(
     :param is_comparable: False: shares only, and nothing is said of their difference
     :param is_trimmed: rare bins at the end are joined to one that is open; else all are kept, and
         the last one ends where a turn ends
-    :return: ``low, high, events_base, events_new`` and the fields of
-        :class:`schedperf.stats.counted.grids.Grid`, a share each; ``high`` of the last one is None
     """
     sides = (base, new)
     sums = [_sum(side) for side in sides]
@@ -55,13 +53,13 @@ def compare_bins(
         for side in sides
     )
     grid = compare_places(before, after, range(len(joined)), is_comparable=is_comparable)
-    return {
-        "low": [edges[first] for first, _ in joined],
-        "high": [*(edges[last + 1] for _, last in joined[:-1]), None],
-        "events_base": sum(sums[0]),
-        "events_new": sum(sums[1]),
-        **grid.record(),
-    }
+    return Bins(
+        low=tuple(edges[first] for first, _ in joined),
+        high=(*(edges[last + 1] for _, last in joined[:-1]), None),
+        events_base=sum(sums[0]),
+        events_new=sum(sums[1]),
+        **grid.as_fields(),
+    )
 
 
 def _sum(side: Sequence[RunBins]) -> list[int]:

@@ -7,26 +7,22 @@ no list of names is needed: a reason came more (or less) often per second too.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
 
+from schedperf.model.counted import RateRow
 from schedperf.stats.verdicts import SMALLEST_EFFECT
-
-Entry = Mapping[str, Any]
 
 
 class Paces:
     """The rates a second of what has a rate an operation, too.
 
     :param rates: rows by time
-    :param names: fields that say what a row counts, and where
     """
 
-    def __init__(self, rates: Iterable[Entry], names: Sequence[str]) -> None:
-        self._names = names
-        self._rates = {self._place(row): row for row in rates}
+    def __init__(self, rates: Iterable[RateRow]) -> None:
+        self._rates = {row.identity: row for row in rates}
 
-    def is_reason(self, row: Entry) -> bool:
+    def is_reason(self, row: RateRow) -> bool:
         """Did a changed row change by itself, and not because the run takes longer or shorter?
 
         So it is where the rate a second changed beyond noise in the same direction, where an
@@ -35,37 +31,39 @@ class Paces:
         rate = self._rate_of(row)
         return rate is None or _moves_alike(row, rate) or _takes_as_long(row, rate)
 
-    def describe(self, row: Entry) -> str:
+    def describe(self, row: RateRow) -> str:
         """Say the change of the rate a second: ``per second +10 % within +2..+18 %``, or ""."""
         rate = self._rate_of(row)
         if rate is None:
             return ""
-        unit = str(rate["unit"]).partition("/")[2]
+        unit = rate.unit.partition("/")[2]
         per = f"per {unit}" if unit not in ("", "s") else "per second"
-        if rate["ratio"] is None:
-            return f"{per} {rate['base']:.3g} -> {rate['new']:.3g}"
+        if rate.ratio is None:
+            return f"{per} {rate.base:.3g} -> {rate.new:.3g}"
         change, low, high = (
-            None if rate[name] is None else f"{100.0 * (rate[name] - 1.0):+.0f}"
-            for name in ("ratio", "ci_low", "ci_high")
+            None if ratio is None else f"{100.0 * (ratio - 1.0):+.0f}"
+            for ratio in (rate.ratio, rate.ci_low, rate.ci_high)
         )
         within = "" if None in (low, high) else f" within {low}..{high} %"
         return f"{per} {change} %{within}"
 
-    def _rate_of(self, row: Entry) -> Entry | None:
-        return self._rates.get(self._place(row)) if row["basis"] == "operation" else None
-
-    def _place(self, row: Entry) -> tuple[object, ...]:
-        return tuple(row[name] for name in self._names)
+    def _rate_of(self, row: RateRow) -> RateRow | None:
+        return self._rates.get(row.identity) if row.basis == "operation" else None
 
 
-def _moves_alike(row: Entry, rate: Entry) -> bool:
-    rises = [one["new"] > one["base"] for one in (row, rate)]
-    return bool(rate["changed"]) and rises[0] == rises[1]
+def _moves_alike(row: RateRow, rate: RateRow) -> bool:
+    return bool(rate.changed) and _rises(row) == _rises(rate)
 
 
-def _takes_as_long(row: Entry, rate: Entry) -> bool:
+def _rises(row: RateRow) -> bool:
+    assert row.base is not None
+    assert row.new is not None
+    return row.new > row.base
+
+
+def _takes_as_long(row: RateRow, rate: RateRow) -> bool:
     # The quotient of both ratios is that of the seconds an operation.
-    if not row["ratio"] or not rate["ratio"]:
+    if not row.ratio or not rate.ratio:
         return False
-    longer = math.log(row["ratio"] / rate["ratio"])
+    longer = math.log(row.ratio / rate.ratio)
     return abs(longer) < math.log1p(SMALLEST_EFFECT)

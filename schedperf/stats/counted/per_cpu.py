@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from schedperf.model.counted import CpuRow
 from schedperf.stats.counted.grids import PlacedRun, compare_places
 
 
@@ -37,14 +38,13 @@ def compare_cpus(
     new: tuple[str, Sequence[CpuRun]] | None,
     *,
     invalid: frozenset[str] = frozenset(),
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[CpuRow]:
     """Yield each measure of each point, CPU by CPU; one that is 0 on all of them is left out.
 
     :param base: name and runs of a side
     :param new: None: base is alone
     :param invalid: names of measures whose values are shown and not compared
-    :return: ``side, workload, point, measure, unit, meaning, cpus`` and the fields of
-        :class:`schedperf.stats.counted.grids.Grid`; one measure is a family of tests
+    One measure is a family of tests.
     """
     name, others = new or (base[0], ())
     for place in dict.fromkeys((run.workload, run.point) for run in base[1]):
@@ -57,16 +57,16 @@ def compare_cpus(
             if any(value for run in (*before, *after) for value in run.values.values()):
                 is_comparable = measure.name not in invalid
                 grid = compare_places(before, after, cpus, is_comparable=is_comparable)
-                yield {
-                    "side": name,
-                    "workload": place[0],
-                    "point": place[1],
-                    "measure": measure.name,
-                    "unit": measure.unit,
-                    "meaning": measure.meaning,
-                    "cpus": cpus,
-                    **grid.record(),
-                }
+                yield CpuRow(
+                    side=name,
+                    workload=place[0],
+                    point=place[1],
+                    measure=measure.name,
+                    unit=measure.unit,
+                    meaning=measure.meaning,
+                    cpus=tuple(cpus),
+                    **grid.as_fields(),
+                )
 
 
 def _placed(runs: Sequence[CpuRun], measure: CpuMeasure) -> list[PlacedRun[int]]:

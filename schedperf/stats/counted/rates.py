@@ -13,16 +13,16 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log
 from statistics import fmean, geometric_mean
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 
+from schedperf.model.counted import Basis, Rate
 from schedperf.stats import compare_runs, records, welch_difference
 from schedperf.stats._correction import false_discovery
 from schedperf.stats.verdicts import CHANGED, FALSE_DISCOVERY_RATE
 
-Basis = Literal["time", "operation", "share"]
 # Work is a better measure than time: a slower kernel does less of everything in a second.
 BASES: tuple[Basis, ...] = ("share", "operation", "time")
 # A rate of fewer events in a run says little, whatever its interval is.
@@ -76,38 +76,6 @@ class Question(Generic[Key]):
     point: str
     key: Key
     basis: Basis
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rate:
-    """An answer.
-
-    :param n_base: independent units: runs, boots or rounds
-    :param base: in unit; mean over these units, as :func:`mean_of` takes it
-    :param ratio: new / base; None where a run has 0 (p and ``changed`` are known all the same),
-        and of one side alone
-    :param ci_low: 95 % interval of the ratio
-    :param q: p, corrected for all questions of the same basis
-    :param changed: beyond chance and beyond the margin? None: it cannot be said, because there is
-        one run a side, the few runs never vary, or a difference may be drift
-    :param replication: what n_base and n_new count: "runs", "boots", "rounds"
-    :param values_base: one a run, in unit, in the order of the bundle
-    """
-
-    unit: str
-    n_base: int
-    n_new: int
-    base: float | None
-    new: float | None
-    ratio: float | None
-    ci_low: float | None
-    ci_high: float | None
-    p: float | None
-    q: float | None
-    changed: bool | None
-    replication: str
-    values_base: Sequence[float]
-    values_new: Sequence[float]
 
 
 def distance_of(ratio: float | None) -> float:
@@ -287,8 +255,8 @@ def _answer(base: _Values[Key], new: _Values[Key], found: Mapping[str, Any]) -> 
     )
 
 
-def _numbers(values: _Values[Key]) -> list[float]:
-    return [measure.value for _, measure in values]
+def _numbers(values: _Values[Key]) -> tuple[float, ...]:
+    return tuple(measure.value for _, measure in values)
 
 
 def _is_changed(found: Mapping[str, Any]) -> bool | None:
@@ -309,5 +277,5 @@ def _alone(values: _Values[Key]) -> Rate:
         **dict.fromkeys(("new", "ratio", "ci_low", "ci_high", "p", "q", "changed")),
         replication="runs",
         values_base=_numbers(values),
-        values_new=[],
+        values_new=(),
     )

@@ -1,11 +1,24 @@
 """The report's PELT updates: calls, places, durations and shares, bars, what was not seen."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from schedperf.evidence.pelt.record import (
+    CrossCheck,
+    Pelt,
+    PeltBinsRow,
+    PeltHistogram,
+    PeltProbe,
+    PeltRow,
+    PeltSide,
+    TriedMechanism,
+    UnseenFunction,
+)
 from schedperf.model.comparison import Comparison, Section
+from schedperf.model.counted import MissingSide
 from schedperf.stats.counted.histograms import RunBins, compare_bins
 from schedperf_reports.blocks import Drawing, Items, Table, Text, is_note
 from schedperf_reports.evidence.pelt.section import MOST_DRAWN, pelt
@@ -16,92 +29,79 @@ Json = dict[str, Any]
 Describe = Callable[..., Any]
 Cells = Callable[[Table], list[list[str]]]
 
-ROW: Json = {
-    "row": "new-0",
-    "side": "new",
-    "workload": "hackbench",
-    "point": "groups=4",
-    "function": "update_cfs_group",
-    "what": "calls",
-    "per": "wakeup",
-    "node": None,
-    "context": "",
-    "status": "ok",
-    "reason": None,
-    "unit": "1/wakeup",
-    "n_base": 5,
-    "n_new": 5,
-    "base": 1.1,
-    "new": 3.19,
-    "ratio": 2.9,
-    "ci_low": 2.7,
-    "ci_high": 3.1,
-    "p": 1e-6,
-    "q": 1e-5,
-    "changed": True,
-    "replication": "runs",
-    "remarks": [],
-    "total_base": 1100.0,
-    "total_new": 3190.0,
-    "read_base": None,
-    "read_new": None,
-    "resolution_base": None,
-    "resolution_new": None,
-}
-MEAN = {
-    **ROW, "row": "new-1", "what": "mean", "per": "", "unit": "s", "base": 160e-9, "new": 360e-9,
-    "ratio": 2.25, "read_base": 200e-9, "read_new": 400e-9,
-}  # fmt: skip
-MEDIAN = {
-    **ROW, "row": "new-2", "what": "p50", "per": "", "unit": "s", "base": 210e-9, "new": 1e-6,
-    "resolution_base": 50e-9, "resolution_new": 1e-6,
-}  # fmt: skip
-SHARE = {**ROW, "row": "new-3", "what": "share", "per": "", "unit": "", "base": 0.16, "new": 0.1}
-SIDE: Json = {
-    "side": "base",
-    "runs": 5,
-    "seconds": 10.0,
-    "sampling": [1],
-    "emulated": False,
-    "mechanisms": {"update_cfs_group": ["fentry/fexit"], "update_load_avg": ["breakpoint"]},
-    "markers": {"enqueue": ["enqueue_task_fair"]},
-    "missing": {},
-    "probe": {
-        "mechanism": "fentry/fexit",
-        "on": "f",
-        "empty_ns": 30.0,
-        "empty_ci": [28.0, 32.0],
-        "pair_ns": 90.0,
-        "pair_ci": None,
-        "reads_ns": 40.0,
-        "reads_ci": [0.0, 50.0],
-    },
-}
+_ROW = PeltRow(
+    row="new-0", side="new", workload="hackbench", point="groups=4", basis="share",
+    function="update_cfs_group", what="calls", per="wakeup", node=None, context="", status="ok",
+    reason=None, unit="1/wakeup", n_base=5, n_new=5, base=1.1, new=3.19, ratio=2.9, ci_low=2.7,
+    ci_high=3.1, p=1e-6, q=1e-5, changed=True, replication="runs", values_base=(), values_new=(),
+    remarks=(), total_base=1100.0, total_new=3190.0, read_base=None, read_new=None,
+    resolution_base=None, resolution_new=None,
+)  # fmt: skip
+_PROBE = PeltProbe(
+    mechanism="fentry/fexit", on="f", empty_ns=30.0, empty_ci=(28.0, 32.0), pair_ns=90.0,
+    pair_ci=None, reads_ns=40.0, reads_ci=(0.0, 50.0),
+)  # fmt: skip
+_SIDE = PeltSide(
+    side="base", runs=5, seconds=10.0, sampling=(1,), emulated=False,
+    mechanisms={"update_cfs_group": ("fentry/fexit",), "update_load_avg": ("breakpoint",)},
+    markers={"enqueue": ("enqueue_task_fair",)}, missing={}, probe=_PROBE,
+)  # fmt: skip
+
+
+def pelt_row(**changes: Any) -> PeltRow:
+    """Return the calls of a function per wakeup, which are more on new."""
+    return replace(_ROW, **changes)
+
+
+def pelt_side(**changes: Any) -> PeltSide:
+    """Return a side whose two functions were seen in two ways."""
+    return replace(_SIDE, **changes)
+
+
+ROW = pelt_row()
+SECOND = {"per": "second", "basis": "time"}
+INVALID: Json = {"status": "invalid", "reason": "base: fentry/fexit, new: breakpoint",
+                 "changed": None}  # fmt: skip
+MEAN = pelt_row(
+    row="new-1", what="mean", per="", unit="s", base=160e-9, new=360e-9,
+    ratio=2.25, read_base=200e-9, read_new=400e-9,
+)  # fmt: skip
+MEDIAN = pelt_row(
+    row="new-2", what="p50", per="", unit="s", base=210e-9, new=1e-6,
+    resolution_base=50e-9, resolution_new=1e-6,
+)  # fmt: skip
+SHARE = pelt_row(row="new-3", what="share", per="", unit="", base=0.16, new=0.1)
 
 EMULATED = Text(text="emulated", tone="warning")
 
 
-def histogram(side: str, linear: list[int], **changes: Any) -> Json:
-    log2 = [0] * 7 + [sum(linear)] + [0] * 24
-    values = {
-        "side": side, "workload": "hackbench", "point": "groups=4", "function": "update_cfs_group",
-        "runs": 5, "log2_ns": log2, "linear_ns": linear + [0] * (64 - len(linear)),
-        "linear_step_ns": 50,
-    }  # fmt: skip
-    return values | changes
+def histogram(side: str, linear: list[int], *, function: str = "update_cfs_group") -> PeltHistogram:
+    return PeltHistogram(
+        side=side,
+        workload="hackbench",
+        point="groups=4",
+        function=function,
+        runs=5,
+        log2_ns=(*[0] * 7, sum(linear), *[0] * 24),
+        linear_ns=(*linear, *[0] * (64 - len(linear))),
+        linear_step_ns=50,
+    )
 
 
-def binned(base: list[int], new: list[int], **changes: Any) -> Json:
+def binned(base: list[int], new: list[int], *, function: str = "update_cfs_group") -> PeltBinsRow:
     """Return the bins of two sides with two runs each, that do not vary."""
     width = max(len(base), len(new)) + 1
     before, after = (
         [RunBins(boot=0, counts=counts + [0] * (width - len(counts)))] * 2 for counts in (base, new)
     )
     edges = [place * 50e-9 for place in range(width)]
-    values = {
-        "side": "new", "workload": "hackbench", "point": "groups=4", "function": "update_cfs_group",
-    }  # fmt: skip
-    return {**values, **compare_bins(before, after, edges), **changes}
+    return PeltBinsRow(
+        side="new",
+        workload="hackbench",
+        point="groups=4",
+        function=function,
+        **compare_bins(before, after, edges).as_fields(),
+    )
 
 
 def drawings(blocks: Any) -> list[Drawing]:
@@ -113,21 +113,20 @@ def drawings(blocks: Any) -> list[Drawing]:
 def comparison(make_comparison: Callable[..., Comparison]) -> Callable[..., Comparison]:
     """Make a record whose section has these rows, and data that can be replaced."""
 
-    def make(*rows: Json, **data: Any) -> Comparison:
+    def make(*rows: PeltRow, **data: Any) -> Comparison:
         values: Json = {
-            "sides": [SIDE, {**SIDE, "side": "new"}],
-            "rows": list(rows),
-            "unseen": [],
-            "histograms": [],
-            "bins": [],
-            "cpus": [],
-            "cross_checks": [],
-            "missing": [],
-            "notes": [],
+            "sides": (_SIDE, pelt_side(side="new")),
+            "rows": rows,
+            "unseen": (),
+            "histograms": (),
+            "bins": (),
+            "cpus": (),
+            "cross_checks": (),
+            "missing": (),
+            "notes": (),
         }
-        section = Section(
-            schema="schedperf/section/pelt/1", status="ok", reason=None, data=values | data
-        )
+        record = Pelt(**values | data)
+        section = Section(schema=Pelt.schema_id(), status="ok", reason=None, data=record)
         return make_comparison(sections={"pelt": section})
 
     return make
@@ -145,18 +144,18 @@ def test_both_sides_say_how_they_saw_and_what_the_probe_costs(describe: Describe
         "to a call an empty probe adds 30 ns (28..32), the one that takes the time 90 ns and "
         "reads 40 ns (0..50) itself (ranges: what the 95 % intervals of all runs span)"
     )
-    sampled = {**SIDE, "sampling": [64], "probe": None, "missing": {"fork": "inlined"}}
+    sampled = pelt_side(sampling=(64,), probe=None, missing={"fork": "inlined"})
     assert describe(ROW, sides=[sampled]).texts()[1].endswith(
         "; 1 in 64 calls timed; contexts that could not be marked: fork (inlined)"
     )  # fmt: skip
-    unmarked = {**sampled, "markers": {}}
+    unmarked = replace(sampled, markers={})
     assert describe(ROW, sides=[unmarked]).texts()[1].endswith("; contexts could not be marked")
 
 
 def test_calls_open_to_their_chance_and_their_rate_a_second(
     describe: Describe, cells: Cells
 ) -> None:
-    second = {**ROW, "row": "new-9", "per": "second", "unit": "1/s", "base": 1.0, "new": None}
+    second = pelt_row(row="new-9", **SECOND, unit="1/s", base=1.0, new=None)
     (table,) = describe(ROW, second).tables()
     assert table.anchors == ("new-0",)
     assert table.rows[0][0].tone == "strong"
@@ -175,9 +174,9 @@ def test_nodes_and_contexts_are_a_table_of_the_best_divisor(
     describe: Describe, cells: Cells
 ) -> None:
     parts = [
-        {**ROW, "node": 1, "changed": False},
-        {**ROW, "context": "enqueue"},
-        {**ROW, "node": 1, "per": "second"},
+        pelt_row(node=1, changed=False),
+        pelt_row(context="enqueue"),
+        pelt_row(node=1, **SECOND),
     ]
     table = describe(ROW, *parts).tables()[1]
     assert "calls per wakeup by node and by context" in table.caption
@@ -198,8 +197,8 @@ def test_shares_of_cpu_time_have_the_least_and_the_largest_node(
     describe: Describe, cells: Cells
 ) -> None:
     nodes = [
-        {**SHARE, "node": 0, "base": 0.1268, "new": 0.0773},
-        {**SHARE, "node": 1, "base": 0.2022, "new": 0.00015},
+        replace(SHARE, node=0, base=0.1268, new=0.0773),
+        replace(SHARE, node=1, base=0.2022, new=0.00015),
     ]
     (row,) = cells(describe(ROW, MEAN, SHARE, *nodes).tables()[2])
     assert row[1:3] == ["16.00 %", "10.00 %"]
@@ -209,11 +208,8 @@ def test_shares_of_cpu_time_have_the_least_and_the_largest_node(
 
 
 def test_an_invalid_row_says_why_below_itself_and_remarks_stand_once(describe: Describe) -> None:
-    invalid = {
-        **ROW, "status": "invalid", "reason": "base: fentry/fexit, new: breakpoint",
-        "ratio": None, "ci_low": None, "ci_high": None, "changed": None, "remarks": ["odd"],
-    }  # fmt: skip
-    (table,) = describe(invalid, {**invalid, "per": "second"}).tables()
+    invalid = pelt_row(**INVALID, ratio=None, ci_low=None, ci_high=None, remarks=("odd",))
+    (table,) = describe(invalid, replace(invalid, per="second", basis="time")).tables()
     notes = [row[0].text for row in table.rows if is_note(row)]
     assert notes == [
         "update_cfs_group: invalid, not compared: base: fentry/fexit, new: breakpoint",
@@ -223,9 +219,13 @@ def test_an_invalid_row_says_why_below_itself_and_remarks_stand_once(describe: D
 
 
 def test_what_is_said_of_all_durations_stands_once_below_their_tables(describe: Describe) -> None:
-    common = {"remarks": ["odd", "emulated"]}
-    own = {"remarks": ["emulated", "as read"]}
-    blocks = describe(ROW, {**MEAN, **own}, {**MEDIAN, **common}, {**SHARE, **own})
+    own = ("emulated", "as read")
+    blocks = describe(
+        ROW,
+        replace(MEAN, remarks=own),
+        replace(MEDIAN, remarks=("odd", "emulated")),
+        replace(SHARE, remarks=own),
+    )
     tables = [block for block in blocks if isinstance(block, Table)]
     notes = [[row[0].text for row in table.rows if is_note(row)] for table in tables]
     assert notes == [[], ["as read", "odd"], ["as read"]]
@@ -277,7 +277,7 @@ def test_few_functions_are_drawn_in_text_and_all_on_the_page(describe: Describe)
     names = [f"f{number}" for number in range(MOST_DRAWN + 2)]
     pairs = [histogram(side, [5], function=name) for name in names for side in ("base", "new")]
     found = [binned([5], [5], function=name) for name in names]
-    rows = ({**MEAN, "function": name} for name in names)
+    rows = (replace(MEAN, function=name) for name in names)
     blocks = describe(*rows, histograms=pairs, bins=found)
     assert sum(isinstance(block, Mirror) for block in blocks) == len(names)
     assert len(drawings(blocks)) == MOST_DRAWN
@@ -285,9 +285,9 @@ def test_few_functions_are_drawn_in_text_and_all_on_the_page(describe: Describe)
 
 
 def test_what_nothing_could_see_is_said_once_with_every_reason(describe: Describe) -> None:
-    tried = [{"mechanism": "fentry/fexit", "reason": "no BTF"}]
+    tried = (TriedMechanism(mechanism="fentry/fexit", reason="no BTF"),)
     unseen = [
-        {"side": side, "function": "update_load_avg", "runs": 5, "tried": tried}
+        UnseenFunction(side=side, function="update_load_avg", runs=5, tried=tried)
         for side in ("base", "new")
     ]
     (items,) = [one for one in describe(ROW, unseen=unseen) if isinstance(one, Items)]
@@ -297,15 +297,15 @@ def test_what_nothing_could_see_is_said_once_with_every_reason(describe: Describ
 
 
 def test_second_counts_notes_and_missing_sides_are_said(describe: Describe) -> None:
-    check = {"function": "f", "runs": 5, "calls": 100, "breakpoint": 90}
+    check = CrossCheck(side="base", function="f", runs=5, calls=100, breakpoint=90, agrees=True)
     texts = describe(
         ROW,
         cross_checks=[
-            {**check, "side": "base", "agrees": True},
-            {**check, "side": "new", "agrees": False},
+            check,
+            replace(check, side="new", agrees=False),
         ],
         notes=[f"{side}: note {number}" for number in range(7) for side in ("base", "new")],
-        missing=[{"side": "new2", "reason": "no run of new2 was recorded with bpf_pelt"}],
+        missing=[MissingSide(side="new2", reason="no run of new2 was recorded with bpf_pelt")],
     ).texts()
     assert "f of base: 100 calls, 90 by breakpoint" in texts
     assert "f of new: 100 calls, 90 by breakpoint; one of the two missed calls" in texts
@@ -324,8 +324,8 @@ def test_every_format_draws_it(name: str, comparison: Callable[..., Comparison])
 
 
 def test_changes_are_counted_among_what_may_be_compared(describe: Describe) -> None:
-    invalid = {**ROW, "status": "invalid", "changed": None, "p": None}
-    told = describe(ROW, {**invalid, "function": "f"}).texts()
+    invalid = pelt_row(**INVALID, p=None)
+    told = describe(ROW, replace(invalid, function="f")).texts()
     assert told[0].startswith("1 of 1 row changed beyond noise; ")
     told = describe(invalid).texts()
     assert not any("beyond noise" in text for text in told)

@@ -1,63 +1,49 @@
 """The report's counters: one table a workload and point, no verdict, and what is missing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from schedperf.evidence.perf_stat.record import (
+    CounterRow,
+    Counters,
+    CounterSide,
+    NotCounted,
+)
 from schedperf.model.comparison import Comparison, Section
+from schedperf.model.counted import MissingSide
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.perf_stat import counters
 
 Describe = Callable[..., list[Block]]
 
 
-def row(**changes: object) -> dict[str, object]:
-    return {
-        "row": "new-0",
-        "side": "new",
-        "workload": "hackbench -g {groups}",
-        "point": "groups=4",
-        "event": "sched:sched_switch",
-        "node": None,
-        "basis": "time",
-        "unit": "1/s",
-        "scaled": False,
-        "n_base": 5,
-        "n_new": 5,
-        "replication": "runs",
-        "base": 61240.0,
-        "new": 91860.0,
-        "ratio": 1.5,
-        "ci_low": 1.4,
-        "ci_high": 1.6,
-        "p": 0.001,
-        "q": 0.002,
-        "changed": True,
-        "total_base": 122480.0,
-        "total_new": 183720.0,
-        **changes,
-    }
+_ROW = CounterRow(
+    row="new-0", side="new", workload="hackbench -g {groups}", point="groups=4",
+    event="sched:sched_switch", node=None, basis="time", unit="1/s", scaled=False, n_base=5,
+    n_new=5, replication="runs", base=61240.0, new=91860.0, ratio=1.5, ci_low=1.4, ci_high=1.6,
+    p=0.001, q=0.002, changed=True, total_base=122480.0, total_new=183720.0, values_base=(),
+    values_new=(),
+)  # fmt: skip
+_DATA = Counters(
+    sides=tuple(CounterSide(side=side, runs=5, kind="instrumented") for side in ("base", "new")),
+    rows=(), zeros=(), not_counted=(), missing=(), notes=(),
+)  # fmt: skip
+
+
+def row(**changes: Any) -> CounterRow:
+    return replace(_ROW, **changes)
 
 
 @pytest.fixture
 def describe(make_comparison: Callable[..., Comparison]) -> Describe:
     """Return the blocks for a section's data."""
 
-    def run(*rows: Mapping[str, object], **data: Any) -> list[Block]:
-        values = {
-            "sides": [
-                {"side": side, "runs": 5, "kind": "instrumented"} for side in ("base", "new")
-            ],
-            "rows": list(rows),
-            "zeros": [],
-            "not_counted": [],
-            "missing": [],
-            "notes": [],
-        } | data
-        section = Section(
-            schema="schedperf/section/counters/2", status="ok", reason=None, data=values
-        )
+    def run(*rows: CounterRow, **changes: Any) -> list[Block]:
+        data = replace(_DATA, rows=rows, **changes)
+        section = Section(schema=data.schema_id(), status="ok", reason=None, data=data)
         return list(counters(make_comparison(sections={"counters": section})))
 
     return run
@@ -103,7 +89,7 @@ def test_what_changed_stands_out_and_nothing_is_called_better_or_worse(describe:
 def test_operations_come_before_seconds_and_the_machine_before_its_nodes(
     describe: Describe,
 ) -> None:
-    message = {"basis": "operation", "unit": "1/message"}
+    message: dict[str, Any] = {"basis": "operation", "unit": "1/message"}
     blocks = describe(
         row(row="a", node=1), row(row="b"), row(row="c", event="c", node=1, **message),
         row(row="d", event="d", changed=False, **message), row(row="e", event="e", **message),
@@ -126,7 +112,7 @@ def test_the_same_event_a_second_is_what_its_row_opens_to(describe: Describe) ->
 
 
 def test_what_was_zero_and_sides_without_counts_are_named(describe: Describe) -> None:
-    missing = [{"side": "new2", "reason": "perf is not permitted"}]
+    missing = (MissingSide(side="new2", reason="perf is not permitted"),)
     blocks = describe(row(), zeros=["alignment-faults", "cgroup-switches"], missing=missing)
     assert said(blocks)[3:] == [
         "0 in all runs: alignment-faults, cgroup-switches",
@@ -157,10 +143,10 @@ def test_nodes_and_estimates_are_named(describe: Describe) -> None:
 
 
 def test_events_that_could_not_be_counted_share_one_sentence_a_reason(describe: Describe) -> None:
-    entries = [
-        {"side": "base", "event": event, "reason": "perf says: not supported"}
+    entries = tuple(
+        NotCounted(side="base", event=event, reason="perf says: not supported")
         for event in ("cycles", "instructions")
-    ]
+    )
     sentence = "not counted in base (perf says: not supported): cycles, instructions"
     assert sentence in said(describe(row(), not_counted=entries))
 

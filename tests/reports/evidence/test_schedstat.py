@@ -1,76 +1,37 @@
 """The report's scheduler statistics: readings first, tables a level, refusals and notes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from schedperf.evidence.schedstat.record import SchedstatRefusal, SchedstatRow
 from schedperf.model.comparison import Comparison, Section
 from schedperf_reports.blocks import Block, Items, Table, Text
 from schedperf_reports.evidence.schedstat.section import schedstat
 from schedperf_reports.rates.cells import QUIET_WORD
+from tests.schedperf.evidence.schedstat.records import (
+    level_row,
+    reading_row,
+    schedstat_of,
+    schedstat_row,
+)
 
 Describe = Callable[..., list[Block]]
 
-ROW: dict[str, Any] = {
-    "row": "new-0",
-    "side": "new",
-    "workload": "hackbench",
-    "point": "groups=4",
-    "level": "MC",
-    "idle": "newidle",
-    "field": "lb_gained",
-    "basis": "operation",
-    "unit": "1/message",
-    "meaning": "tasks pulled",
-    "function": "detach_tasks()",
-    "total_base": 9000.0,
-    "total_new": 810.0,
-    "n_base": 5,
-    "n_new": 5,
-    "base": 0.09,
-    "new": 0.0081,
-    "ratio": 0.09,
-    "ci_low": 0.085,
-    "ci_high": 0.095,
-    "p": 1e-6,
-    "q": 1e-5,
-    "changed": True,
-    "replication": "runs",
-}
-READING = {
-    "rule": "newidle-pulls",
-    "row": "new-0",
-    "side": "new",
-    "workload": "hackbench",
-    "point": "groups=4",
-    "level": "MC",
-    "text": "newidle pulls at MC -91 % per message: look at sched_balance_newidle()",
-    "meaning": "CPUs that run out of work take fewer tasks",
-    "look_at": "sched_balance_newidle()",
-}
+ROW = schedstat_row()
+READING = reading_row()
 
 
 @pytest.fixture
 def describe(make_comparison: Callable[..., Comparison]) -> Describe:
     """Return the blocks for a section's data."""
 
-    def run(*rows: dict[str, Any], **data: Any) -> list[Block]:
-        side = {"side": "base", "runs": 5, "versions": [15, 17], "seconds": 9.0}
-        values: dict[str, Any] = {
-            "sides": [side, {**side, "side": "new"}],
-            "rows": list(rows),
-            "readings": [],
-            "not_compared": [],
-            "zeros": [],
-            "cpus": [],
-            "levels": [],
-            "notes": [],
-        }
-        section = Section(
-            schema="schedperf/section/schedstat/1", status="ok", reason=None, data=values | data
-        )
-        return list(schedstat(make_comparison(sections={"schedstat": section})))
+    def run(*rows: SchedstatRow, **changes: Any) -> list[Block]:
+        data = schedstat_of(*rows, **changes)
+        section = Section(schema=data.schema_id(), status="ok", reason=None, data=data)
+        return list(schedstat(make_comparison(sections={data.section: section})))
 
     return run
 
@@ -84,9 +45,9 @@ def texts(blocks: list[Block]) -> list[str]:
 
 
 def test_a_reading_names_its_rule_and_leads_to_its_row(describe: Describe) -> None:
-    blocks = describe(ROW, readings=[READING])
+    blocks = describe(ROW, readings=(READING,))
     items = next(block for block in blocks if isinstance(block, Items))
-    assert items.items[0].text == READING["text"]
+    assert items.items[0].text == READING.text
     assert items.items[0].detail.endswith("(rule newidle-pulls)")
     assert items.items[0].evidence == ("schedstat#new-0",)
     assert tables(blocks)[0].anchors == ("new-0",)
@@ -94,7 +55,7 @@ def test_a_reading_names_its_rule_and_leads_to_its_row(describe: Describe) -> No
 
 def test_changed_rows_come_first_and_the_rest_keeps_its_order(describe: Describe) -> None:
     rows = [
-        {**ROW, "field": name, "changed": changed, "ratio": ratio}
+        replace(ROW, field=name, changed=changed, ratio=ratio)
         for name, changed, ratio in (
             ("lb_count", False, 9.0),
             ("lb_failed", None, None),
@@ -111,12 +72,12 @@ def test_changed_rows_come_first_and_the_rest_keeps_its_order(describe: Describe
 def test_a_terminal_shows_what_changed_at_a_level_and_some_counts_of_the_cpus(
     describe: Describe,
 ) -> None:
-    quiet = {**ROW, "changed": False}
-    cpus = [{**quiet, "level": "", "idle": "", "field": f"count{number}"} for number in range(9)]
+    quiet = replace(ROW, changed=False)
+    cpus = [replace(quiet, level="", idle="", field=f"count{number}") for number in range(9)]
     levels = [
-        {**quiet, "field": "lb_count"},
+        replace(quiet, field="lb_count"),
         ROW,
-        {**ROW, "field": "lb_failed", "level": "NUMA", "changed": None},
+        replace(ROW, field="lb_failed", level="NUMA", changed=None),
     ]
     changed = "1 of 2 rows changed beyond noise: newidle lb_gained -91.0 %"
     unchanged = "0 of 1 row changed beyond noise"
@@ -134,8 +95,8 @@ def test_a_terminal_shows_what_changed_at_a_level_and_some_counts_of_the_cpus(
 
 
 def test_the_same_count_a_second_is_what_its_row_opens_to(describe: Describe) -> None:
-    twin = {**ROW, "row": "new-9", "basis": "time", "unit": "1/s", "base": 5.0, "new": 1.0}
-    quiet = {**ROW, "row": "new-1", "field": "lb_count", "changed": False}
+    twin = replace(ROW, row="new-9", basis="time", unit="1/s", base=5.0, new=1.0)
+    quiet = replace(ROW, row="new-1", field="lb_count", changed=False)
     [table] = tables(describe(twin, quiet, ROW))
     assert [row[0].text for row in table.rows] == ["newidle lb_gained", "newidle lb_count"]
     assert table.limit == 1
@@ -154,28 +115,25 @@ def test_the_same_count_a_second_is_what_its_row_opens_to(describe: Describe) ->
 
 
 def test_a_count_that_versions_split_says_so_where_its_row_opens(describe: Describe) -> None:
-    [table] = tables(describe({**ROW, "field": "lb_imbalance"}))
+    [table] = tables(describe(replace(ROW, field="lb_imbalance")))
     about, _ = table.details[0]
     assert isinstance(about, Text)
     assert "before version 17 one sum" in about.text
 
 
 def test_a_page_hides_what_did_not_change_but_for_the_first_rows(describe: Describe) -> None:
-    many = [{**ROW, "field": f"f{one}", "changed": False} for one in range(8)]
+    many = [replace(ROW, field=f"f{one}", changed=False) for one in range(8)]
     [table] = tables(describe(ROW, *many))
     assert table.quiet == (False,) * 5 + (True,) * 4
     assert table.quiet_word == QUIET_WORD
 
 
-LEVEL = {"side": "base", "level": "MC", "cpus": 2, "domains": 2, "flags": ["SD_SHARE_LLC", "X"]}
-
-
 def test_the_domains_open_to_their_flags(describe: Describe) -> None:
-    levels = [LEVEL, {**LEVEL, "level": "NUMA", "cpus": None, "domains": None, "flags": None}]
+    levels = (level_row(), level_row(level="NUMA", cpus=None, domains=None, flags=None))
     blocks = describe(
         ROW,
-        {**ROW, "field": "lb_count", "changed": False, "level": "NUMA", "idle": "busy"},
-        {**ROW, "field": "ttwu_move_affine", "idle": "", "changed": False, "level": "MC"},
+        replace(ROW, field="lb_count", changed=False, level="NUMA", idle="busy"),
+        replace(ROW, field="ttwu_move_affine", idle="", changed=False, level="MC"),
         levels=levels,
     )
     tree = tables(blocks)[0]
@@ -198,7 +156,7 @@ def test_the_domains_open_to_their_flags(describe: Describe) -> None:
 
 
 def test_what_is_missing_is_said(describe: Describe) -> None:
-    refused = [{"side": "base", "what": "lb_imbalance", "reason": "one sum"}]
+    refused = (SchedstatRefusal(side="base", what="lb_imbalance", reason="one sum"),)
     notes = [f"{side}: note {number}" for number in range(7) for side in ("base", "new")]
     blocks = describe(ROW, not_compared=refused, zeros=["MC alb_count"], notes=notes)
     items = [block for block in blocks if isinstance(block, Items)]

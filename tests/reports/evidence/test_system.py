@@ -1,43 +1,29 @@
 """The report's system counters: what changed first, with units, and what could not be seen."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from schedperf.evidence.system.record import (
+    SettingRow,
+    SystemMissing,
+    SystemRefusal,
+    SystemRow,
+)
 from schedperf.model.comparison import Comparison, Section
 from schedperf_reports.blocks import Block, Items, Table, Text
 from schedperf_reports.evidence.system import system_counters
+from tests.schedperf.evidence.system.records import (
+    system_counters_of,
+    system_row,
+    system_side,
+)
 
 Describe = Callable[..., list[Block]]
 
-ROW: dict[str, Any] = {
-    "row": "new-0",
-    "side": "new",
-    "workload": "hackbench",
-    "point": "groups=4",
-    "group": "cgroup",
-    "subject": "/2cg/a",
-    "field": "throttled_share",
-    "node": None,
-    "basis": "share",
-    "unit": "",
-    "meaning": "share of periods",
-    "function": "sched_cfs_period_timer()",
-    "total_base": None,
-    "total_new": None,
-    "n_base": 5,
-    "n_new": 4,
-    "base": 0.41,
-    "new": 0.84,
-    "ratio": 2.0488,
-    "ci_low": 1.9,
-    "ci_high": 2.2,
-    "p": 1e-6,
-    "q": 1e-5,
-    "changed": True,
-    "replication": "runs",
-}
+ROW = system_row(point="groups=4", meaning="share of periods", ratio=2.0488)
 CHANGED = "1 of 1 row changed beyond noise: cgroup /2cg/a throttled_share +104.9 %"
 
 
@@ -45,33 +31,23 @@ CHANGED = "1 of 1 row changed beyond noise: cgroup /2cg/a throttled_share +104.9
 def describe(make_comparison: Callable[..., Comparison]) -> Describe:
     """Return the blocks for a section's data."""
 
-    def run(*rows: dict[str, Any], **data: Any) -> list[Block]:
-        side = {"side": "base", "runs": 5, "kind": "clean", "seconds": 9.0, "task_runs": 0}
-        side |= {"cpus": 4, "accounted": 1.02}
-        values: dict[str, Any] = {
-            "sides": [side, {**side, "side": "new", "runs": 1, "task_runs": 2}],
-            "rows": list(rows),
-            "zeros": [],
-            "cpus": [],
-            "settings": [],
-            "missing": [],
-            "not_compared": [],
-            "notes": [],
-        }
-        section = Section(
-            schema="schedperf/section/system_counters/1",
-            status="ok",
-            reason=None,
-            data=values | data,
-        )
-        return list(system_counters(make_comparison(sections={"system_counters": section})))
+    def run(*rows: SystemRow, **changes: Any) -> list[Block]:
+        data = system_counters_of(*rows, **changes)
+        section = Section(schema=data.schema_id(), status="ok", reason=None, data=data)
+        return list(system_counters(make_comparison(sections={data.section: section})))
 
     return run
 
 
 def test_the_mark_of_a_change_has_its_rule_and_what_misses_it_says_why(describe: Describe) -> None:
-    few = {"unit": "1/s", "basis": "time", "total_base": 79.6, "total_new": 85.0, "ratio": 1.068}
-    tlb = {**ROW, **few, "row": "new-1", "group": "interrupts", "subject": "TLB", "changed": False}
+    few: dict[str, Any] = {
+        "unit": "1/s",
+        "basis": "time",
+        "total_base": 79.6,
+        "total_new": 85.0,
+        "ratio": 1.068,
+    }
+    tlb = replace(ROW, **few, row="new-1", group="interrupts", subject="TLB", changed=False)
     blocks = describe(ROW, tlb)
     assert (
         "* changed beyond noise: its q is below 0.05 and the change is 1 % or more, where a side "
@@ -95,8 +71,7 @@ def texts(blocks: list[Block]) -> list[str]:
 
 
 def test_lost_ticks_are_a_warning_before_the_shares(describe: Describe) -> None:
-    side = {"side": "base", "runs": 5, "kind": "clean", "seconds": 9.0, "task_runs": 0, "cpus": 4}
-    lost = [{**side, "accounted": 0.397}, {**side, "side": "new", "accounted": 0.95}]
+    lost = (system_side(accounted=0.397), system_side(side="new", accounted=0.95))
     told = [text for text in texts(describe(ROW, sides=lost)) if "accounted" in text]
     assert len(told) == 1
     assert told[0].startswith("base: accounted time is 39.7 % of the wall time of 4 CPUs: ticks")
@@ -118,8 +93,14 @@ def test_a_row_has_values_change_interval_and_its_function(describe: Describe) -
 def test_captions_name_what_was_run_where_there_is_something_to_tell_apart(
     describe: Describe,
 ) -> None:
-    others = [{"workload": "schbench", "point": ""}, {"point": "groups=8"}, {"side": "new2"}]
-    blocks = describe(ROW, *({**ROW, "row": f"new-{n}", **one} for n, one in enumerate(others, 1)))
+    others: list[dict[str, Any]] = [
+        {"workload": "schbench", "point": ""},
+        {"point": "groups=8"},
+        {"side": "new2"},
+    ]
+    blocks = describe(
+        ROW, *(replace(ROW, row=f"new-{n}", **one) for n, one in enumerate(others, 1))
+    )
     captions = [block.caption for block in blocks if isinstance(block, Table)]
     assert captions == [
         f"hackbench at groups=4, base against new: {CHANGED}",
@@ -130,15 +111,25 @@ def test_captions_name_what_was_run_where_there_is_something_to_tell_apart(
 
 
 def test_watts_joules_and_hertz_are_scaled(describe: Describe) -> None:
-    power = {**ROW, "group": "power", "subject": "package-0", "field": "energy", "function": ""}
+    power = replace(ROW, group="power", subject="package-0", field="energy", function="")
     rows = [
-        {**power, "basis": "time", "unit": "W", "base": 90.0, "new": 104.0},
-        {**power, "basis": "operation", "unit": "J/message", "base": 0.0021, "new": 0.0005},
-        {**ROW, "group": "frequency", "subject": "cpu", "field": "cur", "unit": "Hz",
-         "base": 2.1e9, "new": 3.4e9},
-        {**ROW, "group": "interrupts", "subject": "RES", "field": "count", "basis": "time",
-         "unit": "1/s", "base": 12.5, "new": 0.0, "node": 1},
-    ]  # fmt: skip
+        replace(power, basis="time", unit="W", base=90.0, new=104.0),
+        replace(power, basis="operation", unit="J/message", base=0.0021, new=0.0005),
+        replace(
+            ROW, group="frequency", subject="cpu", field="cur", unit="Hz", base=2.1e9, new=3.4e9
+        ),
+        replace(
+            ROW,
+            group="interrupts",
+            subject="RES",
+            field="count",
+            basis="time",
+            unit="1/s",
+            base=12.5,
+            new=0.0,
+            node=1,
+        ),
+    ]
     found = [[cell.text for cell in row][:4] for row in table_of(describe(*rows)).rows]
     assert found == [
         ["power package-0 energy", "", "90 W", "104 W"],
@@ -150,7 +141,7 @@ def test_watts_joules_and_hertz_are_scaled(describe: Describe) -> None:
 
 def test_what_changed_comes_first_and_nodes_behind_all_nodes(describe: Describe) -> None:
     rows = [
-        {**ROW, "subject": name, "changed": changed, "node": node}
+        replace(ROW, subject=name, changed=changed, node=node)
         for name, changed, node in (
             ("a", False, None),
             ("b", True, 0),
@@ -167,16 +158,17 @@ def test_what_changed_comes_first_and_nodes_behind_all_nodes(describe: Describe)
 
 def test_a_changed_setting_and_one_row_a_subject_come_before_the_rest(describe: Describe) -> None:
     rows = [
-        {**ROW, "row": f"new-{number}", "subject": subject, "field": field, "changed": None}
+        replace(ROW, row=f"new-{number}", subject=subject, field=field, changed=None)
         for number, (subject, field) in enumerate(
             (("/a", "throttled"), ("/a", "usage"), ("/b", "throttled"), ("/b", "usage"))
         )
     ]
-    quota = {**rows[0], "row": "new-4", "field": "quota", "ratio": 0.2, "p": None}
-    twin = {**rows[0], "row": "new-5", "field": "usage", "basis": "time", "unit": "s/s"}
-    rows[1] |= {"basis": "operation", "unit": "s/message"}
-    exact = {**quota, "ci_low": 0.2, "ci_high": 0.2}
-    single = {**exact, "row": "new-6", "subject": "/c", "ci_low": None, "ci_high": None}
+    first = rows[0]
+    quota = replace(first, row="new-4", field="quota", ratio=0.2, p=None)
+    twin = replace(first, row="new-5", field="usage", basis="time", unit="s/s")
+    rows[1] = replace(rows[1], basis="operation", unit="s/message")
+    exact = replace(quota, ci_low=0.2, ci_high=0.2)
+    single = replace(exact, row="new-6", subject="/c", ci_low=None, ci_high=None)
     table = table_of(describe(twin, *rows, exact, single))
     assert [row[0].text for row in table.rows] == [
         "cgroup /a quota",
@@ -191,12 +183,12 @@ def test_a_changed_setting_and_one_row_a_subject_come_before_the_rest(describe: 
 
 def test_what_is_missing_is_one_line_a_reason(describe: Describe) -> None:
     missing = [
-        {"side": side, "what": what, "reason": reason}
+        SystemMissing(side=side, what=what, reason=reason)
         for side in ("base", "new")
         for what, reason in (("power", "no powercap"), ("cpuidle", "no states"))
     ]
-    missing.append({"side": "new", "what": "pressure_irq", "reason": "not in this kernel"})
-    refused = {"side": "base", "group": "cgroup", "what": "/a usage", "reason": "not in new"}
+    missing.append(SystemMissing(side="new", what="pressure_irq", reason="not in this kernel"))
+    refused = SystemRefusal(side="base", group="cgroup", what="/a usage", reason="not in new")
     blocks = describe(ROW, missing=missing, not_compared=[refused], zeros=["softirqs HI count"])
     [items] = [block for block in blocks if isinstance(block, Items)]
     assert [item.text for item in items.items] == [
@@ -212,9 +204,9 @@ def test_what_is_missing_is_one_line_a_reason(describe: Describe) -> None:
 
 def test_settings_that_differ_stand_before_the_counts(describe: Describe) -> None:
     settings = [
-        {"side": "new", "name": "nr_migrate", "base": "32", "new": "8"},
-        {"side": "new", "name": "domains/domain0/flags", "base": "SD_SHARE_LLC\nA", "new": None},
-        {"side": "new", "name": "llc_balancing/enabled", "base": None, "new": ""},
+        SettingRow(side="new", name="nr_migrate", base="32", new="8"),
+        SettingRow(side="new", name="domains/domain0/flags", base="SD_SHARE_LLC\nA", new=None),
+        SettingRow(side="new", name="llc_balancing/enabled", base=None, new=""),
     ]
     first, second = [
         block for block in describe(ROW, settings=settings) if isinstance(block, Table)

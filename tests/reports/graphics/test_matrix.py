@@ -1,16 +1,18 @@
 """Heat maps of CPUs: their order, shades that never stand alone, and cells without numbers."""
 
-import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from schedperf.model.comparison import Comparison, Section
+from schedperf.model.counted import CpuRow
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.graphics.matrix import SHADES, Matrix, shade_of
 from schedperf_reports.rates.cpu_maps import MOST_MAPS, cpu_maps, cpu_places
+from tests.schedperf.evidence.schedstat.records import schedstat_of
 
 Json = dict[str, Any]
 
@@ -21,7 +23,7 @@ WAKEUPS = CpuMeasure("ttwu_count", "1/s", "wakeups")
 BUSY = CpuMeasure("cpu busy", "", "share of its time")
 
 
-def entries(cpus: int = 8, point: str = "", more: float = 500.0) -> list[Json]:
+def entries(cpus: int = 8, point: str = "", more: float = 500.0) -> list[CpuRow]:
     """Compare runs in which CPU 4 of new wakes so many more tasks and CPU 1 is less busy."""
 
     def run(number: int, *, is_new: bool) -> CpuRun:
@@ -38,28 +40,21 @@ def entries(cpus: int = 8, point: str = "", more: float = 500.0) -> list[Json]:
     return list(compare_cpus(("base", sides[0]), ("new", sides[1])))
 
 
-def taking_turns(found: list[Json]) -> list[Json]:
-    return [{**one, "replication": "rounds"} for one in found]
+def taking_turns(found: list[CpuRow]) -> list[CpuRow]:
+    return [replace(one, replication="rounds") for one in found]
 
 
 @pytest.fixture
 def compared(make_comparison: Callable[..., Comparison]) -> Callable[..., Comparison]:
     """Build a record whose sides have the topology, and these numbers of the CPUs."""
 
-    def make(found: list[Json], cpus: list[Json] = CPUS) -> Comparison:
+    def make(found: list[CpuRow], cpus: list[Json] = CPUS) -> Comparison:
         made = make_comparison()
         host = {**made.sides[0].host, "topology": {"cpus": cpus}}
-        sides = tuple(dataclasses.replace(side, host=host) for side in made.sides)
-        data: Json = {
-            "sides": [{"side": "base", "runs": 5, "versions": [17], "seconds": 9.0}],
-            **{name: [] for name in ("rows", "levels", "readings", "not_compared", "zeros")},
-            "cpus": found,
-            "notes": [],
-        }
-        section = Section(
-            schema="schedperf/section/schedstat/2", status="ok", reason=None, data=data
-        )
-        return dataclasses.replace(made, sides=sides, sections={"schedstat": section})
+        sides = tuple(replace(side, host=host) for side in made.sides)
+        data = schedstat_of(cpus=tuple(found))
+        section = Section(schema=data.schema_id(), status="ok", reason=None, data=data)
+        return replace(made, sides=sides, sections={"schedstat": section})
 
     return make
 
@@ -68,7 +63,7 @@ def compared(make_comparison: Callable[..., Comparison]) -> Callable[..., Compar
 def matrix(compared: Callable[..., Comparison]) -> Callable[..., Matrix]:
     """Draw numbers of the CPUs."""
 
-    def make(found: list[Json]) -> Matrix:
+    def make(found: list[CpuRow]) -> Matrix:
         [drawn] = cpu_maps(compared(found), found)
         assert isinstance(drawn, Matrix)
         return drawn
@@ -131,19 +126,19 @@ def test_the_caption_states_what_changed(matrix: Callable[..., Matrix]) -> None:
         "CPU by CPU, in order of the topology: 2 of 16 numbers changed beyond noise (5 + 5 runs), "
         "most of them ttwu_count of CPU 4"
     )
-    wakeups = [one for one in entries() if one["measure"] == "ttwu_count"]
+    wakeups = [one for one in entries() if one.measure == "ttwu_count"]
     assert matrix(wakeups).caption.endswith(
         "1 of 8 numbers changed beyond noise (5 + 5 runs), ttwu_count of CPU 4"
     )
-    still = [one for one in entries(more=0.0) if one["measure"] == "ttwu_count"]
+    still = [one for one in entries(more=0.0) if one.measure == "ttwu_count"]
     assert matrix(still).caption.endswith("nothing changed beyond noise (5 + 5 runs)")
-    unknown = [{**one, "changed": [None] * 8} for one in still]
+    unknown = [replace(one, changed=(None,) * 8) for one in still]
     assert matrix(unknown).caption.endswith("5 + 5 runs cannot tell a change from noise")
 
 
 def test_a_cpu_that_a_side_lacks_is_a_dash(matrix: Callable[..., Matrix]) -> None:
     found = entries()
-    found[0] = {**found[0], "new": [None, *found[0]["new"][1:]], "changed": [None] * 8}
+    found[0] = replace(found[0], new=(None, *found[0].new[1:]), changed=(None,) * 8)
     cells = [line.cells[0] for line in matrix(found).bands[0].lines]
     assert [cell.text for cell in cells[1:]] == ["-", "-"]
     assert "difference" not in cells[0].title

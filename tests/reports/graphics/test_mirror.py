@@ -1,30 +1,32 @@
 """Mirrored bars: lengths, differences outside noise alone, the same in text, and on a page."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from schedperf.model.comparison import Comparison, Section
+from schedperf.model.counted import BinsRow
 from schedperf.stats.counted.histograms import RunBins, compare_bins
 from schedperf_reports.blocks import Drawing
 from schedperf_reports.graphics.mirror import Mirror
 from schedperf_reports.rates.histograms import mirror_of, write_time
-
-Json = dict[str, Any]
+from tests.placement_records import make_placement, placement_row
 
 EDGES = [0.0, 1e-6, 2e-6, 4e-6]
 BASE = ([0, 50, 50, 0], [0, 51, 49, 0], [0, 49, 51, 0])
 NEW = ([0, 20, 80, 0], [0, 21, 79, 0], [0, 19, 81, 0])
 
 
-def binned(base: Any = BASE, new: Any = NEW, **changes: Any) -> Json:
+def binned(base: Any = BASE, new: Any = NEW) -> BinsRow:
     before, after = ([RunBins(boot=0, counts=one) for one in side] for side in (base, new))
-    where = {"side": "new", "workload": "hackbench", "point": ""}
-    return {**where, **compare_bins(before, after, EDGES), **changes}
+    bins = compare_bins(before, after, EDGES)
+    values = {field.name: getattr(bins, field.name) for field in fields(bins)}
+    return BinsRow(side="new", workload="hackbench", point="", **values)
 
 
-def mirror(found: Json) -> Mirror:
+def mirror(found: BinsRow) -> Mirror:
     return mirror_of(found, "waits", what="a task waits from", events="waits")
 
 
@@ -88,28 +90,9 @@ def page_of(
     """Open the page of a record whose tasks waited."""
 
     def open_page(**settings: Any) -> Any:
-        side = {"side": "base", "runs": 3, "mechanisms": ["bpf"], "nodes": 1, "seconds": 9.0}
-        lists = ("programs", "not_compared", "series", "depths", "timers", "moves", "phases")
-        row: Json = {
-            "row": "new-0", "side": "new", "workload": "hackbench", "point": "",
-            "name": "wait: p50", "part": "latency", "field": "p50", "cause": "", "level": "",
-            "idle": "", "nodes": [], "groups": [], "basis": "share", "meaning": "median",
-            "function": "__schedule()",
-            "status": "ok", "reason": None, "events_base": 300.0, "events_new": 300.0, "unit": "s",
-            "n_base": 3, "n_new": 3, "base": 2e-6, "new": 3e-6, "ratio": 1.5, "ci_low": 1.4,
-            "ci_high": 1.6, "p": 0.001, "q": 0.001, "changed": True, "replication": "runs",
-        }  # fmt: skip
-        data: Json = {
-            "sides": [side, {**side, "side": "new"}],
-            "rows": [row],
-            **{name: [] for name in lists},
-            "waits": [binned()],
-            "zeros": [],
-            "notes": [],
-        }
-        section = Section(
-            schema="schedperf/section/placement/1", status="ok", reason=None, data=data
-        )
+        row = placement_row(point="", name="wait: p50", part="latency", field="p50", unit="s")
+        record = make_placement(row, waits=(binned(),))
+        section = Section(schema=record.schema_id(), status="ok", reason=None, data=record)
         return visit(make_comparison(sections={"placement": section}), **settings)
 
     return open_page

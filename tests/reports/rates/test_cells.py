@@ -1,86 +1,75 @@
 """Cells of rates: readable numbers, no interval that says nothing, and why there is none."""
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from schedperf_reports.blocks import Cell, Column, Table, Text
 from schedperf_reports.rates.cells import (
     RUNS_COLUMN,
+    Shown,
     change_of,
     compared_cells,
     describe_rate,
     explain_gaps,
+    gather_twins,
     interval_of,
     say_runs_once,
-    split_twins,
     zeros_table,
 )
 from schedperf_reports.rates.details import opened
+from tests.counted_rows import named_row
 
-RATE: dict[str, Any] = {
-    "name": "forks",
-    "field": "count",
-    "basis": "operation",
-    "unit": "1/message",
-    "base": 0.0001375,
-    "new": 7.19e-05,
-    "ratio": 0.5229,
-    "ci_low": 0.4,
-    "ci_high": 0.7,
-    "p": None,
-    "q": None,
-}
+RATE = named_row()
 
 
 def test_small_counts_are_of_a_thousand_operations() -> None:
-    assert describe_rate(RATE) == ("1000 messages", "0.138", "0.0719")
-    assert describe_rate({**RATE, "base": 0.2}) == ("message", "0.2", "7.19e-05")
-    assert describe_rate({**RATE, "new": None}) == ("1000 messages", "0.138", "-")
+    assert describe_rate(Shown(RATE)) == ("1000 messages", "0.138", "0.0719")
+    assert describe_rate(Shown(named_row(base=0.2))) == ("message", "0.2", "7.19e-05")
+    assert describe_rate(Shown(named_row(new=None))) == ("1000 messages", "0.138", "-")
 
 
 def test_times_an_operation_and_rates_a_second_keep_their_unit() -> None:
-    time = {**RATE, "unit": "s/message"}
-    assert describe_rate(time) == ("message", "138 us", "71.9 us")
-    second = {**RATE, "basis": "time", "unit": "task/s", "base": 0.05, "new": 0.02}
-    assert describe_rate(second) == ("second", "0.05", "0.02")
+    time = named_row(unit="s/message")
+    assert describe_rate(Shown(time)) == ("message", "138 us", "71.9 us")
+    second = named_row(basis="time", unit="task/s", base=0.05, new=0.02)
+    assert describe_rate(Shown(second)) == ("second", "0.05", "0.02")
 
 
 def test_shares_means_and_levels_say_what_they_are() -> None:
-    share = {**RATE, "basis": "share", "unit": ""}
-    assert describe_rate(share)[0] == "share"
-    assert describe_rate({**share, "unit": "Hz"})[0] == "mean"
-    assert describe_rate({**share, "unit": "s", "field": "p99"})[0] == "quantile"
+    share = named_row(basis="share", unit="")
+    assert describe_rate(Shown(share))[0] == "share"
+    assert describe_rate(Shown(replace(share, unit="Hz")))[0] == "mean"
+    assert describe_rate(Shown(replace(share, unit="s", field="p99")))[0] == "quantile"
 
 
 def test_the_same_count_a_second_is_a_twin_and_watts_are_none() -> None:
-    second = {**RATE, "basis": "time", "unit": "1/s"}
-    alone = {**second, "name": "execs"}
-    watts = {**RATE, "basis": "time", "unit": "W", "name": "power"}
-    joules = {**RATE, "unit": "J/message", "name": "power"}
-    assert split_twins([second, RATE, alone, watts, joules]) == (
-        [{**RATE, "is_rare": True}, alone, watts, joules],
-        [second],
-    )
+    second = named_row(basis="time", unit="1/s")
+    alone = replace(second, name="execs")
+    watts = named_row(basis="time", unit="W", name="power")
+    joules = named_row(unit="J/message", name="power")
+    assert gather_twins([second, RATE, alone, watts, joules]) == [
+        Shown(RATE, is_rare=True, twins=(Shown(second),)),
+        *map(Shown, (alone, watts, joules)),
+    ]
 
 
 def test_counts_that_stand_below_each_other_are_of_as_many_operations() -> None:
-    often = {**RATE, "name": "wakeups", "base": 0.179, "new": 0.15}
-    rare = {**RATE, "name": "goidle", "base": 0.00242, "new": 0.00234}
-    main, _ = split_twins([often, rare])
-    assert [describe_rate(row) for row in main] == [
+    often = named_row(name="wakeups", base=0.179, new=0.15)
+    rare = named_row(name="goidle", base=0.00242, new=0.00234)
+    assert [describe_rate(shown) for shown in gather_twins([often, rare])] == [
         ("1000 messages", "179", "150"),
         ("1000 messages", "2.42", "2.34"),
     ]
     # Where none is rare a thousand would only be harder to read.
-    [alone], _ = split_twins([often])
+    [alone] = gather_twins([often])
     assert describe_rate(alone)[0] == "message"
 
 
 def test_a_row_opens_to_its_runs_in_order_and_to_why_it_has_no_interval() -> None:
-    runs = {**RATE, "changed": False, "values_base": [0.0001, 0.0002], "values_new": [7e-05]}
-    wide = {**runs, "ci_low": 0.001, "ci_high": 10.0}
-    why, values = opened(wide, [])
+    runs = named_row(changed=False, values_base=(0.0001, 0.0002), values_new=(7e-05,))
+    wide = replace(runs, ci_low=0.001, ci_high=10.0)
+    why, values = opened(Shown(wide))
     assert isinstance(why, Text)
     assert "more than a factor of 100 apart" in why.text
     assert isinstance(values, Table)
@@ -88,13 +77,15 @@ def test_a_row_opens_to_its_runs_in_order_and_to_why_it_has_no_interval() -> Non
         ["base", "1000 messages", "0.1, 0.2"],
         ["new", "1000 messages", "0.07"],
     ]
-    assert opened(RATE, []) == ()
+    assert opened(Shown(RATE)) == ()
 
 
 def test_a_sure_row_that_is_no_change_says_why() -> None:
     def said(ratio: float, q: float = 0.02, small: str = "") -> list[str]:
-        row = {**RATE, "ratio": ratio, "p": 0.01, "q": q, "changed": False}
-        return [block.text for block in opened(row, [], small=small) if isinstance(block, Text)][1:]
+        row = named_row(ratio=ratio, p=0.01, q=q, changed=False)
+        return [block.text for block in opened(Shown(row), small=small) if isinstance(block, Text)][
+            1:
+        ]
 
     assert said(1.005) == ["not marked as changed: the change is below 1 %"]
     assert said(1.07, small="too few events") == ["not marked as changed: too few events"]
@@ -127,15 +118,15 @@ def test_a_change_is_marked_as_beyond_noise_or_as_possible_drift(
     p: float | None,
     change: str,
 ) -> None:
-    row = {**RATE, "changed": changed, "p": p}
-    assert compared_cells(row)[2].text == change
-    invalid = {**row, "changed": None, "status": "invalid"}
-    assert compared_cells(invalid)[2].text == "invalid"
+    row = named_row(changed=changed, p=p)
+    assert compared_cells(Shown(row))[2].text == change
+    invalid = replace(row, changed=None, reason="lost")
+    assert compared_cells(Shown(invalid))[2].text == "invalid"
 
 
 def test_an_interval_that_spans_everything_is_no_number_and_says_why() -> None:
     assert interval_of(RATE) == "-60.0..-30.0"
-    wide = {**RATE, "ci_low": 0.0, "ci_high": 23900.0}
+    wide = named_row(ci_low=0.0, ci_high=23900.0)
     assert interval_of(wide) == "too wide"
     [text] = explain_gaps([RATE, wide])
     assert text.text.endswith(": too few runs or boots for how much they scatter")
@@ -143,16 +134,16 @@ def test_an_interval_that_spans_everything_is_no_number_and_says_why() -> None:
 
 
 def test_a_change_from_nothing_says_why_it_has_no_number() -> None:
-    none = {**RATE, "base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
+    none = named_row(base=0.0, ratio=None, ci_low=None, ci_high=None)
     assert change_of(none) == interval_of(none) == "-"
     [text] = explain_gaps([none])
     assert text.text.startswith("no change where a run or a boot has 0")
 
 
 def test_what_is_not_compared_or_alone_needs_no_reason() -> None:
-    invalid = {**RATE, "status": "invalid", "ratio": None, "ci_low": None, "ci_high": None}
+    invalid = named_row(reason="lost", ratio=None, ci_low=None, ci_high=None)
     assert change_of(invalid) == "invalid"
-    assert list(explain_gaps([invalid, {**invalid, "status": "ok", "new": None}])) == []
+    assert list(explain_gaps([invalid, replace(invalid, reason=None, new=None)])) == []
 
 
 def test_zeros_are_a_number_on_a_terminal_and_names_on_the_page() -> None:

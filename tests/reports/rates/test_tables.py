@@ -1,19 +1,21 @@
 """Captions and marks of compared rates."""
 
-from typing import Any
+from dataclasses import replace
 
+from schedperf_reports.rates.cells import Shown
 from schedperf_reports.rates.tables import notes_below, state_changes
+from tests.counted_rows import NamedRow, named_row
 
-ROW: dict[str, Any] = {"name": "TIMER", "changed": True, "p": 0.001, "ratio": 1.17, "n_new": 5}
+ROW = named_row(name="TIMER", changed=True, p=0.001, ratio=1.17)
 
 
-def _state(*rows: dict[str, Any]) -> str:
-    return state_changes("sleep 1", rows, lambda row: str(row["name"]))
+def _state(*rows: NamedRow) -> str:
+    return state_changes("sleep 1", map(Shown, rows), lambda row: row.name)
 
 
 def test_a_caption_names_what_changed_most_first() -> None:
-    halved = {**ROW, "name": "SCHED", "ratio": 0.5}
-    quiet = {**ROW, "changed": False}
+    halved = replace(ROW, name="SCHED", ratio=0.5)
+    quiet = replace(ROW, changed=False)
     assert _state(ROW, quiet, halved) == (
         "sleep 1: 2 of 3 rows changed beyond noise: SCHED -50.0 %, TIMER +17.0 %"
     )
@@ -22,8 +24,8 @@ def test_a_caption_names_what_changed_most_first() -> None:
 
 
 def test_a_caption_states_nothing_of_what_was_not_compared() -> None:
-    assert _state({**ROW, "n_new": 0}) == "sleep 1"
-    assert _state({**ROW, "status": "invalid"}) == "sleep 1"
+    assert _state(replace(ROW, n_new=0)) == "sleep 1"
+    assert _state(replace(ROW, reason="lost")) == "sleep 1"
 
 
 def test_many_notes_are_counted() -> None:

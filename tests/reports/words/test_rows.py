@@ -1,15 +1,14 @@
 """What is said of how many rates changed, and of those of which nothing can be said."""
 
-from typing import Any
-
 import pytest
 
 from schedperf_reports.words.rows import count_changes
+from tests.counted_rows import NamedRow, named_row
 
-CHANGED: dict[str, Any] = {"changed": True, "p": 1e-6}
-SAME: dict[str, Any] = {"changed": False, "p": 0.7}
-DRIFTED: dict[str, Any] = {"changed": None, "p": 1e-6}
-SINGLE: dict[str, Any] = {"changed": None, "p": None}
+CHANGED = named_row(changed=True, p=1e-6)
+SAME = named_row(changed=False, p=0.7)
+DRIFTED = named_row(changed=None, p=1e-6)
+SINGLE = named_row(changed=None, p=None)
 
 
 @pytest.mark.parametrize(
@@ -24,9 +23,7 @@ SINGLE: dict[str, Any] = {"changed": None, "p": None}
         ),
     ],
 )
-def test_changes_are_counted_where_runs_can_tell_them(
-    rows: list[dict[str, Any]], words: str
-) -> None:
+def test_changes_are_counted_where_runs_can_tell_them(rows: list[NamedRow], words: str) -> None:
     assert count_changes(rows) == words
 
 

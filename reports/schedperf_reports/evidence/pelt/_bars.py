@@ -1,15 +1,18 @@
 """Durations of calls as a table of bins, for those who check the numbers."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
+from schedperf.evidence.pelt.record import PeltHistogram
 from schedperf_reports.blocks import Cell, Column, Table
 from schedperf_reports.rates.histograms import write_time
 from schedperf_reports.words.units import format_share
 
 NS = 1e-9
 
-Histogram = Mapping[str, Any]
+Kind = Literal["linear_ns", "log2_ns"]
+# The finest first.
+KINDS: tuple[Kind, ...] = ("linear_ns", "log2_ns")
 # Lower edge in ns, the upper one (None: open), and the calls of each side.
 Bin = tuple[int, int | None, tuple[int, ...]]
 
@@ -23,12 +26,12 @@ COLUMNS = (
 )
 
 
-def bins_table(histograms: Sequence[Histogram], function: str) -> Table:
+def bins_table(histograms: Sequence[PeltHistogram], function: str) -> Table:
     """Return every bin that is not empty.
 
     :param histograms: of base and of a new side, as the section has them
     """
-    totals = [sum(one["log2_ns"]) for one in histograms]
+    totals = [sum(one.log2_ns) for one in histograms]
     rows = []
     for kind in common_kinds(histograms):
         for low, high, counts in _bins_of(histograms, kind):
@@ -46,29 +49,33 @@ def bins_table(histograms: Sequence[Histogram], function: str) -> Table:
     )
 
 
-def common_kinds(histograms: Sequence[Histogram]) -> list[str]:
+def common_kinds(histograms: Sequence[PeltHistogram]) -> list[Kind]:
     """Return which kinds of bins have equal edges, and calls, on all sides; the finest first."""
     return [
         kind
-        for kind in ("linear_ns", "log2_ns")
+        for kind in KINDS
         if all(_edges(one, kind) == _edges(histograms[0], kind) for one in histograms)
-        and all(any(one[kind]) for one in histograms)
+        and all(any(_counts(one, kind)) for one in histograms)
     ]
 
 
-def _bins_of(histograms: Sequence[Histogram], kind: str) -> list[Bin]:
-    counts = zip(*(one[kind] for one in histograms), strict=True)
+def _bins_of(histograms: Sequence[PeltHistogram], kind: Kind) -> list[Bin]:
+    counts = zip(*(_counts(one, kind) for one in histograms), strict=True)
     return [
         (low, high, of_sides)
         for (low, high), of_sides in zip(_edges(histograms[0], kind), counts, strict=True)
     ]
 
 
-def _edges(histogram: Histogram, kind: str) -> list[tuple[int, int | None]]:
-    number, step = len(histogram[kind]), histogram["linear_step_ns"]
+def _counts(histogram: PeltHistogram, kind: Kind) -> tuple[int, ...]:
+    return histogram.linear_ns if kind == "linear_ns" else histogram.log2_ns
+
+
+def _edges(histogram: PeltHistogram, kind: Kind) -> list[tuple[int, int | None]]:
+    number, step = len(_counts(histogram, kind)), histogram.linear_step_ns
     if kind == "linear_ns":
-        lows = [place * step for place in range(number)]
+        lows = [index * step for index in range(number)]
     else:
-        lows = [0, *(2**place for place in range(1, number))]
+        lows = [0, *(2**index for index in range(1, number))]
     highs: list[int | None] = [*lows[1:], None]
     return list(zip(lows, highs, strict=True))

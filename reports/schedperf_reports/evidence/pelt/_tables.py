@@ -1,14 +1,15 @@
 """Tables of the PELT updates: calls, calls by context, durations."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
+from schedperf.evidence.pelt.record import PeltRow
 from schedperf_reports.blocks import Block, Cell, Column, Table
 from schedperf_reports.rates.cells import (
     COMPARED,
     QUIET_WORD,
     RUNS_COLUMN,
+    Shown,
     compared_cells,
     describe_rate,
     gather_twins,
@@ -17,10 +18,8 @@ from schedperf_reports.rates.cells import (
     tone_of,
 )
 from schedperf_reports.rates.details import opened
-from schedperf_reports.rates.tables import Pair, state_changes, titled
+from schedperf_reports.rates.tables import state_changes, titled
 from schedperf_reports.words.units import MISSING, scale_for
-
-Row = Mapping[str, Any]
 
 # A terminal shows so many; the page has all of them.
 MOST_ROWS = 12
@@ -30,68 +29,71 @@ DURATIONS = {"mean": "mean", "p50": "median", "p99": "99 %"}
 # A share below it needs more digits than two behind the point.
 SMALLEST_SHARE = 0.001
 
-# Of calls, what they are divided by: "share" is of two counts of the run.
-BASES = {"wakeup": "share", "operation": "operation", "second": "time", "": "share"}
 # Rows of nodes and contexts that a page shows where none changed.
 LEAST_SHOWN = 5
 
 _FUNCTION = Column(title="function", code=True)
 
 
-def with_basis(row: Row) -> Row:
-    """Return the row as those of other sections are, so that its cells are made as theirs."""
-    return {**row, "basis": BASES[row["per"]]}
-
-
-def name_of(row: Row) -> str:
+def name_of(row: PeltRow) -> str:
     """Say what a row is of: ``update_cfs_group, mean of a call``."""
-    what = "calls" if row["what"] == "calls" else "share of CPU time"
-    what = f"{DURATIONS[row['what']]} of a call" if row["what"] in DURATIONS else what
-    place = _place(row)
-    return f"{row['function']}, {what}{f', {place}' if place else ''}"
+    what = "calls" if row.what == "calls" else "share of CPU time"
+    what = f"{DURATIONS[row.what]} of a call" if row.what in DURATIONS else what
+    where = _where(row)
+    return f"{row.function}, {what}{f', {where}' if where else ''}"
 
 
-def calls_table(rows: Sequence[Row], caption: str) -> Table:
+def calls_table(rows: Sequence[PeltRow], caption: str) -> Table:
     """Return the calls of each function on all CPUs."""
-    calls = [row for row in rows if row["what"] == "calls" and not _place(row)]
+    calls = [row for row in rows if row.what == "calls" and not _where(row)]
     return _table(
         caption,
         (_FUNCTION, Column(title="per"), *COMPARED, RUNS_COLUMN),
         gather_twins(calls),
-        lambda row: (row["function"], describe_rate(row)[0], *_changes(row), runs_cell(row)),
+        lambda shown: (
+            shown.row.function,
+            describe_rate(shown)[0],
+            *_changes(shown),
+            runs_cell(shown.row),
+        ),
     )
 
 
-def places_table(rows: Sequence[Row], subject: str) -> Table | None:
+def places_table(rows: Sequence[PeltRow], subject: str) -> Table | None:
     """Return the calls of each function by node and by context; None where neither is known.
 
     :param subject: what the caption begins with; ""
     """
-    found = [row for row in rows if row["what"] == "calls" and _place(row)]
-    best = next((per for per in PER if any(row["per"] == per for row in found)), None)
-    chosen = [row for row in found if row["per"] == best]
+    found = [row for row in rows if row.what == "calls" and _where(row)]
+    best = next((per for per in PER if any(row.per == per for row in found)), None)
+    chosen = [row for row in found if row.per == best]
     if not chosen:
         return None
     table = _table(
         titled(subject, f"calls per {best} by node and by context"),
         (_FUNCTION, Column(title="where"), *COMPARED, RUNS_COLUMN),
-        [(row, ()) for row in sorted(chosen, key=lambda row: not row["changed"])],
-        lambda row: (row["function"], _place(row), *_changes(row), runs_cell(row)),
+        [Shown(row) for row in sorted(chosen, key=lambda row: not row.changed)],
+        lambda shown: (
+            shown.row.function,
+            _where(shown.row),
+            *_changes(shown),
+            runs_cell(shown.row),
+        ),
     )
     quiet = [
-        place >= LEAST_SHOWN and is_plain
-        for place, is_plain in enumerate(row[0].tone != "strong" for row in table.rows)
+        index >= LEAST_SHOWN and is_plain
+        for index, is_plain in enumerate(row[0].tone != "strong" for row in table.rows)
     ]
     return replace(table, quiet=tuple(quiet), quiet_word=QUIET_WORD)
 
 
-def _place(row: Row) -> str:
-    return str(row["context"]) if row["node"] is None else f"node {row['node']}"
+def _where(row: PeltRow) -> str:
+    return row.context if row.node is None else f"node {row.node}"
 
 
-def durations_table(rows: Sequence[Row], caption: str) -> Table | None:
+def durations_table(rows: Sequence[PeltRow], caption: str) -> Table | None:
     """Return what a call takes; None where no call was timed."""
-    timed = [row for row in rows if row["what"] in DURATIONS and row["node"] is None]
+    timed = [row for row in rows if row.what in DURATIONS and row.node is None]
     if not timed:
         return None
     return _table(
@@ -104,22 +106,22 @@ def durations_table(rows: Sequence[Row], caption: str) -> Table | None:
             Column(title="resolution", align="right", priority=3),
             RUNS_COLUMN,
         ),
-        [(row, ()) for row in timed],
-        lambda row: (
-            row["function"],
-            DURATIONS[row["what"]],
-            *_changes(row),
-            _as_read(row),
-            _resolution(row),
-            runs_cell(row),
+        [Shown(row) for row in timed],
+        lambda shown: (
+            shown.row.function,
+            DURATIONS[shown.row.what],
+            *_changes(shown),
+            _as_read(shown.row),
+            _resolution(shown.row),
+            runs_cell(shown.row),
         ),
     )
 
 
-def shares_table(rows: Sequence[Row], caption: str) -> Table:
+def shares_table(rows: Sequence[PeltRow], caption: str) -> Table:
     """Return which part of the CPUs' time went into each function, with the nodes' extremes."""
-    shares = [row for row in rows if row["what"] == "share"]
-    has_nodes = any(row["node"] is not None for row in shares)
+    shares = [row for row in rows if row.what == "share"]
+    has_nodes = any(row.node is not None for row in shares)
     # Where there are nodes, what they have is the point; a narrow page has room for that of new.
     base, new, change, interval = COMPARED
     nodes = (
@@ -135,44 +137,45 @@ def shares_table(rows: Sequence[Row], caption: str) -> Table:
             *(nodes if has_nodes else ()),
             RUNS_COLUMN,
         ),
-        [(row, ()) for row in shares if row["node"] is None],
-        lambda row: (
-            row["function"],
-            *_changes(row),
-            *(_ranges(row, shares) if has_nodes else ()),
-            runs_cell(row),
+        [Shown(row) for row in shares if row.node is None],
+        lambda shown: (
+            shown.row.function,
+            *_changes(shown),
+            *(_ranges(shown.row, shares) if has_nodes else ()),
+            runs_cell(shown.row),
         ),
     )
 
 
-def _kind(row: Row) -> str:
-    if row["context"]:
+def _kind(row: PeltRow) -> str:
+    if row.context:
         return "rows of calls by context"
-    return f"rows of {'calls' if row['what'] == 'calls' else 'durations'}"
+    return f"rows of {'calls' if row.what == 'calls' else 'durations'}"
 
 
 def _table(
     caption: str,
     columns: tuple[Column, ...],
-    pairs: Sequence[Pair],
-    describe: Callable[[Row], tuple[str | Cell, ...]],
+    rows: Sequence[Shown[PeltRow]],
+    describe: Callable[[Shown[PeltRow]], tuple[str | Cell, ...]],
 ) -> Table:
     # What is said of several rows is said below the first one only.
     told: set[str] = set()
     lines: list[tuple[tuple[Cell, ...], str, tuple[Block, ...]]] = []
-    for row, twins in pairs:
+    for shown in rows:
+        row = shown.row
         cells = [
             one if isinstance(one, Cell) else Cell(text=one, tone=tone_of(row))
-            for one in describe(row)
+            for one in describe(shown)
         ]
-        lines.append((tuple(cells), row["row"], opened(row, twins, kind=_kind(row))))
+        lines.append((tuple(cells), row.row, opened(shown, kind=_kind(row))))
         for note in _notes(row):
             if note not in told:
                 told.add(note)
                 rest = [Cell(text="")] * (len(columns) - 1)
                 lines.append(((Cell(text=note, tone="warning"), *rest), "", ()))
     table = Table(
-        caption=state_changes(caption, [row for row, _ in pairs], name_of),
+        caption=state_changes(caption, rows, name_of),
         columns=columns,
         rows=tuple(cells for cells, _, _ in lines),
         limit=MOST_ROWS,
@@ -182,19 +185,19 @@ def _table(
     return say_runs_once(table)
 
 
-def _notes(row: Row) -> Iterator[str]:
-    if row["status"] == "invalid":
-        yield f"{row['function']}: invalid, not compared: {row['reason']}"
-    yield from row["remarks"]
+def _notes(row: PeltRow) -> Iterator[str]:
+    if row.status == "invalid":
+        yield f"{row.function}: invalid, not compared: {row.reason}"
+    yield from row.remarks
 
 
-def _write(row: Row, value: float | None) -> str:
+def _write(row: PeltRow, value: float | None) -> str:
     # A share of the CPUs' time is small, so it needs more digits than others.
     if value is None:
         return MISSING
-    if row["what"] == "share":
+    if row.what == "share":
         return f"{_percent(value)} %"
-    scale = scale_for("s", row["base"], row["new"])
+    scale = scale_for("s", row.base, row.new)
     return f"{scale.format(value)} {scale.unit}"
 
 
@@ -203,34 +206,34 @@ def _percent(share: float) -> str:
     return f"{percent:.2f}" if abs(share) >= SMALLEST_SHARE else f"{percent:.2g}"
 
 
-def _changes(row: Row) -> tuple[Cell, ...]:
-    if row["what"] == "share":
-        return compared_cells(row, (_write(row, row["base"]), _write(row, row["new"])))
-    return compared_cells(row)
+def _changes(shown: Shown[PeltRow]) -> tuple[Cell, ...]:
+    row = shown.row
+    if row.what == "share":
+        return compared_cells(shown, (_write(row, row.base), _write(row, row.new)))
+    return compared_cells(shown)
 
 
-def _ranges(row: Row, shares: Sequence[Row]) -> tuple[str, ...]:
+def _ranges(row: PeltRow, shares: Sequence[PeltRow]) -> tuple[str, ...]:
     # The least and the largest of a node, as "12.68 - 20.22 %".
-    nodes = [
-        one for one in shares if one["node"] is not None and one["function"] == row["function"]
-    ]
-    found = []
-    for side in ("base", "new"):
-        values = [one[side] for one in nodes if one[side] is not None]
-        ends = f"{_percent(min(values))} - {_percent(max(values))} %" if values else MISSING
-        found.append(ends)
-    return tuple(found)
+    nodes = [one for one in shares if one.node is not None and one.function == row.function]
+    return tuple(
+        _range_of([value for value in of_side if value is not None])
+        for of_side in ([one.base for one in nodes], [one.new for one in nodes])
+    )
 
 
-def _as_read(row: Row) -> str:
-    if row["read_base"] is None and row["read_new"] is None:
+def _range_of(shares: Sequence[float]) -> str:
+    return f"{_percent(min(shares))} - {_percent(max(shares))} %" if shares else MISSING
+
+
+def _as_read(row: PeltRow) -> str:
+    if row.read_base is None and row.read_new is None:
         return MISSING
-    return f"{_write(row, row['read_base'])}, {_write(row, row['read_new'])}"
+    return f"{_write(row, row.read_base)}, {_write(row, row.read_new)}"
 
 
-def _resolution(row: Row) -> str:
-    widths = [row[f"resolution_{side}"] for side in ("base", "new")]
-    known = [width for width in widths if width is not None]
+def _resolution(row: PeltRow) -> str:
+    known = [width for width in (row.resolution_base, row.resolution_new) if width is not None]
     if not known:
         return MISSING
     scale = scale_for("s", max(known))

@@ -1,9 +1,9 @@
 """Moves from node to node as a matrix: base, new and their difference, by event and by cause."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
 
+from schedperf.evidence.placement.record import MovesRow
 from schedperf.model.units import MISSING, Scale, format_measure
 from schedperf_reports.blocks import Cell, Column, Table
 from schedperf_reports.graphics.matrix import (
@@ -20,23 +20,21 @@ from schedperf_reports.rates.cells import OPERATIONS
 from schedperf_reports.rates.cpu_maps import describe_place, difference_cell, shorten
 from schedperf_reports.words.rows import count_compared, count_of
 
-Moves = Mapping[str, Any]
-
 # Of more nodes three matrices beside each other have no room for numbers.
 MOST_WRITTEN_NODES = 8
 # A matrix of more columns fits into no text.
 MOST_COLUMNS = 12
 
 
-def moves_matrix(moves: Sequence[Moves], side: str, place: str) -> Matrix:
+def moves_matrix(moves: Sequence[MovesRow], side: str, place: str) -> Matrix:
     """Return the moves of one side at one point.
 
     :param moves: of the record, all of one unit; not empty
     :param place: workload and point; "" where there is one
     """
-    nodes = sorted({node for one in moves for pair in one["pairs"] for node in pair})
+    nodes = sorted({node for one in moves for pair in one.pairs for node in pair})
     scale = _scale(moves[0])
-    is_compared = any(one["n_new"] for one in moves)
+    is_compared = any(one.n_new for one in moves)
     names = ("base", side, DIFFERENCE) if is_compared else ("base",)
     words = {DIFFERENCE: f"{side} - base"}
     told = f"{place}: " if place else ""
@@ -56,43 +54,42 @@ def moves_matrix(moves: Sequence[Moves], side: str, place: str) -> Matrix:
     )
 
 
-def _scale(one: Moves) -> Scale:
-    per = str(one["unit"]).partition("/")[2]
+def _scale(one: MovesRow) -> Scale:
+    per = one.unit.partition("/")[2]
     if per == "s":
         return Scale(factor=1.0, unit="per second")
     return Scale(factor=1.0 / OPERATIONS, unit=f"per {OPERATIONS} {per}s")
 
 
-def name_of(one: Moves) -> str:
+def name_of(one: MovesRow) -> str:
     """Name what moved tasks: ``migration by load_balance``."""
-    return f"{one['event']} by {one['cause']}" if one["cause"] else str(one["event"])
+    return f"{one.event} by {one.cause}" if one.cause else one.event
 
 
-def _describe(moves: Sequence[Moves]) -> str:
+def _describe(moves: Sequence[MovesRow]) -> str:
     one = moves[0]
     runs = count_compared(one)
-    if not one["n_new"]:
-        return f"{one['n_base']} runs"
-    known = [changed for found in moves for changed in found["changed"] if changed is not None]
+    if not one.n_new:
+        return f"{one.n_base} runs"
+    known = [changed for found in moves for changed in found.changed if changed is not None]
     if not known:
         return f"{runs} cannot tell a change from noise"
     changed = sum(known)
     number = count_of(len(known), "number")
     if not changed:
         return f"none of {number} changed beyond noise ({runs})"
-    most = max(moves, key=lambda found: sum(map(bool, found["changed"])))
+    most = max(moves, key=lambda found: sum(map(bool, found.changed)))
     which = "that" if changed == 1 else "most of them"
     return f"{changed} of {number} changed beyond noise ({runs}), {which} of {name_of(most)}"
 
 
-def _band(one: Moves, nodes: Sequence[int], names: Sequence[str], scale: Scale) -> Band:
-    index = {tuple(pair): place for place, pair in enumerate(one["pairs"])}
+def _band(one: MovesRow, nodes: Sequence[int], names: Sequence[str], scale: Scale) -> Band:
+    index = {pair: place for place, pair in enumerate(one.pairs)}
     differences = _differences(one)
     marked = [
-        value if changed else None
-        for value, changed in zip(differences, one["changed"], strict=True)
+        value if changed else None for value, changed in zip(differences, one.changed, strict=True)
     ]
-    largest = largest_of(one["base"], one["new"]), largest_of(marked)
+    largest = largest_of(one.base, one.new), largest_of(marked)
 
     def cell(start: int, name: str, to: int) -> MatrixCell:
         place = index.get((start, to))
@@ -102,7 +99,7 @@ def _band(one: Moves, nodes: Sequence[int], names: Sequence[str], scale: Scale) 
         title = f"{where}: {describe_place(one, place, scale)}"
         if name == DIFFERENCE:
             return difference_cell(differences[place], title, scale, marked[place], largest[1])
-        value = one["base" if name == "base" else "new"][place]
+        value = (one.base if name == "base" else one.new)[place]
         return MatrixCell(
             text=shorten(value, scale), title=title, shade=shade_of(value, largest[0])
         )
@@ -120,15 +117,15 @@ def _band(one: Moves, nodes: Sequence[int], names: Sequence[str], scale: Scale) 
     )
 
 
-def _differences(one: Moves) -> list[float | None]:
+def _differences(one: MovesRow) -> list[float | None]:
     return [
-        None if None in pair else pair[1] - pair[0]
-        for pair in zip(one["base"], one["new"], strict=True)
+        None if base is None or new is None else new - base
+        for base, new in zip(one.base, one.new, strict=True)
     ]
 
 
 def _tables(
-    moves: Sequence[Moves], nodes: Sequence[int], scale: Scale, told: str, *, is_compared: bool
+    moves: Sequence[MovesRow], nodes: Sequence[int], scale: Scale, told: str, *, is_compared: bool
 ) -> Iterator[Table]:
     if len(nodes) > MOST_COLUMNS:
         return
@@ -144,24 +141,24 @@ def _tables(
             (
                 Cell(text=name_of(one)),
                 Cell(text=f"node {start}"),
-                *(_pair(one, [start, to], scale, is_compared=is_compared) for to in nodes),
+                *(_pair(one, (start, to), scale, is_compared=is_compared) for to in nodes),
             )
             for one in moves
             for start in nodes
         ),
-        limit=None if any(any(one["changed"]) for one in moves) else 0,
+        limit=None if any(any(one.changed) for one in moves) else 0,
     )
 
 
-def _pair(one: Moves, pair: list[int], scale: Scale, *, is_compared: bool) -> Cell:
-    if pair not in one["pairs"]:
+def _pair(one: MovesRow, pair: tuple[int, int], scale: Scale, *, is_compared: bool) -> Cell:
+    if pair not in one.pairs:
         return Cell(text=MISSING)
-    place = one["pairs"].index(pair)
+    place = one.pairs.index(pair)
     base, new = (
         format_measure(None if value is None else value / scale.factor, "1")
-        for value in (one["base"][place], one["new"][place])
+        for value in (one.base[place], one.new[place])
     )
     return Cell(
         text=f"{base} -> {new}" if is_compared else base,
-        tone="strong" if one["changed"][place] else "plain",
+        tone="strong" if one.changed[place] else "plain",
     )

@@ -1,14 +1,15 @@
 """Tables of where tasks went: what changed, the whole machine, then levels, nodes and timers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
+from schedperf.evidence.placement.record import Part, PlacementRow, TimersRow
 from schedperf.model.units import format_number, scale_for
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table
 from schedperf_reports.rates.cells import (
     COMPARED,
     PER_COLUMN,
     RUNS_COLUMN,
+    Shown,
     compared_cells,
     describe_rate,
     distance,
@@ -25,14 +26,12 @@ from schedperf_reports.rates.tables import state_changes, titled
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import MISSING
 
-Row = Mapping[str, Any]
-
 # Of what changed; the page has all.
 MOST_CHANGED = 10
 MOST_TIMERS = 6
-MOVES = ("fork", "exec", "wakeup", "migration", "cause")
+MOVES: tuple[Part, ...] = ("fork", "exec", "wakeup", "migration", "cause")
 # Parts that are shown together, and what their table is about.
-GROUPS: Mapping[str, tuple[str, ...]] = {
+GROUPS: Mapping[str, tuple[Part, ...]] = {
     "moves by level and node": MOVES,
     "waits for a CPU, and depth of task groups": ("latency", "depth"),
     "answers of the balancer, by level": (
@@ -41,7 +40,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "bandwidth timers": ("timers",),
 }  # fmt: skip
 # What is told of the whole machine, and whether as a count or as a share or a time.
-OVERVIEW: Mapping[tuple[str, str], bool] = {
+OVERVIEW: Mapping[tuple[Part, str], bool] = {
     **{(part, "count"): False for part in MOVES},
     ("latency", "p50"): True,
     ("latency", "p99"): True,
@@ -74,166 +73,175 @@ _MEANING = Column(title="meaning", priority=1)
 _ALONE = (*_COUNT, _VALUE, _MEANING)
 
 
-def count_tables(rows: Sequence[Row], place: str, *, is_compared: bool) -> Iterator[Block]:
+def count_tables(rows: Sequence[PlacementRow], where: str, *, is_compared: bool) -> Iterator[Block]:
     """Yield what changed and the whole machine; the page has all levels and nodes behind them.
 
     :param rows: of one side, compared or alone, in the order of the section
-    :param place: workload and point; "" where there is one
+    :param where: workload and point; "" where there is one
     :param is_compared: rows have a base and a new side
     """
     gathered = gather_twins(told_once(rows))
-    main = [row for row, _ in gathered]
-    twins = {row["row"]: found for row, found in gathered}
-    changed = sorted((row for row in main if row["changed"]), key=distance)
+    changed = sorted(
+        (shown for shown in gathered if shown.row.changed), key=lambda shown: distance(shown.row)
+    )
     if changed:
-        caption = titled(place, "what changed")
-        yield say_runs_once(_table(caption, changed, twins, MOST_CHANGED, is_compared=True))
-    overview = [row for row in main if _is_overview(row) and not row["changed"]]
+        caption = titled(where, "what changed")
+        yield say_runs_once(_table(caption, changed, MOST_CHANGED, is_compared=True))
+    overview = [one for one in gathered if _is_overview(one.row) and not one.row.changed]
     if overview:
-        yield say_runs_once(_overview(overview, main, place, is_compared=is_compared))
-    yield from explain_gaps((*changed[:MOST_CHANGED], *overview))
-    shown = {row["row"] for row in (*changed, *overview)}
+        yield say_runs_once(_overview(overview, gathered, where, is_compared=is_compared))
+    yield from explain_gaps([shown.row for shown in (*changed[:MOST_CHANGED], *overview)])
+    told = {shown.row.row for shown in (*changed, *overview)}
     # What stands in the matrix of the nodes needs no row, unless it changed: then it has interval.
-    others = (row for row in main if row["row"] not in shown and not _is_pair(row))
-    rest = sorted(others, key=_is_placed)
+    others = (one for one in gathered if one.row.row not in told and not _is_pair(one.row))
+    rest = sorted(others, key=lambda shown: _is_placed(shown.row))
     for title, parts in GROUPS.items():
-        found = [row for row in rest if row["part"] in parts]
+        found = [shown for shown in rest if shown.row.part in parts]
         if found:
             # How many rows there are is said with how many of them changed.
             count = "" if is_compared else f", {count_of(len(found), 'row')}"
-            caption = titled(place, f"further {title}{count}")
-            yield say_runs_once(_table(caption, found, twins, 0, is_compared=is_compared))
+            caption = titled(where, f"further {title}{count}")
+            yield say_runs_once(_table(caption, found, 0, is_compared=is_compared))
 
 
-def told_once(rows: Iterable[Row]) -> list[Row]:
+def told_once(rows: Iterable[PlacementRow]) -> list[PlacementRow]:
     """Return the rows without those that say what others say.
 
     A move is at the level NUMA if and only if it is between nodes.
     """
     known = list(rows)
-    are_crossing = {row["part"] for row in known if row["field"] == "crossing"}
-    return [row for row in known if row["level"] != "NUMA" or row["part"] not in are_crossing]
+    are_crossing = {row.part for row in known if row.field == "crossing"}
+    return [row for row in known if row.level != "NUMA" or row.part not in are_crossing]
 
 
-def _is_overview(row: Row) -> bool:
+def _is_overview(row: PlacementRow) -> bool:
     # Is it of the whole machine, and one of those that a reader looks at first?
-    wanted = OVERVIEW.get((row["part"], row["field"]))
-    return wanted is not None and not _is_placed(row) and wanted == (row["basis"] == "share")
+    wanted = OVERVIEW.get((row.part, row.field))
+    return wanted is not None and not _is_placed(row) and wanted == (row.basis == "share")
 
 
-def _is_placed(row: Row) -> bool:
-    return bool(row["level"] or row["nodes"] or row["groups"] or row["idle"])
+def _is_placed(row: PlacementRow) -> bool:
+    return bool(row.level or row.nodes or row.groups or row.idle)
 
 
-def _is_pair(row: Row) -> bool:
-    return len(row["nodes"]) == _PAIR and row["basis"] != "share"
+def _is_pair(row: PlacementRow) -> bool:
+    return len(row.nodes) == _PAIR and row.basis != "share"
+
+
+def _name(row: PlacementRow) -> str:
+    return row.name
 
 
 def _table(
-    caption: str,
-    rows: Sequence[Row],
-    twins: Mapping[str, Sequence[Row]],
-    limit: int,
-    *,
-    is_compared: bool,
+    caption: str, rows: Sequence[Shown[PlacementRow]], limit: int, *, is_compared: bool
 ) -> Table:
     return Table(
-        caption=state_changes(caption, rows, lambda row: str(row["name"])),
+        caption=state_changes(caption, rows, _name),
         columns=_COMPARED if is_compared else _ALONE,
-        rows=tuple(_compared(row) if is_compared else _alone(row) for row in rows),
+        rows=tuple(_compared(shown) if is_compared else _alone(shown) for shown in rows),
         limit=limit,
-        anchors=tuple(row["row"] for row in rows),
-        details=tuple(opened(row, twins[row["row"]], _about(row)) for row in rows)
-        if is_compared
-        else (),
+        anchors=tuple(shown.row.row for shown in rows),
+        details=tuple(opened(shown, _about(shown.row)) for shown in rows) if is_compared else (),
     )
 
 
-def _about(row: Row) -> str:
-    return f"{row['name']}: {row['meaning']}, by {row['function']}"
+def _about(row: PlacementRow) -> str:
+    return f"{row.name}: {row.meaning}, by {row.function}"
 
 
-def _compared(row: Row) -> tuple[Cell, ...]:
-    events = " -> ".join(map(_events, (row["events_base"], row["events_new"])))
+def _compared(shown: Shown[PlacementRow]) -> tuple[Cell, ...]:
+    row = shown.row
+    events = " -> ".join(map(_events, (row.events_base, row.events_new)))
     return (
-        Cell(text=row["name"], tone=tone_of(row)),
-        per_cell(row),
-        *compared_cells(row),
-        Cell(text=events, tone=tone_of(row), sort=row["events_new"]),
+        Cell(text=row.name, tone=tone_of(row)),
+        per_cell(shown),
+        *compared_cells(shown),
+        Cell(text=events, tone=tone_of(row), sort=row.events_new),
         runs_cell(row),
-        Cell(text=row["function"], tone=tone_of(row)),
+        Cell(text=row.function, tone=tone_of(row)),
     )
 
 
-def _alone(row: Row) -> tuple[Cell, ...]:
-    per, base, _ = describe_rate(row)
-    return tuple(Cell(text=text) for text in (row["name"], per, base, row["meaning"]))
+def _alone(shown: Shown[PlacementRow]) -> tuple[Cell, ...]:
+    per, base, _ = describe_rate(shown)
+    return tuple(Cell(text=text) for text in (shown.row.name, per, base, shown.row.meaning))
 
 
 def _events(events: float | None) -> str:
     return MISSING if events is None else format_number(events)
 
 
+# By part and cause, the share of the moves that is between nodes.
+_Crossings = Mapping[tuple[Part, str], Shown[PlacementRow]]
+
+
 def _overview(
-    rows: Sequence[Row], beside: Sequence[Row], place: str, *, is_compared: bool
+    rows: Sequence[Shown[PlacementRow]],
+    beside: Sequence[Shown[PlacementRow]],
+    where: str,
+    *,
+    is_compared: bool,
 ) -> Table:
     crossings = {
-        (row["part"], row["cause"]): row
-        for row in beside
-        if row["field"] == "crossing" and row["basis"] == "share"
+        (shown.row.part, shown.row.cause): shown
+        for shown in beside
+        if shown.row.field == "crossing" and shown.row.basis == "share"
     }
-    pers = sorted({divisor_of(row) for row in rows if row["basis"] != "share"})
+    pers = sorted({divisor_of(shown.row) for shown in rows if shown.row.basis != "share"})
     told = "events a run"
     if is_compared and pers:
         told += f", changes of their rate per {' or '.join(pers)}"
     columns = (*COMPARED, *_REFERENCE) if is_compared else (_VALUE, _MEANING)
     between = (_BETWEEN,) if crossings else ()
+    names = _short_names([shown.row for shown in rows])
     return Table(
-        caption=state_changes(
-            titled(place, f"the whole machine: {told}"), rows, lambda row: str(row["name"])
-        ),
+        caption=state_changes(titled(where, f"the whole machine: {told}"), rows, _name),
         columns=(Column(title="what", code=True), *columns, *between),
         rows=tuple(
             (
-                Cell(text=name, tone=tone_of(row)),
-                *_overview_cells(row, is_compared=is_compared),
-                *(Cell(text=_between(crossings, row, is_compared=is_compared)) for _ in between),
+                Cell(text=name, tone=tone_of(shown.row)),
+                *_overview_cells(shown, is_compared=is_compared),
+                *(
+                    Cell(text=_between(crossings, shown.row, is_compared=is_compared))
+                    for _ in between
+                ),
             )
-            for name, row in zip(_short_names(rows), rows, strict=True)
+            for name, shown in zip(names, rows, strict=True)
         ),
-        anchors=tuple(row["row"] for row in rows),
+        anchors=tuple(shown.row.row for shown in rows),
     )
 
 
-def _overview_cells(row: Row, *, is_compared: bool) -> tuple[Cell, ...]:
-    is_count = row["basis"] != "share"
-    values = map(_events, (row["events_base"], row["events_new"]))
-    base, new = values if is_count else describe_rate(row)[1:]
+def _overview_cells(shown: Shown[PlacementRow], *, is_compared: bool) -> tuple[Cell, ...]:
+    row = shown.row
+    is_count = row.basis != "share"
+    values = map(_events, (row.events_base, row.events_new))
+    base, new = values if is_count else describe_rate(shown)[1:]
     if not is_compared:
-        return Cell(text=base), Cell(text=row["meaning"])
-    events = (row["events_base"], row["events_new"]) if is_count else (row["base"], row["new"])
+        return Cell(text=base), Cell(text=row.meaning)
+    events = (row.events_base, row.events_new) if is_count else (row.base, row.new)
     tone = tone_of(row)
     return (
         Cell(text=base, tone=tone, sort=events[0]),
         Cell(text=new, tone=tone, sort=events[1]),
-        *compared_cells(row)[2:],
+        *compared_cells(shown)[2:],
         runs_cell(row),
-        Cell(text=row["function"], tone=tone),
+        Cell(text=row.function, tone=tone),
     )
 
 
-def _short_names(rows: Iterable[Row]) -> Iterator[str]:
+def _short_names(rows: Iterable[PlacementRow]) -> Iterator[str]:
     # "by wakeup" below "migrations" needs no more words, and a terminal no second line.
     head = ""
     for row in rows:
-        rest = row["name"].removeprefix(head).lstrip(": ")
-        is_below = bool(head and rest) and row["name"].startswith((f"{head} ", f"{head}:"))
-        yield f" {rest}" if is_below else row["name"]
-        head = head if is_below else row["name"]
+        rest = row.name.removeprefix(head).lstrip(": ")
+        is_below = bool(head and rest) and row.name.startswith((f"{head} ", f"{head}:"))
+        yield f" {rest}" if is_below else row.name
+        head = head if is_below else row.name
 
 
-def _between(crossings: Mapping[tuple[str, str], Row], row: Row, *, is_compared: bool) -> str:
-    found = crossings.get((row["part"], row["cause"]))
+def _between(crossings: _Crossings, row: PlacementRow, *, is_compared: bool) -> str:
+    found = crossings.get((row.part, row.cause))
     if found is None:
         return ""
     base, new = describe_rate(found)[1:]
@@ -251,27 +259,27 @@ TIMER_COLUMNS = (
 )
 
 
-def timers_table(timers: Sequence[Row], place: str) -> Table:
+def timers_table(timers: Sequence[TimersRow], where: str) -> Table:
     """Return which bandwidth timers expire together, by pair of cgroups and side."""
-    ordered = sorted(timers, key=lambda one: one["groups"])
+    ordered = sorted(timers, key=lambda one: one.groups)
     return Table(
-        caption=titled(place, "bandwidth timers, when in their period they expire"),
+        caption=titled(where, "bandwidth timers, when in their period they expire"),
         columns=TIMER_COLUMNS,
         rows=tuple(_timer(one) for one in ordered),
         limit=MOST_TIMERS,
     )
 
 
-def _timer(one: Row) -> tuple[Cell, ...]:
-    scale = scale_for("s", one["period_s"])
+def _timer(one: TimersRow) -> tuple[Cell, ...]:
+    scale = scale_for("s", one.period_s)
     texts = (
-        one["side"],
-        " and ".join(one["groups"]),
-        "now and then together" if one["word"] == "mixed" else one["word"],
+        one.side,
+        " and ".join(one.groups),
+        "now and then together" if one.word == "mixed" else one.word,
         *(
-            f"{scale.format(one[name])} {scale.unit}"
-            for name in ("distance_s", "period_s", "resolution_s")
+            f"{scale.format(seconds)} {scale.unit}"
+            for seconds in (one.distance_s, one.period_s, one.resolution_s)
         ),
-        str(one["runs"]),
+        str(one.runs),
     )
     return tuple(Cell(text=text) for text in texts)

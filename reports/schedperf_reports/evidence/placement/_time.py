@@ -1,14 +1,12 @@
 """Moves between nodes over the time of the runs: a line of blocks a side, and a figure."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from schedperf.evidence.placement.record import MeanRow, SeriesRow
 from schedperf.model.units import RATE_DIGITS, format_number
 from schedperf_reports.blocks import Block, Cell, Column, Figure, Table
 from schedperf_reports.rates.tables import titled
 from schedperf_reports.words.rows import count_of
-
-Series = Mapping[str, Any]
 
 # An eighth of a character each; none at all is a dot.
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -30,16 +28,16 @@ COLUMNS = (
 )
 
 
-def describe_series(series: Sequence[Series], place: str) -> Iterator[Block]:
+def describe_series(series: Sequence[SeriesRow], place: str) -> Iterator[Block]:
     """Yield a table of one workload and point, and a figure of each event; both for the page.
 
     :param place: workload and point; "" where there is one
     :param series: of all sides that are shown, base first
     """
-    by_event: dict[str, list[Series]] = {}
+    by_event: dict[str, list[SeriesRow]] = {}
     for one in series:
-        by_event.setdefault(one["event"], []).append(one)
-    event, found = max(by_event.items(), key=lambda one: max(of["mean"] for of in one[1]))
+        by_event.setdefault(one.event, []).append(one)
+    event, found = max(by_event.items(), key=lambda one: max(of.mean for of in one[1]))
     most = f"most of them {event}s: {_means(found)}"
     yield Table(
         caption=titled(place, f"moves between nodes over the time of the runs, {most}"),
@@ -51,16 +49,16 @@ def describe_series(series: Sequence[Series], place: str) -> Iterator[Block]:
         yield _figure(event, found, place)
 
 
-def _line(one: Series, beside: Sequence[Series]) -> tuple[Cell, ...]:
-    largest = max(max(other["rates"]) for other in beside)
+def _line(one: SeriesRow, beside: Sequence[SeriesRow]) -> tuple[Cell, ...]:
+    largest = max(max(other.rates) for other in beside)
     texts = (
-        one["event"],
-        one["side"],
-        _rate(one["mean"]),
+        one.event,
+        one.side,
+        _rate(one.mean),
         _interval(one),
-        _rate(max(one["rates"])),
+        _rate(max(one.rates)),
         count_values(one),
-        draw_blocks(one["rates"], largest),
+        draw_blocks(one.rates, largest),
     )
     return tuple(Cell(text=text) for text in texts)
 
@@ -81,8 +79,8 @@ def draw_blocks(rates: Sequence[float], largest: float) -> str:
     )
 
 
-def _figure(event: str, series: Sequence[Series], place: str) -> Figure:
-    most = " -> ".join(_rate(max(one["rates"])) for one in series)
+def _figure(event: str, series: Sequence[SeriesRow], place: str) -> Figure:
+    most = " -> ".join(_rate(max(one.rates)) for one in series)
     told = (
         f"{event}s from one node to another over the time of a run, {_means(series)}, at most "
         f"{most}; bars are 95 % intervals of each part of the run"
@@ -107,49 +105,48 @@ def _figure(event: str, series: Sequence[Series], place: str) -> Figure:
     )
 
 
-def _means(series: Sequence[Series]) -> str:
+def _means(series: Sequence[SeriesRow]) -> str:
     # Base first: "12.1 (11.2..13) -> 14.8 (14..15.6) a second (95 % CI; n = 5 + 5 runs)".
     means = " -> ".join(
-        _rate(one["mean"]) + ("" if one["ci_low"] is None else f" ({_interval(one)})")
-        for one in series
+        _rate(one.mean) + ("" if one.ci_low is None else f" ({_interval(one)})") for one in series
     )
-    has_interval = any(one["ci_low"] is not None for one in series)
+    has_interval = any(one.ci_low is not None for one in series)
     return f"{means} a second ({'95 % CI; ' if has_interval else ''}{count_sides(series)})"
 
 
-def count_sides(sides: Sequence[Series]) -> str:
+def count_sides(sides: Sequence[MeanRow]) -> str:
     """Say what the means of the sides rest on: ``n = 5 + 5 runs``, ``n = 5 runs + 2 boots``."""
-    if len({one["replication"] for one in sides}) > 1:
+    if len({one.replication for one in sides}) > 1:
         return f"n = {' + '.join(count_values(one) for one in sides)}"
-    counts = [*(str(one["n"]) for one in sides[:-1]), count_values(sides[-1])]
+    counts = [*(str(one.n) for one in sides[:-1]), count_values(sides[-1])]
     return f"n = {' + '.join(counts)}"
 
 
-def count_values(one: Series) -> str:
+def count_values(one: MeanRow) -> str:
     """Say how many values a mean rests on: ``1 run``, ``2 boots``."""
-    return count_of(one["n"], one["replication"].removesuffix("s"))
+    return count_of(one.n, one.replication.removesuffix("s"))
 
 
-def _interval(one: Series) -> str:
-    if one["ci_low"] is None:
+def _interval(one: SeriesRow) -> str:
+    if one.ci_low is None or one.ci_high is None:
         return UNKNOWN
-    return f"{_rate(one['ci_low'])}..{_rate(one['ci_high'])}"
+    return f"{_rate(one.ci_low)}..{_rate(one.ci_high)}"
 
 
 def _rate(rate: float) -> str:
     return format_number(rate, RATE_DIGITS)
 
 
-def _trace(one: Series) -> dict[str, Any]:
-    bins = len(one["rates"])
-    colour = COLOURS.get(one["side"], COLOUR_OF_OTHERS)
-    ends = list(zip(one["rates"], one["rates_low"], one["rates_high"], strict=True))
+def _trace(one: SeriesRow) -> dict[str, object]:
+    bins = len(one.rates)
+    colour = COLOURS.get(one.side, COLOUR_OF_OTHERS)
+    ends = list(zip(one.rates, one.rates_low, one.rates_high, strict=True))
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": one["side"],
+        "name": one.side,
         "x": [100.0 * (place + 0.5) / bins for place in range(bins)],
-        "y": list(one["rates"]),
+        "y": list(one.rates),
         "error_y": {
             "type": "data",
             "symmetric": False,
@@ -162,6 +159,6 @@ def _trace(one: Series) -> dict[str, Any]:
         "line": {
             "shape": "hvh",
             "color": colour,
-            "dash": "solid" if one["side"] in COLOURS else "dash",
+            "dash": "solid" if one.side in COLOURS else "dash",
         },
     }

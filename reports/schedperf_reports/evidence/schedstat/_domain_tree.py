@@ -1,16 +1,14 @@
 """The scheduling domains as a tree, from the smallest: what the balancer did at each of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from schedperf.evidence.schedstat.record import Idle, LevelRow, SchedstatRow
 from schedperf.model.units import format_measure
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
-from schedperf_reports.rates.cells import OPERATIONS, change_of, divisor_of, split_twins
+from schedperf_reports.rates.cells import OPERATIONS, change_of, divisor_of, main_rows
 from schedperf_reports.words.rows import count_of
 
-Row = Mapping[str, Any]
-
-IDLE_TYPES: Mapping[str, str] = {
+IDLE_TYPES: Mapping[Idle, str] = {
     "busy": "CPUs that are busy",
     "idle": "idle CPUs",
     "newidle": "CPUs that become idle",
@@ -34,7 +32,11 @@ NOTHING = "0"
 
 
 def domain_tree(
-    levels: Sequence[Row], rows: Sequence[Row], side: str, what: str, limit: int | None
+    levels: Sequence[LevelRow],
+    rows: Sequence[SchedstatRow],
+    side: str,
+    what: str,
+    limit: int | None,
 ) -> Iterator[Table]:
     """Yield the tree of one side at one point; nothing without levels or counts of them.
 
@@ -43,19 +45,19 @@ def domain_tree(
     :param what: workload and point, "" where there is one
     :param limit: rows that a terminal shows
     """
-    main = [row for row in split_twins(rows)[0] if row["level"] and row["basis"] != "share"]
-    described = {one["level"]: one for one in reversed(levels) if one["side"] in ("base", side)}
-    order = list(dict.fromkeys(one["level"] for one in levels if one["side"] in ("base", side)))
-    found = {(row["level"], row["idle"], row["field"]): row for row in main}
+    main = [row for row in main_rows(rows) if row.level and row.basis != "share"]
+    described = {row.level: row for row in reversed(levels) if row.side in ("base", side)}
+    order = list(dict.fromkeys(row.level for row in levels if row.side in ("base", side)))
+    found = {(row.level, row.idle, row.field): row for row in main}
     fields = [field for field in _FIELDS if any(key[2] == field for key in found)]
     if not order or not fields:
         return
     per, times = _divisor(main)
-    meanings = {row["field"]: f"{row['meaning']}: {row['function']}" for row in main}
-    is_compared = any(row["n_new"] for row in main)
-    told = f"per {per}, base -> {side}" if is_compared else f"per {per}"
+    meanings = {row.field: f"{row.meaning}: {row.function}" for row in main}
+    is_compared = any(row.n_new for row in main)
+    values = f"per {per}, base -> {side}" if is_compared else f"per {per}"
     yield Table(
-        caption=f"{what}{': ' if what else ''}the domains, smallest first: {told}; the change "
+        caption=f"{what}{': ' if what else ''}the domains, smallest first: {values}; the change "
         "where it is beyond noise",
         columns=(
             Column(title="domain"),
@@ -74,22 +76,22 @@ def domain_tree(
     )
 
 
-def _divisor(rows: Sequence[Row]) -> tuple[str, float]:
+def _divisor(rows: Sequence[SchedstatRow]) -> tuple[str, float]:
     # One for all cells, or nobody could compare them.
     per = divisor_of(rows[0])
-    return (f"{OPERATIONS} {per}s", OPERATIONS) if rows[0]["basis"] == "operation" else (per, 1.0)
+    return (f"{OPERATIONS} {per}s", OPERATIONS) if rows[0].basis == "operation" else (per, 1.0)
 
 
 def _lines(
-    level: Row,
+    level: LevelRow,
     depth: int,
     fields: Sequence[str],
-    found: Mapping[tuple[str, str, str], Row],
+    found: Mapping[tuple[str, Idle, str], SchedstatRow],
     times: float,
 ) -> Iterator[tuple[Cell, ...]]:
-    name, indent = level["level"], "   " * depth
-    cpus = "" if level["cpus"] is None else f", {count_of(level['cpus'], 'CPU')}"
-    domains = "" if level["domains"] is None else f", {count_of(level['domains'], 'domain')}"
+    name, indent = level.level, "   " * depth
+    cpus = "" if level.cpus is None else f", {count_of(level.cpus, 'CPU')}"
+    domains = "" if level.domains is None else f", {count_of(level.domains, 'domain')}"
     branch = f"{indent}└ " if depth else ""
     whole = [_cell(found.get((name, "", field)), times, is_of_it=False) for field in fields]
     yield (Cell(text=f"{branch}{name}{cpus}{domains}", tone="strong"), *whole)
@@ -101,21 +103,20 @@ def _lines(
         yield (Cell(text=f"{indent}   {words}"), *cells)
 
 
-def _details(level: Row) -> Iterator[tuple[Block, ...]]:
+def _details(level: LevelRow) -> Iterator[tuple[Block, ...]]:
     # The line of the level opens to its flags, those of its idle types to nothing.
-    flags = " ".join(level["flags"] or ("not captured",))
+    flags = " ".join(level.flags or ("not captured",))
     yield (Text(text=f"flags of its domains: {flags}"),)
     yield from [()] * len(IDLE_TYPES)
 
 
-def _cell(row: Row | None, times: float, *, is_of_it: bool) -> Cell:
+def _cell(row: SchedstatRow | None, times: float, *, is_of_it: bool) -> Cell:
     # What was 0 in all runs has no row.
     if row is None:
         return Cell(text=NOTHING if is_of_it else "", tone="muted")
     base, new = (
-        format_measure(None if one is None else times * one, "1")
-        for one in (row["base"], row["new"])
+        format_measure(None if one is None else times * one, "1") for one in (row.base, row.new)
     )
-    text = base if row["new"] is None else f"{base} -> {new}"
-    change = f" ({change_of(row)})" if row["changed"] else ""
-    return Cell(text=f"{text}{change}", tone="strong" if change else "plain", sort=row["new"])
+    text = base if row.new is None else f"{base} -> {new}"
+    change = f" ({change_of(row)})" if row.changed else ""
+    return Cell(text=f"{text}{change}", tone="strong" if change else "plain", sort=row.new)

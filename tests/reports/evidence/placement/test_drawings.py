@@ -1,9 +1,13 @@
 """Where tasks went as drawings: matrices, mirrored times, lines over time, timers."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
+from schedperf.evidence.placement.record import PhasesRow, PlacementRow
 from schedperf.model.comparison import Comparison
+from schedperf.model.counted import Bins, BinsRow
 from schedperf_reports.blocks import Figure, Table
 from schedperf_reports.evidence.placement._time import draw_blocks
 from schedperf_reports.formats import Options
@@ -11,38 +15,29 @@ from schedperf_reports.formats.html import html
 from schedperf_reports.formats.text import text as draw_text
 from schedperf_reports.graphics.matrix import Matrix
 from schedperf_reports.graphics.mirror import Mirror
+from tests.placement_records import (
+    depth_row,
+    moves_row,
+    placement_side,
+    series_row,
+    timers_row,
+)
 
 Describe = Callable[..., Any]
-Numbered = Callable[..., list[dict[str, Any]]]
-
-
-PLACE = {"workload": "hackbench", "point": "groups=4"}
-
-
-TIMER = {
-    **PLACE, "groups": ["/a", "/b"], "period_s": 0.1, "resolution_s": 0.0015625, "runs": 5,
-}  # fmt: skip
-
-
-MOVES: dict[str, Any] = {
-    **PLACE, "side": "new", "event": "fork", "cause": "", "unit": "1/message",
-    "pairs": [[0, 0], [0, 1], [1, 0], [1, 1]], "replication": "runs", "n_base": 5, "n_new": 5,
-    "base": [2.0, 2.0, 0.0, 1.0], "new": [2.0, 4.0, 0.0, 1.0], "ci_low": [-0.1, 1.5, 0.0, -0.1],
-    "ci_high": [0.1, 2.5, 0.0, 0.1], "changed": [False, True, False, False],
-}  # fmt: skip
+Numbered = Callable[..., list[PlacementRow]]
 
 
 def test_moves_from_node_to_node_are_a_matrix_and_what_changed_a_row(
-    describe: Describe, cells: Any, forks: dict[str, Any], numbered: Numbered
+    describe: Describe, cells: Any, forks: PlacementRow, numbered: Numbered
 ) -> None:
-    pair = {**forks, "field": "count", "basis": "operation", "unit": "1/message", "base": 2.0}
+    pair = replace(forks, field="count", basis="operation", unit="1/message", base=2.0)
     rows = numbered(
-        {**pair, "nodes": [0, 0], "new": 2.0, "changed": False},
-        {**pair, "nodes": [0, 1], "new": 4.0},
-        {**pair, "nodes": [0, 1], "basis": "time", "unit": "1/s", "changed": False},
+        replace(pair, nodes=(0, 0), new=2.0, changed=False),
+        replace(pair, nodes=(0, 1), new=4.0),
+        replace(pair, nodes=(0, 1), basis="time", unit="1/s", changed=False),
     )
-    cause = {**MOVES, "event": "migration", "cause": "numa", "changed": [False] * 4}
-    blocks = describe(*rows, moves=[MOVES, cause])
+    cause = moves_row(event="migration", cause="numa", changed=(False,) * 4)
+    blocks = describe(*rows, moves=[moves_row(), cause])
     [table] = blocks.tables()
     assert table.anchors == ("new-1",)
     [matrix] = [block for block in blocks if isinstance(block, Matrix)]
@@ -69,43 +64,41 @@ def test_moves_from_node_to_node_are_a_matrix_and_what_changed_a_row(
     assert [one.limit for one in still.plain() if isinstance(one, Table)] == [0]
 
 
-def test_moves_of_one_side_are_a_matrix_of_its_own(
-    describe: Describe, forks: dict[str, Any]
-) -> None:
+def test_moves_of_one_side_are_a_matrix_of_its_own(describe: Describe, forks: PlacementRow) -> None:
     nothing: dict[str, Any] = {name: [None] * 4 for name in ("new", "ci_low", "ci_high", "changed")}
-    alone = {**MOVES, **nothing, "side": "base", "n_new": 0, "unit": "1/s"}
-    row = {**forks, "side": "base", "new": None, "n_new": 0, "changed": None}
+    alone = moves_row(**nothing, side="base", n_new=0, unit="1/s")
+    row = replace(forks, side="base", new=None, n_new=0, changed=None)
     [matrix] = [
         one
-        for one in describe(row, moves=[alone], sides=[
-            {"side": "base", "runs": 5, "mechanisms": ["bpf"], "nodes": 2, "seconds": 9.0}
-        ])
+        for one in describe(row, moves=[alone], sides=[placement_side()])
         if isinstance(one, Matrix)
-    ]  # fmt: skip
+    ]
     assert [label.text for label, _ in matrix.groups] == ["base"]
     assert matrix.caption == "moves per second from node to node, 5 runs"
 
 
 def test_a_machine_of_many_nodes_has_narrow_cells_and_no_text(
-    describe: Describe, forks: dict[str, Any]
+    describe: Describe, forks: PlacementRow
 ) -> None:
-    pairs = [[start, to] for start in range(20) for to in range(20)]
-    wide = {
-        **MOVES, "pairs": pairs, **{name: [1.0] * 400 for name in ("base", "new")},
-        **{name: [0.0] * 400 for name in ("ci_low", "ci_high")}, "changed": [False] * 400,
-    }  # fmt: skip
+    wide = moves_row(
+        pairs=tuple(product(range(20), repeat=2)), base=(1.0,) * 400, new=(1.0,) * 400,
+        ci_low=(0.0,) * 400, ci_high=(0.0,) * 400, changed=(False,) * 400,
+    )  # fmt: skip
     [matrix] = [one for one in describe(forks, moves=[wide]) if isinstance(one, Matrix)]
     assert (matrix.size, matrix.plain()) == ("small", ())
 
 
-def test_waits_and_phases_are_mirrored(describe: Describe, forks: dict[str, Any]) -> None:
-    bins = {
-        **PLACE, "side": "new", "low": [0.0, 0.5], "high": [0.5, None], "events_base": 10,
-        "events_new": 20, "replication": "runs", "n_base": 5, "n_new": 5, "base": [0.75, 0.25],
-        "new": [0.25, 0.75], "ci_low": [-0.6, 0.4], "ci_high": [-0.4, 0.6], "changed": [True, True],
-    }  # fmt: skip
-    phases = [{**bins, "group": name, "period_s": 0.1} for name in ("/a", "/b")]
-    found = [one for one in describe(forks, waits=[bins], phases=phases) if isinstance(one, Mirror)]
+def test_waits_and_phases_are_mirrored(describe: Describe, forks: PlacementRow) -> None:
+    bins = Bins(
+        low=(0.0, 0.5), high=(0.5, None), events_base=10, events_new=20, replication="runs",
+        n_base=5, n_new=5, base=(0.75, 0.25), new=(0.25, 0.75), ci_low=(-0.6, 0.4),
+        ci_high=(-0.4, 0.6), changed=(True, True),
+    )  # fmt: skip
+    where = {"side": "new", "workload": "hackbench", "point": "groups=4", **bins.as_fields()}
+    waits = BinsRow(**where)
+    phases = [PhasesRow(**where, group=name, period_s=0.1) for name in ("/a", "/b")]
+    blocks = describe(forks, waits=[waits], phases=phases)
+    found = [one for one in blocks if isinstance(one, Mirror)]
     assert found[0].caption == (
         "waits of runnable tasks: 2 of 2 bins changed beyond noise (5 + 5 runs), most of all waits "
         "from 0 ns on: 75.0 % -> 25.0 %"
@@ -116,22 +109,13 @@ def test_waits_and_phases_are_mirrored(describe: Describe, forks: dict[str, Any]
     assert found[2].caption.endswith("; 0 % is when that of /a expires in the mean")
 
 
-def make_series(side: str, rates: list[float], **fields: Any) -> dict[str, Any]:
-    return {
-        **PLACE, "event": "migration", "side": side, "replication": "runs", "n": 5,
-        "mean": sum(rates) / len(rates), "ci_low": 1.5, "ci_high": 6.5, "rates": rates,
-        "rates_low": [max(0.0, rate - 1.0) for rate in rates],
-        "rates_high": [rate + 2.0 for rate in rates], **fields,
-    }  # fmt: skip
-
-
 def test_moves_over_time_are_a_line_of_blocks_and_a_figure(
-    describe: Describe, cells: Any, forks: dict[str, Any]
+    describe: Describe, cells: Any, forks: PlacementRow
 ) -> None:
     series = [
-        make_series("base", [0.0, 4.0, 8.0]),
-        make_series("new", [16.0, 16.0, 16.0], ci_low=15.0, ci_high=17.0),
-        make_series("new2", [1.0, 1.0, 1.0]),
+        series_row("base", (0.0, 4.0, 8.0)),
+        series_row("new", (16.0, 16.0, 16.0), ci_low=15.0, ci_high=17.0),
+        series_row("new2", (1.0, 1.0, 1.0)),
     ]
     blocks = describe(forks, series=series)
     table = blocks.tables()[-1]
@@ -155,12 +139,12 @@ def test_moves_over_time_are_a_line_of_blocks_and_a_figure(
 
 
 def test_moves_over_the_time_of_one_run_have_no_interval(
-    describe: Describe, cells: Any, forks: dict[str, Any]
+    describe: Describe, cells: Any, forks: PlacementRow
 ) -> None:
-    unknown = {"ci_low": None, "ci_high": None, "rates_low": [None], "rates_high": [None]}
+    unknown = {"ci_low": None, "ci_high": None, "rates_low": (None,), "rates_high": (None,)}
     series = [
-        make_series("base", [4.0], n=1, **unknown),
-        make_series("new", [8.0], n=2, replication="boots"),
+        series_row("base", (4.0,), n=1, **unknown),
+        series_row("new", (8.0,), n=2, replication="boots"),
     ]
     blocks = describe(forks, series=series)
     table = blocks.tables()[-1]
@@ -175,10 +159,10 @@ def test_the_least_that_moves_is_more_than_nothing() -> None:
     assert draw_blocks([0.0, 1e-9, 1.0], 1.0) == "·▁█"
 
 
-def test_timers_say_when_they_expire(describe: Describe, cells: Any, forks: dict[str, Any]) -> None:
+def test_timers_say_when_they_expire(describe: Describe, cells: Any, forks: PlacementRow) -> None:
     timers = [
-        {**TIMER, "side": "base", "distance_s": 0.0, "word": "together"},
-        {**TIMER, "side": "new", "distance_s": 0.041, "word": "apart"},
+        timers_row(side="base", distance_s=0.0, word="together"),
+        timers_row(side="new", distance_s=0.041, word="apart"),
     ]
     assert cells(describe(forks, timers=timers).tables()[-1]) == [
         ["base", "/a and /b", "together", "0 ms", "100 ms", "1.562 ms", "5"],
@@ -186,13 +170,13 @@ def test_timers_say_when_they_expire(describe: Describe, cells: Any, forks: dict
     ]
 
 
-def test_depths_zeros_and_notes_are_sentences(describe: Describe, forks: dict[str, Any]) -> None:
-    known = {**PLACE, "replication": "runs", "n": 5, "ci_low": 1.0, "ci_high": 1.0}
-    spread = {**known, "side": "new", "replication": "boots", "n": 2}
+def test_depths_zeros_and_notes_are_sentences(describe: Describe, forks: PlacementRow) -> None:
     depths = [
-        {**known, "side": "base", "depth": 0, "share": 1.0},
-        {**spread, "depth": 0, "share": 0.25, "ci_low": 0.0, "ci_high": 0.6},
-        {**spread, "depth": 8, "share": 0.75, "ci_low": 0.4, "ci_high": 1.1},
+        depth_row(),
+        depth_row(side="new", replication="boots", n=2, share=0.25, ci_low=0.0, ci_high=0.6),
+        depth_row(
+            side="new", replication="boots", n=2, depth=8, share=0.75, ci_low=0.4, ci_high=1.1
+        ),
     ]
     notes = [f"{side}: note {number}" for number in range(7) for side in ("base", "new")]
     blocks = describe(forks, depths=depths, zeros=["execs"], notes=notes)
@@ -209,14 +193,13 @@ def test_depths_zeros_and_notes_are_sentences(describe: Describe, forks: dict[st
 
 
 def test_names_of_strangers_are_no_markup(
-    compared: Callable[..., Comparison], forks: dict[str, Any]
+    compared: Callable[..., Comparison], forks: PlacementRow
 ) -> None:
     bad = "</script><b onload=alert(1)>\x1b[31m"
     comparison = compared(
-        {**forks, "name": bad, "workload": bad},
-        timers=[{**TIMER, "workload": bad, "groups": [bad, bad], "side": "new",
-                 "distance_s": 0.0, "word": "apart"}],
-        series=[make_series("new", [1.0, 2.0], workload=bad)],
+        replace(forks, name=bad, workload=bad),
+        timers=[timers_row(workload=bad, groups=(bad, bad))],
+        series=[series_row("new", (1.0, 2.0), workload=bad)],
         notes=[bad],
     )  # fmt: skip
     options = Options(width=100, colour=False, see="--html", everything=True)

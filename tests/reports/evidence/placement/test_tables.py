@@ -1,18 +1,30 @@
 """Where tasks went as tables: rows by subject, what changed first, what was not seen."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from schedperf.evidence.placement.record import (
+    NotComparedPart,
+    Part,
+    PlacementProgram,
+    PlacementRow,
+)
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Items
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
 from schedperf_reports.formats.text import text as draw_text
+from tests.placement_records import placement_side
 
 Describe = Callable[..., Any]
-Numbered = Callable[..., list[dict[str, Any]]]
+Numbered = Callable[..., list[PlacementRow]]
+
+
+INVALID: dict[str, Any] = {"status": "invalid", "reason": "seen otherwise", "changed": None}
+UNSEEN: dict[Part, str | None] = {"source": None, "attempts": "load_balance"}
 
 
 def items_of(blocks: Any) -> list[str]:
@@ -21,7 +33,7 @@ def items_of(blocks: Any) -> list[str]:
 
 
 def test_a_changed_row_is_strong_and_has_the_anchor_of_its_finding(
-    describe: Describe, forks: dict[str, Any]
+    describe: Describe, forks: PlacementRow
 ) -> None:
     [table] = describe(forks).tables()
     assert table.anchors == ("new-0",)
@@ -29,24 +41,24 @@ def test_a_changed_row_is_strong_and_has_the_anchor_of_its_finding(
 
 
 @pytest.fixture
-def count(forks: dict[str, Any]) -> dict[str, Any]:
+def count(forks: PlacementRow) -> PlacementRow:
     """Return the row of how many forks an operation has."""
-    return {
-    **forks, "name": "forks", "field": "count", "basis": "operation", "unit": "1/message",
-    "base": 0.004, "new": 0.005, "ratio": 1.25, "ci_low": 0.9, "ci_high": 1.7, "changed": False,
-    "events_base": 400.0, "events_new": 500.0,
-    }  # fmt: skip
+    return replace(
+        forks, name="forks", field="count", basis="operation", unit="1/message", base=0.004,
+        new=0.005, ratio=1.25, ci_low=0.9, ci_high=1.7, changed=False, events_base=400.0,
+        events_new=500.0,
+    )  # fmt: skip
 
 
 def test_what_changed_most_comes_first(
-    describe: Describe, cells: Any, forks: dict[str, Any], numbered: Numbered
+    describe: Describe, cells: Any, forks: PlacementRow, numbered: Numbered
 ) -> None:
     rows = numbered(
-        {**forks, "name": "invalid", "status": "invalid", "changed": None, "ratio": None},
-        {**forks, "name": "noise", "changed": False, "ratio": 99.0},
-        {**forks, "name": "small", "ratio": 1.1},
-        {**forks, "name": "large", "ratio": 0.1},
-        {**forks, "name": "new only", "ratio": None},
+        replace(forks, name="invalid", **INVALID, ratio=None),
+        replace(forks, name="noise", changed=False, ratio=99.0),
+        replace(forks, name="small", ratio=1.1),
+        replace(forks, name="large", ratio=0.1),
+        replace(forks, name="new only", ratio=None),
     )
     changed, rest = describe(*rows).tables()
     assert [row[0] for row in cells(changed)] == ["new only", "large", "small"]
@@ -55,24 +67,24 @@ def test_what_changed_most_comes_first(
 
 
 def test_the_whole_machine_is_one_table_of_events_a_run(
-    describe: Describe, cells: Any, numbered: Numbered, count: dict[str, Any]
+    describe: Describe, cells: Any, numbered: Numbered, count: PlacementRow
 ) -> None:
-    crossing = {**count, "name": "forks: between nodes", "field": "crossing"}
+    crossing = replace(count, name="forks: between nodes", field="crossing")
     rows = numbered(
         count,
-        {**count, "basis": "time", "unit": "1/s"},
+        replace(count, basis="time", unit="1/s"),
         crossing,
-        {**crossing, "basis": "share", "unit": "", "base": 0.25, "new": 0.5},
-        {**count, "name": "forks at NUMA", "level": "NUMA"},
-        {**count, "name": "forks at MC", "level": "MC"},
-        {**count, "part": "migration", "name": "migrations", "ratio": None},
-        {**count, "part": "cause", "cause": "wakeup", "name": "migrations by wakeup",
-         "ci_low": 1e-9, "ci_high": 1e9},
-        {**count, "part": "latency", "field": "p99", "name": "wait: p99", "basis": "share",
-         "unit": "s", "base": 1e-4, "new": 2e-4},
-        {**count, "part": "attempts", "name": "balance attempts"},
-        {**count, "part": "pinned", "field": "some_pinned", "name": "balance attempts: some pinned",
-         "basis": "share", "unit": "", "base": 0.5, "new": 0.25},
+        replace(crossing, basis="share", unit="", base=0.25, new=0.5),
+        replace(count, name="forks at NUMA", level="NUMA"),
+        replace(count, name="forks at MC", level="MC"),
+        replace(count, part="migration", name="migrations", ratio=None),
+        replace(count, part="cause", cause="wakeup", name="migrations by wakeup",
+         ci_low=1e-9, ci_high=1e9),
+        replace(count, part="latency", field="p99", name="wait: p99", basis="share",
+         unit="s", base=1e-4, new=2e-4),
+        replace(count, part="attempts", name="balance attempts"),
+        replace(count, part="pinned", field="some_pinned", name="balance attempts: some pinned",
+         basis="share", unit="", base=0.5, new=0.25),
     )  # fmt: skip
     overview, moves = describe(*rows).tables()
     assert overview.limit is None
@@ -95,9 +107,9 @@ def test_the_whole_machine_is_one_table_of_events_a_run(
 
 
 def test_a_terminal_is_short_and_the_page_has_all(
-    compared: Callable[..., Comparison], numbered: Numbered, count: dict[str, Any]
+    compared: Callable[..., Comparison], numbered: Numbered, count: PlacementRow
 ) -> None:
-    levels = [{**count, "name": f"forks at L{one}", "level": f"L{one}"} for one in range(300)]
+    levels = [replace(count, name=f"forks at L{one}", level=f"L{one}") for one in range(300)]
     comparison = compared(*numbered(count, *levels))
     text = draw_text(comparison, Options(width=78, colour=False, see="--html", everything=True))
     assert "forks at L" not in text
@@ -109,11 +121,11 @@ def test_a_terminal_is_short_and_the_page_has_all(
 
 
 def test_waits_are_quantiles_means_and_the_longest(
-    describe: Describe, cells: Any, forks: dict[str, Any], numbered: Numbered
+    describe: Describe, cells: Any, forks: PlacementRow, numbered: Numbered
 ) -> None:
-    wait = {**forks, "part": "latency", "unit": "s", "base": 1e-4, "new": 4e-4}
+    wait = replace(forks, part="latency", unit="s", base=1e-4, new=4e-4)
     rows = numbered(
-        *({**wait, "name": one, "field": one} for one in ("p50", "p99.9", "mean", "max"))
+        *(replace(wait, name=one, field=one) for one in ("p50", "p99.9", "mean", "max"))
     )
     [table] = describe(*rows).tables()
     assert [row[:2] for row in cells(table)] == [
@@ -125,10 +137,10 @@ def test_waits_are_quantiles_means_and_the_longest(
 
 
 def test_times_and_means_have_their_own_units(
-    describe: Describe, cells: Any, forks: dict[str, Any]
+    describe: Describe, cells: Any, forks: PlacementRow
 ) -> None:
-    wait = {**forks, "part": "latency", "name": "wait", "unit": "s", "base": 1e-4, "new": 4e-4}
-    depth = {**forks, "part": "depth", "name": "depth", "unit": "level", "base": 1.5, "new": 2.0}
+    wait = replace(forks, part="latency", name="wait", unit="s", base=1e-4, new=4e-4)
+    depth = replace(forks, part="depth", name="depth", unit="level", base=1.5, new=2.0)
     [table] = describe(wait, depth).tables()
     assert [row[1:4] for row in cells(table)] == [
         ["mean", "100 us", "400 us"],
@@ -137,28 +149,27 @@ def test_times_and_means_have_their_own_units(
 
 
 def test_one_side_alone_is_a_table_of_its_values(
-    describe: Describe, cells: Any, forks: dict[str, Any]
+    describe: Describe, cells: Any, forks: PlacementRow
 ) -> None:
-    side = {"side": "base", "runs": 5, "mechanisms": ["bpf"], "nodes": 2, "seconds": 9.0}
-    alone = {**forks, "side": "base", "new": None, "n_new": 0, "changed": None}
-    blocks = describe(alone, sides=[side])
+    alone = replace(forks, side="base", new=None, n_new=0, changed=None)
+    blocks = describe(alone, sides=(placement_side(),))
     [table] = blocks.tables()
     assert cells(table) == [["forks: between nodes", "share", "1.1 %", "share between nodes"]]
     assert not any("noise" in text for text in blocks.texts())
 
 
-def test_too_few_runs_and_drift_are_said(describe: Describe, forks: dict[str, Any]) -> None:
-    single = describe({**forks, "changed": None, "p": None}).texts()[0]
+def test_too_few_runs_and_drift_are_said(describe: Describe, forks: PlacementRow) -> None:
+    single = describe(replace(forks, changed=None, p=None)).texts()[0]
     assert single.startswith("one run a side cannot tell a change from noise")
-    drifted = describe({**forks, "changed": None}).texts()[0]
+    drifted = describe(replace(forks, changed=None)).texts()[0]
     assert "1 more differ, but may have drifted" in drifted
 
 
 def test_what_must_not_be_compared_is_not_counted_as_unchanged(
-    describe: Describe, forks: dict[str, Any]
+    describe: Describe, forks: PlacementRow
 ) -> None:
-    invalid = {**forks, "status": "invalid", "changed": None, "p": None}
-    blocks = describe(forks, {**invalid, "name": "execs"})
+    invalid = replace(forks, **INVALID, p=None)
+    blocks = describe(forks, replace(invalid, name="execs"))
     assert blocks.texts()[0].startswith("1 of 1 row changed beyond noise; ")
     told = describe(invalid).texts()
     assert not any("beyond noise" in text for text in told)
@@ -166,25 +177,22 @@ def test_what_must_not_be_compared_is_not_counted_as_unchanged(
 
 
 def test_what_was_not_seen_is_said_once_for_all_sides(
-    describe: Describe, forks: dict[str, Any]
+    describe: Describe, forks: PlacementRow
 ) -> None:
     programs = [
-        {
-            "side": side,
-            "part": part,
-            "mechanism": None,
-            "function": function,
-            "reason": "fentry: EPERM",
-        }
-        for part, function in (("source", None), ("attempts", "load_balance"))
+        PlacementProgram(
+            side=side, part=part, mechanism=None, function=function, reason="fentry: EPERM"
+        )
+        for part, function in UNSEEN.items()
         for side in ("base", "new")
     ]
-    seen = {"mechanism": "tracepoint", "function": None, "reason": None}
-    programs.append({"side": "new", "part": "fork", **seen})
-    refused = [
-        {"side": "new", "what": "cause", "reason": "seen in different ways: base by a, new by b"},
-    ]
-    assert items_of(describe(forks, programs=programs, not_compared=refused)) == [
+    seen = PlacementProgram(
+        side="new", part="fork", mechanism="tracepoint", function=None, reason=None
+    )
+    refused = NotComparedPart(
+        side="new", what="cause", reason="seen in different ways: base by a, new by b"
+    )
+    assert items_of(describe(forks, programs=(*programs, seen), not_compared=(refused,))) == [
         "not seen on base and new: source, attempts (load_balance): fentry: EPERM",
         "not compared with new: cause: seen in different ways: base by a, new by b",
     ]

@@ -4,12 +4,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jsonschema
 import pytest
 
 from schedperf.evidence.pelt.capture import SCHEMA as CAPTURE_SCHEMA
-from schedperf.evidence.pelt.section import SCHEMA, pelt
-from schedperf.model.comparison import Section
+from schedperf.evidence.pelt.section import pelt
 
 Json = dict[str, Any]
 
@@ -135,15 +133,4 @@ def traced_runs() -> Callable[..., list[Json]]:
 @pytest.fixture
 def analyse(analyse_with: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
     """Analyse bundles given as runs: ``analyse(runs_of_base, runs_of_new)``."""
-    return analyse_with(pelt, SCHEMA)
-
-
-@pytest.fixture
-def section_of() -> Callable[[Any], Mapping[str, Section]]:
-    """Make the sections of a comparison that has this data and no other."""
-
-    def make(data: Any) -> Mapping[str, Section]:
-        jsonschema.validate(data, SCHEMA)
-        return {"pelt": Section(schema="", status="ok", reason=None, data=data)}
-
-    return make
+    return analyse_with(pelt)

@@ -1,13 +1,14 @@
 """What the finding rule says of changed calls, of changed durations, of what nothing saw."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from schedperf.evidence.pelt.findings import MOST_FINDINGS, pelt_updates
+from schedperf.evidence.pelt.record import Pelt
 from schedperf.evidence.pelt.rows import EMULATED
-from schedperf.model.comparison import Finding, Section
+from schedperf.model.comparison import Finding
 
 Json = dict[str, Any]
 Make = Callable[..., Json]
@@ -19,13 +20,13 @@ NEW = (3000, 3020, 2990, 3010)
 
 
 @pytest.fixture
-def find(analyse: Callable[..., Any], section_of: Callable[[Any], Mapping[str, Section]]) -> Find:
+def find(analyse: Callable[..., Pelt]) -> Find:
     """Return the findings of bundles given as runs; each points at a row that is there."""
 
     def run(*sides: list[Json], **chosen: Any) -> list[Finding]:
         data = analyse(*sides, **chosen)
-        found = list(pelt_updates(section_of(data)))
-        rows = {f"pelt#{row['row']}" for row in data["rows"]}
+        found = list(pelt_updates(data))
+        rows = {f"pelt#{row.row}" for row in data.rows}
         assert all(set(one.evidence) <= rows for one in found)
         assert len({one.id for one in found}) == len(found)
         return found

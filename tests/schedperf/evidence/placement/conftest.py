@@ -10,6 +10,7 @@ import pytest
 from schedperf.evidence.placement.analysis import analyse_sides
 from schedperf.evidence.placement.capture import parse_placement
 from schedperf.evidence.placement.model import PlacedRun, PlacedSide
+from schedperf.evidence.placement.record import Placement
 
 Json = dict[str, Any]
 
@@ -158,7 +159,7 @@ def place_side() -> Callable[..., PlacedSide]:
 
 
 @pytest.fixture(scope="session")
-def analyse_runs() -> Callable[..., Any]:
+def analyse_runs() -> Callable[..., Placement]:
     """Analyse sides that are given as lists of contents, base first."""
     names = ("base", "new", "new2")
     return lambda *sides: analyse_sides([_place_side(*one) for one in zip(names, sides)])  # noqa: B905 # fewer sides than names

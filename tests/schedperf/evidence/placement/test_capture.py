@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.evidence.placement.capture import MOST_LEVELS, MOST_NODES, parse_placement
-from schedperf.evidence.placement.placement_records import Placement
+from schedperf.evidence.placement.placement_records import PlacementCapture
 from schedperf.model.errors import BundleError, InputError
 
 Make = Callable[..., Any]
 
 
-def parse(content: Any) -> Placement:
+def parse(content: Any) -> PlacementCapture:
     return parse_placement(json.dumps(content).encode(), "base.tar: placement.json")
 
 

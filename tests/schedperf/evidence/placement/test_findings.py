@@ -1,59 +1,40 @@
 """What is found of tasks that go elsewhere: claims about runs whose counts are known."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from schedperf.evidence.placement.findings import MOST_FINDINGS, task_placement
-from schedperf.model.comparison import Finding, Section
-from tests.placement_rates import ROSE
+from schedperf.evidence.placement.record import PlacementRow, TimersRow
+from schedperf.model.comparison import Finding
+from tests.placement_records import make_placement, placement_row, timers_row
 
 Find = Callable[..., list[Finding]]
 
-ROW: Mapping[str, Any] = {
-    "row": "new-3",
-    "side": "new",
-    "workload": "hackbench",
-    "point": "",
-    "name": "forks 0 -> 1",
-    "part": "fork",
-    "field": "count",
-    "cause": "",
-    "level": "",
-    "idle": "",
-    "nodes": [0, 1],
-    "groups": [],
-    "basis": "share",
-    "function": "sched_balance_find_dst_group() (find_idlest_group())",
-    **ROSE,
-}
-TIMERS: Mapping[str, Any] = {
-    "workload": "hackbench",
-    "point": "",
-    "groups": ["/a", "/b"],
-    "period_s": 0.1,
-    "resolution_s": 0.0015625,
-    "runs": 5,
-}
+
+def forks(**changes: Any) -> PlacementRow:
+    """Return the share of forks on node 0 that go to node 1, which rose."""
+    row = placement_row(
+        point="",
+        name="forks 0 -> 1",
+        field="count",
+        nodes=(0, 1),
+        function="sched_balance_find_dst_group() (find_idlest_group())",
+    )
+    return replace(row, **changes)
 
 
 @pytest.fixture
 def find() -> Find:
     """Return the findings of rows, which are changes to one row."""
 
-    def run(*changes: Mapping[str, Any], timers: Sequence[Mapping[str, Any]] = ()) -> list[Finding]:
-        rows = [
-            {"row": f"new-{number}", "name": f"row {number}"} | {**ROW, **change}
-            for number, change in enumerate(changes)
-        ]
-        section = Section(
-            schema="schedperf/section/placement/1",
-            status="ok",
-            reason=None,
-            data={"rows": rows, "timers": list(timers)},
+    def run(*changes: Mapping[str, Any], timers: Sequence[TimersRow] = ()) -> list[Finding]:
+        rows = (
+            forks(**{"row": f"new-{number}", **change}) for number, change in enumerate(changes)
         )
-        return list(task_placement({"placement": section}))
+        return list(task_placement(make_placement(*rows, timers=tuple(timers))))
 
     return run
 
@@ -63,7 +44,7 @@ def test_what_may_be_noise_or_cannot_be_said_is_not_found(find: Find) -> None:
 
 
 def test_a_sum_over_levels_names_none_to_look_at(find: Find) -> None:
-    pulled = {"part": "attempts", "field": "pulled", "nodes": [], "idle": "newidle"}
+    pulled = {"part": "attempts", "field": "pulled", "nodes": (), "idle": "newidle"}
     assert find({**pulled, "level": ""}) == []
     assert find({**pulled, "level": "MC"}) != []
 
@@ -80,7 +61,7 @@ def test_the_share_decides_on_forks_and_no_rate(find: Find) -> None:
 
 def test_migrations_are_told_by_cause_and_not_again_as_a_sum(find: Find) -> None:
     rate: dict[str, Any] = {
-        "basis": "operation", "unit": "1/message", "field": "crossing", "nodes": [],
+        "basis": "operation", "unit": "1/message", "field": "crossing", "nodes": (),
         "base": 0.003, "new": 0.012, "ratio": 4.0, "ci_low": 3.5, "ci_high": 4.5,
     }  # fmt: skip
     by_cause = {
@@ -98,7 +79,7 @@ def test_migrations_are_told_by_cause_and_not_again_as_a_sum(find: Find) -> None
 
 
 def test_an_operation_decides_before_a_second(find: Find) -> None:
-    crossing = {"part": "wakeup", "field": "crossing", "nodes": [], "name": "wakeups"}
+    crossing = {"part": "wakeup", "field": "crossing", "nodes": (), "name": "wakeups"}
     unchanged = {**crossing, "basis": "operation", "unit": "1/message", "changed": False}
     slower = {**crossing, "basis": "time", "unit": "1/s"}
     assert find(slower, unchanged) == []
@@ -108,7 +89,7 @@ def test_an_operation_decides_before_a_second(find: Find) -> None:
 
 def test_waits_are_told_in_units_that_fit(find: Find) -> None:
     wait: dict[str, Any] = {
-        "part": "latency", "field": "p99", "nodes": [1], "unit": "s", "base": 1e-4, "new": 4e-4,
+        "part": "latency", "field": "p99", "nodes": (1,), "unit": "s", "base": 1e-4, "new": 4e-4,
     }  # fmt: skip
     [found] = find(wait)
     assert found.claim.startswith("run-queue latency p99 on node 1: 400 us instead of 100 us")
@@ -116,12 +97,12 @@ def test_waits_are_told_in_units_that_fit(find: Find) -> None:
 
 def test_timers_that_expire_together_say_how_close_they_are(find: Find) -> None:
     row: dict[str, Any] = {
-        "part": "timers", "field": "distance", "nodes": [], "groups": ["/a", "/b"], "unit": "s",
+        "part": "timers", "field": "distance", "nodes": (), "groups": ("/a", "/b"), "unit": "s",
         "base": 0.031, "new": 0.0002, "ratio": None, "ci_low": None, "ci_high": None, "q": 0.002,
     }  # fmt: skip
     timers = [
-        {**TIMERS, "side": "base", "distance_s": 0.031, "word": "apart"},
-        {**TIMERS, "side": "new", "distance_s": 0.0002, "word": "together"},
+        timers_row(side="base", point="", distance_s=0.031, word="apart"),
+        timers_row(side="new", point="", distance_s=0.0002, word="together"),
     ]
     [found] = find(row, timers=timers)
     assert found.claim == (
@@ -134,11 +115,11 @@ def test_timers_that_expire_together_say_how_close_they_are(find: Find) -> None:
 
 def test_braces_in_the_name_of_a_cgroup_are_text(find: Find) -> None:
     row: dict[str, Any] = {
-        "part": "timers", "field": "distance", "nodes": [], "groups": ["/{side}", "/{0.__class__}"],
+        "part": "timers", "field": "distance", "nodes": (), "groups": ("/{side}", "/{0.__class__}"),
         "unit": "s", "base": 0.031, "new": 0.001,
     }  # fmt: skip
     timers = [
-        {**TIMERS, "groups": row["groups"], "side": side, "distance_s": 0.02, "word": "apart"}
+        timers_row(groups=row["groups"], side=side, point="", distance_s=0.02)
         for side in ("base", "new")
     ]
     [found] = find(row, timers=timers)
@@ -146,7 +127,7 @@ def test_braces_in_the_name_of_a_cgroup_are_text(find: Find) -> None:
 
 
 def test_the_balancer_is_told_by_level_and_idle_type(find: Find) -> None:
-    chosen: dict[str, Any] = {"nodes": [], "level": "MC", "idle": "newidle"}
+    chosen: dict[str, Any] = {"nodes": (), "level": "MC", "idle": "newidle"}
     [pinned] = find({**chosen, "part": "pinned", "field": "some_pinned"})
     assert pinned.claim.startswith(
         "newidle balance attempts at MC that meet pinned tasks: 12.0 % instead of 1.1 %"
@@ -155,7 +136,7 @@ def test_the_balancer_is_told_by_level_and_idle_type(find: Find) -> None:
 
 
 def test_forks_that_meet_an_imbalanced_group_are_told(find: Find) -> None:
-    chosen: dict[str, Any] = {"nodes": [], "level": "NUMA", "cause": "fork"}
+    chosen: dict[str, Any] = {"nodes": (), "level": "NUMA", "cause": "fork"}
     [found] = find({**chosen, "part": "destination", "field": "imbalanced"})
     assert found.claim.startswith(
         "searches at NUMA for where a task goes (fork) that see an imbalance: 12.0 % instead of"
@@ -164,6 +145,6 @@ def test_forks_that_meet_an_imbalanced_group_are_told(find: Find) -> None:
 
 
 def test_a_point_has_so_many_findings_and_no_more(find: Find) -> None:
-    pairs = [{"nodes": [0, one], "name": f"forks 0 -> {one}"} for one in range(1, 30)]
+    pairs = [{"nodes": (0, one), "name": f"forks 0 -> {one}"} for one in range(1, 30)]
     found = find(*pairs, *({**pair, "point": "groups=8"} for pair in pairs))
     assert len(found) == 2 * MOST_FINDINGS

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.evidence.placement.section import SCHEMA, placement
+from schedperf.evidence.placement.record import Placement, PlacementSide
+from schedperf.evidence.placement.section import placement
 
 Make = Callable[..., Any]
+Analyse = Callable[..., Placement]
 
 
 @pytest.fixture
-def analyse(analyse_with: Callable[..., Make]) -> Make:
-    return analyse_with(placement, SCHEMA)
+def analyse(analyse_with: Callable[..., Analyse]) -> Analyse:
+    return analyse_with(placement)
 
 
 @pytest.fixture
@@ -29,50 +31,52 @@ def placed_runs(make_placement: Make) -> Make:
     return runs
 
 
-def test_bundles_are_compared_by_what_hackbench_did(analyse: Make, placed_runs: Make) -> None:
+def test_bundles_are_compared_by_what_hackbench_did(analyse: Analyse, placed_runs: Make) -> None:
     data = analyse(placed_runs(), placed_runs(seconds=4.0))
-    by_basis = {row["basis"]: row for row in data["rows"] if row["name"] == "forks"}
+    by_basis = {row.basis: row for row in data.rows if row.name == "forks"}
     # 4 groups of 20 senders and receivers pass 100 messages each.
-    assert by_basis["operation"]["base"] == pytest.approx(1000 / 160_000)
-    assert by_basis["operation"]["unit"] == "1/message"
-    assert by_basis["time"]["base"] == pytest.approx(500.0)
-    assert by_basis["time"]["new"] == pytest.approx(250.0)
-    assert data["sides"][0] == {
-        "side": "base", "runs": 3, "mechanisms": ["bpf"], "nodes": 2, "seconds": 6.0,
-    }  # fmt: skip
+    assert by_basis["operation"].base == pytest.approx(1000 / 160_000)
+    assert by_basis["operation"].unit == "1/message"
+    assert by_basis["time"].base == pytest.approx(500.0)
+    assert by_basis["time"].new == pytest.approx(250.0)
+    assert data.sides[0] == PlacementSide(
+        side="base", runs=3, mechanisms=("bpf",), nodes=2, seconds=6.0
+    )
 
 
-def test_one_bundle_alone_has_its_rates(analyse: Make, placed_runs: Make) -> None:
+def test_one_bundle_alone_has_its_rates(analyse: Analyse, placed_runs: Make) -> None:
     data = analyse(placed_runs(1))
-    assert {row["side"] for row in data["rows"]} == {"base"}
-    assert all(row["changed"] is None and row["n_new"] == 0 for row in data["rows"])
+    assert {row.side for row in data.rows} == {"base"}
+    assert all(row.changed is None and row.n_new == 0 for row in data.rows)
 
 
-def test_a_run_that_cannot_be_read_is_left_out_and_said(analyse: Make, placed_runs: Make) -> None:
+def test_a_run_that_cannot_be_read_is_left_out_and_said(
+    analyse: Analyse, placed_runs: Make
+) -> None:
     data = analyse([*placed_runs(), *placed_runs(1, seconds=-1)], placed_runs())
-    assert data["sides"][0]["runs"] == 3
-    assert data["notes"][0].startswith(
+    assert data.sides[0].runs == 3
+    assert data.notes[0].startswith(
         "base: boots/0/runs/003/bpf_placement/placement.json: seconds is -1; it must be"
     )
 
 
-def test_other_instruments_of_the_other_side_are_said(analyse: Make, placed_runs: Make) -> None:
+def test_other_instruments_of_the_other_side_are_said(analyse: Analyse, placed_runs: Make) -> None:
     more = [dict(run) for run in placed_runs(2)]
     more[0]["files"] = {**more[0]["files"], "bpf_pelt/pelt.json": "{}"}
     said = (
         "new: bpf_pelt recorded in 0 of 3 runs, and in 1 of 2 of base: what it costs differs, too"
     )
-    assert said in analyse(more, placed_runs(3))["notes"]
-    assert not any("what it costs" in note for note in analyse(more, more * 2)["notes"])
+    assert said in analyse(more, placed_runs(3)).notes
+    assert not any("what it costs" in note for note in analyse(more, more * 2).notes)
 
 
-def test_a_folder_without_its_file_is_said(analyse: Make, placed_runs: Make) -> None:
+def test_a_folder_without_its_file_is_said(analyse: Analyse, placed_runs: Make) -> None:
     empty = {"kind": "instrumented", "files": {"bpf_placement/traceback.txt": "x"}}
     data = analyse([*placed_runs(), empty], placed_runs())
-    assert "placement.json" in data["notes"][0]
+    assert "placement.json" in data.notes[0]
 
 
-def test_bundles_without_placement_say_why(analyse: Make, placed_runs: Make) -> None:
+def test_bundles_without_placement_say_why(analyse: Analyse, placed_runs: Make) -> None:
     with pytest.raises(Absent, match="no run of base was recorded with bpf_placement"):
         analyse([{}], placed_runs())
     skipped = {

@@ -5,9 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from schedperf.cli import main
+from schedperf.evidence.schedstat.record import Schedstat
+from schedperf.model.schema import schema_of
 
 Capture = pytest.CaptureFixture[str]
 Make = Callable[..., str]
@@ -22,7 +25,10 @@ def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
 def data_of(capsys: Capture, *arguments: object) -> Any:
     status, out, err = run(capsys, *arguments, "--json", "-")
     assert (status, err) == (0, "")
-    return json.loads(out)
+    section = json.loads(out)
+    assert (section["schema"], section["status"]) == (Schedstat.schema_id(), "ok")
+    jsonschema.validate(section["data"], schema_of(Schedstat))
+    return section["data"]
 
 
 @pytest.fixture
@@ -101,7 +107,7 @@ def test_bundles_are_read_and_written_as_json(
     status, out, _ = run(capsys, base, new, "--json", target)
     assert status == 0
     assert "newidle pulls at MC -91 % per message" in " ".join(out.split())
-    assert json.loads(target.read_text())["readings"][0]["rule"]
+    assert json.loads(target.read_text())["data"]["readings"][0]["rule"]
     status, _, err = run(capsys, base, "--point", "groups=9")
     assert (status, "nothing was counted at 'groups=9'" in err) == (2, True)
     folder = tmp_path / "mixed"

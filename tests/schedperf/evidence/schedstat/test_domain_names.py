@@ -14,7 +14,7 @@ from schedperf.evidence.schedstat.domain_names import (
     read_domain_flags,
     read_domain_names,
 )
-from schedperf.evidence.schedstat.section import SCHEMA, schedstat
+from schedperf.evidence.schedstat.section import schedstat
 from schedperf.model.errors import InputError
 
 CPU = "0 0 90 0 0 0 0 0 90"
@@ -126,16 +126,16 @@ def test_a_level_that_the_topology_does_not_tell_is_named_in_the_section(
     analyse_with: Callable[..., Callable[..., Any]],
 ) -> None:
     # CPUs 0 and 2 are neither a cache nor a node of the generated machine.
-    analyse = analyse_with(schedstat, SCHEMA)
+    analyse = analyse_with(schedstat)
     runs = schedstat_runs(90, 92)
-    assert {row["level"] for row in analyse(runs, runs)["rows"]} == {"domain0"}
+    assert {row.level for row in analyse(runs, runs).rows} == {"domain0"}
     files = {"boots/0/sched_debug/sched_debug.json": debug(("0-3", ["CLS"]))}
     named = analyse(runs, runs, files=files)
-    assert {row["level"] for row in named["rows"]} == {"CLS"}
+    assert {row.level for row in named.rows} == {"CLS"}
     damaged = {"boots/0/sched_debug/sched_debug.json": "{"}
     found = analyse(runs, runs, files=damaged)
-    assert {row["level"] for row in found["rows"]} == {"domain0"}
-    assert [note.partition(":")[0] for note in found["notes"]] == ["base", "new"]
+    assert {row.level for row in found.rows} == {"domain0"}
+    assert [note.partition(":")[0] for note in found.notes] == ["base", "new"]
 
 
 def test_a_level_has_the_flags_of_all_its_domains(open_with: Callable[[str], Bundle]) -> None:

@@ -63,7 +63,7 @@ def compare(samples: Path, capsys: pytest.CaptureFixture[str]) -> Compare:
     def run(base: str, new: str, mode: str) -> Any:
         sources = (samples / f"perf-k{base}-{mode}.report", samples / f"perf-k{new}-{mode}.data")
         assert main(["schedstat", *map(str, sources), "--hz", "250", "--json", "-"]) == 0
-        return json.loads(capsys.readouterr().out)
+        return json.loads(capsys.readouterr().out)["data"]
 
     return run
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.system.section import SCHEMA, system_counters
+from schedperf.evidence.system.section import system_counters
 
 Analyse = Callable[..., Any]
 Run = dict[str, Any]
@@ -93,16 +93,16 @@ def _runs_of(**series: Sequence[int]) -> list[Run]:
 def _row_of(data: Any, name: str, basis: str = "share", node: int | None = None) -> Any:
     [found] = [
         row
-        for row in data["rows"]
-        if " ".join((row["group"], row["subject"], row["field"])) == name
-        and (row["basis"], row["node"]) == (basis, node)
+        for row in data.rows
+        if f"{row.group} {row.subject} {row.field}" == name
+        and (row.basis, row.node) == (basis, node)
     ]
     return found
 
 
 @pytest.fixture
 def analyse(analyse_with: Callable[..., Analyse]) -> Analyse:
-    return analyse_with(system_counters, SCHEMA)
+    return analyse_with(system_counters)
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from schedperf.evidence.system.capture import (
 from schedperf.evidence.system.cpufreq import COLUMNS as CPUFREQ
 from schedperf.evidence.system.cpuidle import COLUMNS as CPUIDLE
 from schedperf.evidence.system.power import COLUMNS as POWER
+from schedperf.evidence.system.record import Group
 from schedperf.model.errors import InputError
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
 from schedperf_collectors.system_counters import system_counters
@@ -57,7 +58,7 @@ def read(tmp_path: Path, make_bundle: Callable[..., Path]) -> Read:
 
 
 def value(
-    found: SystemCounts, group: str, subject: str, field: str, node: int | None = None
+    found: SystemCounts, group: Group, subject: str, field: str, node: int | None = None
 ) -> Any:
     return found.counts[SystemKey(group, subject, field, node)]
 

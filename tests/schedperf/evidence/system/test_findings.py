@@ -1,81 +1,56 @@
 """Which changes of the system's counters become findings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from schedperf.evidence.system.findings import MOST_FINDINGS, system_changes
-from schedperf.model.comparison import Finding, Section
+from schedperf.evidence.system.record import Group, SystemRow
+from schedperf.model.comparison import Finding
+from tests.schedperf.evidence.system.records import system_counters_of, system_row
 
 Find = Callable[..., list[Finding]]
+Turn = Callable[[SystemRow], SystemRow]
 
-THROTTLED: Mapping[str, Any] = {
-    "side": "new",
-    "workload": "stress-ng",
-    "point": "",
-    "group": "cgroup",
-    "subject": "/2cg/a",
-    "field": "throttled_share",
-    "node": None,
-    "basis": "share",
-    "unit": "",
-    "meaning": "share of the group's periods in which it used up its quota",
-    "function": "sched_cfs_period_timer()",
-    "total_base": None,
-    "total_new": None,
-    "n_base": 5,
-    "n_new": 4,
-    "base": 0.41,
-    "new": 0.84,
-    "ratio": 0.84 / 0.41,
-    "ci_low": 1.9,
-    "ci_high": 2.2,
-    "changed": True,
-    "replication": "runs",
-}
-IDLE = {
-    **THROTTLED,
-    "group": "idle",
-    "subject": "C6",
-    "field": "usage",
-    "basis": "operation",
-    "unit": "1/message",
-    "function": "cpuidle_enter_state()",
-    "total_base": 1000.0,
-    "total_new": 3100.0,
-    "base": 0.1,
-    "new": 0.31,
-    "ratio": 3.1,
-}
-INTERRUPT = {**IDLE, "group": "interrupts", "subject": "RES", "field": "count"}
-POWER = {
-    **IDLE,
-    "group": "power",
-    "subject": "package-0",
-    "field": "energy",
-    "basis": "time",
-    "unit": "W",
-    "function": "",
-    "base": 90.0,
-    "new": 104.0,
-    "ratio": 104 / 90,
-}
+THROTTLED = system_row(workload="stress-ng")
+IDLE = replace(
+    THROTTLED,
+    group="idle",
+    subject="C6",
+    field="usage",
+    basis="operation",
+    unit="1/message",
+    function="cpuidle_enter_state()",
+    total_base=1000.0,
+    total_new=3100.0,
+    base=0.1,
+    new=0.31,
+    ratio=3.1,
+)
+INTERRUPT = replace(IDLE, group="interrupts", subject="RES", field="count")
+POWER = replace(
+    IDLE,
+    group="power",
+    subject="package-0",
+    field="energy",
+    basis="time",
+    unit="W",
+    function="",
+    base=90.0,
+    new=104.0,
+    ratio=104 / 90,
+)
 
 
 @pytest.fixture
 def find() -> Find:
     """Return the findings of rows, which are named after their places."""
 
-    def run(*rows: Mapping[str, Any]) -> list[Finding]:
-        named = [{"row": f"new-{number}", **row} for number, row in enumerate(rows)]
-        section = Section(
-            schema="schedperf/section/system_counters/1",
-            status="ok",
-            reason=None,
-            data={"rows": named},
-        )
-        return list(system_changes({"system_counters": section}))
+    def run(*rows: SystemRow) -> list[Finding]:
+        named = [replace(row, row=f"new-{index}") for index, row in enumerate(rows)]
+        return list(system_changes(system_counters_of(*named)))
 
     return run
 
@@ -103,8 +78,8 @@ def test_states_interrupts_and_watts_have_sentences_of_their_own(find: Find) -> 
 
 
 def test_stalls_and_shares_of_idle_time_are_told_in_per_cent_of_the_time(find: Find) -> None:
-    stall = {**THROTTLED, "group": "pressure", "subject": "cpu some", "field": "total"}
-    share = {**THROTTLED, "group": "idle", "subject": "C1", "field": "share"}
+    stall = replace(THROTTLED, group="pressure", subject="cpu some", field="total")
+    share = replace(THROTTLED, group="idle", subject="C1", field="share")
     claims = [one.claim.partition(" (")[0] for one in find(share, stall)]
     assert claims == [
         "pressure cpu some: 84.0 % of the time instead of 41.0 %",
@@ -115,39 +90,37 @@ def test_stalls_and_shares_of_idle_time_are_told_in_per_cent_of_the_time(find: F
 @pytest.mark.parametrize(
     "row",
     [
-        {**THROTTLED, "changed": False},
-        {**THROTTLED, "changed": None},
-        {**INTERRUPT, "node": 1},
-        {**IDLE, "field": "above"},
+        replace(THROTTLED, changed=False),
+        replace(THROTTLED, changed=None),
+        replace(INTERRUPT, node=1),
+        replace(IDLE, field="above"),
     ],
 )
-def test_noise_and_parts_are_not_told(row: Mapping[str, Any], find: Find) -> None:
+def test_noise_and_parts_are_not_told(row: SystemRow, find: Find) -> None:
     assert find(row) == []
 
 
 def test_a_rate_an_operation_decides_before_a_rate_a_second(find: Find) -> None:
-    second = {**IDLE, "basis": "time", "unit": "1/s"}
-    assert find({**IDLE, "changed": False}, second) == []
+    second = replace(IDLE, basis="time", unit="1/s")
+    assert find(replace(IDLE, changed=False), second) == []
     [found] = find(second)
     assert "per second" in found.claim
 
 
 def test_a_count_that_was_zero_is_told_with_both_values(find: Find) -> None:
-    [found] = find(
-        {**IDLE, "base": 0.0, "new": 3.0, "ratio": None, "ci_low": None, "ci_high": None}
-    )
+    [found] = find(replace(IDLE, base=0.0, new=3.0, ratio=None, ci_low=None, ci_high=None))
     assert found.claim.startswith("C6 is entered 3 times instead of 0 per message: ")
     assert (found.value, found.ci) == (None, None)
 
 
 def test_a_few_changes_of_a_side_and_fewer_of_a_group_are_told(find: Find) -> None:
-    many = [{**INTERRUPT, "subject": f"IRQ {number}", "ratio": 2.0 + number} for number in range(9)]
+    many = [replace(INTERRUPT, subject=f"IRQ {number}", ratio=2.0 + number) for number in range(9)]
     assert [one.metric for one in find(*many)] == [
         "interrupts IRQ 8 count",
         "interrupts IRQ 7 count",
     ]
-    groups = [{**THROTTLED, "subject": "/b"}, THROTTLED, POWER, IDLE, *many]
-    found = find(*groups, {**THROTTLED, "side": "new2", "row": "new2-0"})
+    groups = [replace(THROTTLED, subject="/b"), THROTTLED, POWER, IDLE, *many]
+    found = find(*groups, replace(THROTTLED, side="new2", row="new2-0"))
     assert [sum(one.side == side for one in found) for side in ("new", "new2")] == [
         MOST_FINDINGS,
         1,
@@ -155,39 +128,39 @@ def test_a_few_changes_of_a_side_and_fewer_of_a_group_are_told(find: Find) -> No
 
 
 def test_the_sum_over_cgroups_is_told_where_no_cgroup_is(find: Find) -> None:
-    whole = {**THROTTLED, "subject": "all limited groups", "ratio": 9.0}
+    whole = replace(THROTTLED, subject="all limited groups", ratio=9.0)
     [found] = find(whole, THROTTLED)
     assert found.claim.startswith("cgroup /2cg/a: throttled in")
-    [found] = find(whole, {**THROTTLED, "changed": False})
+    [found] = find(whole, replace(THROTTLED, changed=False))
     assert found.claim.startswith("cgroup all limited groups: throttled in")
-    assert [one.side for one in find(whole, {**THROTTLED, "side": "new2"})] == ["new", "new2"]
+    assert [one.side for one in find(whole, replace(THROTTLED, side="new2"))] == ["new", "new2"]
 
 
 def test_a_subject_is_told_once_where_it_changed_most(find: Find) -> None:
     points = [
-        {**THROTTLED, "point": f"groups={groups}", "ratio": ratio}
+        replace(THROTTLED, point=f"groups={groups}", ratio=ratio)
         for groups, ratio in ((1, 1.5), (4, 3.0))
     ]
-    seconds = {**THROTTLED, "field": "throttled", "basis": "time", "unit": "s/s"}
+    seconds = replace(THROTTLED, field="throttled", basis="time", unit="s/s")
     [found] = find(*points, seconds)
     assert found.claim.startswith("groups=4: cgroup /2cg/a: throttled in")
 
 
-PER_SECOND = {**INTERRUPT, "basis": "time", "unit": "1/s", "base": 50.0, "new": 130.0}
+PER_SECOND = replace(INTERRUPT, basis="time", unit="1/s", base=50.0, new=130.0)
 # What a run counts that is 1.25 times as long, and nothing else.
-TICKS = {**INTERRUPT, "subject": "LOC", "ratio": 1.25, "new": 0.125, "ci_low": 1.2, "ci_high": 1.3}
-TICKS_PER_SECOND = {**TICKS, "basis": "time", "unit": "1/s", "base": 500.0, "new": 501.0}
+TICKS = replace(INTERRUPT, subject="LOC", ratio=1.25, new=0.125, ci_low=1.2, ci_high=1.3)
+TICKS_PER_SECOND = replace(TICKS, basis="time", unit="1/s", base=500.0, new=501.0)
 
 
-def swap(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def swap(row: SystemRow) -> SystemRow:
     """Return the row as it is where the other side is base."""
-    back = {"base": row["new"], "new": row["base"]}
-    for name, other in (("ratio", "ratio"), ("ci_low", "ci_high"), ("ci_high", "ci_low")):
-        back[name] = None if row[other] is None else 1.0 / row[other]
-    return {**row, **back}
+    ratio, low, high = (
+        None if one is None else 1.0 / one for one in (row.ratio, row.ci_high, row.ci_low)
+    )
+    return replace(row, base=row.new, new=row.base, ratio=ratio, ci_low=low, ci_high=high)
 
 
-@pytest.mark.parametrize("turn", [dict, swap])
+@pytest.mark.parametrize("turn", [replace, swap])
 @pytest.mark.parametrize(
     "rate",
     [
@@ -198,13 +171,13 @@ def swap(row: Mapping[str, Any]) -> Mapping[str, Any]:
     ],
 )
 def test_what_comes_with_time_is_no_reason_for_a_longer_run(
-    rate: Mapping[str, Any], turn: Callable[..., Mapping[str, Any]], find: Find
+    rate: dict[str, Any], turn: Turn, find: Find
 ) -> None:
-    assert find(turn(TICKS), turn({**TICKS_PER_SECOND, **rate})) == []
+    assert find(turn(TICKS), turn(replace(TICKS_PER_SECOND, **rate))) == []
 
 
 def test_what_comes_more_often_per_second_too_says_both_rates(find: Find) -> None:
-    rate = {**PER_SECOND, "ratio": 2.6, "ci_low": 2.5, "ci_high": 2.7}
+    rate = replace(PER_SECOND, ratio=2.6, ci_low=2.5, ci_high=2.7)
     [found] = find(INTERRUPT, rate)
     assert found.claim.startswith(
         "interrupts RES come 3.1 times as often per message "
@@ -218,59 +191,59 @@ def test_what_comes_more_often_per_second_too_says_both_rates(find: Find) -> Non
 def test_where_an_operation_takes_as_long_as_before_the_rate_a_second_need_not_be_sure(
     find: Find,
 ) -> None:
-    rate = {**TICKS_PER_SECOND, "ratio": 1.245, "new": 620.0, "changed": False}
+    rate = replace(TICKS_PER_SECOND, ratio=1.245, new=620.0, changed=False)
     assert len(find(TICKS, rate)) == 1
-    assert find(TICKS, {**rate, "ratio": 1.23}) == []
+    assert find(TICKS, replace(rate, ratio=1.23)) == []
 
 
 def test_of_a_count_that_was_zero_the_rate_a_second_has_both_values(find: Find) -> None:
-    none = {"base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
-    rate = {**PER_SECOND, **none}
-    [found] = find({**INTERRUPT, **none}, rate)
+    none: dict[str, Any] = {"base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
+    rate = replace(PER_SECOND, **none)
+    [found] = find(replace(INTERRUPT, **none), rate)
     assert "times instead of 0 per message (per second 0 -> 130): " in found.claim
-    assert find({**INTERRUPT, **none}, {**rate, "changed": False}) == []
+    assert find(replace(INTERRUPT, **none), replace(rate, changed=False)) == []
 
 
 def test_a_rate_of_one_node_says_nothing_of_the_machine(find: Find) -> None:
-    assert len(find(TICKS, {**TICKS_PER_SECOND, "node": 0, "ratio": 1.0, "changed": False})) == 1
+    assert len(find(TICKS, replace(TICKS_PER_SECOND, node=0, ratio=1.0, changed=False))) == 1
 
 
-COST = {
-    **IDLE,
-    "group": "cpu",
-    "subject": "system",
-    "field": "time",
-    "unit": "s/message",
-    "meaning": "time of CPUs",
-    "function": "account_process_tick()",
-    "base": 1.0e-6,
-    "new": 1.25e-6,
-    "ratio": 1.25,
-    "ci_low": 1.2,
-    "ci_high": 1.3,
-    "values_base": [1.0e-6] * 5,
-    "values_new": [1.25e-6] * 5,
-}
-USER_COST = {
-    **COST,
-    "subject": "user",
-    "changed": False,
-    "base": 1.0e-7,
-    "new": 1.01e-7,
-    "ratio": 1.01,
-    "ci_low": 0.9,
-    "ci_high": 1.1,
-}
-SHARE = {**COST, "field": "share", "basis": "share", "unit": "", "base": 0.90, "new": 0.92}
-USER_SHARE = {**SHARE, "subject": "user", "base": 0.1, "new": 0.08, "ratio": 0.8}
+COST = replace(
+    IDLE,
+    group="cpu",
+    subject="system",
+    field="time",
+    unit="s/message",
+    meaning="time of CPUs",
+    function="account_process_tick()",
+    base=1.0e-6,
+    new=1.25e-6,
+    ratio=1.25,
+    ci_low=1.2,
+    ci_high=1.3,
+    values_base=(1.0e-6,) * 5,
+    values_new=(1.25e-6,) * 5,
+)
+USER_COST = replace(
+    COST,
+    subject="user",
+    changed=False,
+    base=1.0e-7,
+    new=1.01e-7,
+    ratio=1.01,
+    ci_low=0.9,
+    ci_high=1.1,
+)
+SHARE = replace(COST, field="share", basis="share", unit="", base=0.90, new=0.92)
+USER_SHARE = replace(SHARE, subject="user", base=0.1, new=0.08, ratio=0.8)
 
 
-@pytest.mark.parametrize(("turn", "verb"), [(dict, "growth"), (swap, "fall")])
+@pytest.mark.parametrize(("turn", "verb"), [(replace, "growth"), (swap, "fall")])
 def test_cpu_time_is_told_per_operation_and_no_share_of_it(
-    turn: Callable[..., Mapping[str, Any]], verb: str, find: Find
+    turn: Turn, verb: str, find: Find
 ) -> None:
     # The user's share falls, and not its time: the same time in a longer run.
-    rows = (COST, USER_COST, {**SHARE, "ratio": 1.02}, USER_SHARE)
+    rows = (COST, USER_COST, replace(SHARE, ratio=1.02), USER_SHARE)
     [found] = find(*map(turn, rows))
     # 0.203 us at least, beside 0.010 us of the user's at most.
     part = f"at least 95 % of the {verb} of busy time per message"
@@ -278,50 +251,55 @@ def test_cpu_time_is_told_per_operation_and_no_share_of_it(
     assert (found.metric, found.better) == ("cpu system time", "lower")
 
 
-@pytest.mark.parametrize("rate", [SHARE, {**COST, "basis": "time", "unit": "s/s"}])
+@pytest.mark.parametrize("rate", [SHARE, replace(COST, basis="time", unit="s/s")])
 def test_cpus_that_work_all_the_time_before_and_after_still_work_longer(
-    rate: Mapping[str, Any], find: Find
+    rate: SystemRow, find: Find
 ) -> None:
-    [found] = find(COST, {**rate, "new": rate["base"], "ratio": 1.0, "changed": False})
+    [found] = find(COST, replace(rate, new=rate.base, ratio=1.0, changed=False))
     assert (found.metric, "per second" in found.claim) == ("cpu system time", False)
 
 
 def test_cpus_of_an_unknown_number_that_do_nothing_for_longer_have_their_rate(find: Find) -> None:
-    idle = {**COST, "subject": "idle"}
-    rate = {**idle, "basis": "time", "unit": "s/s", "ratio": 1.0, "changed": False}
+    idle = replace(COST, subject="idle")
+    rate = replace(idle, basis="time", unit="s/s", ratio=1.0, changed=False)
     assert find(idle, rate) == []
-    assert len(find(idle, {**rate, "ratio": 1.1, "changed": True})) == 1
+    assert len(find(idle, replace(rate, ratio=1.1, changed=True))) == 1
 
 
 def test_cpu_time_that_there_was_none_of_has_no_change_in_per_cent(find: Find) -> None:
-    none = {"base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
-    [found] = find({**COST, **none, "subject": "steal"})
+    none: dict[str, Any] = {"base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
+    [found] = find(replace(COST, **none, subject="steal"))
     assert found.claim == "steal time per message is 1.25 us instead of 0 us: time of CPUs"
 
 
 def test_a_kind_that_may_be_less_than_half_of_the_growth_says_nothing_of_its_part(
     find: Find,
 ) -> None:
-    wide = {**USER_COST, "base": 1.0e-6, "new": 1.01e-6, "ci_high": 1.4}
+    wide = replace(USER_COST, base=1.0e-6, new=1.01e-6, ci_high=1.4)
     [found] = find(COST, wide)
     assert "busy time" not in found.claim
-    for other in ({"subject": "idle"}, {"subject": "guest"}, {"point": "elsewhere"}):
-        [found] = find(COST, {**wide, **other})
+    others = [replace(wide, subject=subject) for subject in ("idle", "guest")]
+    for other in (*others, replace(wide, point="elsewhere")):
+        [found] = find(COST, other)
         assert "at least 100 %" in found.claim
 
 
 def test_a_kind_that_some_runs_have_not_may_have_grown_by_all_that_there_was(find: Find) -> None:
-    zeros = {
-        **USER_COST, "ratio": None, "ci_low": None, "ci_high": None,
-        "values_base": [0.0, 1.0e-8], "values_new": [0.0, 2.0e-8],
-    }  # fmt: skip
+    zeros = replace(
+        USER_COST,
+        ratio=None,
+        ci_low=None,
+        ci_high=None,
+        values_base=(0.0, 1.0e-8),
+        values_new=(0.0, 2.0e-8),
+    )
     [found] = find(COST, zeros)
     # 0.203 us beside 0.02.
     assert "at least 91 % of the growth" in found.claim
 
 
 def test_cpu_time_that_may_be_noise_is_not_told_by_its_share(find: Find) -> None:
-    assert find({**COST, "changed": False}, SHARE, USER_COST, USER_SHARE) == []
+    assert find(replace(COST, changed=False), SHARE, USER_COST, USER_SHARE) == []
 
 
 def test_shares_of_cpu_time_are_told_where_no_operations_are_known(find: Find) -> None:
@@ -330,15 +308,15 @@ def test_shares_of_cpu_time_are_told_where_no_operations_are_known(find: Find) -
     assert found.better is None
 
 
-@pytest.mark.parametrize("turn", [dict, swap])
+@pytest.mark.parametrize("turn", [replace, swap])
 @pytest.mark.parametrize(("group", "subject"), [("cpu", "idle"), ("cpu", "iowait"), ("idle", "C6")])
 def test_cpus_that_do_nothing_for_longer_in_a_longer_run_are_no_reason(
-    group: str, subject: str, turn: Callable[..., Mapping[str, Any]], find: Find
+    group: Group, subject: str, turn: Turn, find: Find
 ) -> None:
-    time, share = ({**one, "group": group, "subject": subject} for one in (COST, SHARE))
-    assert find(turn(time), turn({**share, "ratio": 1.0, "changed": False})) == []
-    assert find(turn(time), turn({**share, "base": 0.92, "new": 0.90, "ratio": 0.98})) == []
-    [found] = find(turn(time), turn({**share, "ratio": 1.02}))
+    time, share = (replace(one, group=group, subject=subject) for one in (COST, SHARE))
+    assert find(turn(time), turn(replace(share, ratio=1.0, changed=False))) == []
+    assert find(turn(time), turn(replace(share, base=0.92, new=0.90, ratio=0.98))) == []
+    [found] = find(turn(time), turn(replace(share, ratio=1.02)))
     assert found.metric == f"{group} {subject} time"
     assert found.better is None
     assert "per second" in found.claim
@@ -346,7 +324,7 @@ def test_cpus_that_do_nothing_for_longer_in_a_longer_run_are_no_reason(
 
 def test_the_same_changes_are_chosen_whichever_side_is_base(find: Find) -> None:
     rows = [
-        {**INTERRUPT, "subject": f"IRQ {number}", "ratio": ratio, "base": 1.0, "new": ratio}
+        replace(INTERRUPT, subject=f"IRQ {number}", ratio=ratio, base=1.0, new=ratio)
         for number, ratio in enumerate((1.5, 0.5, 1.8, 0.6))
     ]
     there, back = find(*rows), find(*map(swap, rows))

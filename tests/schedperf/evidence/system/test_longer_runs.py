@@ -84,8 +84,8 @@ def test_dozens_of_idle_states_do_not_hide_the_time_of_the_cpus(
         data: Any = compare([open_bundle(path) for path in paths]).sections["system_counters"].data
         [row] = [
             row
-            for row in data["rows"]
-            if (row["subject"], row["basis"], row["node"]) == ("system", "operation", None)
+            for row in data.rows
+            if (row.subject, row.basis, row.node) == ("system", "operation", None)
         ]
         return row
 
@@ -105,4 +105,4 @@ def test_dozens_of_idle_states_do_not_hide_the_time_of_the_cpus(
         return make_bundle(tmp_path / f"{side}-states.tar", runs=found)
 
     alone = cost(sides["base"], sides["new"])
-    assert cost(with_states("base"), with_states("new"))["q"] == alone["q"]
+    assert cost(with_states("base"), with_states("new")).q == alone.q

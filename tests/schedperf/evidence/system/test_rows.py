@@ -24,11 +24,11 @@ def test_a_cgroup_is_throttled_in_a_share_of_its_periods(
 ) -> None:
     data = analyse(runs_of(throttled=(41, 40, 42, 41)), runs_of(throttled=(84, 83, 85, 84)))
     row = row_of(data, "cgroup /2cg/a throttled_share")
-    assert (row["base"], row["new"]) == pytest.approx((0.41, 0.84), rel=1e-3)
-    assert (row["changed"], row["unit"], row["total_base"]) == (True, "", None)
-    assert row["function"] == "sched_cfs_period_timer()"
+    assert (row.base, row.new) == pytest.approx((0.41, 0.84), rel=1e-3)
+    assert (row.changed, row.unit, row.total_base) == (True, "", None)
+    assert row.function == "sched_cfs_period_timer()"
     rate = row_of(data, "cgroup /2cg/a nr_throttled", "time")
-    assert (rate["base"], rate["unit"], rate["total_base"]) == (
+    assert (rate.base, rate.unit, rate.total_base) == (
         pytest.approx(20.5, rel=1e-3),
         "1/s",
         41.0,
@@ -41,10 +41,10 @@ def test_energy_is_watts_and_joules_a_message(
     base, new = runs_of(energy_uj=(180_000_000,) * 2), runs_of(energy_uj=(208_000_000,) * 2)
     data = analyse(base, new)
     power = row_of(data, "power package-0 energy", "time")
-    assert (power["base"], power["new"]) == pytest.approx((90.0, 104.0))
-    assert power["unit"] == "W"
+    assert (power.base, power.new) == pytest.approx((90.0, 104.0))
+    assert power.unit == "W"
     energy = row_of(data, "power package-0 energy", "operation")
-    assert (energy["base"], energy["unit"]) == (pytest.approx(180 / MESSAGES), "J/message")
+    assert (energy.base, energy.unit) == (pytest.approx(180 / MESSAGES), "J/message")
 
 
 def test_stalls_are_a_share_of_time_and_idle_one_of_the_time_of_all_cpus(
@@ -54,13 +54,13 @@ def test_stalls_are_a_share_of_time_and_idle_one_of_the_time_of_all_cpus(
 ) -> None:
     runs = runs_of(stalled_us=(500_000,) * 2, idle_us=(400_000,) * 2, entries=(30,) * 2)
     data = analyse(runs, runs)
-    assert row_of(data, "pressure cpu some share")["base"] == pytest.approx(0.25)
+    assert row_of(data, "pressure cpu some share").base == pytest.approx(0.25)
     # 0.4 s of each of four CPUs in 2 s.
-    assert row_of(data, "idle C6 share")["base"] == pytest.approx(0.2)
-    assert row_of(data, "idle C6 usage", "time")["base"] == pytest.approx(60.0)
-    assert row_of(data, "idle C6 usage", "operation")["base"] == pytest.approx(120 / MESSAGES)
-    assert row_of(data, "idle C6 time", "operation")["unit"] == "s/message"
-    assert not [row for row in data["rows"] if (row["field"], row["basis"]) == ("time", "time")]
+    assert row_of(data, "idle C6 share").base == pytest.approx(0.2)
+    assert row_of(data, "idle C6 usage", "time").base == pytest.approx(60.0)
+    assert row_of(data, "idle C6 usage", "operation").base == pytest.approx(120 / MESSAGES)
+    assert row_of(data, "idle C6 time", "operation").unit == "s/message"
+    assert not [row for row in data.rows if (row.field, row.basis) == ("time", "time")]
 
 
 def test_stolen_time_is_a_share_and_context_switches_are_rates(
@@ -71,29 +71,29 @@ def test_stolen_time_is_a_share_and_context_switches_are_rates(
     data = analyse(base, new)
     stolen = row_of(data, "cpu steal share")
     # 40 ticks of 10 ms on each of four CPUs in 2 s.
-    assert (stolen["new"], stolen["unit"]) == (pytest.approx(0.204, rel=0.01), "")
-    assert stolen["changed"] is True
-    assert row_of(data, "cpu steal share", node=1)["new"] == pytest.approx(0.204, rel=0.01)
+    assert (stolen.new, stolen.unit) == (pytest.approx(0.204, rel=0.01), "")
+    assert stolen.changed is True
+    assert row_of(data, "cpu steal share", node=1).new == pytest.approx(0.204, rel=0.01)
     switches = row_of(data, "cpu ctxt count", "operation")
-    assert (switches["base"], switches["unit"]) == (
+    assert (switches.base, switches.unit) == (
         pytest.approx(1000 / MESSAGES, rel=1e-3),
         "1/message",
     )
-    assert switches["meaning"] == "switches from one task to another"
-    assert "cpu processes" in data["zeros"]
+    assert switches.meaning == "switches from one task to another"
+    assert "cpu processes" in data.zeros
 
 
 def test_only_the_largest_have_rows_by_node(analyse: Analyse, run_of: RunOf, row_of: RowOf) -> None:
     lines = {f"L{number}": [number, 0, 0, 2 * number] for number in range(1, 10)}
     runs = [run_of(lines=lines)] * 2
     data = analyse(runs, runs)
-    by_node = [row for row in data["rows"] if row["node"] is not None]
-    of_interrupts = {row["subject"] for row in by_node if row["group"] == "interrupts"}
+    by_node = [row for row in data.rows if row.node is not None]
+    of_interrupts = {row.subject for row in by_node if row.group == "interrupts"}
     assert of_interrupts == {"L5", "L6", "L7", "L8", "L9"}
     assert len(of_interrupts) == LARGEST_BY_NODE
-    nodes = [row_of(data, "interrupts L9 count", "time", node)["base"] for node in (0, 1)]
+    nodes = [row_of(data, "interrupts L9 count", "time", node).base for node in (0, 1)]
     assert nodes == pytest.approx([4.5, 9.0])
-    assert row_of(data, "interrupts L9 count", "time")["base"] == pytest.approx(13.5)
+    assert row_of(data, "interrupts L9 count", "time").base == pytest.approx(13.5)
 
 
 def test_hundreds_of_interrupts_do_not_hide_a_cgroup(
@@ -105,8 +105,8 @@ def test_hundreds_of_interrupts_do_not_hide_a_cgroup(
     sides = [[run_of(throttled=count, lines=lines) for count in one] for one in throttled]
     with_many = analyse(*sides)
     name = "cgroup /2cg/a throttled_share"
-    assert row_of(with_many, name)["q"] == row_of(alone, name)["q"]
-    assert len(with_many["rows"]) > 600
+    assert row_of(with_many, name).q == row_of(alone, name).q
+    assert len(with_many.rows) > 600
 
 
 def test_groups_other_than_interrupts_are_corrected_together(
@@ -121,8 +121,8 @@ def test_groups_other_than_interrupts_are_corrected_together(
             zones = ((f"/rapl:{one}", f"zone {one}", energy_uj, 1 << 40, "-") for one in range(20))
             run["files"][f"system_counters/{moment}/power"] = make_power(*zones)
     rows = [row_of(one, "idle C6 usage", "time") for one in (alone, analyse(*sides))]
-    assert rows[0]["p"] == rows[1]["p"]
-    assert rows[1]["q"] > 3 * rows[0]["q"]
+    assert rows[0].p == rows[1].p
+    assert rows[1].q > 3 * rows[0].q
 
 
 @pytest.mark.parametrize(
@@ -157,15 +157,15 @@ def test_a_change_of_next_to_nothing_is_not_marked(
     for series, marked in ((small, False), (large, True)):
         [(counter, sides)] = series.items()
         row = row_of(analyse(*(runs_of(**{counter: one}) for one in sides)), name, basis)
-        assert row["q"] < 0.05
-        assert row["changed"] is marked
+        assert row.q < 0.05
+        assert row.changed is marked
 
 
 def test_what_one_run_a_side_cannot_say_stays_unsaid_however_small(
     analyse: Analyse, run_of: RunOf, row_of: RowOf
 ) -> None:
     data = analyse([run_of(stalled_us=4000)], [run_of(stalled_us=6000)])
-    assert row_of(data, "pressure cpu some share")["changed"] is None
+    assert row_of(data, "pressure cpu some share").changed is None
 
 
 def test_each_cpu_has_its_busy_time_idle_states_and_interrupts(
@@ -177,16 +177,16 @@ def test_each_cpu_has_its_busy_time_idle_states_and_interrupts(
     ]
     data = analyse(*sides)
     # All that /proc/stat grew by is stolen time: 0.2 s of the 2 s of each CPU.
-    assert [one["accounted"] for one in data["sides"]] == pytest.approx([0.1, 0.1])
-    found = {one["measure"]: one for one in data["cpus"]}
+    assert [one.accounted for one in data.sides] == pytest.approx([0.1, 0.1])
+    found = {one.measure: one for one in data.cpus}
     # 20 ticks of 10 ms, in 2 s.
-    assert found["cpu busy"]["base"] == pytest.approx([0.1] * 4)
-    assert found["cpu steal"]["new"] == pytest.approx([0.1] * 4)
-    assert found["idle C6"]["base"] == pytest.approx([0.2] * 4, rel=1e-4)
-    assert found["idle C6"]["unit"] == ""
+    assert found["cpu busy"].base == pytest.approx([0.1] * 4)
+    assert found["cpu steal"].new == pytest.approx([0.1] * 4)
+    assert found["idle C6"].base == pytest.approx([0.2] * 4, rel=1e-4)
+    assert found["idle C6"].unit == ""
     interrupts_of = found["interrupts"]
-    assert (interrupts_of["base"], interrupts_of["unit"]) == ([50.0, 0.0, 0.0, 0.0], "1/s")
-    assert interrupts_of["new"] == [50.0, 0.0, 0.0, 25.0]
+    assert (interrupts_of.base, interrupts_of.unit) == ((50.0, 0.0, 0.0, 0.0), "1/s")
+    assert interrupts_of.new == (50.0, 0.0, 0.0, 25.0)
     # No two runs differ, so a difference has nothing to be measured by.
-    assert interrupts_of["changed"] == [False, False, False, None]
+    assert interrupts_of.changed == (False, False, False, None)
     assert "cpu idle" not in found

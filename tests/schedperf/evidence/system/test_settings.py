@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
+from schedperf.evidence.system.record import SettingRow, SystemMissing
 from schedperf.evidence.system.settings import LONGEST_VALUE, MOST_SETTINGS, compare_settings
 from schedperf.runs.side import name_sides
 
 NAME = "boots/0/sched_debug/sched_debug.json"
-Compared = tuple[list[dict[str, str | None]], list[dict[str, str]]]
+Compared = tuple[list[SettingRow], list[SystemMissing]]
 Compare = Callable[..., Compared]
 
 
@@ -51,14 +52,14 @@ def test_what_differs_has_both_values_and_what_is_equal_is_not_told(compare: Com
     new = debug({"nr_migrate": "8", "verbose": "N"}, {"0-1": "117", "2-3": "110"})
     rows, missing = compare(base, new, base)
     assert rows == [
-        {
-            "side": "new",
-            "name": "domains/domain0/imbalance_pct",
-            "base": "117",
-            "new": "117 (0-1), 110 (2-3)",
-        },
-        {"side": "new", "name": "nr_migrate", "base": "32", "new": "8"},
-        {"side": "new", "name": "old", "base": "1", "new": None},
+        SettingRow(
+            side="new",
+            name="domains/domain0/imbalance_pct",
+            base="117",
+            new="117 (0-1), 110 (2-3)",
+        ),
+        SettingRow(side="new", name="nr_migrate", base="32", new="8"),
+        SettingRow(side="new", name="old", base="1", new=None),
     ]
     assert missing == []
 
@@ -73,16 +74,16 @@ def test_why_settings_are_not_known_is_said_where_they_were_asked_for(compare: C
     damaged = {"files": {NAME: "{"}}
     rows, missing = compare(damaged, {"captures": [skipped]}, {}, debug({"nr_migrate": "32"}))
     assert rows == []
-    assert [(one["side"], one["what"]) for one in missing] == [
+    assert [(one.side, one.what) for one in missing] == [
         ("base", "sched_debug"),
         ("new", "sched_debug"),
     ]
-    assert NAME in missing[0]["reason"]
-    assert missing[1]["reason"] == "/sys/kernel/debug/sched is not there"
+    assert NAME in missing[0].reason
+    assert missing[1].reason == "/sys/kernel/debug/sched is not there"
 
 
 def test_hostile_settings_are_few_and_short(compare: Compare) -> None:
     many = {f"setting{number:04}": "x" * 4096 for number in range(MOST_SETTINGS + 5)}
     rows, _ = compare(debug({}), debug(many))
     assert len(rows) == MOST_SETTINGS
-    assert {len(row["new"] or "") for row in rows} == {LONGEST_VALUE}
+    assert {len(row.new or "") for row in rows} == {LONGEST_VALUE}

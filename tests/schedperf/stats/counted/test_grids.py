@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schedperf.stats.counted.grids import Grid, PlacedRun, compare_places
+from schedperf.stats.counted.grids import PlacedRun, compare_places
 from schedperf.stats.counted.histograms import MOST_BINS, RunBins, compare_bins
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
 from schedperf.stats.welch import welch_difference
@@ -123,11 +123,11 @@ def test_a_place_that_a_run_did_not_look_at_has_no_interval() -> None:
     assert found.changed[0] is False
 
 
-def test_a_side_alone_has_values_and_its_record_is_lists() -> None:
-    found: Grid[int] = compare_places(runs_of([1.0], [2.0]), [])
-    assert found.record() == {
-        "replication": "runs", "n_base": 2, "n_new": 0, "base": [1.5], "new": [None],
-        "ci_low": [None], "ci_high": [None], "changed": [None],
+def test_a_side_alone_has_values() -> None:
+    found = compare_places(runs_of([1.0], [2.0]), [])
+    assert found.as_fields() == {
+        "replication": "runs", "n_base": 2, "n_new": 0, "base": (1.5,), "new": (None,),
+        "ci_low": (None,), "ci_high": (None,), "changed": (None,),
     }  # fmt: skip
 
 
@@ -140,35 +140,35 @@ EDGES = [0.0, 1.0, 2.0, 3.0]
 
 def test_bins_are_shares_of_each_run_from_the_first_to_the_last_that_has_any() -> None:
     found = compare_bins(bins_of([0, 10, 30, 0]), bins_of([0, 0, 20, 0]), EDGES)
-    assert (found["low"], found["high"]) == ([1.0, 2.0], [2.0, None])
-    assert (found["base"], found["new"]) == ([0.25, 0.75], [0.0, 1.0])
-    assert (found["events_base"], found["events_new"]) == (40, 20)
+    assert (found.low, found.high) == ((1.0, 2.0), (2.0, None))
+    assert (found.base, found.new) == ((0.25, 0.75), (0.0, 1.0))
+    assert (found.events_base, found.events_new) == (40, 20)
 
 
 def test_a_few_events_at_the_end_join_the_last_bin() -> None:
     found = compare_bins(bins_of([500, 500, 0, 1]), bins_of([500, 500, 0, 1]), EDGES)
-    assert found["high"] == [1.0, None]
-    assert sum(found["base"]) == pytest.approx(1.0)
+    assert found.high == (1.0, None)
+    assert sum(share or 0.0 for share in found.base) == pytest.approx(1.0)
 
 
 def test_many_bins_are_joined_and_still_hold_all() -> None:
     counts, edges = [1] * 100, [float(place) for place in range(100)]
     found = compare_bins(bins_of(counts), bins_of(counts), edges)
-    assert len(found["low"]) <= MOST_BINS
-    assert sum(found["new"]) == pytest.approx(1.0)
-    assert found["high"][:-1] == found["low"][1:]
+    assert len(found.low) <= MOST_BINS
+    assert sum(share or 0.0 for share in found.new) == pytest.approx(1.0)
+    assert found.high[:-1] == found.low[1:]
 
 
 def test_all_bins_of_a_turn_are_kept() -> None:
     found = compare_bins(bins_of([0, 0, 5, 0]), bins_of([0, 0, 5, 0]), EDGES, is_trimmed=False)
-    assert found["low"] == EDGES
+    assert found.low == tuple(EDGES)
 
 
 def test_a_bin_that_gained_is_marked_and_a_run_without_events_has_no_shares() -> None:
     base = bins_of([50, 50, 0, 0], [51, 49, 0, 0], [49, 51, 0, 0], [0, 0, 0, 0])
     new = bins_of([20, 80, 0, 0], [21, 79, 0, 0], [19, 81, 0, 0])
-    assert compare_bins(base[:3], new, EDGES)["changed"] == [True, True]
-    assert compare_bins(base, new, EDGES)["base"][0] == pytest.approx(0.5)
+    assert compare_bins(base[:3], new, EDGES).changed == (True, True)
+    assert compare_bins(base, new, EDGES).base[0] == pytest.approx(0.5)
 
 
 WAKEUPS = CpuMeasure("ttwu_count", "1/s", "wakeups")
@@ -186,24 +186,24 @@ def test_a_measure_of_the_cpus_is_one_entry_and_one_that_is_zero_none() -> None:
     base = ("base", [cpu_run(1.0, 5.0), cpu_run(1.1, 5.1)])
     new = ("new", [cpu_run(9.0, 5.0), cpu_run(9.1, 5.2)])
     [found] = compare_cpus(base, new)
-    assert (found["side"], found["measure"], found["unit"]) == ("new", "ttwu_count", "1/s")
-    assert (found["cpus"], found["changed"]) == ([0, 1], [True, False])
+    assert (found.side, found.measure, found.unit) == ("new", "ttwu_count", "1/s")
+    assert (found.cpus, found.changed) == ((0, 1), (True, False))
     [invalid] = compare_cpus(base, new, invalid=frozenset({"ttwu_count"}))
-    assert invalid["changed"] == [None, None]
+    assert invalid.changed == (None, None)
     [alone] = compare_cpus(base, None)
-    assert (alone["side"], alone["n_new"]) == ("base", 0)
+    assert (alone.side, alone.n_new) == ("base", 0)
 
 
 def test_cpus_and_bins_of_sides_that_took_turns_are_compared_by_rounds() -> None:
     rounds = enumerate(((1.0, 5.0), (3.0, 2.0), (9.0, 7.0)))
     base = [replace(cpu_run(*counts), round=number) for number, counts in rounds]
     [found] = compare_cpus(("base", base), ("new", base))
-    assert (found["replication"], found["n_base"]) == ("rounds", 3)
+    assert (found.replication, found.n_base) == ("rounds", 3)
     bins = [replace(one, round=number) for number, one in enumerate(bins_of(*[[0, 9, 4, 0]] * 3))]
-    assert compare_bins(bins, bins, EDGES)["replication"] == "rounds"
+    assert compare_bins(bins, bins, EDGES).replication == "rounds"
 
 
 def test_points_of_one_side_only_are_left_out() -> None:
     both = [cpu_run(1.0), cpu_run(1.0, point="groups=2")]
     found = list(compare_cpus(("base", both), ("new", both[:1])))
-    assert [one["point"] for one in found] == [""]
+    assert [one.point for one in found] == [""]
