@@ -1,4 +1,5 @@
-"""How often load averages were updated, by whom, and how long that took.
+"""PELT: how often load averages were updated, by whom, and how long that took.
 
-Pure functions on what :mod:`schedperf.evidence.pelt.capture` read.
+Read ``capture``, ``measure``, ``comparability``, ``compare`` and ``findings`` in this order; the
+record that they fill is in ``record``, and ``section`` does it for the bundles.
 """

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from schedperf.evidence.pelt.compare import EMULATED
 from schedperf.evidence.pelt.findings import MOST_FINDINGS, pelt_updates
 from schedperf.evidence.pelt.record import Pelt
-from schedperf.evidence.pelt.rows import EMULATED
 from schedperf.model.comparison import Finding
 
 Json = dict[str, Any]

@@ -10,9 +10,9 @@ import pytest
 
 from schedperf.evidence import Absent
 from schedperf.evidence.pelt.capture import MOST_CONTEXTS, MOST_FUNCTIONS
+from schedperf.evidence.pelt.comparability import NOT_SHORTER, READS_TOO_MUCH
+from schedperf.evidence.pelt.compare import EMULATED
 from schedperf.evidence.pelt.record import Pelt
-from schedperf.evidence.pelt.rows import EMULATED
-from schedperf.evidence.pelt.sight import NOT_SHORTER, READS_TOO_MUCH
 from schedperf.model.counted import MissingSide
 from schedperf.model.schema import to_plain
 

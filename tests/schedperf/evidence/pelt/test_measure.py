@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.evidence.pelt.capture import Durations
-from schedperf.evidence.pelt.histograms import Histogram, merge, quantile
+from schedperf.evidence.pelt.measure import Histogram, merge, quantile
 
 STEP, LINEAR, LOG2 = 50, 64, 32
 

@@ -1,21 +1,36 @@
-"""The rows of two sides: what compares is compared, the rest is shown beside each other."""
+"""Compare two sides: rates and durations as rows, durations bin by bin, calls CPU by CPU.
 
-from collections.abc import Callable, Iterator, Mapping
+What cannot be compared is a row that lists both values.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import get_args
 
-from schedperf.evidence.pelt.measures import (
+from schedperf.evidence.pelt.capture import Counts, Durations
+from schedperf.evidence.pelt.comparability import (
+    Comparability,
+    TracedSide,
+    functions_of,
+    is_seen,
+    judge,
+)
+from schedperf.evidence.pelt.measure import (
+    NS_PER_S,
     Found,
+    Histogram,
     Key,
     PeltRun,
     call_measures,
     duration_measures,
+    merge,
     shown_beside,
 )
-from schedperf.evidence.pelt.record import PeltRow, Per, What
-from schedperf.evidence.pelt.sight import Comparability, TracedSide, functions_of, is_seen, judge
-from schedperf.model.counted import Basis, Rate
+from schedperf.evidence.pelt.record import PeltBinsRow, PeltRow, Per, What
+from schedperf.model.counted import Basis, CpuRow, Rate
+from schedperf.stats.counted.histograms import RunBins, compare_bins
+from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
 from schedperf.stats.counted.rates import CountedSide, Question, compare_rates
 
 # What calls are divided by; a share of wakeups is a quotient of two counts of the run.
@@ -203,3 +218,130 @@ def _means(side: TracedSide) -> _Means:
             place = (run.counted.workload, run.counted.point, key, name)
             values.setdefault(place, []).append(value)
     return {place: fmean(of_runs) for place, of_runs in values.items()}
+
+
+# Of the calls of a side, beyond the linear bins: then log2 bins show more.
+MOST_BEYOND = 0.01
+
+_Runs = list[tuple[PeltRun, Histogram]]
+
+
+def bins_of(base: TracedSide, new: TracedSide) -> Iterator[PeltBinsRow]:
+    """Yield the durations of each function at each point, where both sides have equal bins."""
+    for function in functions_of((base, new)):
+        reason = judge(function, (base, new)).durations
+        for workload, point in dict.fromkeys(map(_place, base.runs)):
+            runs = [_histograms(side, (workload, point), function) for side in (base, new)]
+            edges = _edges(runs)
+            if edges:
+                kind, lows = edges
+                before, after = (
+                    [
+                        RunBins(
+                            boot=run.counted.boot,
+                            round=run.counted.round,
+                            counts=getattr(one, kind),
+                        )
+                        for run, one in side
+                    ]
+                    for side in runs
+                )
+                bins = compare_bins(before, after, lows, is_comparable=reason is None)
+                yield PeltBinsRow(
+                    side=new.name,
+                    workload=workload,
+                    point=point,
+                    function=function,
+                    **bins.as_fields(),
+                )
+
+
+def _place(run: PeltRun) -> tuple[str, str]:
+    return run.counted.workload, run.counted.point
+
+
+def _histograms(side: TracedSide, place: tuple[str, str], function: str) -> _Runs:
+    found: _Runs = []
+    for run in side.runs:
+        seen = run.capture.functions.get(function)
+        durations = None if seen is None or _place(run) != place else seen.durations
+        histogram = None if durations is None else merge([durations])
+        if histogram is not None:
+            found.append((run, histogram))
+    return found
+
+
+def _edges(runs: Sequence[_Runs]) -> tuple[str, list[float]] | None:
+    # The kind of bins that shows more, and the lower edges in s; None without equal bins.
+    every = [one for side in runs for _, one in side]
+    kinds = [
+        kind
+        for kind in ("linear_ns", "log2_ns")
+        if all(any(any(getattr(one, kind)) for _, one in side) for side in runs)
+        and len({len(getattr(one, kind)) for one in every}) == 1
+        and (kind == "log2_ns" or len({one.linear_step_ns for one in every}) == 1)
+    ]
+    if not kinds:
+        return None
+    beyond = max(
+        sum(one.linear_ns[-1] for _, one in side) / sum(one.timed for _, one in side)
+        for side in runs
+    )
+    kind = kinds[0 if beyond <= MOST_BEYOND else -1]
+    number = len(getattr(every[0], kind))
+    if kind == "linear_ns":
+        return kind, [place * every[0].linear_step_ns / NS_PER_S for place in range(number)]
+    return kind, [0.0, *(2.0**place / NS_PER_S for place in range(1, number))]
+
+
+def cpus_of(base: TracedSide, new: TracedSide) -> Iterator[CpuRow]:
+    """Yield the calls of each function on each CPU, and the share of its time that they took."""
+    judged = {function: judge(function, (base, new)) for function in functions_of((base, new))}
+    invalid = {_calls(function) for function, found in judged.items() if found.calls}
+    invalid |= {_time(function) for function, found in judged.items() if found.durations}
+    yield from compare_cpus(
+        (base.name, [_cpu_run(run) for run in base.runs]),
+        (new.name, [_cpu_run(run) for run in new.runs]),
+        invalid=frozenset(measure.name for measure in invalid),
+    )
+
+
+def _calls(function: str) -> CpuMeasure:
+    return CpuMeasure(f"{function} calls", "1/s", f"calls of {function}()")
+
+
+def _time(function: str) -> CpuMeasure:
+    return CpuMeasure(
+        f"{function} time", "", f"share of the CPU's time in {function}(), as the probe read it"
+    )
+
+
+def _cpu_run(run: PeltRun) -> CpuRun:
+    values: dict[CpuMeasure, Mapping[int, float]] = {}
+    for function, seen in run.capture.functions.items():
+        if seen.calls is not None:
+            seconds = run.capture.seconds
+            values[_calls(function)] = {cpu: count / seconds for cpu, count in seen.calls.items()}
+            if seen.durations is not None:
+                values[_time(function)] = _spent(seen.calls, seen.durations, seconds)
+    workload, point = _place(run)
+    return CpuRun(
+        workload=workload,
+        point=point,
+        boot=run.counted.boot,
+        round=run.counted.round,
+        values=values,
+    )
+
+
+def _spent(calls: Counts, durations: Durations, seconds: float) -> dict[int, float]:
+    # Calls that were not sampled took as long as the others; a CPU without calls spent nothing,
+    # and of one with calls of which none was timed the time is not known.
+    found: dict[int, float] = {}
+    for cpu, count in calls.items():
+        timed = durations.timed.get(cpu, 0)
+        if timed:
+            found[cpu] = count * durations.sum_ns.get(cpu, 0) / timed / NS_PER_S / seconds
+        elif not count:
+            found[cpu] = 0.0
+    return found

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from schedperf.evidence.pelt.capture import FunctionCalls, PeltCapture
-from schedperf.evidence.pelt.measures import PeltRun, mean_ns
+from schedperf.evidence.pelt.measure import PeltRun, mean_ns
 from schedperf.evidence.pelt.record import TriedMechanism, UnseenFunction
 
 # Exits without an entry, or entries nested too deeply, beyond this part of the calls are said.
