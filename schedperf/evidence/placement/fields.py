@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from schedperf.evidence.placement.model import Key
+from schedperf.evidence.placement.measure import Key
 from schedperf.model.counted import Basis
 
 

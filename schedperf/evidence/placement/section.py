@@ -5,15 +5,38 @@ and by level of the topology, with intervals over runs. They say what happened m
 whether it was worse, so they get no verdict.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence import Absent, section
-from schedperf.evidence.placement.analysis import analyse_sides
-from schedperf.evidence.placement.capture import parse_placement
-from schedperf.evidence.placement.model import PlacedRun, PlacedSide
-from schedperf.evidence.placement.placement_records import PlacementCapture
-from schedperf.evidence.placement.record import Placement
+from schedperf.evidence.placement.capture import PlacementCapture, parse_placement
+from schedperf.evidence.placement.comparability import (
+    invisible_elsewhere,
+    loss_of,
+    mechanism_of,
+    refusals,
+    why_levels_differ,
+    why_unseen,
+)
+from schedperf.evidence.placement.compare import compare_counts
+from schedperf.evidence.placement.distributions import (
+    depths_of,
+    moves_of,
+    phases_of_all,
+    series_of,
+    timers_of,
+    waits_of,
+)
+from schedperf.evidence.placement.measure import PlacedRun, PlacedSide, has_nodes
+from schedperf.evidence.placement.record import (
+    PARTS,
+    NotComparedPart,
+    Part,
+    Placement,
+    PlacementProgram,
+    PlacementSide,
+)
 from schedperf.runs.captured import (
     CapturedRun,
     CapturedSide,
@@ -61,3 +84,92 @@ def _placed_run(found: CapturedRun[PlacementCapture]) -> PlacedRun:
         operation=None if operations is None else operations.unit,
         placement=found.content,
     )
+
+
+def analyse_sides(sides: Sequence[PlacedSide]) -> Placement:
+    """Compare each side with the first; one side alone gets its rates.
+
+    :param sides: each with a run
+    """
+    rows, cut = compare_counts(sides)
+    shown = [row for row in rows if row.base or row.new]
+    zeros = {row.name for row in rows} - {row.name for row in shown}
+    pairs = [(new, frozenset(refusals(sides[0], new))) for new in sides[1:]]
+    # Place by place; what must not be compared is shown only.
+    places: Sequence[tuple[PlacedSide | None, frozenset[Part]]] = pairs or [(None, frozenset())]
+    return Placement(
+        sides=tuple(map(_describe, sides)),
+        rows=tuple(shown),
+        zeros=tuple(sorted(zeros)),
+        programs=tuple(program for side in sides for program in _programs(side)),
+        not_compared=tuple(part for new in sides[1:] for part in _refused(sides[0], new)),
+        series=tuple(row for side in sides for row in series_of(side)),
+        depths=tuple(row for side in sides for row in depths_of(side)),
+        timers=tuple(row for side in sides for row in timers_of(side)),
+        moves=tuple(row for new, invalid in places for row in moves_of(sides[0], new, invalid)),
+        waits=tuple(row for new, invalid in places for row in waits_of(sides[0], new, invalid)),
+        phases=tuple(
+            row for new, invalid in places for row in phases_of_all(sides[0], new, invalid)
+        ),
+        notes=(
+            *(note for side in sides for note in _notes(side)),
+            *filter(None, (why_levels_differ(sides[0], new) for new in sides[1:])),
+            *cut,
+        ),
+    )
+
+
+def _describe(side: PlacedSide) -> PlacementSide:
+    return PlacementSide(
+        side=side.name,
+        runs=len(side.runs),
+        mechanisms=tuple(sorted({run.placement.mechanism for run in side.runs})),
+        nodes=max(len(set(run.placement.nodes.values())) for run in side.runs),
+        seconds=sum(run.placement.seconds for run in side.runs),
+    )
+
+
+def _programs(side: PlacedSide) -> Iterator[PlacementProgram]:
+    for part in PARTS:
+        seen = {mechanism_of(run.placement, part) for run in side.runs} - {None}
+        mechanism = " or ".join(sorted(one for one in seen if one)) or None
+        unseen = None if mechanism else why_unseen(side.runs[0].placement, part)
+        yield PlacementProgram(
+            side=side.name,
+            part=part,
+            mechanism=mechanism,
+            function=None if unseen is None else unseen.what,
+            reason=None if unseen is None else unseen.reason,
+        )
+
+
+def _refused(base: PlacedSide, new: PlacedSide) -> Iterator[NotComparedPart]:
+    unseen = {
+        program.part
+        for side in (base, new)
+        for program in _programs(side)
+        if program.mechanism is None
+    }
+    for part, reason in refusals(base, new).items():
+        # Why a side did not see it stands with its programs.
+        if part not in unseen:
+            yield NotComparedPart(side=new.name, what=part, reason=reason)
+
+
+def _notes(side: PlacedSide) -> Iterator[str]:
+    yield from side.notes
+    told = [note for run in side.runs for note in run.placement.notes]
+    told += [
+        f"{what} is invisible: {reason}"
+        for run in side.runs
+        for what, reason in invisible_elsewhere(run.placement)
+    ]
+    lost = Counter[str]()
+    for run in side.runs:
+        lost.update(run.placement.lost)
+    told += [f"{count} lost: {name}" for name, count in lost.items() if count]
+    told += [reason for run in side.runs if (reason := loss_of(run.placement)) is not None]
+    for note, runs in Counter(told).items():
+        yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"
+    if not any(has_nodes(run.placement) for run in side.runs):
+        yield f"{side.name}: one node, so no move leaves it"

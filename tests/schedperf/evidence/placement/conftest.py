@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.placement.analysis import analyse_sides
 from schedperf.evidence.placement.capture import parse_placement
-from schedperf.evidence.placement.model import PlacedRun, PlacedSide
+from schedperf.evidence.placement.measure import PlacedRun, PlacedSide
 from schedperf.evidence.placement.record import Placement
+from schedperf.evidence.placement.section import analyse_sides
 
 Json = dict[str, Any]
 

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.placement.capture import MOST_LEVELS, MOST_NODES, parse_placement
-from schedperf.evidence.placement.placement_records import PlacementCapture
+from schedperf.evidence.placement.capture import (
+    MOST_LEVELS,
+    MOST_NODES,
+    PlacementCapture,
+    parse_placement,
+)
 from schedperf.model.errors import BundleError, InputError
 
 Make = Callable[..., Any]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.placement.over_time import rates_over_time
+from schedperf.evidence.placement.distributions import rates_over_time
 
 
 def test_a_steady_rate_is_the_same_in_all_parts() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.placement.sight import (
+from schedperf.evidence.placement.comparability import (
     invisible_elsewhere,
     loss_of,
     mechanism_of,

@@ -1,13 +1,16 @@
-"""The numbers of one run: what is divided by time and operations, and shares and means."""
+"""The numbers of one run: what is divided by time and operations, and shares and means.
 
+Quantiles of waits are read from bins of powers of two.
+"""
+
+import itertools
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from schedperf.evidence.placement.model import Key, Quotient
-from schedperf.evidence.placement.phases import direction_of_bins, distance, mean_direction
-from schedperf.evidence.placement.placement_records import (
+from schedperf.evidence.placement.capture import (
     Attempts,
     Balance,
     Latency,
@@ -15,7 +18,76 @@ from schedperf.evidence.placement.placement_records import (
     PlacementCapture,
     Timer,
 )
-from schedperf.evidence.placement.waits import quantile_of
+from schedperf.evidence.placement.record import Idle, Part
+from schedperf.stats.counted.circular import direction_of_bins, distance, mean_direction
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Key:
+    """Names one number of a run.
+
+    :param field: of :mod:`schedperf.evidence.placement.fields`
+    :param cause: of a migration, or "fork" or "other" of a destination; "": all, or none
+    :param level: of the scheduling domains; "": all, or none
+    :param idle: "idle", "busy" or "newidle"; "": none
+    :param nodes: one that it was seen on, or from one to another; empty: all
+    :param groups: cgroups, by path
+    """
+
+    part: Part
+    field: str
+    cause: str = ""
+    level: str = ""
+    idle: Literal["", Idle] = ""
+    nodes: tuple[int, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+class Quotient(NamedTuple):
+    """A share or a mean.
+
+    :param unit: "": a fraction
+    :param events: that it rests on
+    """
+
+    value: float
+    unit: str
+    events: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlacedRun:
+    """One run and what was seen of it.
+
+    :param boot: number of the boot; runs of one boot are not independent of it
+    :param order: place in time over all sides; None where that is unknown
+    :param round: where sides took turns
+    :param operations: what its benchmark did; None where that is unknown
+    :param operation: one of them, in words
+    """
+
+    workload: str
+    point: str
+    boot: int
+    run: int
+    order: int | None
+    round: int | None
+    operations: float | None
+    operation: str | None
+    placement: PlacementCapture
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlacedSide:
+    """The runs of one side.
+
+    :param notes: what could not be read
+    """
+
+    name: str
+    runs: tuple[PlacedRun, ...]
+    notes: tuple[str, ...]
+
 
 NS_PER_S = 1e9
 # A timer whose phases are spread wider than this has no phase to compare: the mean resultant
@@ -248,3 +320,33 @@ def concurrent_pairs(phases: Sequence[Phase]) -> Iterator[tuple[Phase, Phase]]:
         is_steady = min(one.concentration, other.concentration) >= CONCENTRATED
         if is_steady and one.period_s == other.period_s:
             yield one, other
+
+
+# A quantile needs an event on its far side.
+FEWEST_BEYOND = 1.0
+
+
+def quantile_of(log2: Sequence[int], share: float, largest: float) -> float | None:
+    """Return the time below which a share of the events lies; None where they are too few.
+
+    Within a bin events are taken to be spread evenly over the logarithm of time. Bin 0, which
+    also has what took no time, begins at 1; the highest bin that has any ends with the largest.
+
+    >>> quantile_of([0, 0, 10, 80, 10], 0.1, largest=20.0)
+    8.0
+
+    :param log2: shape (bins,); bin i holds 2^i <= time < 2^(i+1), the last one also all above
+    :param largest: the longest time that was seen
+    """
+    total = sum(log2)
+    if total * (1.0 - share) < FEWEST_BEYOND:
+        return None
+    wanted = share * total
+    highest = math.log2(max(largest, 1.0))
+    last = max(place for place, count in enumerate(log2) if count)
+    for place, (count, end) in enumerate(zip(log2, itertools.accumulate(log2), strict=True)):
+        if count and end >= wanted:
+            top = place + 1.0 if place < last else max(highest, float(place))
+            inside = (wanted - (end - count)) / count
+            return math.exp2(place + inside * (top - place))
+    return None

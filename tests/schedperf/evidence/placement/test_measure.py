@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.placement.waits import quantile_of
+from schedperf.evidence.placement.measure import quantile_of
 
 # Neighbouring bins differ by this factor, so a quantile is known no better.
 BIN_FACTOR = 2.0

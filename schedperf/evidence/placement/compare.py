@@ -1,38 +1,30 @@
-"""Placement of several sides: rates of each count, how sure a change is, what was not seen."""
+"""Rates of two sides: how sure a change is, and why some numbers are only shown."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from schedperf.evidence.placement.counts import (
+from schedperf.evidence.placement.comparability import (
+    has_named_level,
+    mechanism_of,
+    refusals,
+    why_levels_differ,
+)
+from schedperf.evidence.placement.fields import FIELDS, function_of, meaning_of, name_of
+from schedperf.evidence.placement.measure import (
     Amounts,
+    Key,
+    PlacedRun,
+    PlacedSide,
     Quotients,
     amounts_of,
     has_nodes,
     quotients_of,
 )
-from schedperf.evidence.placement.fields import FIELDS, function_of, meaning_of, name_of
-from schedperf.evidence.placement.grids import moves_of, phases_of_all, waits_of
-from schedperf.evidence.placement.model import Key, PlacedRun, PlacedSide
-from schedperf.evidence.placement.pictures import depths_of, series_of, timers_of
 from schedperf.evidence.placement.record import (
     PARTS,
-    NotComparedPart,
     Part,
-    Placement,
-    PlacementProgram,
     PlacementRow,
-    PlacementSide,
-)
-from schedperf.evidence.placement.sight import (
-    has_named_level,
-    invisible_elsewhere,
-    loss_of,
-    mechanism_of,
-    refusals,
-    why_levels_differ,
-    why_unseen,
 )
 from schedperf.model.counted import Rate
 from schedperf.stats.counted.rates import (
@@ -127,53 +119,20 @@ class _Numbers:
         )
 
 
-def analyse_sides(sides: Sequence[PlacedSide]) -> Placement:
-    """Compare each side with the first; one side alone gets its rates.
+def compare_counts(sides: Sequence[PlacedSide]) -> tuple[list[PlacementRow], list[str]]:
+    """Return the rows of each side against the first, and notes of what was left out.
 
     Counts are divided by the time in which they were counted, and by the operations of the run
     where they are known (:mod:`schedperf.stats.counted.rates`). Numbers of a part that the sides
     saw in different ways, or of which events were lost, are shown and not compared.
 
-    :param sides: each with a run
+    :param sides: each with a run; one alone gets its rates
     """
     universe, cut = _universe(sides)
     base, *others = [_Numbers(side, universe) for side in sides]
-    rows = [row for other in others for row in _rows(base, other)] or [*_rows(base, None)]
-    shown = [row for row in rows if row.base or row.new]
-    zeros = {row.name for row in rows} - {row.name for row in shown}
-    pairs = [(new, frozenset(refusals(sides[0], new))) for new in sides[1:]]
-    # Place by place; what must not be compared is shown only.
-    places: Sequence[tuple[PlacedSide | None, frozenset[Part]]] = pairs or [(None, frozenset())]
-    return Placement(
-        sides=tuple(map(_describe, sides)),
-        rows=tuple(shown),
-        zeros=tuple(sorted(zeros)),
-        programs=tuple(program for side in sides for program in _programs(side)),
-        not_compared=tuple(part for new in sides[1:] for part in _refused(sides[0], new)),
-        series=tuple(row for side in sides for row in series_of(side)),
-        depths=tuple(row for side in sides for row in depths_of(side)),
-        timers=tuple(row for side in sides for row in timers_of(side)),
-        moves=tuple(row for new, invalid in places for row in moves_of(sides[0], new, invalid)),
-        waits=tuple(row for new, invalid in places for row in waits_of(sides[0], new, invalid)),
-        phases=tuple(
-            row for new, invalid in places for row in phases_of_all(sides[0], new, invalid)
-        ),
-        notes=(
-            *(note for side in sides for note in _notes(side)),
-            *filter(None, (why_levels_differ(sides[0], new) for new in sides[1:])),
-            *cut,
-        ),
-    )
-
-
-def _describe(side: PlacedSide) -> PlacementSide:
-    return PlacementSide(
-        side=side.name,
-        runs=len(side.runs),
-        mechanisms=tuple(sorted({run.placement.mechanism for run in side.runs})),
-        nodes=max(len(set(run.placement.nodes.values())) for run in side.runs),
-        seconds=sum(run.placement.seconds for run in side.runs),
-    )
+    if not others:
+        return [*_rows(base, None)], cut
+    return [row for other in others for row in _rows(base, other)], cut
 
 
 def _universe(sides: Sequence[PlacedSide]) -> tuple[Universe, list[str]]:
@@ -293,49 +252,3 @@ def _place(question: Question[Key]) -> tuple[object, ...]:
         fields.index(key.field) if key.part == "timers" else 0, key.level, key.idle, key.nodes,
         fields.index(key.field), question.basis,
     )  # fmt: skip
-
-
-def _programs(side: PlacedSide) -> Iterator[PlacementProgram]:
-    for part in PARTS:
-        seen = {mechanism_of(run.placement, part) for run in side.runs} - {None}
-        mechanism = " or ".join(sorted(one for one in seen if one)) or None
-        unseen = None if mechanism else why_unseen(side.runs[0].placement, part)
-        yield PlacementProgram(
-            side=side.name,
-            part=part,
-            mechanism=mechanism,
-            function=None if unseen is None else unseen.what,
-            reason=None if unseen is None else unseen.reason,
-        )
-
-
-def _refused(base: PlacedSide, new: PlacedSide) -> Iterator[NotComparedPart]:
-    unseen = {
-        program.part
-        for side in (base, new)
-        for program in _programs(side)
-        if program.mechanism is None
-    }
-    for part, reason in refusals(base, new).items():
-        # Why a side did not see it stands with its programs.
-        if part not in unseen:
-            yield NotComparedPart(side=new.name, what=part, reason=reason)
-
-
-def _notes(side: PlacedSide) -> Iterator[str]:
-    yield from side.notes
-    told = [note for run in side.runs for note in run.placement.notes]
-    told += [
-        f"{what} is invisible: {reason}"
-        for run in side.runs
-        for what, reason in invisible_elsewhere(run.placement)
-    ]
-    lost = Counter[str]()
-    for run in side.runs:
-        lost.update(run.placement.lost)
-    told += [f"{count} lost: {name}" for name, count in lost.items() if count]
-    told += [reason for run in side.runs if (reason := loss_of(run.placement)) is not None]
-    for note, runs in Counter(told).items():
-        yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"
-    if not any(has_nodes(run.placement) for run in side.runs):
-        yield f"{side.name}: one node, so no move leaves it"

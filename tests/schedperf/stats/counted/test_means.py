@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy
 
-from schedperf.evidence.placement.over_runs import means_over_runs
+from schedperf.stats.counted.means import means_over_runs
 
 
 def test_the_interval_is_students() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.placement.phases import direction_of_bins, distance, mean_direction
+from schedperf.stats.counted.circular import direction_of_bins, distance, mean_direction
 
 PARTS = st.floats(0.0, 0.999)
 

@@ -8,8 +8,8 @@ nothing was lost. Any other two mechanisms are not compared.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from schedperf.evidence.placement.model import Key, PlacedSide
-from schedperf.evidence.placement.placement_records import PlacementCapture, Program
+from schedperf.evidence.placement.capture import PlacementCapture, Program
+from schedperf.evidence.placement.measure import Key, PlacedSide
 from schedperf.evidence.placement.record import PARTS, Part
 from schedperf.kernel.renames import newest_function
 

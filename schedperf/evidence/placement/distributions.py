@@ -1,16 +1,44 @@
-"""Placement by place: moves from node to node, waits bin by bin, expiries by their phase."""
+"""How what was counted is spread: moves over pairs of nodes and over time, waits over bins of time,
+switches over depths of task groups, expiries of timers over their period.
+"""
 
+import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from statistics import fmean
+from typing import Literal, NamedTuple
 
-from schedperf.evidence.placement.counts import CONCENTRATED, NS_PER_S, has_nodes, phases_of
-from schedperf.evidence.placement.model import PlacedRun, PlacedSide
-from schedperf.evidence.placement.placement_records import LATENCY_BINS, PHASE_BINS
-from schedperf.evidence.placement.record import PARTS, Event, MovesRow, Part, PhasesRow
+import numpy as np
+import numpy.typing as npt
+
+from schedperf.evidence.placement.capture import LATENCY_BINS, PHASE_BINS
+from schedperf.evidence.placement.comparability import mechanism_of
+from schedperf.evidence.placement.measure import (
+    CONCENTRATED,
+    NS_PER_S,
+    Phase,
+    PlacedRun,
+    PlacedSide,
+    concurrent_pairs,
+    has_nodes,
+    phases_of,
+)
+from schedperf.evidence.placement.record import (
+    EVENTS,
+    PARTS,
+    DepthRow,
+    Event,
+    MovesRow,
+    Part,
+    PhasesRow,
+    SeriesRow,
+    TimersRow,
+)
 from schedperf.model.counted import BinsRow
+from schedperf.stats.counted.circular import distance
 from schedperf.stats.counted.grids import PlacedRun as Counted
 from schedperf.stats.counted.grids import compare_places
 from schedperf.stats.counted.histograms import RunBins, compare_bins
+from schedperf.stats.counted.means import means_over_runs
 
 # Both edges of a bin of waits are powers of two of nanoseconds; bin 0 also has 0 ns.
 _WAITS_S = (0.0, *(2.0**place / NS_PER_S for place in range(1, LATENCY_BINS)))
@@ -181,3 +209,142 @@ def _turned(run: PlacedRun) -> Mapping[tuple[str, float], Sequence[int]]:
 
 def _turn(phases: Sequence[int], shift: int) -> list[int]:
     return [phases[(place + shift) % PHASE_BINS] for place in range(PHASE_BINS)]
+
+
+# Two timers expire together where their phases are known to be equal: each to a bin of them.
+TOGETHER_PART = 2.0 / PHASE_BINS
+
+_Place = tuple[str, str]
+
+
+def _by_place(side: PlacedSide) -> dict[_Place, list[PlacedRun]]:
+    found: dict[_Place, list[PlacedRun]] = {}
+    for run in side.runs:
+        found.setdefault((run.workload, run.point), []).append(run)
+    return found
+
+
+def series_of(side: PlacedSide) -> Iterator[SeriesRow]:
+    """Yield how often tasks left their node over the relative time of the runs, by event."""
+    for (workload, point), runs in _by_place(side).items():
+        for event in EVENTS:
+            seeing = [run for run in runs if _sees_crossings(run, event)]
+            rates = np.array([_rates(run, event) for run in seeing])
+            if rates.any():
+                # The parts are equally long, so their mean is the rate of the run.
+                found = means_over_runs(
+                    np.column_stack([rates.mean(axis=1), rates]), [run.boot for run in seeing]
+                )
+                yield SeriesRow(
+                    side=side.name,
+                    workload=workload,
+                    point=point,
+                    event=event,
+                    replication=found.replication,
+                    n=found.n,
+                    mean=found.mean[0],
+                    ci_low=found.ci_low[0],
+                    ci_high=found.ci_high[0],
+                    rates=tuple(found.mean[1:]),
+                    rates_low=tuple(found.ci_low[1:]),
+                    rates_high=tuple(found.ci_high[1:]),
+                )
+
+
+def _sees_crossings(run: PlacedRun, event: Event) -> bool:
+    return has_nodes(run.placement) and mechanism_of(run.placement, event) is not None
+
+
+def _rates(run: PlacedRun, event: Event) -> list[float]:
+    found = run.placement
+    total = np.zeros(TIME_BINS)
+    for row in found.series:
+        if row.event == event and row.crossing:
+            total += rates_over_time(row.counts, found.step_s, found.seconds)
+    rates: list[float] = total.tolist()
+    return rates
+
+
+def depths_of(side: PlacedSide) -> Iterator[DepthRow]:
+    """Yield how deep the task groups were in which the workload's tasks ran."""
+    for (workload, point), runs in _by_place(side).items():
+        seen = [run for run in runs if sum(run.placement.depth.values())]
+        depths = sorted({depth for run in seen for depth, n in run.placement.depth.items() if n})
+        if not depths:
+            continue
+        shares = np.array([_shares(run.placement.depth, depths) for run in seen])
+        found = means_over_runs(shares, [run.boot for run in seen])
+        means = zip(depths, found.mean, found.ci_low, found.ci_high, strict=True)
+        for depth, share, low, high in means:
+            yield DepthRow(
+                side=side.name,
+                workload=workload,
+                point=point,
+                depth=depth,
+                share=share,
+                replication=found.replication,
+                n=found.n,
+                ci_low=low,
+                ci_high=high,
+            )
+
+
+def _shares(switches: Mapping[int, int], depths: Sequence[int]) -> list[float]:
+    total = sum(switches.values())
+    return [switches.get(depth, 0) / total for depth in depths]
+
+
+def timers_of(side: PlacedSide) -> Iterator[TimersRow]:
+    """Yield which bandwidth timers expire together, by pair of groups."""
+    for (workload, point), runs in _by_place(side).items():
+        pairs: dict[tuple[str, str], list[tuple[Phase, Phase]]] = {}
+        for run in runs:
+            for one, other in concurrent_pairs(phases_of(run.placement.timers)):
+                pairs.setdefault((one.group, other.group), []).append((one, other))
+        for groups, phases in pairs.items():
+            parts = [distance(one.part, other.part) for one, other in phases]
+            periods = [one.period_s for one, _ in phases]
+            yield TimersRow(
+                side=side.name,
+                workload=workload,
+                point=point,
+                groups=groups,
+                period_s=fmean(periods),
+                distance_s=fmean(map(operator.mul, parts, periods)),
+                resolution_s=max(periods) / PHASE_BINS,
+                runs=len(phases),
+                word=_word_of(parts),
+            )
+
+
+def _word_of(distances: Sequence[float]) -> Literal["together", "apart", "mixed"]:
+    # Of one pair of timers in each run, in parts of their period.
+    are_together = [distance <= TOGETHER_PART for distance in distances]
+    if all(are_together):
+        return "together"
+    return "mixed" if any(are_together) else "apart"
+
+
+# Of a run's duration each; a line of this many characters fits beside a caption.
+TIME_BINS = 20
+
+
+def rates_over_time(
+    counts: Sequence[int], step_s: float, seconds: float, bins: int = TIME_BINS
+) -> npt.NDArray[np.float64]:
+    """Return the rate in equal parts of a run: shape (bins,), 1/s.
+
+    Events of a step are taken to be spread evenly over it; the last step ends with the run.
+
+    :param counts: shape (steps,), from the beginning
+    :param step_s: length of a step
+    :param seconds: length of the run
+    """
+    if not counts:
+        return np.zeros(bins)
+    ends = np.minimum(step_s * np.arange(len(counts) + 1), seconds)
+    ends[-1] = seconds
+    total = np.concatenate(([0.0], np.cumsum(np.asarray(counts, dtype=np.float64))))
+    edges = np.linspace(0.0, seconds, bins + 1)
+    rates: npt.NDArray[np.float64] = np.diff(np.interp(edges, ends, total)) / (seconds / bins)
+    return rates
