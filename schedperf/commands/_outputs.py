@@ -70,19 +70,8 @@ def dump_json(data: object) -> str:
 def dump_section(data: "SectionData") -> str:
     """Return the JSON of one section, the same as ``schedperf compare --json`` has of it."""
     from schedperf.model.comparison import Section  # noqa: PLC0415 # as above
-    from schedperf.model.schema import to_plain  # noqa: PLC0415
 
-    section = Section(schema=data.schema_id(), status="ok", reason=None, data=data)
-    return dump_json(to_plain(section))
-
-
-def dump_section(data: "SectionData") -> str:
-    """Return the JSON of one section, the same as ``schedperf compare --json`` has of it."""
-    from schedperf.model.comparison import Section  # noqa: PLC0415 # as above
-    from schedperf.model.schema import to_plain  # noqa: PLC0415
-
-    section = Section(schema=data.schema_id(), status="ok", reason=None, data=data)
-    return dump_json(to_plain(section))
+    return dump_json(Section(schema=data.schema_id(), status="ok", reason=None, data=data))
 
 
 def draw_for_stdout(title: str, blocks: "Iterable[Block]", *, see: str) -> str:

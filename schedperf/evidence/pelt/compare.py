@@ -37,6 +37,11 @@ from schedperf.stats.counted.rates import CountedSide, Question, compare_rates
 PER: Mapping[Basis, Per] = {"share": "wakeup", "operation": "operation", "time": "second"}
 
 EMULATED = "measured under emulation: times say nothing about real hardware"
+# By workload, point, key and name of what stands beside.
+_Means = Mapping[tuple[str, str, Key, str], float]
+# Of the calls of a side, beyond the linear bins: then log2 bins show more.
+MOST_BEYOND = 0.01
+_Runs = list[tuple[PeltRun, Histogram]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,10 +58,6 @@ class _Answer:
     reason: str | None
 
 
-# By workload, point, key and name of what stands beside.
-_Means = Mapping[tuple[str, str, Key, str], float]
-
-
 def rows_of(base: TracedSide, new: TracedSide) -> list[PeltRow]:
     """Return the rows of a side against base.
 
@@ -69,8 +70,8 @@ def rows_of(base: TracedSide, new: TracedSide) -> list[PeltRow]:
         if any(is_seen(function, side) for side in sides)
     }
     answers = [answer for family in _families(judged) for answer in _compare(family, base, new)]
-    place = {function: number for number, function in enumerate(judged)}
-    answers.sort(key=lambda answer: _order(answer.question, place))
+    rank = {function: index for index, function in enumerate(judged)}
+    answers.sort(key=lambda answer: _order(answer.question, rank))
     beside = (_means(base), _means(new))
     is_emulated = any(run.emulated for side in sides for run in side.runs)
     return [
@@ -198,12 +199,12 @@ def _row(
     )
 
 
-def _order(question: Question[Key], place: Mapping[str, int]) -> tuple[object, ...]:
+def _order(question: Question[Key], rank: Mapping[str, int]) -> tuple[object, ...]:
     key = question.key
     return (
         question.workload,
         question.point,
-        place[key.function],
+        rank[key.function],
         get_args(What).index(key.what),
         [*PER].index(question.basis),
         key.context,
@@ -215,22 +216,16 @@ def _means(side: TracedSide) -> _Means:
     values: dict[tuple[str, str, Key, str], list[float]] = {}
     for run in side.runs:
         for key, name, value in shown_beside(run):
-            place = (run.counted.workload, run.counted.point, key, name)
-            values.setdefault(place, []).append(value)
-    return {place: fmean(of_runs) for place, of_runs in values.items()}
-
-
-# Of the calls of a side, beyond the linear bins: then log2 bins show more.
-MOST_BEYOND = 0.01
-
-_Runs = list[tuple[PeltRun, Histogram]]
+            measured = (run.counted.workload, run.counted.point, key, name)
+            values.setdefault(measured, []).append(value)
+    return {measured: fmean(of_runs) for measured, of_runs in values.items()}
 
 
 def bins_of(base: TracedSide, new: TracedSide) -> Iterator[PeltBinsRow]:
     """Yield the durations of each function at each point, where both sides have equal bins."""
     for function in functions_of((base, new)):
         reason = judge(function, (base, new)).durations
-        for workload, point in dict.fromkeys(map(_place, base.runs)):
+        for workload, point in dict.fromkeys(map(_point_of, base.runs)):
             runs = [_histograms(side, (workload, point), function) for side in (base, new)]
             edges = _edges(runs)
             if edges:
@@ -256,15 +251,15 @@ def bins_of(base: TracedSide, new: TracedSide) -> Iterator[PeltBinsRow]:
                 )
 
 
-def _place(run: PeltRun) -> tuple[str, str]:
+def _point_of(run: PeltRun) -> tuple[str, str]:
     return run.counted.workload, run.counted.point
 
 
-def _histograms(side: TracedSide, place: tuple[str, str], function: str) -> _Runs:
+def _histograms(side: TracedSide, point: tuple[str, str], function: str) -> _Runs:
     found: _Runs = []
     for run in side.runs:
         seen = run.capture.functions.get(function)
-        durations = None if seen is None or _place(run) != place else seen.durations
+        durations = None if seen is None or _point_of(run) != point else seen.durations
         histogram = None if durations is None else merge([durations])
         if histogram is not None:
             found.append((run, histogram))
@@ -290,8 +285,8 @@ def _edges(runs: Sequence[_Runs]) -> tuple[str, list[float]] | None:
     kind = kinds[0 if beyond <= MOST_BEYOND else -1]
     number = len(getattr(every[0], kind))
     if kind == "linear_ns":
-        return kind, [place * every[0].linear_step_ns / NS_PER_S for place in range(number)]
-    return kind, [0.0, *(2.0**place / NS_PER_S for place in range(1, number))]
+        return kind, [index * every[0].linear_step_ns / NS_PER_S for index in range(number)]
+    return kind, [0.0, *(2.0**index / NS_PER_S for index in range(1, number))]
 
 
 def cpus_of(base: TracedSide, new: TracedSide) -> Iterator[CpuRow]:
@@ -324,7 +319,7 @@ def _cpu_run(run: PeltRun) -> CpuRun:
             values[_calls(function)] = {cpu: count / seconds for cpu, count in seen.calls.items()}
             if seen.durations is not None:
                 values[_time(function)] = _spent(seen.calls, seen.durations, seconds)
-    workload, point = _place(run)
+    workload, point = _point_of(run)
     return CpuRun(
         workload=workload,
         point=point,

@@ -30,8 +30,8 @@ CO_OCCURS = "co-occurs; not shown to cause the change"
 def pelt_updates(pelt: Pelt) -> Iterator[Finding]:
     """Yield what changed beyond noise, largest change first, and what could not be compared."""
     rows = pelt.rows
-    for place in dict.fromkeys((row.side, row.workload, row.point) for row in rows):
-        found = [row for row in rows if (row.side, row.workload, row.point) == place]
+    for point in dict.fromkeys((row.side, row.workload, row.point) for row in rows):
+        found = [row for row in rows if (row.side, row.workload, row.point) == point]
         yield from _of_point(found)
     for side in dict.fromkeys(row.side for row in rows):
         yield from _not_compared(side, [row for row in rows if row.side == side], pelt.unseen)

@@ -18,6 +18,7 @@ from schedperf.model.counted import Basis
 from schedperf.stats.counted.rates import CountedRun, Measure, divide
 
 NS_PER_S = 1e9
+QUANTILES: Mapping[What, float] = {"p50": 0.5, "p99": 0.99}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,9 +98,9 @@ def _bins(histogram: Histogram) -> Iterable[tuple[int, int, int]]:
     # From, to and calls of each bin that is closed, without a gap.
     step, end = histogram.linear_step_ns, _linear_end(histogram)
     below = 0
-    for place, count in enumerate(histogram.linear_ns[:-1]):
+    for index, count in enumerate(histogram.linear_ns[:-1]):
         below += count
-        yield place * step, (place + 1) * step, count
+        yield index * step, (index + 1) * step, count
     start, reached = end, 0
     for power, count in enumerate(histogram.log2_ns[:-1]):
         reached += count
@@ -109,9 +110,6 @@ def _bins(histogram: Histogram) -> Iterable[tuple[int, int, int]]:
             # two may differ by a call that came while the gate opened or closed.
             yield max(start, 1), high, max(reached - below, 0)
             start, below = high, max(reached, below)
-
-
-QUANTILES: Mapping[What, float] = {"p50": 0.5, "p99": 0.99}
 
 
 class Key(NamedTuple):
@@ -156,7 +154,7 @@ def call_counts(run: PeltRun) -> dict[Key, int]:
     for function, seen in run.capture.functions.items():
         if seen.calls is None:
             continue
-        for node, cpus in _places(run):
+        for node, cpus in _cpus_by_node(run):
             found[Key(function, "calls", node)] = _sum(seen.calls, cpus)
         for context, calls in (seen.contexts or {}).items():
             found[Key(function, "calls", None, context)] = sum(calls.values())
@@ -200,10 +198,10 @@ def duration_measures(run: PeltRun, net: Collection[str]) -> Found:
 def _durations_of(
     run: PeltRun, function: str, seen: FunctionCalls, durations: Durations, own_ns: float
 ) -> Iterator[tuple[tuple[Key, Basis], Measure]]:
-    for node, cpus in _places(run):
+    for node, cpus in _cpus_by_node(run):
         mean = mean_ns(durations, cpus)
         calls = _sum(seen.calls or {}, cpus)
-        # A place without calls spent no time on them; how long one would take is not known.
+        # CPUs without calls spent no time on them; how long one would take is not known.
         spent = 0.0 if not calls else None if mean is None else calls * (mean - own_ns)
         if mean is not None:
             yield (Key(function, "mean", node), "share"), Measure((mean - own_ns) / NS_PER_S, "s")
@@ -246,7 +244,7 @@ def mean_ns(durations: Durations, cpus: Collection[int] | None = None) -> float 
     return _sum(durations.sum_ns, cpus) / timed if timed else None
 
 
-def _places(run: PeltRun) -> Iterator[tuple[int | None, frozenset[int] | None]]:
+def _cpus_by_node(run: PeltRun) -> Iterator[tuple[int | None, frozenset[int] | None]]:
     # All CPUs, then each node; one node alone says the same as all of them.
     yield None, None
     nodes = sorted(set(run.nodes.values()))

@@ -67,7 +67,7 @@ class PeltRow(RateRow):
     resolution_new: float | None
 
     @property
-    def subject(self) -> tuple[Hashable, ...]:
+    def identity(self) -> tuple[Hashable, ...]:
         """What is said of the function, and where its calls were counted."""
         where = self.side, self.workload, self.point
         return *where, self.function, self.what, self.node, self.context

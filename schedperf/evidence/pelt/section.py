@@ -42,6 +42,13 @@ LARGEST_CSV_BYTES = 4 << 20
 # Each node has rows of its own; the largest machines have 64.
 MOST_NODES = 128
 WAKEUP_EVENT = "sched:sched_wakeup"
+# A second count of the same calls differs by 0.04 % at most where both gates were open for as
+# long (18 pairs, Linux 6.1 and 6.18 under emulation); beyond this one of the two missed calls.
+LARGEST_DISAGREEMENT = 0.01
+NO_WAKEUPS = (
+    "calls per wakeup are not known of {sides}: no count of sched:sched_wakeup in the same runs; "
+    "record with perf_stat and bpf_pelt together"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,16 +123,6 @@ def _pelt_run(captured: CapturedRun[_Traced], host: Mapping[str, object]) -> Pel
         wakeups=captured.content.wakeups,
         emulated=machine_facts(host)[1],
     )
-
-
-# A second count of the same calls differs by 0.04 % at most where both gates were open for as
-# long (18 pairs, Linux 6.1 and 6.18 under emulation); beyond this one of the two missed calls.
-LARGEST_DISAGREEMENT = 0.01
-
-NO_WAKEUPS = (
-    "calls per wakeup are not known of {sides}: no count of sched:sched_wakeup in the same runs; "
-    "record with perf_stat and bpf_pelt together"
-)
 
 
 def analyse_sides(sides: Sequence[TracedSide], missing: Sequence[MissingSide]) -> Pelt:

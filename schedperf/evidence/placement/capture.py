@@ -34,6 +34,33 @@ LATENCY_BINS = 40
 # Of the period of a bandwidth timer.
 PHASE_BINS = 64
 
+SCHEMA = "schedperf/bpf_placement/1"
+# The collector's steps grow with the run, so that there are at most 2000.
+MOST_STEPS = 4096
+# MAX_NUMNODES is 1 << CONFIG_NODES_SHIFT, which is at most 10.
+MOST_NODES = 1024
+# NR_CPUS of the largest configuration.
+MOST_CPUS = 8192
+# Three for what shares a cache or a package, and one for each distance between nodes.
+MOST_LEVELS = 32
+# cgroup.max.depth has no bound by default; people nest a dozen cgroups.
+DEEPEST = 4096
+MOST_PROGRAMS = 256
+MOST_NOTES = 256
+# Cgroups with a bandwidth limit; a machine full of containers has hundreds.
+MOST_TIMERS = 4096
+# The longest path of a cgroup that a file system can name.
+LONGEST_TEXT = 4096
+# A period of the bandwidth controller is at most one second.
+LONGEST_PERIOD_NS = 10**9
+# Longer than any run.
+MOST_SECONDS = 1e8
+# Lists of which each entry is a row or a sentence of its own.
+_LONGEST = {"timers": MOST_TIMERS, "invisible": MOST_PROGRAMS, "notes": MOST_NOTES}
+
+Value = TypeVar("Value")
+Word = TypeVar("Word", bound=str)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program:
@@ -231,36 +258,6 @@ class PlacementCapture:
     invisible: tuple[tuple[str, str], ...]
     lost: Mapping[str, int]
     notes: tuple[str, ...]
-
-
-SCHEMA = "schedperf/bpf_placement/1"
-
-# The collector's steps grow with the run, so that there are at most 2000.
-MOST_STEPS = 4096
-# MAX_NUMNODES is 1 << CONFIG_NODES_SHIFT, which is at most 10.
-MOST_NODES = 1024
-# NR_CPUS of the largest configuration.
-MOST_CPUS = 8192
-# Three for what shares a cache or a package, and one for each distance between nodes.
-MOST_LEVELS = 32
-# cgroup.max.depth has no bound by default; people nest a dozen cgroups.
-DEEPEST = 4096
-MOST_PROGRAMS = 256
-MOST_NOTES = 256
-# Cgroups with a bandwidth limit; a machine full of containers has hundreds.
-MOST_TIMERS = 4096
-# The longest path of a cgroup that a file system can name.
-LONGEST_TEXT = 4096
-# A period of the bandwidth controller is at most one second.
-LONGEST_PERIOD_NS = 10**9
-# Longer than any run.
-MOST_SECONDS = 1e8
-
-# Lists of which each entry is a row or a sentence of its own.
-_LONGEST = {"timers": MOST_TIMERS, "invisible": MOST_PROGRAMS, "notes": MOST_NOTES}
-
-Value = TypeVar("Value")
-Word = TypeVar("Word", bound=str)
 
 
 def parse_placement(content: bytes, label: str) -> PlacementCapture:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from schedperf.evidence.placement.capture import PlacementCapture, Program
-from schedperf.evidence.placement.measure import Key, PlacedSide
+from schedperf.evidence.placement.measure import Key, WatchedSide
 from schedperf.evidence.placement.record import PARTS, Part
 from schedperf.kernel.renames import newest_function
 
@@ -158,7 +158,7 @@ def loss_of(found: PlacementCapture) -> str | None:
     return None
 
 
-def refusals(base: PlacedSide, new: PlacedSide) -> dict[Part, str]:
+def refusals(base: WatchedSide, new: WatchedSide) -> dict[Part, str]:
     """Return the parts that cannot be compared, with the reason."""
     found = ((part, _why_not(base, new, part)) for part in PARTS)
     return {part: reason for part, reason in found if reason is not None}
@@ -169,7 +169,7 @@ def has_named_level(key: Key) -> bool:
     return key.part in MOVE_PARTS and key.level not in _SAME_LEVELS
 
 
-def why_levels_differ(base: PlacedSide, new: PlacedSide) -> str | None:
+def why_levels_differ(base: WatchedSide, new: WatchedSide) -> str | None:
     """Say why moves cannot be compared level by level; None where they can."""
     sources = [{run.placement.levels_from for run in side.runs} for side in (base, new)]
     if len(sources[0] | sources[1]) == 1:
@@ -181,7 +181,7 @@ def why_levels_differ(base: PlacedSide, new: PlacedSide) -> str | None:
     return f"levels of moves are named in different ways: {', '.join(ways)}; record both alike"
 
 
-def _why_not(base: PlacedSide, new: PlacedSide, part: Part) -> str | None:
+def _why_not(base: WatchedSide, new: WatchedSide, part: Part) -> str | None:
     seen = [_mechanisms(side, part) for side in (base, new)]
     for side, mechanisms in zip((base, new), seen, strict=True):
         if not mechanisms:
@@ -195,12 +195,12 @@ def _why_not(base: PlacedSide, new: PlacedSide, part: Part) -> str | None:
     return _why_lost((base, new))
 
 
-def _mechanisms(side: PlacedSide, part: Part) -> set[str]:
+def _mechanisms(side: WatchedSide, part: Part) -> set[str]:
     found = (mechanism_of(run.placement, part) for run in side.runs)
     return {one for one in found if one is not None}
 
 
-def _why_lost(sides: Sequence[PlacedSide]) -> str | None:
+def _why_lost(sides: Sequence[WatchedSide]) -> str | None:
     for side in sides:
         for run in side.runs:
             reason = loss_of(run.placement)

@@ -14,9 +14,9 @@ from schedperf.evidence.placement.fields import FIELDS, function_of, meaning_of,
 from schedperf.evidence.placement.measure import (
     Amounts,
     Key,
-    PlacedRun,
-    PlacedSide,
     Quotients,
+    WatchedRun,
+    WatchedSide,
     amounts_of,
     has_nodes,
     quotients_of,
@@ -58,7 +58,7 @@ class _Refusals(NamedTuple):
 class _Numbers:
     # What the runs of a side counted, with the events behind each number.
 
-    def __init__(self, side: PlacedSide, universe: Universe) -> None:
+    def __init__(self, side: WatchedSide, universe: Universe) -> None:
         self.side = side
         self._events: dict[tuple[str, str, Key, bool], list[float]] = {}
         self.counted = CountedSide(
@@ -66,7 +66,7 @@ class _Numbers:
             runs=tuple(self._count(run, universe[run.workload, run.point]) for run in side.runs),
         )
 
-    def _count(self, run: PlacedRun, keys: frozenset[Key]) -> CountedRun[Key]:
+    def _count(self, run: WatchedRun, keys: frozenset[Key]) -> CountedRun[Key]:
         amounts = _with_zeros(run, keys)
         quotients = quotients_of(run.placement, amounts)
         self._note_events(run, amounts, quotients)
@@ -89,7 +89,7 @@ class _Numbers:
             },
         )
 
-    def _note_events(self, run: PlacedRun, amounts: Amounts, quotients: Quotients) -> None:
+    def _note_events(self, run: WatchedRun, amounts: Amounts, quotients: Quotients) -> None:
         events = [((key, False), amount) for key, amount in amounts.items()]
         events += [((key, True), one.events) for key, one in quotients.items()]
         for (key, is_share), count in events:
@@ -98,8 +98,8 @@ class _Numbers:
     def events(self, question: Question[Key]) -> Sequence[float]:
         """Return the number of events of each run behind the answer of a question."""
         is_share = question.basis == "share"
-        place = question.workload, question.point, question.key, is_share
-        return self._events.get(place, ())
+        what = question.workload, question.point, question.key, is_share
+        return self._events.get(what, ())
 
     def only(self, refused: "_Refusals", *, are_refused: bool) -> CountedSide[Key]:
         """Return the side with those numbers only that are, or are not, refused."""
@@ -119,7 +119,7 @@ class _Numbers:
         )
 
 
-def compare_counts(sides: Sequence[PlacedSide]) -> tuple[list[PlacementRow], list[str]]:
+def compare_counts(sides: Sequence[WatchedSide]) -> tuple[list[PlacementRow], list[str]]:
     """Return the rows of each side against the first, and notes of what was left out.
 
     Counts are divided by the time in which they were counted, and by the operations of the run
@@ -135,7 +135,7 @@ def compare_counts(sides: Sequence[PlacedSide]) -> tuple[list[PlacementRow], lis
     return [row for other in others for row in _rows(base, other)], cut
 
 
-def _universe(sides: Sequence[PlacedSide]) -> tuple[Universe, list[str]]:
+def _universe(sides: Sequence[WatchedSide]) -> tuple[Universe, list[str]]:
     # What was seen in any run of a point was looked for in all of them.
     totals: dict[tuple[str, str], Amounts] = {}
     for side in sides:
@@ -143,8 +143,8 @@ def _universe(sides: Sequence[PlacedSide]) -> tuple[Universe, list[str]]:
             found = totals.setdefault((run.workload, run.point), {})
             for key, amount in amounts_of(run.placement).items():
                 found[key] = found.get(key, 0.0) + amount
-    kept = {place: frozenset(_keep(amounts)) for place, amounts in totals.items()}
-    dropped = sum(len(amounts) - len(kept[place]) for place, amounts in totals.items())
+    kept = {point: frozenset(_keep(amounts)) for point, amounts in totals.items()}
+    dropped = sum(len(amounts) - len(kept[point]) for point, amounts in totals.items())
     notes = [f"{dropped} counts by node or by cgroup, the lowest ones, are left out"]
     return kept, notes if dropped else []
 
@@ -160,7 +160,7 @@ def _keep(amounts: Amounts) -> Iterator[Key]:
         yield from sorted(keys, key=lambda key: -amounts[key])[:MOST_PLACES]
 
 
-def _with_zeros(run: PlacedRun, keys: Iterable[Key]) -> Amounts:
+def _with_zeros(run: WatchedRun, keys: Iterable[Key]) -> Amounts:
     amounts = amounts_of(run.placement)
     seen = {part for part in PARTS if mechanism_of(run.placement, part) is not None}
     is_numa = has_nodes(run.placement)
@@ -182,7 +182,7 @@ def _rows(base: _Numbers, new: _Numbers | None) -> Iterator[PlacementRow]:
         refused = _Refusals(refusals(base.side, new.side), why_levels_differ(base.side, new.side))
     found = _answers(base, new, refused)
     side = (new or base).side.name
-    for index, question in enumerate(sorted(found, key=_place)):
+    for index, question in enumerate(sorted(found, key=_order)):
         key = question.key
         reason = refused.reason_of(key)
         yield PlacementRow(
@@ -244,7 +244,7 @@ def _beside(base: Rate | None, new: Rate | None) -> Rate:
     )
 
 
-def _place(question: Question[Key]) -> tuple[object, ...]:
+def _order(question: Question[Key]) -> tuple[object, ...]:
     key = question.key
     fields = list(FIELDS.get(key.part, FIELDS["move"]))
     return (

@@ -16,8 +16,8 @@ from schedperf.evidence.placement.measure import (
     CONCENTRATED,
     NS_PER_S,
     Phase,
-    PlacedRun,
-    PlacedSide,
+    WatchedRun,
+    WatchedSide,
     concurrent_pairs,
     has_nodes,
     phases_of,
@@ -41,10 +41,15 @@ from schedperf.stats.counted.histograms import RunBins, compare_bins
 from schedperf.stats.counted.means import means_over_runs
 
 # Both edges of a bin of waits are powers of two of nanoseconds; bin 0 also has 0 ns.
-_WAITS_S = (0.0, *(2.0**place / NS_PER_S for place in range(1, LATENCY_BINS)))
-_PHASES = tuple(place / PHASE_BINS for place in range(PHASE_BINS))
+_WAITS_S = (0.0, *(2.0**index / NS_PER_S for index in range(1, LATENCY_BINS)))
+_PHASES = tuple(index / PHASE_BINS for index in range(PHASE_BINS))
 
 _Pair = tuple[int, int]
+
+# Two timers expire together where their phases are known to be equal: each to a bin of them.
+TOGETHER_PART = 2.0 / PHASE_BINS
+# Of a run's duration each; a line of this many characters fits beside a caption.
+TIME_BINS = 20
 
 
 class _Point(NamedTuple):
@@ -52,11 +57,11 @@ class _Point(NamedTuple):
     side: str
     workload: str
     point: str
-    base: list[PlacedRun]
-    new: list[PlacedRun]
+    base: list[WatchedRun]
+    new: list[WatchedRun]
 
 
-def _by_point(base: PlacedSide, new: PlacedSide | None) -> Iterator[_Point]:
+def _by_point(base: WatchedSide, new: WatchedSide | None) -> Iterator[_Point]:
     for workload, point in dict.fromkeys((run.workload, run.point) for run in base.runs):
         before, after = (
             [run for run in side.runs if (run.workload, run.point) == (workload, point)]
@@ -69,7 +74,7 @@ def _by_point(base: PlacedSide, new: PlacedSide | None) -> Iterator[_Point]:
 
 
 def moves_of(
-    base: PlacedSide, new: PlacedSide | None, invalid: Collection[Part]
+    base: WatchedSide, new: WatchedSide | None, invalid: Collection[Part]
 ) -> Iterator[MovesRow]:
     """Yield how many tasks went from each node to each, by event, and migrations by cause.
 
@@ -87,13 +92,13 @@ def moves_of(
         for event, cause in sorted(seen, key=lambda one: (PARTS.index(one[0]), one[1])):
             counted = [_count_pairs(run, event, cause, amounts) for run in runs]
             nodes = sorted({node for one in counted for pair in one.values for node in pair})
-            places = [(start, to) for start in nodes for to in nodes]
-            whole = [_with_zeros(one, places) for one in counted]
+            pairs = [(start, to) for start in nodes for to in nodes]
+            whole = [_with_zeros(one, pairs) for one in counted]
             part: Part = "cause" if cause else event
             grid = compare_places(
                 whole[: len(where.base)],
                 whole[len(where.base) :],
-                places,
+                pairs,
                 is_comparable=part not in invalid,
             )
             if any((*grid.base, *grid.new)):
@@ -104,12 +109,12 @@ def moves_of(
                     event=event,
                     cause=cause,
                     unit=f"1/{per}",
-                    pairs=tuple(places),
+                    pairs=tuple(pairs),
                     **grid.as_fields(),
                 )
 
 
-def _divisors(runs: Sequence[PlacedRun]) -> tuple[str, bool]:
+def _divisors(runs: Sequence[WatchedRun]) -> tuple[str, bool]:
     # Of what an operation is, and whether all runs know how many they did.
     units = {run.operation for run in runs if run.operations}
     is_known = len(units) == 1 and all(run.operations for run in runs)
@@ -117,7 +122,7 @@ def _divisors(runs: Sequence[PlacedRun]) -> tuple[str, bool]:
 
 
 def _count_pairs(
-    run: PlacedRun,
+    run: WatchedRun,
     event: Event,
     cause: str,
     by_operations: bool,  # noqa: FBT001 # of the table
@@ -131,14 +136,14 @@ def _count_pairs(
     return Counted(run.boot, found, run.round)
 
 
-def _with_zeros(counted: Counted[_Pair], places: Sequence[_Pair]) -> Counted[_Pair]:
+def _with_zeros(counted: Counted[_Pair], pairs: Sequence[_Pair]) -> Counted[_Pair]:
     # What was not seen of nodes that were watched did not happen.
-    known = {pair: counted.values.get(pair, 0.0) for pair in places}
+    known = {pair: counted.values.get(pair, 0.0) for pair in pairs}
     return Counted(counted.boot, known, counted.round)
 
 
 def waits_of(
-    base: PlacedSide, new: PlacedSide | None, invalid: Collection[Part]
+    base: WatchedSide, new: WatchedSide | None, invalid: Collection[Part]
 ) -> Iterator[BinsRow]:
     """Yield how long runnable tasks waited for a CPU, in bins of powers of two."""
     for where in _by_point(base, new):
@@ -151,14 +156,14 @@ def waits_of(
             )
 
 
-def _waits(run: PlacedRun) -> RunBins:
+def _waits(run: WatchedRun) -> RunBins:
     nodes = [one.log2_ns for one in run.placement.latency] or [(0,) * LATENCY_BINS]
     counts = [sum(column) for column in zip(*nodes, strict=True)]
     return RunBins(boot=run.boot, counts=counts, round=run.round)
 
 
 def phases_of_all(
-    base: PlacedSide, new: PlacedSide | None, invalid: Collection[Part]
+    base: WatchedSide, new: WatchedSide | None, invalid: Collection[Part]
 ) -> Iterator[PhasesRow]:
     """Yield when in their period the bandwidth timers of cgroups expire, against the first one's.
 
@@ -194,7 +199,7 @@ def phases_of_all(
                 )
 
 
-def _turned(run: PlacedRun) -> Mapping[tuple[str, float], Sequence[int]]:
+def _turned(run: WatchedRun) -> Mapping[tuple[str, float], Sequence[int]]:
     phases = phases_of(run.placement.timers)
     first = next((one for one in phases if one.concentration >= CONCENTRATED), None)
     if first is None:
@@ -208,25 +213,19 @@ def _turned(run: PlacedRun) -> Mapping[tuple[str, float], Sequence[int]]:
 
 
 def _turn(phases: Sequence[int], shift: int) -> list[int]:
-    return [phases[(place + shift) % PHASE_BINS] for place in range(PHASE_BINS)]
+    return [phases[(index + shift) % PHASE_BINS] for index in range(PHASE_BINS)]
 
 
-# Two timers expire together where their phases are known to be equal: each to a bin of them.
-TOGETHER_PART = 2.0 / PHASE_BINS
-
-_Place = tuple[str, str]
-
-
-def _by_place(side: PlacedSide) -> dict[_Place, list[PlacedRun]]:
-    found: dict[_Place, list[PlacedRun]] = {}
+def _runs_by_point(side: WatchedSide) -> dict[tuple[str, str], list[WatchedRun]]:
+    found: dict[tuple[str, str], list[WatchedRun]] = {}
     for run in side.runs:
         found.setdefault((run.workload, run.point), []).append(run)
     return found
 
 
-def series_of(side: PlacedSide) -> Iterator[SeriesRow]:
+def series_of(side: WatchedSide) -> Iterator[SeriesRow]:
     """Yield how often tasks left their node over the relative time of the runs, by event."""
-    for (workload, point), runs in _by_place(side).items():
+    for (workload, point), runs in _runs_by_point(side).items():
         for event in EVENTS:
             seeing = [run for run in runs if _sees_crossings(run, event)]
             rates = np.array([_rates(run, event) for run in seeing])
@@ -251,11 +250,11 @@ def series_of(side: PlacedSide) -> Iterator[SeriesRow]:
                 )
 
 
-def _sees_crossings(run: PlacedRun, event: Event) -> bool:
+def _sees_crossings(run: WatchedRun, event: Event) -> bool:
     return has_nodes(run.placement) and mechanism_of(run.placement, event) is not None
 
 
-def _rates(run: PlacedRun, event: Event) -> list[float]:
+def _rates(run: WatchedRun, event: Event) -> list[float]:
     found = run.placement
     total = np.zeros(TIME_BINS)
     for row in found.series:
@@ -265,9 +264,9 @@ def _rates(run: PlacedRun, event: Event) -> list[float]:
     return rates
 
 
-def depths_of(side: PlacedSide) -> Iterator[DepthRow]:
+def depths_of(side: WatchedSide) -> Iterator[DepthRow]:
     """Yield how deep the task groups were in which the workload's tasks ran."""
-    for (workload, point), runs in _by_place(side).items():
+    for (workload, point), runs in _runs_by_point(side).items():
         seen = [run for run in runs if sum(run.placement.depth.values())]
         depths = sorted({depth for run in seen for depth, n in run.placement.depth.items() if n})
         if not depths:
@@ -294,9 +293,9 @@ def _shares(switches: Mapping[int, int], depths: Sequence[int]) -> list[float]:
     return [switches.get(depth, 0) / total for depth in depths]
 
 
-def timers_of(side: PlacedSide) -> Iterator[TimersRow]:
+def timers_of(side: WatchedSide) -> Iterator[TimersRow]:
     """Yield which bandwidth timers expire together, by pair of groups."""
-    for (workload, point), runs in _by_place(side).items():
+    for (workload, point), runs in _runs_by_point(side).items():
         pairs: dict[tuple[str, str], list[tuple[Phase, Phase]]] = {}
         for run in runs:
             for one, other in concurrent_pairs(phases_of(run.placement.timers)):
@@ -323,10 +322,6 @@ def _word_of(distances: Sequence[float]) -> Literal["together", "apart", "mixed"
     if all(are_together):
         return "together"
     return "mixed" if any(are_together) else "apart"
-
-
-# Of a run's duration each; a line of this many characters fits beside a caption.
-TIME_BINS = 20
 
 
 def rates_over_time(

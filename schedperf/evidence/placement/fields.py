@@ -169,7 +169,7 @@ def meaning_of(key: Key, basis: Basis) -> str:
 
 def name_of(key: Key) -> str:
     """Name a number: ``migrations by load balance 0 -> 1``, ``wait on node 0: p99``."""
-    words = [_subject(key), *_places(key)]
+    words = [_subject(key), *_where(key)]
     title = about(key).title
     return f"{' '.join(words)}: {title}" if title else " ".join(words)
 
@@ -184,7 +184,7 @@ def _subject(key: Key) -> str:
     return f"{word} {subject}" if key.part == "destination" else f"{subject} by {word}"
 
 
-def _places(key: Key) -> list[str]:
+def _where(key: Key) -> list[str]:
     words = [f"at {key.level}"] if key.level else []
     words += [key.idle] if key.idle else []
     if len(key.nodes) == 1:

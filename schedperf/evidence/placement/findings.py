@@ -21,14 +21,14 @@ MOST_FINDINGS = 8
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rule:
     # :param claim: subject of the sentence
-    # :param places: how many nodes or cgroups the row is of
+    # :param nodes_or_groups: how many nodes or cgroups the row is of
     # :param look_at: function of the kernel; "": that of the row
     # :param is_of_level: a sum over levels names none to look at
     part: Part
     field: str
     claim: Callable[[PlacementRow], str]
     look_at: str
-    places: int = 0
+    nodes_or_groups: int = 0
     is_of_level: bool = False
 
 
@@ -38,7 +38,7 @@ _BALANCE = "sched_balance_rq() (load_balance())"
 # Where forks land and what crosses nodes comes first: it decides whose memory a task finds near.
 _RULES = (
     _Rule(
-        part="fork", field="count", places=2, look_at=_DESTINATION,
+        part="fork", field="count", nodes_or_groups=2, look_at=_DESTINATION,
         claim=lambda row: f"forks from node {row.nodes[0]} are sent to node {row.nodes[1]} in",
     ),
     _Rule(
@@ -58,11 +58,11 @@ _RULES = (
         claim=lambda _: "migrations between nodes:",
     ),
     _Rule(
-        part="latency", field="p99", places=1, look_at="select_task_rq_fair()",
+        part="latency", field="p99", nodes_or_groups=1, look_at="select_task_rq_fair()",
         claim=lambda row: f"run-queue latency p99 on node {row.nodes[0]}:",
     ),
     _Rule(
-        part="timers", field="distance", places=2,
+        part="timers", field="distance", nodes_or_groups=2,
         look_at="init_cfs_bandwidth() and start_cfs_bandwidth()",
         claim=lambda row: f"bandwidth timers of {row.groups[0]} and {row.groups[1]} expire",
     ),
@@ -133,7 +133,7 @@ def _changed(rule: _Rule, rows: Sequence[PlacementRow]) -> list[PlacementRow]:
 def _is_of(rule: _Rule, row: PlacementRow) -> bool:
     if (row.part, row.field) != (rule.part, rule.field):
         return False
-    if len(row.nodes) + len(row.groups) != rule.places:
+    if len(row.nodes) + len(row.groups) != rule.nodes_or_groups:
         return False
     if rule.is_of_level and not row.level:
         return False

@@ -21,6 +21,16 @@ from schedperf.evidence.placement.capture import (
 from schedperf.evidence.placement.record import Idle, Part
 from schedperf.stats.counted.circular import direction_of_bins, distance, mean_direction
 
+NS_PER_S = 1e9
+# A timer whose phases are spread wider than this has no phase to compare: the mean resultant
+# length of a circular standard deviation, sqrt(-2 ln R), of 7 % of the period.
+CONCENTRATED = 0.9
+# Pairs of groups grow with their square; the first ones by name stand for the others.
+MOST_GROUPS = 8
+_QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+# A quantile needs an event on its far side.
+FEWEST_BEYOND = 1.0
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Key:
@@ -56,7 +66,7 @@ class Quotient(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PlacedRun:
+class WatchedRun:
     """One run and what was seen of it.
 
     :param boot: number of the boot; runs of one boot are not independent of it
@@ -78,25 +88,16 @@ class PlacedRun:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PlacedSide:
+class WatchedSide:
     """The runs of one side.
 
     :param notes: what could not be read
     """
 
     name: str
-    runs: tuple[PlacedRun, ...]
+    runs: tuple[WatchedRun, ...]
     notes: tuple[str, ...]
 
-
-NS_PER_S = 1e9
-# A timer whose phases are spread wider than this has no phase to compare: the mean resultant
-# length of a circular standard deviation, sqrt(-2 ln R), of 7 % of the period.
-CONCENTRATED = 0.9
-# Pairs of groups grow with their square; the first ones by name stand for the others.
-MOST_GROUPS = 8
-
-_QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 
 Amounts = dict[Key, float]
 Quotients = dict[Key, Quotient]
@@ -322,10 +323,6 @@ def concurrent_pairs(phases: Sequence[Phase]) -> Iterator[tuple[Phase, Phase]]:
             yield one, other
 
 
-# A quantile needs an event on its far side.
-FEWEST_BEYOND = 1.0
-
-
 def quantile_of(log2: Sequence[int], share: float, largest: float) -> float | None:
     """Return the time below which a share of the events lies; None where they are too few.
 
@@ -343,10 +340,10 @@ def quantile_of(log2: Sequence[int], share: float, largest: float) -> float | No
         return None
     wanted = share * total
     highest = math.log2(max(largest, 1.0))
-    last = max(place for place, count in enumerate(log2) if count)
-    for place, (count, end) in enumerate(zip(log2, itertools.accumulate(log2), strict=True)):
+    last = max(index for index, count in enumerate(log2) if count)
+    for index, (count, end) in enumerate(zip(log2, itertools.accumulate(log2), strict=True)):
         if count and end >= wanted:
-            top = place + 1.0 if place < last else max(highest, float(place))
+            top = index + 1.0 if index < last else max(highest, float(index))
             inside = (wanted - (end - count)) / count
-            return math.exp2(place + inside * (top - place))
+            return math.exp2(index + inside * (top - index))
     return None

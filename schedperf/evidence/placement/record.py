@@ -51,7 +51,7 @@ class PlacementRow(RateRow):
     events_new: float | None
 
     @property
-    def subject(self) -> tuple[Hashable, ...]:
+    def identity(self) -> tuple[Hashable, ...]:
         """What was counted, and where."""
         what = self.part, self.field, self.cause, self.level, self.idle, self.nodes, self.groups
         return self.side, self.workload, self.point, self.name, *what

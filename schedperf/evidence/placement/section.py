@@ -28,7 +28,7 @@ from schedperf.evidence.placement.distributions import (
     timers_of,
     waits_of,
 )
-from schedperf.evidence.placement.measure import PlacedRun, PlacedSide, has_nodes
+from schedperf.evidence.placement.measure import WatchedRun, WatchedSide, has_nodes
 from schedperf.evidence.placement.record import (
     PARTS,
     NotComparedPart,
@@ -65,15 +65,15 @@ def _read(bundle: Bundle, run: Run) -> PlacementCapture:
     return parse_placement(bundle.read(name, LARGEST_BYTES), name)
 
 
-def _placed(found: CapturedSide[PlacementCapture]) -> PlacedSide:
-    return PlacedSide(
+def _placed(found: CapturedSide[PlacementCapture]) -> WatchedSide:
+    return WatchedSide(
         name=found.side.name, runs=tuple(map(_placed_run, found.runs)), notes=found.notes
     )
 
 
-def _placed_run(found: CapturedRun[PlacementCapture]) -> PlacedRun:
+def _placed_run(found: CapturedRun[PlacementCapture]) -> WatchedRun:
     operations = found.operations
-    return PlacedRun(
+    return WatchedRun(
         workload=found.run.workload,
         point=found.run.point_key,
         boot=found.run.boot,
@@ -86,7 +86,7 @@ def _placed_run(found: CapturedRun[PlacementCapture]) -> PlacedRun:
     )
 
 
-def analyse_sides(sides: Sequence[PlacedSide]) -> Placement:
+def analyse_sides(sides: Sequence[WatchedSide]) -> Placement:
     """Compare each side with the first; one side alone gets its rates.
 
     :param sides: each with a run
@@ -95,8 +95,8 @@ def analyse_sides(sides: Sequence[PlacedSide]) -> Placement:
     shown = [row for row in rows if row.base or row.new]
     zeros = {row.name for row in rows} - {row.name for row in shown}
     pairs = [(new, frozenset(refusals(sides[0], new))) for new in sides[1:]]
-    # Place by place; what must not be compared is shown only.
-    places: Sequence[tuple[PlacedSide | None, frozenset[Part]]] = pairs or [(None, frozenset())]
+    # What must not be compared is shown only.
+    against: Sequence[tuple[WatchedSide | None, frozenset[Part]]] = pairs or [(None, frozenset())]
     return Placement(
         sides=tuple(map(_describe, sides)),
         rows=tuple(shown),
@@ -106,10 +106,10 @@ def analyse_sides(sides: Sequence[PlacedSide]) -> Placement:
         series=tuple(row for side in sides for row in series_of(side)),
         depths=tuple(row for side in sides for row in depths_of(side)),
         timers=tuple(row for side in sides for row in timers_of(side)),
-        moves=tuple(row for new, invalid in places for row in moves_of(sides[0], new, invalid)),
-        waits=tuple(row for new, invalid in places for row in waits_of(sides[0], new, invalid)),
+        moves=tuple(row for new, invalid in against for row in moves_of(sides[0], new, invalid)),
+        waits=tuple(row for new, invalid in against for row in waits_of(sides[0], new, invalid)),
         phases=tuple(
-            row for new, invalid in places for row in phases_of_all(sides[0], new, invalid)
+            row for new, invalid in against for row in phases_of_all(sides[0], new, invalid)
         ),
         notes=(
             *(note for side in sides for note in _notes(side)),
@@ -119,7 +119,7 @@ def analyse_sides(sides: Sequence[PlacedSide]) -> Placement:
     )
 
 
-def _describe(side: PlacedSide) -> PlacementSide:
+def _describe(side: WatchedSide) -> PlacementSide:
     return PlacementSide(
         side=side.name,
         runs=len(side.runs),
@@ -129,7 +129,7 @@ def _describe(side: PlacedSide) -> PlacementSide:
     )
 
 
-def _programs(side: PlacedSide) -> Iterator[PlacementProgram]:
+def _programs(side: WatchedSide) -> Iterator[PlacementProgram]:
     for part in PARTS:
         seen = {mechanism_of(run.placement, part) for run in side.runs} - {None}
         mechanism = " or ".join(sorted(one for one in seen if one)) or None
@@ -143,7 +143,7 @@ def _programs(side: PlacedSide) -> Iterator[PlacementProgram]:
         )
 
 
-def _refused(base: PlacedSide, new: PlacedSide) -> Iterator[NotComparedPart]:
+def _refused(base: WatchedSide, new: WatchedSide) -> Iterator[NotComparedPart]:
     unseen = {
         program.part
         for side in (base, new)
@@ -156,7 +156,7 @@ def _refused(base: PlacedSide, new: PlacedSide) -> Iterator[NotComparedPart]:
             yield NotComparedPart(side=new.name, what=part, reason=reason)
 
 
-def _notes(side: PlacedSide) -> Iterator[str]:
+def _notes(side: WatchedSide) -> Iterator[str]:
     yield from side.notes
     told = [note for run in side.runs for note in run.placement.notes]
     told += [

@@ -36,7 +36,7 @@ def direction_of_bins(counts: Sequence[int]) -> Direction | None:
 
     :param counts: shape (bins,)
     """
-    return _mean([((place + 0.5) / len(counts), count) for place, count in enumerate(counts)])
+    return _mean([((index + 0.5) / len(counts), count) for index, count in enumerate(counts)])
 
 
 def _mean(weighted: Sequence[tuple[float, int]]) -> Direction | None:

@@ -1,9 +1,10 @@
-"""Tables of the PELT updates: calls, calls by context, durations."""
+"""Tables of the PELT updates: calls, calls by node and context, durations, and their bins."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
-from schedperf.evidence.pelt.record import PeltRow
+from schedperf.evidence.pelt.record import PeltHistogram, PeltRow
 from schedperf_reports.blocks import Block, Cell, Column, Table
 from schedperf_reports.rates.cells import (
     COMPARED,
@@ -18,12 +19,13 @@ from schedperf_reports.rates.cells import (
     tone_of,
 )
 from schedperf_reports.rates.details import opened
+from schedperf_reports.rates.histograms import write_time
 from schedperf_reports.rates.tables import state_changes, titled
-from schedperf_reports.words.units import MISSING, scale_for
+from schedperf_reports.words.units import MISSING, format_share, scale_for
 
 # A terminal shows so many; the page has all of them.
 MOST_ROWS = 12
-# Best first; places are shown for the best that is known.
+# Best first; nodes and contexts are shown for the best that is known.
 PER = ("wakeup", "operation", "second")
 DURATIONS = {"mean": "mean", "p50": "median", "p99": "99 %"}
 # A share below it needs more digits than two behind the point.
@@ -33,6 +35,21 @@ SMALLEST_SHARE = 0.001
 LEAST_SHOWN = 5
 
 _FUNCTION = Column(title="function", code=True)
+
+NS = 1e-9
+Kind = Literal["linear_ns", "log2_ns"]
+# The finest first.
+KINDS: tuple[Kind, ...] = ("linear_ns", "log2_ns")
+# Lower edge in ns, the upper one (None: open), and the calls of each side.
+Bin = tuple[int, int | None, tuple[int, ...]]
+BIN_COLUMNS = (
+    Column(title="from", align="right"),
+    Column(title="below", align="right"),
+    Column(title="base calls", align="right"),
+    Column(title="base", align="right", priority=1),
+    Column(title="new calls", align="right"),
+    Column(title="new", align="right", priority=1),
+)
 
 
 def name_of(row: PeltRow) -> str:
@@ -59,7 +76,7 @@ def calls_table(rows: Sequence[PeltRow], caption: str) -> Table:
     )
 
 
-def places_table(rows: Sequence[PeltRow], subject: str) -> Table | None:
+def parts_table(rows: Sequence[PeltRow], subject: str) -> Table | None:
     """Return the calls of each function by node and by context; None where neither is known.
 
     :param subject: what the caption begins with; ""
@@ -238,3 +255,58 @@ def _resolution(row: PeltRow) -> str:
         return MISSING
     scale = scale_for("s", max(known))
     return f"{scale.format(max(known))} {scale.unit}"
+
+
+def bins_table(histograms: Sequence[PeltHistogram], function: str) -> Table:
+    """Return every bin that is not empty.
+
+    :param histograms: of base and of a new side, as the section has them
+    """
+    totals = [sum(one.log2_ns) for one in histograms]
+    rows = []
+    for kind in common_kinds(histograms):
+        for low, high, counts in _bins_of(histograms, kind):
+            if any(counts):
+                cells = [write_time(low * NS), "open" if high is None else write_time(high * NS)]
+                for count, total in zip(counts, totals, strict=True):
+                    cells += [str(count), format_share(count / total)]
+                rows.append(tuple(Cell(text=text) for text in cells))
+    return Table(
+        caption=f"{function}: {' and '.join(map(str, totals))} calls in base and new, by bin; "
+        "linear bins first, then the same calls in log2",
+        columns=BIN_COLUMNS,
+        rows=tuple(rows),
+        limit=0,
+    )
+
+
+def common_kinds(histograms: Sequence[PeltHistogram]) -> list[Kind]:
+    """Return which kinds of bins have equal edges, and calls, on all sides; the finest first."""
+    return [
+        kind
+        for kind in KINDS
+        if all(_edges(one, kind) == _edges(histograms[0], kind) for one in histograms)
+        and all(any(_counts(one, kind)) for one in histograms)
+    ]
+
+
+def _bins_of(histograms: Sequence[PeltHistogram], kind: Kind) -> list[Bin]:
+    counts = zip(*(_counts(one, kind) for one in histograms), strict=True)
+    return [
+        (low, high, of_sides)
+        for (low, high), of_sides in zip(_edges(histograms[0], kind), counts, strict=True)
+    ]
+
+
+def _counts(histogram: PeltHistogram, kind: Kind) -> tuple[int, ...]:
+    return histogram.linear_ns if kind == "linear_ns" else histogram.log2_ns
+
+
+def _edges(histogram: PeltHistogram, kind: Kind) -> list[tuple[int, int | None]]:
+    number, step = len(_counts(histogram, kind)), histogram.linear_step_ns
+    if kind == "linear_ns":
+        lows = [index * step for index in range(number)]
+    else:
+        lows = [0, *(2**index for index in range(1, number))]
+    highs: list[int | None] = [*lows[1:], None]
+    return list(zip(lows, highs, strict=True))

@@ -14,12 +14,13 @@ from schedperf.evidence.pelt.record import (
 )
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block, Item, Items, Text
-from schedperf_reports.evidence.pelt._bars import bins_table, common_kinds
 from schedperf_reports.evidence.pelt._tables import (
+    bins_table,
     calls_table,
+    common_kinds,
     durations_table,
     name_of,
-    places_table,
+    parts_table,
     shares_table,
 )
 from schedperf_reports.rates.cells import MEANS, lead
@@ -46,8 +47,8 @@ def pelt(comparison: Comparison) -> Iterator[Block]:
     yield from lead(rows, name_of)
     for text in merge_sides([_describe_side(side) for side in data.sides]):
         yield Text(text=text, tone="muted")
-    for place, subject, found in by_subject(rows):
-        yield from _describe_point(place, subject, found, data)
+    for point, subject, found in by_subject(rows):
+        yield from _describe_point(point, subject, found, data)
     yield from cpu_maps(comparison, data.cpus)
     yield from _unseen(data.unseen)
     yield from _cross_checks(data.cross_checks)
@@ -92,19 +93,19 @@ def _cost(value: float | None, interval: Interval | None) -> str:
 
 
 def _describe_point(
-    place: tuple[str, str, str], subject: str, rows: Sequence[PeltRow], data: Pelt
+    point: tuple[str, str, str], subject: str, rows: Sequence[PeltRow], data: Pelt
 ) -> Iterator[Block]:
     yield calls_table(rows, titled(subject, "calls"))
-    places = places_table(rows, subject)
-    if places is not None:
-        yield places
+    parts = parts_table(rows, subject)
+    if parts is not None:
+        yield parts
     common, timed = _split_remarks([row for row in rows if row.what != "calls"])
     durations = durations_table(timed, titled(subject, "what a call takes; quantiles as read"))
     if durations is not None:
         yield durations
         yield shares_table(timed, titled(subject, "share of CPU time"))
         yield from (Text(text=text, tone="warning") for text in common)
-        yield from _draw(place, data)
+        yield from _draw(point, data)
 
 
 def _split_remarks(rows: Sequence[PeltRow]) -> tuple[Sequence[str], Sequence[PeltRow]]:
@@ -120,14 +121,14 @@ def _split_remarks(rows: Sequence[PeltRow]) -> tuple[Sequence[str], Sequence[Pel
     ]
 
 
-def _draw(place: tuple[str, str, str], data: Pelt) -> Iterator[Block]:
-    side, *where = place
+def _draw(point: tuple[str, str, str], data: Pelt) -> Iterator[Block]:
+    side, *where = point
     histograms = {
         (one.function, one.side): one
         for one in data.histograms
         if (one.workload, one.point) == tuple(where)
     }
-    found = [one for one in data.bins if (one.side, one.workload, one.point) == place]
+    found = [one for one in data.bins if (one.side, one.workload, one.point) == point]
     for drawn, one in enumerate(found):
         function = one.function
         mirror = mirror_of(

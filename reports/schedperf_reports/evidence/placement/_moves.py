@@ -26,18 +26,18 @@ MOST_WRITTEN_NODES = 8
 MOST_COLUMNS = 12
 
 
-def moves_matrix(moves: Sequence[MovesRow], side: str, place: str) -> Matrix:
+def moves_matrix(moves: Sequence[MovesRow], side: str, where: str) -> Matrix:
     """Return the moves of one side at one point.
 
     :param moves: of the record, all of one unit; not empty
-    :param place: workload and point; "" where there is one
+    :param where: workload and point; "" where there is one
     """
     nodes = sorted({node for one in moves for pair in one.pairs for node in pair})
     scale = _scale(moves[0])
     is_compared = any(one.n_new for one in moves)
     names = ("base", side, DIFFERENCE) if is_compared else ("base",)
     words = {DIFFERENCE: f"{side} - base"}
-    told = f"{place}: " if place else ""
+    told = f"{where}: " if where else ""
     return Matrix(
         caption=f"{told}moves {scale.unit} from node to node, {_describe(moves)}",
         corner="event",
@@ -84,7 +84,7 @@ def _describe(moves: Sequence[MovesRow]) -> str:
 
 
 def _band(one: MovesRow, nodes: Sequence[int], names: Sequence[str], scale: Scale) -> Band:
-    index = {pair: place for place, pair in enumerate(one.pairs)}
+    index_of = {pair: index for index, pair in enumerate(one.pairs)}
     differences = _differences(one)
     marked = [
         value if changed else None for value, changed in zip(differences, one.changed, strict=True)
@@ -92,14 +92,14 @@ def _band(one: MovesRow, nodes: Sequence[int], names: Sequence[str], scale: Scal
     largest = largest_of(one.base, one.new), largest_of(marked)
 
     def cell(start: int, name: str, to: int) -> MatrixCell:
-        place = index.get((start, to))
+        index = index_of.get((start, to))
         where = f"{name_of(one)}, from node {start} to node {to}"
-        if place is None:
+        if index is None:
             return MatrixCell(text=MISSING, title=f"{where}: not counted", shade=0)
-        title = f"{where}: {describe_place(one, place, scale)}"
+        title = f"{where}: {describe_place(one, index, scale)}"
         if name == DIFFERENCE:
-            return difference_cell(differences[place], title, scale, marked[place], largest[1])
-        value = (one.base if name == "base" else one.new)[place]
+            return difference_cell(differences[index], title, scale, marked[index], largest[1])
+        value = (one.base if name == "base" else one.new)[index]
         return MatrixCell(
             text=shorten(value, scale), title=title, shade=shade_of(value, largest[0])
         )
@@ -153,12 +153,12 @@ def _tables(
 def _pair(one: MovesRow, pair: tuple[int, int], scale: Scale, *, is_compared: bool) -> Cell:
     if pair not in one.pairs:
         return Cell(text=MISSING)
-    place = one.pairs.index(pair)
+    index = one.pairs.index(pair)
     base, new = (
         format_measure(None if value is None else value / scale.factor, "1")
-        for value in (one.base[place], one.new[place])
+        for value in (one.base[index], one.new[index])
     )
     return Cell(
         text=f"{base} -> {new}" if is_compared else base,
-        tone="strong" if one.changed[place] else "plain",
+        tone="strong" if one.changed[index] else "plain",
     )

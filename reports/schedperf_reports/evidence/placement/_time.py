@@ -28,10 +28,10 @@ COLUMNS = (
 )
 
 
-def describe_series(series: Sequence[SeriesRow], place: str) -> Iterator[Block]:
+def describe_series(series: Sequence[SeriesRow], where: str) -> Iterator[Block]:
     """Yield a table of one workload and point, and a figure of each event; both for the page.
 
-    :param place: workload and point; "" where there is one
+    :param where: workload and point; "" where there is one
     :param series: of all sides that are shown, base first
     """
     by_event: dict[str, list[SeriesRow]] = {}
@@ -40,13 +40,13 @@ def describe_series(series: Sequence[SeriesRow], place: str) -> Iterator[Block]:
     event, found = max(by_event.items(), key=lambda one: max(of.mean for of in one[1]))
     most = f"most of them {event}s: {_means(found)}"
     yield Table(
-        caption=titled(place, f"moves between nodes over the time of the runs, {most}"),
+        caption=titled(where, f"moves between nodes over the time of the runs, {most}"),
         columns=COLUMNS,
         rows=tuple(_line(one, found) for found in by_event.values() for one in found),
         limit=0,
     )
     for event, found in by_event.items():
-        yield _figure(event, found, place)
+        yield _figure(event, found, where)
 
 
 def _line(one: SeriesRow, beside: Sequence[SeriesRow]) -> tuple[Cell, ...]:
@@ -79,14 +79,14 @@ def draw_blocks(rates: Sequence[float], largest: float) -> str:
     )
 
 
-def _figure(event: str, series: Sequence[SeriesRow], place: str) -> Figure:
+def _figure(event: str, series: Sequence[SeriesRow], where: str) -> Figure:
     most = " -> ".join(_rate(max(one.rates)) for one in series)
     told = (
         f"{event}s from one node to another over the time of a run, {_means(series)}, at most "
         f"{most}; bars are 95 % intervals of each part of the run"
     )
     return Figure(
-        caption=titled(place, told),
+        caption=titled(where, told),
         figure={
             "data": [_trace(one) for one in series],
             "layout": {
@@ -145,7 +145,7 @@ def _trace(one: SeriesRow) -> dict[str, object]:
         "type": "scatter",
         "mode": "lines",
         "name": one.side,
-        "x": [100.0 * (place + 0.5) / bins for place in range(bins)],
+        "x": [100.0 * (index + 0.5) / bins for index in range(bins)],
         "y": list(one.rates),
         "error_y": {
             "type": "data",

@@ -36,7 +36,7 @@ WHAT_IS_COUNTED = (
 MOST_PHASES = 4
 
 # Side, workload and point.
-_Place = tuple[str, str, str]
+_Point = tuple[str, str, str]
 
 
 @report_section(
@@ -51,9 +51,9 @@ def placement(comparison: Comparison) -> Iterator[Block]:
     yield from lead(told_once(data.rows), lambda row: row.name)
     yield Text(text="; ".join(map(_describe_side, data.sides)), tone="muted")
     yield Text(text=WHAT_IS_COUNTED, tone="muted")
-    places = dict.fromkeys((row.side, row.workload, row.point) for row in data.rows)
-    for place in places:
-        yield from _describe_point(data, place, has_others=len(places) > 1)
+    points = dict.fromkeys((row.side, row.workload, row.point) for row in data.rows)
+    for point in points:
+        yield from _describe_point(data, point, has_others=len(points) > 1)
     yield from zeros_table(data.zeros)
     yield from _refusals(data)
     yield from notes_below(merge_sides(data.notes))
@@ -67,16 +67,16 @@ def _describe_side(side: PlacementSide) -> str:
     )
 
 
-def _describe_point(data: Placement, place: _Place, *, has_others: bool) -> Iterator[Block]:
-    side, workload, point = place
+def _describe_point(data: Placement, at: _Point, *, has_others: bool) -> Iterator[Block]:
+    side, workload, point = at
     is_compared = len(data.sides) > 1
-    rows = [row for row in data.rows if (row.side, row.workload, row.point) == place]
+    rows = [row for row in data.rows if (row.side, row.workload, row.point) == at]
     what = name_place(workload, point)
     caption = f"{what}, base against {side}" if is_compared else what
     caption = caption if has_others else ""
-    yield from _drawings(data, place, caption)
+    yield from _drawings(data, at, caption)
     yield from count_tables(rows, caption, is_compared=is_compared)
-    shown = [("base", workload, point), place]
+    shown = [("base", workload, point), at]
     series = [one for one in data.series if (one.side, one.workload, one.point) in shown]
     if series:
         yield from describe_series(series, caption)
@@ -88,15 +88,15 @@ def _describe_point(data: Placement, place: _Place, *, has_others: bool) -> Iter
         yield Text(text=titled(caption, _describe_depths(depths)), tone="muted")
 
 
-def _drawings(data: Placement, place: _Place, caption: str) -> Iterator[Block]:
-    moves = [one for one in data.moves if (one.side, one.workload, one.point) == place]
+def _drawings(data: Placement, point: _Point, caption: str) -> Iterator[Block]:
+    moves = [one for one in data.moves if (one.side, one.workload, one.point) == point]
     if moves:
-        yield moves_matrix(moves, place[0], caption)
+        yield moves_matrix(moves, point[0], caption)
     for one in data.waits:
-        if one.n_new and (one.side, one.workload, one.point) == place:
+        if one.n_new and (one.side, one.workload, one.point) == point:
             title = titled(caption, "waits of runnable tasks")
             yield mirror_of(one, title, what="a task waits from", events="waits")
-    phases = [one for one in data.phases if (one.side, one.workload, one.point) == place]
+    phases = [one for one in data.phases if (one.side, one.workload, one.point) == point]
     for one in phases[:MOST_PHASES]:
         if one.n_new:
             yield _phases(one, phases[0].group, caption)

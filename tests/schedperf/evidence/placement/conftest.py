@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.placement.capture import parse_placement
-from schedperf.evidence.placement.measure import PlacedRun, PlacedSide
+from schedperf.evidence.placement.measure import WatchedRun, WatchedSide
 from schedperf.evidence.placement.record import Placement
 from schedperf.evidence.placement.section import analyse_sides
 
@@ -137,11 +137,11 @@ def make_program() -> Callable[..., Json]:
 
 def _place_side(
     name: str, contents: Sequence[Json], operations: float | None = 1000.0
-) -> PlacedSide:
-    return PlacedSide(
+) -> WatchedSide:
+    return WatchedSide(
         name=name,
         runs=tuple(
-            PlacedRun(
+            WatchedRun(
                 workload="hackbench", point="groups=4", boot=0, run=run, order=None, round=None,
                 operations=operations, operation=None if operations is None else "message",
                 placement=parse_placement(json.dumps(content).encode(), f"{name}:{run}"),
@@ -153,7 +153,7 @@ def _place_side(
 
 
 @pytest.fixture(scope="session")
-def place_side() -> Callable[..., PlacedSide]:
+def place_side() -> Callable[..., WatchedSide]:
     """Parse the runs of a side: ``place_side("base", [make_placement()], operations=1000.0)``."""
     return _place_side
 

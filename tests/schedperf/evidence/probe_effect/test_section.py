@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.evidence.probe_effect.record import ProbeEffect
 from schedperf.evidence.probe_effect.section import probe_effect
 
 Analyse = Callable[..., Any]
@@ -17,7 +16,7 @@ PERF = {"perf_stat/perf_stat.csv": "", "schedstat/before": ""}
 
 @pytest.fixture
 def analyse(analyse_with: Callable[..., Analyse]) -> Analyse:
-    return analyse_with(probe_effect, ProbeEffect)
+    return analyse_with(probe_effect)
 
 
 def instrumented(time_s: float, **chosen: Any) -> dict[str, Any]:
