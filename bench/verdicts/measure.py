@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -123,8 +124,9 @@ def answer(trials: Trials) -> Iterator[tuple[str, Answers]]:
 def _ask_ours(trials: Trials) -> Answers:
     table = df_trials(trials)
     start = time.process_time()
-    rows = compare_runs(table, base="base").rows
+    found = compare_runs(table, base="base").rows
     ms = (time.process_time() - start) * 1e3
+    rows = pd.DataFrame(found)
     place = rows["point"].str.removeprefix("row=").astype(int).to_numpy()
     trial = rows["comparison"].astype(int).to_numpy()
     shape = (trials.times.shape[1], trials.recipe.rows)

@@ -216,12 +216,13 @@ def _score(
     recording: Recording, windows: Windows, how: Draw, *, case: str, shift: float = 0.0
 ) -> Iterator[RealScore]:
     count, metrics, _ = windows.base.shape
-    rows = compare_runs(df_windows(recording, windows, how), base="base").rows
+    found = compare_runs(df_windows(recording, windows, how), base="base").rows
+    rows = pd.DataFrame(found)
     # A regression of a rate is a fall.
     sign = np.where(rows["better"] == "higher", -1, 1)
     ours = rows["verdict"].map(DIRECTIONS).fillna(0).to_numpy(dtype=np.int8) * sign
-    codes = rows["warnings"].map(lambda warnings: {warning.code for warning in warnings})
-    modes, spread = (float(codes.map(lambda found, c=code: c in found).mean()) for code in FLAGS)
+    codes = [{one.code for one in row.caveats} for row in found]
+    modes, spread = (fmean(code in of_row for of_row in codes) for code in FLAGS)
     samples = Samples(
         base=windows.base.reshape(count * metrics, -1),
         new=windows.new.reshape(count * metrics, -1),

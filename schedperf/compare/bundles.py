@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pandas as pd
 
@@ -35,21 +35,22 @@ from schedperf.model.comparison import (
     RunValue,
     Section,
     SideSummary,
-    Sweep,
     Verdict,
 )
 from schedperf.model.errors import InputError, describe
 from schedperf.model.schema import to_plain
 from schedperf.runs.side import BASE, Side, name_sides
-from schedperf.runs.values import RunValues, df_run_values
-from schedperf.stats import KEY, Result, compare_runs, records
+from schedperf.runs.values import RunValues, df_run_values, records
+from schedperf.stats import KEY, JudgedRow, Result, compare_runs
 from schedperf.stats.verdicts import (
     CHANGED,
     FALSE_DISCOVERY_RATE,
     MARGIN,
+    Reason,
     decide_overall,
     describe_blocking,
-    say_more,
+    reason_of,
+    undecided,
 )
 from schedperf_collectors import __version__
 
@@ -94,7 +95,7 @@ def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) ->
         sides=tuple(_summarise(side) for side in sides),
         comparability=replace(facts.comparability, options=option_differences(sides)),
         rows=rows,
-        sweeps=tuple(to_sweeps(result)),
+        sweeps=tuple(sweep for _, sweep in result.sweeps),
         families=tuple(to_families(rows)),
         findings=findings,
         sections=sections,
@@ -131,7 +132,7 @@ def _compare_numbers(
         history=options.history,
         looks={name: looks.max_runs for name, looks in recorded.items() if looks is not None},
     )
-    found = [facts.overrule(row) for row in records(result.rows)]
+    found = [facts.overrule(row) for row in result.rows]
     return tuple(to_rows(found, clean, options.margin)), result
 
 
@@ -146,7 +147,7 @@ def df_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> pd.Data
     if blocking:
         raise InputError(
             f"{past.path}: says nothing of how much {base.path} varies: "
-            f"{describe_blocking(blocking)}; leave it out of --history"
+            f"{describe_blocking(blocking).text}; leave it out of --history"
         )
     table = df_run_values(sides[1:]).table
     return table[table["kind"] == "clean"]
@@ -180,40 +181,57 @@ class _Facts:
     def emulation(self, side: str) -> str | None:
         return None if side in self.same_data else self.emulated.get(BASE, self.emulated.get(side))
 
-    def overrule(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def overrule(self, row: JudgedRow) -> JudgedRow:
         """Return the row with the verdict that these facts leave it."""
-        side = row["side"]
-        how = self.emulation(side)
-        if side in self.same_data:
+        how = self.emulation(row.side)
+        if row.side in self.same_data:
             return say_same_data(row)
         if how is not None:
-            changed = {
-                **row,
-                "family": "diagnostic",
-                "warnings": (*row["warnings"], caveat("emulated", how=how)),
-            }
-            if row["verdict"] != "invalid":
-                # More runs under emulation are more of what decides nothing.
-                own = row["reason"].removesuffix(say_more(row["more_runs"], row["replication"]))
-                reason = f"measured under emulation ({how}); {own}"
-                changed |= {"verdict": "inconclusive", "reason": reason, "more_runs": None}
-            return changed
-        if row["family"] != "diagnostic" and (blocking := self.blocking(side)):
-            return {**row, "verdict": "invalid", "reason": describe_blocking(blocking)}
-        return dict(row)
+            return _say_emulated(row, how)
+        if row.family != "diagnostic" and (blocking := self.blocking(row.side)):
+            return replace(row, verdict="invalid", reason=describe_blocking(blocking))
+        return row
 
 
-def say_same_data(row: Mapping[str, Any]) -> dict[str, Any]:
+def _say_emulated(row: JudgedRow, how: str) -> JudgedRow:
+    caveats = (*row.caveats, caveat("emulated", how=how))
+    if row.verdict == "invalid":
+        return replace(row, family="diagnostic", caveats=caveats)
+    # More runs under emulation are more of what decides nothing.
+    why, own = f"measured under emulation ({how})", row.reason
+    reason = Reason(
+        sentence=f"{why}; {own.sentence}",
+        plain=f"{why}; {own.plain}",
+        short=why,
+        finds=own.finds,
+    )
+    return replace(
+        row,
+        family="diagnostic",
+        caveats=caveats,
+        verdict="inconclusive",
+        reason=reason,
+        more_runs=None,
+    )
+
+
+def say_same_data(row: JudgedRow) -> JudgedRow:
     """Return the row as that of a side that holds the very same data as base."""
-    return {
-        **row,
-        **dict.fromkeys(("ratio", "ci_low", "ci_high"), row["ratio"] and 1.0),
-        **dict.fromkeys(("p", "q", "mde", "more_runs")),
-        "verdict": "no-change",
-        "method": "same data",
-        "reason": "same data",
-        "warnings": (),
-    }
+    ratio = row.ratio and 1.0
+    return replace(
+        row,
+        ratio=ratio,
+        ci_low=ratio,
+        ci_high=ratio,
+        p=None,
+        q=None,
+        mde=None,
+        more_runs=None,
+        verdict="no-change",
+        method="same data",
+        reason=reason_of("same data"),
+        caveats=(),
+    )
 
 
 def _emulation(bundle: Bundle) -> str | None:
@@ -233,17 +251,14 @@ def _df_clean(table: pd.DataFrame, sides: Sequence[Side], facts: _Facts) -> pd.D
     return clean.assign(family=clean["family"].mask(clean["side"].isin(emulated), "diagnostic"))
 
 
-def to_rows(
-    found: Sequence[Mapping[str, Any]], clean: pd.DataFrame, margin: float
-) -> Iterator[Row]:
+def to_rows(found: Sequence[JudgedRow], clean: pd.DataFrame, margin: float) -> Iterator[Row]:
     """Yield the rows of the record, each with the runs that it rests on.
 
-    :param found: rows of a :class:`~schedperf.stats.Result`
     :param clean: the runs that were compared, with ``boot, run, order, round`` (None where
         unknown), and where they are known ``definition`` and ``source``
     """
-    values: dict[tuple[Any, ...], list[RunValue]] = {}
-    definitions: dict[tuple[Any, ...], str] = {}
+    values: dict[tuple[object, ...], list[RunValue]] = {}
+    definitions: dict[tuple[object, ...], str] = {}
     for run in records(clean[clean["status"] == "ok"]):
         value = RunValue(
             boot=_whole(run["boot"]),
@@ -257,27 +272,65 @@ def to_rows(
         values.setdefault((run["side"], *key), []).append(value)
         if (definition := run.get("definition")) is not None:
             definitions.setdefault(key, definition)
-    for record in found:
-        key = tuple(record[name] for name in KEY)
-        yield Row(
-            **{name: value for name, value in record.items() if name != "warnings"},
-            margin=margin,
-            # What holds of whole sides is said once, of the comparison.
-            caveats=tuple(one for one in record["warnings"] if one.code != "one-boot"),
-            values_base=tuple(values.get((BASE, *key), ())),
-            values_new=tuple(values.get((record["side"], *key), ())),
-            definition=definitions.get(key),
+    for row in found:
+        yield _to_row(
+            row,
+            margin,
+            definitions.get(row.key),
+            values.get((BASE, *row.key), ()),
+            values.get((row.side, *row.key), ()),
         )
+
+
+def _to_row(
+    found: JudgedRow,
+    margin: float,
+    definition: str | None,
+    values_base: Sequence[RunValue],
+    values_new: Sequence[RunValue],
+) -> Row:
+    return Row(
+        side=found.side,
+        workload=found.workload,
+        point=found.point,
+        metric=found.metric,
+        unit=found.unit,
+        better=found.better,
+        family=found.family,
+        n_base=found.n_base,
+        n_new=found.n_new,
+        base=found.base,
+        new=found.new,
+        ratio=found.ratio,
+        ci_low=found.ci_low,
+        ci_high=found.ci_high,
+        p=found.p,
+        q=found.q,
+        margin=margin,
+        verdict=found.verdict,
+        mde=found.mde,
+        more_runs=found.more_runs,
+        reason=found.reason.text,
+        reason_plain=found.reason.plain,
+        reason_short=found.reason.short,
+        method=found.method,
+        replication=found.replication,
+        icc=found.icc,
+        design_effect=found.design_effect,
+        p_rank=found.p_rank,
+        rank_ratio=found.rank_ratio,
+        rank_low=found.rank_low,
+        rank_high=found.rank_high,
+        # What holds of whole sides is said once, of the comparison.
+        caveats=tuple(one for one in found.caveats if one.code != "one-boot"),
+        values_base=tuple(values_base),
+        values_new=tuple(values_new),
+        definition=definition,
+    )
 
 
 def _whole(number: float | None) -> int | None:
     return None if number is None else int(number)
-
-
-def to_sweeps(result: Result) -> Iterator[Sweep]:
-    """Yield the sweeps of the record."""
-    for record in records(result.sweeps):
-        yield Sweep(**record)
 
 
 def to_families(rows: Sequence[Row]) -> Iterator[FamilySummary]:
@@ -382,24 +435,24 @@ def _unique(items: Iterable[Item]) -> tuple[Item, ...]:
 
 def _absence(
     rows: Sequence[Row], sides: Sequence[Side], facts: _Facts, values: RunValues
-) -> tuple[Verdict, str]:
+) -> tuple[Verdict, Reason]:
     # Why there is no primary row: the runs, their text, or what they were measured on.
     if any(row.values_base or row.values_new for row in rows):
         how = next(iter(facts.emulated.values()), None)
         why = f"measured under emulation ({how})" if how else "no metric of this workload decides"
-        return "inconclusive", f"no result can decide: {why}"
+        return "inconclusive", undecided(why)
     same = all(side.name in facts.same_data for side in sides[1:])
     verdict: Verdict = "inconclusive" if same else "invalid"
     for side in sides:
         runs = [run for run in side.bundle.runs if run.kind == "clean" and not run.warmup]
         if not any(run.succeeded for run in runs):
             failed = f"none of {len(runs)} clean runs succeeded" if runs else "no clean run"
-            return verdict, f"no results: {failed} in {side.name}"
+            return verdict, reason_of(f"no results: {failed} in {side.name}")
     for found in values.caveats:
         if found.code == "bad-lines":
-            return verdict, f"no results: {found.text}"
+            return verdict, reason_of(f"no results: {found.text}")
     known = ", ".join(all_parsers())
-    return "inconclusive", (
-        f"no results: this workload prints nothing that is known (known are {known}); "
-        "record it with --metric 'name[unit,higher]=REGEX'"
+    return "inconclusive", reason_of(
+        f"no results: this workload prints nothing that is known (known are {known})",
+        "record it with --metric 'name[unit,higher]=REGEX'",
     )

@@ -18,7 +18,6 @@ from schedperf.compare.bundles import (
     say_same_data,
     to_families,
     to_rows,
-    to_sweeps,
 )
 from schedperf.evidence import all_sections
 from schedperf.model.caveats import Caveat, caveat
@@ -32,15 +31,15 @@ from schedperf.model.comparison import (
 )
 from schedperf.model.errors import InputError
 from schedperf.runs.side import BASE, side_name
-from schedperf.stats import compare_runs, records
-from schedperf.stats.verdicts import decide_overall
+from schedperf.stats import compare_runs
+from schedperf.stats.verdicts import decide_overall, undecided
 from schedperf.tables.read import Table
 from schedperf_collectors import __version__
 
 NO_CAPTURES = "a table of numbers has no captures"
 NO_MACHINE = "a table says nothing of its machine, so the machines could not be compared"
 # A comparison without a result that decides; there is none to blame for it.
-ABSENCE = "no result can decide: no row of the tables is primary"
+ABSENCE = undecided("no row of the tables is primary")
 
 FEWEST_SIDES = 2
 # An error message is one line that somebody reads.
@@ -72,7 +71,7 @@ def compare_tables(
     new = [side.name for side in sides[1:]]
     result = compare_runs(runs, base=BASE, new=new, margin=chosen.margin, history=chosen.history)
     same = {side.name for side in sides[1:] if side.digest == sides[0].digest}
-    found = [say_same_data(row) if row["side"] in same else row for row in records(result.rows)]
+    found = [say_same_data(row) if row.side in same else row for row in result.rows]
     rows = tuple(to_rows(found, _df_single_runs(runs), chosen.margin))
     comparison = Comparison(
         schema=SCHEMA,
@@ -80,7 +79,7 @@ def compare_tables(
         sides=tuple(_summarise(side) for side in sides),
         comparability=_comparability(new),
         rows=rows,
-        sweeps=tuple(to_sweeps(result)),
+        sweeps=tuple(sweep for _, sweep in result.sweeps),
         families=tuple(to_families(rows)),
         findings=(),
         sections={

@@ -164,6 +164,8 @@ class Row:
         settled, or where that cannot be known
     :param method: the test by name: "Welch t on logs"
     :param reason: one sentence that says why this verdict, with its numbers
+    :param reason_plain: the same without the row's numbers and without advice
+    :param reason_short: its first part
     :param replication: what ``n_base`` and ``n_new`` count, the unit that is independent
     :param icc: share of the variance that is between boots; None with one boot
     :param design_effect: by how much runs of one boot repeat each other: 1 is not at all
@@ -194,6 +196,8 @@ class Row:
     mde: float | None
     more_runs: int | None
     reason: str
+    reason_plain: str
+    reason_short: str
     method: str
     replication: Replication
     icc: float | None
@@ -323,11 +327,13 @@ def data_of(sections: Mapping[str, Section], kind: type[Data]) -> Data | None:
 class Overall:
     """The verdict of the whole comparison.
 
+    :param reason_short: the reason's first part, without the word for its kind
     :param exit_status: what ``schedperf compare`` exits with, before ``--strict``
     """
 
     verdict: Verdict
     reason: str
+    reason_short: str
     exit_status: int
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 import pandas as pd
 
@@ -199,3 +200,14 @@ def _caveats(side: Side, bad: Sequence[str], unread: Sequence[str]) -> Iterator[
         yield caveat("bad-lines", count=len(bad), label=side.name, problem=bad[0])
     if unread:
         yield caveat("no-number", count=len(unread), side=side.name, first=unread[0])
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the runs of a table as dicts, with None for what is missing."""
+    return [
+        {
+            str(name): None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in record.items()
+        }
+        for record in table.to_dict("records")
+    ]

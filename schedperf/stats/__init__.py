@@ -8,12 +8,12 @@ chosen, and the module of each method cites its source.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
+from schedperf.model.comparison import Sweep
 from schedperf.model.errors import InputError
 from schedperf.stats._columns import Columns, compare_columns
 from schedperf.stats._counts import Rates, compare_counts
@@ -23,6 +23,7 @@ from schedperf.stats._judge import judge
 from schedperf.stats._rows import Rows, form_rows
 from schedperf.stats._sweeps import SweepPoint, describe_sweep
 from schedperf.stats._table import KEY, complete
+from schedperf.stats.judged import JudgedRow
 from schedperf.stats.verdicts import MARGIN
 from schedperf.stats.welch import Difference, welch_difference
 from schedperf.tables.consistency import find_contradictions
@@ -31,46 +32,28 @@ __all__ = [
     "KEY",
     "Columns",
     "Difference",
+    "JudgedRow",
     "Rates",
     "Result",
     "compare_columns",
     "compare_counts",
     "compare_runs",
-    "records",
     "welch_difference",
 ]
-
-ROW_COLUMNS = [
-    "side", *KEY, "family", "n_base", "n_new", "base", "new", "ratio", "ci_low", "ci_high",
-    "p", "q", "verdict", "mde", "more_runs", "method", "reason", "warnings", "replication", "icc",
-    "design_effect", "p_rank", "rank_ratio", "rank_low", "rank_high",
-]  # fmt: skip
-SWEEP = ["side", "workload", "metric", "unit", "better"]
-SWEEP_COLUMNS = [
-    "side", "workload", "metric", "points", "geomean_ratio", "ci_low", "ci_high", "p", "shape",
-    "first_point", "method",
-]  # fmt: skip
-COMPARISON = "comparison"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """What :func:`compare_runs` found, as three tables.
+    """What :func:`compare_runs` found.
 
-    :param rows: one row a metric, point and new side: ``side, workload, point, metric, unit,
-        better, family, n_base, n_new, base, new, ratio, ci_low, ci_high, p, q, verdict, mde,
-        more_runs, method, reason, warnings, replication, icc, design_effect, p_rank, rank_ratio,
-        rank_low, rank_high``, as :class:`schedperf.model.comparison.Row` describes them. ``base``
-        and ``new``
-        are in ``unit``, ``ci_*`` is the 95 % interval of ``ratio`` = new / base, ``q`` is p after
-        the correction for all rows of the family, ``mde`` is a fraction, ``warnings`` holds tuples
-        of caveats. Runs that failed are a row of their own, with the metric "failed runs"
-    :param sweeps: one row a metric and new side that has two points or more: ``side, workload,
-        metric, points, geomean_ratio, ci_low, ci_high, p, shape, first_point, method``
+    :param rows: one a metric, point and new side. Runs that failed are a row of their own, with
+        the metric "failed runs"
+    :param sweeps: one a metric and new side that has two points or more, by the comparison that
+        they belong to
     """
 
-    rows: pd.DataFrame
-    sweeps: pd.DataFrame
+    rows: tuple[JudgedRow, ...]
+    sweeps: tuple[tuple[object, Sweep], ...]
 
 
 def compare_runs(
@@ -118,53 +101,28 @@ def compare_runs(
     )
     rows = form_rows(table[table["status"] == "ok"], base=base, new=sides)
     found = analyse(rows, looks=looks or {}, history=[complete(past) for past in history])
-    judged = judge(rows, found, margin)
-    contradictions = find_contradictions(table, base=base)
-    for row in judged:
-        question = tuple(row[name] for name in (COMPARISON, "side", *KEY))
-        row["warnings"] += contradictions.get(question, ())
+    judged = judge(rows, found, margin, find_contradictions(table, base=base))
     failed = failure_rows(table, base=base, new=sides)
-    columns = [COMPARISON, *ROW_COLUMNS] if COMPARISON in runs else ROW_COLUMNS
-    shown = pd.DataFrame([*judged, *failed], columns=columns, dtype=object)
-    return Result(
-        rows=shown.where(shown.notna(), None),
-        sweeps=_df_sweeps(rows, found, judged, columns),
-    )
+    return Result(rows=(*judged, *failed), sweeps=tuple(_sweeps(rows, found, judged)))
 
 
-def records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table as dicts, with None for what is missing."""
-    return [
-        {
-            str(name): None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in record.items()
-        }
-        for record in table.to_dict("records")
-    ]
-
-
-def _df_sweeps(
-    rows: Rows, found: Findings, judged: Sequence[Mapping[str, Any]], columns: Sequence[str]
-) -> pd.DataFrame:
-    sweeps: dict[tuple[Any, ...], list[SweepPoint]] = {}
+def _sweeps(
+    rows: Rows, found: Findings, judged: Sequence[JudgedRow]
+) -> Iterator[tuple[object, Sweep]]:
+    points: dict[tuple[object, str, str, str, str, str], list[SweepPoint]] = {}
     effect, se, df = (getattr(found.whole, name).tolist() for name in ("effect", "se", "df"))
-    for place, row in enumerate(judged):
+    for index, row in enumerate(judged):
         point = SweepPoint(
-            point=row["point"],
-            effect=None if math.isnan(effect[place]) else effect[place],
-            se=None if math.isnan(se[place]) else se[place],
-            df=df[place],
-            p=row["p"],
-            is_log=bool(rows.is_log[place]),
-            verdict=row["verdict"],
+            point=row.point,
+            effect=None if math.isnan(effect[index]) else effect[index],
+            se=None if math.isnan(se[index]) else se[index],
+            df=df[index],
+            p=row.p,
+            is_log=bool(rows.is_log[index]),
+            verdict=row.verdict,
         )
-        sweeps.setdefault((row[COMPARISON], *(row[name] for name in SWEEP)), []).append(point)
-    table = pd.DataFrame(
-        [
-            dict(zip((COMPARISON, *SWEEP), key, strict=True)) | describe_sweep(points)
-            for key, points in sweeps.items()
-            if len(points) > 1
-        ],
-        columns=[COMPARISON, *SWEEP_COLUMNS],
-    )
-    return table if COMPARISON in columns else table.drop(columns=COMPARISON)
+        key = (row.comparison, row.side, row.workload, row.metric, row.unit, row.better)
+        points.setdefault(key, []).append(point)
+    for (comparison, side, workload, metric, _, _), members in points.items():
+        if len(members) > 1:
+            yield comparison, describe_sweep(side, workload, metric, members)

@@ -7,7 +7,8 @@ import pandas as pd
 from scipy import stats
 
 from schedperf.model.comparison import Verdict
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.judged import JudgedRow
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, reason_of
 
 METRIC = "failed runs"
 RUN = ["workload", "point"]
@@ -17,7 +18,7 @@ MOST_PROOF = 10_000
 MOST_BOSCHLOO = 200
 
 
-def failure_rows(runs: pd.DataFrame, *, base: str, new: list[str]) -> list[dict[str, Any]]:
+def failure_rows(runs: pd.DataFrame, *, base: str, new: list[str]) -> list[JudgedRow]:
     """Return a row for each point and side where a run of either side failed.
 
     Boschloo, "Raised conditional level of significance for the 2 x 2 table", Stat.
@@ -58,9 +59,7 @@ def _count(runs: pd.DataFrame) -> pd.DataFrame:
     return most.add(without, fill_value=0).reset_index()
 
 
-def _row(
-    key: tuple[Any, ...], side: str, base: tuple[int, int], new: tuple[int, int]
-) -> dict[str, Any]:
+def _row(key: tuple[Any, ...], side: str, base: tuple[int, int], new: tuple[int, int]) -> JudgedRow:
     # The pairs are failed runs and all runs.
     failed, n = zip(base, new, strict=True)
     table = np.array([[failed[0], n[0] - failed[0]], [failed[1], n[1] - failed[1]]])
@@ -74,28 +73,38 @@ def _row(
     rose = failed[1] * n[0] > failed[0] * n[1]
     verdict: Verdict = ("regression" if rose else "improvement") if is_sure else "inconclusive"
     counts = f"{failed[0]} of {n[0]} runs failed in base, {failed[1]} of {n[1]} in {side}"
-    return {
-        "comparison": key[0],
-        "side": side,
-        "workload": key[1],
-        "point": key[2],
-        "metric": METRIC,
-        "unit": "count",
-        "better": "lower",
-        "family": "primary" if is_sure and has_results else "diagnostic",
-        "n_base": n[0],
-        "n_new": n[1],
-        "base": float(failed[0]),
-        "new": float(failed[1]),
-        "p": p,
-        "q": p,
-        "verdict": verdict,
-        "more_runs": None,
-        "method": f"{test} exact",
-        "reason": f"{counts} (p = {p:.2g})" + _advice(failed, n, side),
-        "warnings": (),
-        "replication": "runs",
-    }
+    return JudgedRow(
+        comparison=key[0],
+        side=side,
+        workload=key[1],
+        point=key[2],
+        metric=METRIC,
+        unit="count",
+        better="lower",
+        family="primary" if is_sure and has_results else "diagnostic",
+        n_base=n[0],
+        n_new=n[1],
+        base=float(failed[0]),
+        new=float(failed[1]),
+        ratio=None,
+        ci_low=None,
+        ci_high=None,
+        p=p,
+        q=p,
+        verdict=verdict,
+        mde=None,
+        more_runs=None,
+        method=f"{test} exact",
+        reason=reason_of(f"{counts} (p = {p:.2g})", _advice(failed, n, side)),
+        caveats=(),
+        replication="runs",
+        icc=None,
+        design_effect=None,
+        p_rank=None,
+        rank_ratio=None,
+        rank_low=None,
+        rank_high=None,
+    )
 
 
 def _advice(failed: tuple[int, int], n: tuple[int, int], side: str) -> str:
@@ -104,8 +113,8 @@ def _advice(failed: tuple[int, int], n: tuple[int, int], side: str) -> str:
     if proof is None or (not failed[1] and proof <= n[1]):
         return ""
     if failed[1]:
-        return f"; {proof} runs without a failure would prove a repair"
-    return f"; {proof} runs of {side} without a failure would show that it fails less often"
+        return f"{proof} runs without a failure would prove a repair"
+    return f"{proof} runs of {side} without a failure would show that it fails less often"
 
 
 def _runs_to_prove(failed: int, n: int) -> int | None:

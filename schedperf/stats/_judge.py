@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from schedperf.model.caveats import Caveat, caveat
+from schedperf.model.comparison import Better, Family
 from schedperf.stats._engine import Findings
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._power import least_detectable, runs_to_settle
 from schedperf.stats._rows import REPLICATIONS, Flags, Floats, Rows
+from schedperf.stats.judged import JudgedRow
 from schedperf.stats.verdicts import (
     FALSE_DISCOVERY_RATE,
     FEWEST_IN_BLOCKS,
@@ -19,14 +20,16 @@ from schedperf.stats.verdicts import (
     LARGEST_LOG,
     SMALLEST_EFFECT,
     Evidence,
+    Reason,
     decide,
     fraction_of,
     ratio_of,
+    reason_of,
     signed,
 )
 from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
-RECIPE = (
+TAKE_TURNS = (
     "record the sides in turns: settings with `schedperf ab`, kernels with `schedperf record "
     "--append` after each reboot"
 )
@@ -38,7 +41,19 @@ LEAST_CORRELATION = 0.2
 MOST_NOISIER = 1e6
 MOST_COARSE = 1e6
 
-Record = Mapping[str, Any]
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Question:
+    # What one row is about, as the table of runs says it.
+    comparison: object
+    side: str
+    workload: str
+    point: str
+    metric: str
+    unit: str
+    better: Better
+    family: Family
+    resolution: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,8 +69,16 @@ class _Case:
     outlives: Flags
 
 
-def judge(rows: Rows, found: Findings, margin: float) -> list[dict[str, Any]]:
-    """Return the rows of a result, as :class:`schedperf.stats.Result` describes them."""
+def judge(
+    rows: Rows,
+    found: Findings,
+    margin: float,
+    contradictions: Mapping[tuple[object, ...], tuple[Caveat, ...]],
+) -> list[JudgedRow]:
+    """Return the verdict of each row with all of its numbers.
+
+    :param contradictions: caveats by comparison, side and key
+    """
     whole = found.whole
     least = np.where(whole.se > 0.0, least_detectable(whole.se, whole.df), np.nan)
     case = _Case(
@@ -68,11 +91,10 @@ def judge(rows: Rows, found: Findings, margin: float) -> list[dict[str, Any]]:
         more_runs=_more_runs(rows, found, margin),
         outlives=found.drift.outlives(found.whole),
     )
-    records = rows.table.to_dict("list")
-    return [
-        _row(case, place, {str(name): column[place] for name, column in records.items()})
-        for place in range(len(rows))
-    ]
+    names = [field.name for field in fields(_Question)]
+    values = zip(*(rows.table[name].tolist() for name in names), strict=True)
+    questions = (_Question(**dict(zip(names, one, strict=True))) for one in values)
+    return [_row(case, index, question, contradictions) for index, question in enumerate(questions)]
 
 
 def _more_runs(rows: Rows, found: Findings, margin: float) -> Floats:
@@ -90,39 +112,53 @@ def _more_runs(rows: Rows, found: Findings, margin: float) -> Floats:
     return np.where(np.isnan(few), needed, np.maximum(needed - few, 1.0))
 
 
-def _row(case: _Case, place: int, record: Record) -> dict[str, Any]:
+def _row(
+    case: _Case,
+    index: int,
+    question: _Question,
+    contradictions: Mapping[tuple[object, ...], tuple[Caveat, ...]],
+) -> JudgedRow:
     rows, found = case.rows, case.found
-    evidence = _evidence(case, place, record)
-    verdict, reason = decide(evidence, side=record["side"], margin=case.margin)
+    evidence = _evidence(case, index, question)
+    verdict, reason = decide(evidence, side=question.side, margin=case.margin)
     is_open = verdict == "inconclusive" and evidence.obstacle is None
-    has_ratio = bool(rows.is_log[place])
+    has_ratio = bool(rows.is_log[index])
     low, high = (None, None) if evidence.ci is None else evidence.ci
-    ranks = {name: _known(values[place]) for name, values in found.ranks.items()}
-    return {
-        **record,
-        "n_base": evidence.n_base,
-        "n_new": evidence.n_new,
-        "base": _known(rows.base[place]),
-        "new": _known(rows.new[place]),
-        "ratio": _ratio(evidence.effect, has_ratio=has_ratio),
-        "ci_low": _ratio(low, has_ratio=has_ratio),
-        "ci_high": _ratio(high, has_ratio=has_ratio),
-        "p": _known(found.p[place]),
-        "q": _known(found.q[place]),
-        "verdict": verdict,
-        "mde": evidence.mde,
-        "more_runs": evidence.more_runs if is_open else None,
-        "method": _method(case, place),
-        "reason": reason,
-        "warnings": tuple(_warnings(case, place, record)),
-        "replication": evidence.replication,
-        "icc": _known(found.icc[place]),
-        "design_effect": _known(found.design_effect[place]),
-        "p_rank": ranks["p"],
-        "rank_ratio": _ratio(ranks["shift"], has_ratio=has_ratio),
-        "rank_low": _ratio(ranks["low"], has_ratio=has_ratio),
-        "rank_high": _ratio(ranks["high"], has_ratio=has_ratio),
-    }
+    ranks = {name: _known(values[index]) for name, values in found.ranks.items()}
+    row = JudgedRow(
+        comparison=question.comparison,
+        side=question.side,
+        workload=question.workload,
+        point=question.point,
+        metric=question.metric,
+        unit=question.unit,
+        better=question.better,
+        family=question.family,
+        n_base=evidence.n_base,
+        n_new=evidence.n_new,
+        base=_known(rows.base[index]),
+        new=_known(rows.new[index]),
+        ratio=_ratio(evidence.effect, has_ratio=has_ratio),
+        ci_low=_ratio(low, has_ratio=has_ratio),
+        ci_high=_ratio(high, has_ratio=has_ratio),
+        p=_known(found.p[index]),
+        q=_known(found.q[index]),
+        verdict=verdict,
+        mde=evidence.mde,
+        more_runs=evidence.more_runs if is_open else None,
+        method=_method(case, index),
+        reason=reason,
+        caveats=tuple(_caveats(case, index, question)),
+        replication=evidence.replication,
+        icc=_known(found.icc[index]),
+        design_effect=_known(found.design_effect[index]),
+        p_rank=ranks["p"],
+        rank_ratio=_ratio(ranks["shift"], has_ratio=has_ratio),
+        rank_low=_ratio(ranks["low"], has_ratio=has_ratio),
+        rank_high=_ratio(ranks["high"], has_ratio=has_ratio),
+    )
+    contradicted = contradictions.get((row.comparison, row.side, *row.key), ())
+    return replace(row, caveats=(*row.caveats, *contradicted))
 
 
 def _known(value: float) -> float | None:
@@ -137,146 +173,146 @@ def _ratio(log: float | None, *, has_ratio: bool) -> float | None:
     return ratio_of(log) if has_ratio else None
 
 
-def _evidence(case: _Case, place: int, record: Record) -> Evidence:
+def _evidence(case: _Case, index: int, question: _Question) -> Evidence:
     rows, found = case.rows, case.found
     whole = found.whole
     # All values are 0: equal, and nothing to be relative to. Other values have no share of 0.
-    has_scale = bool(rows.scale[place] > 0.0 or whole.se[place] == 0.0)
-    is_estimated = has_scale and not math.isnan(whole.se[place])
+    has_scale = bool(rows.scale[index] > 0.0 or whole.se[index] == 0.0)
+    is_estimated = has_scale and not math.isnan(whole.se[index])
     return Evidence(
-        better=record["better"],
-        n_base=_whole(found.numbers[place, 0]),
-        n_new=_whole(found.numbers[place, 1]),
-        replication=REPLICATIONS[rows.replication[place]],
-        is_log=bool(rows.is_log[place]),
-        effect=_known(whole.effect[place]) if has_scale else None,
-        deciding=_known(found.deciding[place]) if has_scale else None,
-        ci=_interval(whole, case.half_ci, place) if is_estimated else None,
-        equivalence_ci=_interval(whole, case.half_equivalence, place) if is_estimated else None,
-        equality_level=float(found.equality_level[place]),
-        q=_known(found.q[place]),
-        steps=_steps(case, place, record),
-        obstacle=_obstacle(case, place, record),
-        mde=_known(case.mde[place]),
-        more_runs=_whole(case.more_runs[place]),
+        better=question.better,
+        n_base=_whole(found.numbers[index, 0]),
+        n_new=_whole(found.numbers[index, 1]),
+        replication=REPLICATIONS[rows.replication[index]],
+        is_log=bool(rows.is_log[index]),
+        effect=_known(whole.effect[index]) if has_scale else None,
+        deciding=_known(found.deciding[index]) if has_scale else None,
+        ci=_interval(whole, case.half_ci, index) if is_estimated else None,
+        equivalence_ci=_interval(whole, case.half_equivalence, index) if is_estimated else None,
+        equality_level=float(found.equality_level[index]),
+        q=_known(found.q[index]),
+        steps=_steps(case, index, question),
+        obstacle=_obstacle(case, index, question),
+        mde=_known(case.mde[index]),
+        more_runs=_whole(case.more_runs[index]),
     )
 
 
-def _interval(found: Estimates, half: Floats, place: int) -> tuple[float, float]:
-    return float(found.effect[place] - half[place]), float(found.effect[place] + half[place])
+def _interval(found: Estimates, half: Floats, index: int) -> tuple[float, float]:
+    return float(found.effect[index] - half[index]), float(found.effect[index] + half[index])
 
 
-def _steps(case: _Case, place: int, record: Record) -> float | None:
-    step = record["resolution"]
-    if not case.found.whole.is_rounded[place] or not step > 0.0:
+def _steps(case: _Case, index: int, question: _Question) -> float | None:
+    step = question.resolution
+    if not case.found.whole.is_rounded[index] or not step > 0.0:
         return None
-    return abs(float(case.rows.new[place] - case.rows.base[place])) / float(step)
+    return abs(float(case.rows.new[index] - case.rows.base[index])) / float(step)
 
 
-def _obstacle(case: _Case, place: int, record: Record) -> str | None:
+def _obstacle(case: _Case, index: int, question: _Question) -> Reason | None:
     # Why nothing can be said whatever the numbers are: time stands between the sides.
     found, drift = case.found, case.found.drift
-    if not drift.is_blocked[place]:
+    if not drift.is_blocked[index]:
         return None
-    place_in_time = "before" if drift.is_reversed[place] else "after"
-    blocks = f"{record['side']} was recorded wholly {place_in_time} base"
-    if drift.is_drifting[place]:
-        size = _share(case, place, drift.bias[place])
-        return f"{blocks}, and the machine drifts, which alone would make {size}; {RECIPE}"
-    few = min(found.numbers[place])
-    if few < FEWEST_IN_BLOCKS and not drift.is_pooled[place]:
-        units = REPLICATIONS[case.rows.replication[place]]
+    place_in_time = "before" if drift.is_reversed[index] else "after"
+    blocks = f"{question.side} was recorded wholly {place_in_time} base"
+    if drift.is_drifting[index]:
+        size = _share(case, index, drift.bias[index])
+        why = f"{blocks}, and the machine drifts, which alone would make {size}"
+        return reason_of(why, TAKE_TURNS)
+    few = min(found.numbers[index])
+    if few < FEWEST_IN_BLOCKS and not drift.is_pooled[index]:
+        units = REPLICATIONS[case.rows.replication[index]]
         enough = f"make {FEWEST_IN_BLOCKS} {units} a side or {FEWEST_POINTS} points of a sweep"
-        return (
-            f"{blocks}, and {few:.0f} {units} a side of one point cannot tell a change from drift; "
-            f"{enough}, or {RECIPE}"
-        )
-    if found.q[place] < FALSE_DISCOVERY_RATE and not case.outlives[place]:
-        return f"{blocks}, and a drift that these runs cannot exclude would explain it; {RECIPE}"
+        why = f"{blocks}, and {few:.0f} {units} a side of one point cannot tell a change from drift"
+        return reason_of(why, f"{enough}, or {TAKE_TURNS}")
+    if found.q[index] < FALSE_DISCOVERY_RATE and not case.outlives[index]:
+        why = f"{blocks}, and a drift that these runs cannot exclude would explain it"
+        return reason_of(why, TAKE_TURNS)
     return None
 
 
-def _share(case: _Case, place: int, effect: float) -> str:
-    return signed(fraction_of(effect, is_log=bool(case.rows.is_log[place])))
+def _share(case: _Case, index: int, effect: float) -> str:
+    return signed(fraction_of(effect, is_log=bool(case.rows.is_log[index])))
 
 
-def _method(case: _Case, place: int) -> str:
+def _method(case: _Case, index: int) -> str:
     rows, found = case.rows, case.found
-    scale = "logs" if rows.is_log[place] else "values"
-    se = found.whole.se[place]
+    scale = "logs" if rows.is_log[index] else "values"
+    se = found.whole.se[index]
     if math.isnan(se):
         return "none"
     if se == 0.0:
         return f"exact on {scale}"
-    if place in found.modes:
+    if index in found.modes:
         return f"two modes: occupancy exact, t within on {scale}"
-    kind = "moderated" if found.whole.is_moderated[place] else ""
-    pairs = "paired" if rows.is_paired[place] else ""
-    few = "pooled" if min(found.numbers[place]) < FEWEST_RUNS else "Welch"
+    kind = "moderated" if found.whole.is_moderated[index] else ""
+    pairs = "paired" if rows.is_paired[index] else ""
+    few = "pooled" if min(found.numbers[index]) < FEWEST_RUNS else "Welch"
     name = " ".join(filter(None, (pairs, kind))) or few
     confirmed = ""
-    if found.ranks["is_confirmed"][place]:
-        confirmed = ", and permutation" if found.ranks["is_tied"][place] == 1.0 else ", and ranks"
+    if found.ranks["is_confirmed"][index]:
+        confirmed = ", and permutation" if found.ranks["is_tied"][index] == 1.0 else ", and ranks"
     return f"{name} t on {scale}{confirmed}"
 
 
-def _warnings(case: _Case, place: int, record: Record) -> list[Caveat]:
-    rows, found, side = case.rows, case.found, record["side"]
-    units = REPLICATIONS[rows.replication[place]]
-    warnings = [
+def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:
+    rows, found, side = case.rows, case.found, question.side
+    units = REPLICATIONS[rows.replication[index]]
+    caveats = [
         caveat("few-runs", side=name, n=int(n), needed=FEWEST_RUNS, units=units)
-        for name, n in zip(("base", side), found.numbers[place], strict=True)
-        if 0 < n < FEWEST_RUNS and math.isnan(found.whole.se[place])
+        for name, n in zip(("base", side), found.numbers[index], strict=True)
+        if 0 < n < FEWEST_RUNS and math.isnan(found.whole.se[index])
     ]
-    warnings += [
+    caveats += [
         caveat("one-boot", side=name)
-        for name, boots in zip(("base", side), rows.boots[place], strict=True)
+        for name, boots in zip(("base", side), rows.boots[index], strict=True)
         if boots == 1
     ]
-    warnings += [
+    caveats += [
         caveat("unpaired", side=name, count=int(count))
-        for name, count in zip(("base", side), rows.left_out[place], strict=True)
+        for name, count in zip(("base", side), rows.left_out[index], strict=True)
         if count
     ]
-    means = (_known(rows.base[place]), _known(rows.new[place]))
+    means = (_known(rows.base[index]), _known(rows.new[index]))
     least = min((abs(mean) for mean in means if mean), default=math.inf)
     # JSON has no infinity, which a step of many times the value could make.
-    coarse = min(record["resolution"] / least, MOST_COARSE)
+    coarse = min(question.resolution / least, MOST_COARSE)
     if coarse >= SMALLEST_EFFECT:
-        step, unit = record["resolution"], record["unit"]
-        warnings.append(caveat("coarse", step=step, unit=unit, percent=100.0 * coarse))
-    if place in found.modes:
-        warnings.append(_say_modes(case, place, record))
-    if found.p_spread[place] < SPREAD_LEVEL:
-        warnings.append(_say_spread(case, place, side))
-    if found.correlation[place] >= LEAST_CORRELATION:
-        warnings.append(caveat("serial", correlation=float(found.correlation[place])))
-    p, p_rank = float(found.p_mean[place]), float(found.ranks["p"][place])
-    is_known = place not in found.modes and not math.isnan(p + p_rank)
+        step, unit = question.resolution, question.unit
+        caveats.append(caveat("coarse", step=step, unit=unit, percent=100.0 * coarse))
+    if index in found.modes:
+        caveats.append(_say_modes(case, index, question))
+    if found.p_spread[index] < SPREAD_LEVEL:
+        caveats.append(_say_spread(case, index, side))
+    if found.correlation[index] >= LEAST_CORRELATION:
+        caveats.append(caveat("serial", correlation=float(found.correlation[index])))
+    p, p_rank = float(found.p_mean[index]), float(found.ranks["p"][index])
+    is_known = index not in found.modes and not math.isnan(p + p_rank)
     if is_known and (p < FALSE_DISCOVERY_RATE) != (p_rank < FALSE_DISCOVERY_RATE):
-        warnings.append(caveat("ranks-disagree", p=p, p_rank=p_rank))
-    return warnings
+        caveats.append(caveat("ranks-disagree", p=p, p_rank=p_rank))
+    return caveats
 
 
-def _say_spread(case: _Case, place: int, side: str) -> Caveat:
-    ratio = float(case.found.spread_ratio[place])
+def _say_spread(case: _Case, index: int, side: str) -> Caveat:
+    ratio = float(case.found.spread_ratio[index])
     word = "noisier" if ratio > 1.0 else "steadier"
     # JSON has no infinity; a side that does not vary at all is told by the largest factor.
     factor = min(max(ratio, 1.0 / ratio if ratio > 0.0 else math.inf), MOST_NOISIER)
-    p = float(case.found.p_spread[place])
+    p = float(case.found.p_spread[index])
     return caveat("spread", side=side, word=word, factor=factor, p=p)
 
 
-def _say_modes(case: _Case, place: int, record: Record) -> Caveat:
-    modes, line = case.found.modes[place]
+def _say_modes(case: _Case, index: int, question: _Question) -> Caveat:
+    modes, line = case.found.modes[index]
     slow = [int(count) for count in modes.high[line]]
-    if record["better"] == "higher":
+    if question.better == "higher":
         slow = [n - count for n, count in zip(modes.n, slow, strict=True)]
     effect = float(modes.effect[line])
-    within = "unknown" if math.isnan(effect) else _share(case, place, effect)
+    within = "unknown" if math.isnan(effect) else _share(case, index, effect)
     return caveat(
         "modes",
-        side=record["side"],
+        side=question.side,
         base=f"{slow[0]} of {modes.n[0]}",
         new=f"{slow[1]} of {modes.n[1]}",
         p=float(modes.p_occupancy[line]),

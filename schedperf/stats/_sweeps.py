@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import special, stats
 
+from schedperf.model.comparison import Sweep
 from schedperf.stats._power import LEVEL
 from schedperf.stats._rows import Floats
 from schedperf.stats.verdicts import CHANGED, ratio_of
@@ -32,7 +32,7 @@ class SweepPoint:
     verdict: str
 
 
-def describe_sweep(points: Sequence[SweepPoint]) -> dict[str, Any]:
+def describe_sweep(side: str, workload: str, metric: str, points: Sequence[SweepPoint]) -> Sweep:
     """Return what a sweep says as a whole.
 
     The points are separate runs, so their errors are independent: the mean's variance is the
@@ -51,16 +51,19 @@ def describe_sweep(points: Sequence[SweepPoint]) -> dict[str, Any]:
         low, high = _interval(mean, errors, df)
     p = _stouffer(known) if len(known) >= FEWEST_POINTS else None
     changed = [point.point for point in points if point.verdict in CHANGED]
-    return {
-        "points": tuple(point.point for point in points),
-        "geomean_ratio": ratio_of(mean),
-        "ci_low": ratio_of(low),
-        "ci_high": ratio_of(high),
-        "p": p,
-        "shape": _shape(known, effects, errors) if changed else None,
-        "first_point": changed[0] if changed else None,
-        "method": METHOD if p is not None else "none",
-    }
+    return Sweep(
+        side=side,
+        workload=workload,
+        metric=metric,
+        points=tuple(point.point for point in points),
+        geomean_ratio=ratio_of(mean),
+        ci_low=ratio_of(low),
+        ci_high=ratio_of(high),
+        p=p,
+        shape=_shape(known, effects, errors) if changed else None,
+        first_point=changed[0] if changed else None,
+        method=METHOD if p is not None else "none",
+    )
 
 
 def _interval(mean: float, errors: Floats, df: Floats) -> tuple[float, float]:

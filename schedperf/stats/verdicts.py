@@ -6,7 +6,7 @@ them can be tested with numbers on paper.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedperf.model.comparison import Better, Difference, Overall, Replication, Row, Verdict
 from schedperf.stats.welch import FEWEST_RUNS
@@ -54,6 +54,48 @@ EXIT_STATUS: dict[Verdict, int] = {
     "invalid": 4,
 }
 STRICT_INCONCLUSIVE_STATUS = 3
+# What a comparison without a primary row says first.
+UNDECIDED = "no result can decide"
+
+_SINGULAR: dict[Replication, str] = {"runs": "run", "boots": "boot", "rounds": "round"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """Why a row has its verdict, in the forms that reports need.
+
+    :param sentence: with the row's own numbers
+    :param plain: the same without them, where it says more than they do
+    :param short: the first part of ``plain``
+    :param finds: the smallest change that the row's runs find; ""
+    :param more: how many more runs would settle the row; ""
+    """
+
+    sentence: str
+    plain: str
+    short: str
+    finds: str = ""
+    more: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it as one sentence."""
+        return "; ".join(filter(None, (self.sentence, self.finds, self.more)))
+
+
+def reason_of(why: str, detail: str = "", *, numbers: str = "") -> Reason:
+    """Return a reason.
+
+    :param detail: what else is to be said, mostly how to get further
+    :param numbers: of the row, with which the sentence begins
+    """
+    plain = f"{why}; {detail}" if detail else why
+    return Reason(sentence=f"{numbers}: {plain}" if numbers else plain, plain=plain, short=why)
+
+
+def undecided(why: str) -> Reason:
+    """Return why a comparison has no primary row that could decide."""
+    return replace(reason_of(why), sentence=f"{UNDECIDED}: {why}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,13 +132,13 @@ class Evidence:
     equality_level: float = 0.05
     q: float | None
     steps: float | None
-    obstacle: str | None = None
+    obstacle: Reason | None = None
     mde: float | None = None
     more_runs: int | None = None
 
 
-def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, str]:
-    """Return a row's verdict and the sentence that says why.
+def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, Reason]:
+    """Return a row's verdict and why it has it.
 
     The effect and the band are symmetric on the scale of the test: a factor of
     1.03 and its inverse are equally far from 1, so that swapping the sides swaps
@@ -110,7 +152,8 @@ def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, st
     assert evidence.equivalence_ci is not None
     numbers = _numbers(evidence)
     if evidence.obstacle is not None:
-        return "inconclusive", f"{numbers}: {evidence.obstacle}"
+        obstacle = evidence.obstacle
+        return "inconclusive", replace(obstacle, sentence=f"{numbers}: {obstacle.plain}")
     is_within = _is_within(evidence.equivalence_ci, _bound(margin, evidence))
     is_significant = _is_significant(evidence)
     is_coarse = evidence.steps is not None and evidence.steps < FEWEST_STEPS
@@ -119,19 +162,20 @@ def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, st
         if change is not None:
             return change
     if is_significant and is_coarse and not (is_within and _is_equal_at_worst(evidence, margin)):
-        advice = "print more digits, or make the runs longer"
-        return "inconclusive", f"{numbers}: less than two steps of the printed number; {advice}"
+        fix = "print more digits, or make the runs longer"
+        why = "less than two steps of the printed number"
+        return "inconclusive", reason_of(why, fix, numbers=numbers)
     if is_within:
         low, high = (_fraction(end, evidence) for end in evidence.equivalence_ci)
         confidence = percent(1.0 - 2.0 * evidence.equality_level)
         interval = f"{confidence} interval {signed(low)} to {signed(high)}"
         small = ", a change that is too small to count" if is_significant and not is_coarse else ""
-        return "no-change", f"{numbers}; {interval} inside the margin of ±{percent(margin)}{small}"
-    return (
-        "inconclusive",
-        f"{numbers}: no significant change, and not shown equal within ±{percent(margin)}"
-        + _advice(evidence),
-    )
+        why = f"{interval} inside the margin of ±{percent(margin)}{small}"
+        return "no-change", Reason(sentence=f"{numbers}; {why}", plain=why, short=why)
+    why = f"no significant change, and not shown equal within ±{percent(margin)}"
+    finds = "" if evidence.mde is None else f"these runs find changes from {percent(evidence.mde)}"
+    more = say_more(evidence.more_runs, evidence.replication)
+    return "inconclusive", replace(reason_of(why, numbers=numbers), finds=finds, more=more)
 
 
 def _is_equal_at_worst(evidence: Evidence, margin: float) -> bool:
@@ -142,7 +186,7 @@ def _is_equal_at_worst(evidence: Evidence, margin: float) -> bool:
     return abs(evidence.effect) * (1.0 + 1.0 / evidence.steps) < _bound(margin, evidence)
 
 
-def _change(evidence: Evidence, numbers: str, margin: str | None) -> tuple[Verdict, str] | None:
+def _change(evidence: Evidence, numbers: str, margin: str | None) -> tuple[Verdict, Reason] | None:
     # A significant change that is large enough to count; None where it is not.
     assert evidence.effect is not None
     deciding = evidence.effect if evidence.deciding is None else evidence.deciding
@@ -150,69 +194,65 @@ def _change(evidence: Evidence, numbers: str, margin: str | None) -> tuple[Verdi
         return None
     if deciding * evidence.effect < 0.0:
         within = signed(_fraction(deciding, evidence))
-        return "inconclusive", f"{numbers}: the mean moved one way, and the runs of a mode {within}"
+        why = f"the mean moved one way, and the runs of a mode {within}"
+        return "inconclusive", reason_of(why, numbers=numbers)
     within = f", within the margin of {margin}" if margin else ""
     rose = deciding > 0.0
-    if rose == (evidence.better == "higher"):
-        return "improvement", f"better: {numbers}{within}"
-    return "regression", f"worse: {numbers}{within}"
+    verdict: Verdict = "improvement" if rose == (evidence.better == "higher") else "regression"
+    word = "better" if verdict == "improvement" else "worse"
+    sentence = f"{word}: {numbers}{within}"
+    return verdict, Reason(sentence=sentence, plain=sentence, short=word)
 
 
-def _missing(evidence: Evidence, side: str) -> tuple[Verdict, str] | None:
+def _missing(evidence: Evidence, side: str) -> tuple[Verdict, Reason] | None:
     numbers = (("base", evidence.n_base), (side, evidence.n_new))
     for name, n in numbers:
         if n == 0:
-            return "invalid", f"no value in {name}, so there is nothing to compare"
+            why = f"no value in {name}, so there is nothing to compare"
+            return "invalid", reason_of(why)
     if evidence.effect is None:
-        return (
-            "inconclusive",
-            "the values of both sides are 0 on average, so no share has a meaning",
-        )
+        why = "the values of both sides are 0 on average, so no share has a meaning"
+        return "inconclusive", reason_of(why)
     if evidence.ci is not None:
         return None
     for name, n in numbers:
         if n is not None and n < FEWEST_RUNS:
-            runs = evidence.replication.removesuffix("s") if n == 1 else evidence.replication
-            return (
-                "inconclusive",
-                f"{name} has {n} {runs}; at least {FEWEST_RUNS} are needed for an interval",
-            )
+            why = f"{name} has {n} {name_units(n, evidence.replication)}"
+            needed = f"at least {FEWEST_RUNS} are needed for an interval"
+            return "inconclusive", reason_of(why, needed)
     return "inconclusive", _unknown(evidence, [name for name, n in numbers if n is None])
 
 
-def _unknown(evidence: Evidence, without_n: Sequence[str]) -> str:
+def _unknown(evidence: Evidence, without_n: Sequence[str]) -> Reason:
     # A published mean says what was seen, but neither how often nor how far chance reaches.
     assert evidence.effect is not None
     change = signed(_fraction(evidence.effect, evidence))
     if not without_n:
-        return f"{change}: no spread is given, so nothing says how far chance reaches"
+        why = "no spread is given, so nothing says how far chance reaches"
+        return reason_of(why, numbers=change)
     if evidence.more_runs is None:
-        return f"{change}: neither the number of runs nor a spread that could settle it is given"
-    return (
-        f"{change}: the number of runs is not given; with the spread that is, "
-        f"{evidence.more_runs} runs a side would settle it"
-    )
+        why = "neither the number of runs nor a spread that could settle it is given"
+        return reason_of(why, numbers=change)
+    settling = f"with the spread that is, {evidence.more_runs} runs a side would settle it"
+    return reason_of("the number of runs is not given", settling, numbers=change)
 
 
-def _advice(evidence: Evidence) -> str:
-    found = (
-        "" if evidence.mde is None else f"; these runs find changes from {percent(evidence.mde)}"
-    )
-    return found + say_more(evidence.more_runs, evidence.replication)
-
-
-def say_more(more_runs: int | None, replication: str) -> str:
+def say_more(more_runs: int | None, replication: Replication) -> str:
     """Say how many more units would settle a row, as its reason ends; "" where it is not known.
 
     >>> say_more(3, "boots"), say_more(1, "rounds")
-    ('; about 3 more boots a side would settle it', '; about 1 more round would settle it')
+    ('about 3 more boots a side would settle it', 'about 1 more round would settle it')
     """
     if more_runs is None:
         return ""
-    unit = replication.removesuffix("s") if more_runs == 1 else replication
     # A round holds a run of each side.
     where = "" if replication == "rounds" else " a side"
-    return f"; about {more_runs} more {unit}{where} would settle it"
+    return f"about {more_runs} more {name_units(more_runs, replication)}{where} would settle it"
+
+
+def name_units(number: int, replication: Replication) -> str:
+    """Return what so many independent units are called: "run", "runs"."""
+    return _SINGULAR[replication] if number == 1 else replication
 
 
 def _is_significant(evidence: Evidence) -> bool:
@@ -272,7 +312,7 @@ def count_values(n_base: int | None, n_new: int | None, replication: str) -> str
 
 
 def decide_overall(
-    rows: Sequence[Row], *, blocking: Sequence[Difference], absence: tuple[Verdict, str]
+    rows: Sequence[Row], *, blocking: Sequence[Difference], absence: tuple[Verdict, Reason]
 ) -> Overall:
     """Return the verdict of the whole comparison; only primary rows have a say.
 
@@ -295,25 +335,32 @@ def decide_overall(
     return _overall(verdict, _summarise(by_verdict[verdict], len(primary)))
 
 
-def describe_blocking(blocking: Sequence[Difference]) -> str:
+def describe_blocking(blocking: Sequence[Difference]) -> Reason:
     """Name the first field that forbids a comparison, and how many more there are."""
     first = blocking[0]
     more = f" (and {len(blocking) - 1} more)" if len(blocking) > 1 else ""
     values = f"{first.base!r} in base, {first.new!r} in {first.side}"
-    return f"{first.path} differs{more}: {values}; {first.reason}"
+    return reason_of(f"{first.path} differs{more}: {values}", first.reason)
 
 
-def _overall(verdict: Verdict, reason: str) -> Overall:
-    return Overall(verdict=verdict, reason=reason, exit_status=EXIT_STATUS[verdict])
+def _overall(verdict: Verdict, reason: Reason) -> Overall:
+    return Overall(
+        verdict=verdict,
+        reason=reason.text,
+        reason_short=reason.short,
+        exit_status=EXIT_STATUS[verdict],
+    )
 
 
-def _summarise(rows: Sequence[Row], primary: int) -> str:
+def _summarise(rows: Sequence[Row], primary: int) -> Reason:
     # The largest change speaks for the rows that share its verdict.
     row = max(rows, key=lambda row: abs(math.log(row.ratio)) if row.ratio else 0.0)
     point = f" at {row.point}" if row.point else ""
     side = f" of {row.side}" if row.side != "new" else ""
     count = f"; {len(rows)} of {primary} primary rows alike" if primary > 1 else ""
-    return f"{row.metric}{point}{side}: {row.reason}{count}"
+    name = f"{row.metric}{point}{side}"
+    short = f"{name}: {row.reason_short}"
+    return Reason(sentence=f"{name}: {row.reason}{count}", plain=short, short=short)
 
 
 def percent(fraction: float) -> str:

@@ -24,6 +24,7 @@ from bench.verdicts.real import (
     read_texts,
 )
 from schedperf.stats import compare_runs
+from tests.schedperf.stats.as_dicts import df_rows
 from tests.shared_data import shared
 
 ROOT = Path(__file__).parents[2]
@@ -236,7 +237,7 @@ def called(recording: Recording, how: Draw, n: int, shift: float = 0.0) -> float
     rng = np.random.default_rng(4)
     windows = draw(recording, how, n, rng)
     moved = inject(windows, "shift", shift, rng)
-    rows = compare_runs(df_windows(recording, moved, how), base="base").rows
+    rows = df_rows(compare_runs(df_windows(recording, moved, how), base="base").rows)
     return float(rows["verdict"].isin(["regression", "improvement"]).mean())
 
 

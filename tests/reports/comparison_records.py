@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from schedperf.compare.bundles import to_families, to_rows, to_sweeps
+from schedperf.compare.bundles import to_families, to_rows
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import (
     SCHEMA,
@@ -21,12 +21,15 @@ from schedperf.model.comparison import (
     Section,
     SideSummary,
     Sweep,
+    Verdict,
 )
-from schedperf.stats import compare_runs, records
+from schedperf.stats import compare_runs
 from schedperf.stats._table import complete
-from schedperf.stats.verdicts import MARGIN, decide_overall
+from schedperf.stats.verdicts import MARGIN, Reason, decide_overall, reason_of
 
+UNSETTLED = "no significant change, and not shown equal within ±3 %"
 # A command that compares the other way round.
+NO_RESULT: tuple[Verdict, Reason] = ("inconclusive", reason_of("no result"))
 OTHER_BASE = "schedperf compare 'new one.tar' base.tar"
 
 HOST: Mapping[str, object] = {
@@ -45,6 +48,11 @@ HOST: Mapping[str, object] = {
         "cpufreq.governor": "no cpufreq on this machine",
     },
 }
+
+
+def overall_of(verdict: Verdict, reason: str, exit_status: int) -> Overall:
+    """Return the verdict of a comparison."""
+    return Overall(verdict=verdict, reason=reason, reason_short=reason, exit_status=exit_status)
 
 
 def make_host(**groups: Mapping[str, object]) -> Mapping[str, object]:
@@ -119,7 +127,9 @@ def make_row(**changes: Any) -> Row:
         "values_base": make_runs(base) if base is not None else (),
         "values_new": make_runs(base * ratio) if known else (),
     } | values
-    return Row(**values)
+    reason = values["reason"]
+    forms = {"reason_plain": reason, "reason_short": reason.partition("; ")[0]}
+    return Row(**forms | values)
 
 
 def _make_rows() -> tuple[Row, ...]:
@@ -136,7 +146,7 @@ def _make_rows() -> tuple[Row, ...]:
             reason="+4.6 % (95 % interval -1 % to +10.5 %, q = 0.084, 5+5 runs): "
             "no significant change, and not shown equal within ±3 %; these runs find changes "
             "from 7.2 %; about 6 more runs a side would settle it",
-            mde=0.072, more_runs=6,
+            reason_plain=UNSETTLED, reason_short=UNSETTLED, mde=0.072, more_runs=6,
             caveats=(caveat("spread", side="new", word="noisier", factor=3.4, p=0.008),),
         ),
         make_row(
@@ -263,7 +273,7 @@ def make_comparison(**changes: Any) -> Comparison:
             caveat("one-boot", side="new"),
             caveat("failed-runs", failed=1, total=6, side="new"),
         ),
-        "overall": Overall(verdict="regression", reason="1 regression", exit_status=1),
+        "overall": overall_of("regression", "1 regression", 1),
     }
     return Comparison(**values | changes)
 
@@ -272,12 +282,14 @@ def compare_frame(runs: pd.DataFrame, **changes: Any) -> Comparison:
     result = compare_runs(runs, base="base")
     single = complete(runs)[lambda table: ~table["is_summary"]]
     clean = single.assign(run=range(len(single)))
-    rows = tuple(to_rows(records(result.rows), clean, MARGIN))
+    rows = tuple(to_rows(result.rows, clean, MARGIN))
     values: dict[str, Any] = {
         "rows": rows,
-        "sweeps": tuple(to_sweeps(result)),
+        "sweeps": tuple(sweep for _, sweep in result.sweeps),
         "families": tuple(to_families(rows)),
-        "overall": decide_overall(rows, blocking=(), absence=("inconclusive", "no result")),
+        "overall": decide_overall(
+            rows, blocking=(), absence=("inconclusive", reason_of("no result"))
+        ),
         "caveats": (),
     }
     return make_comparison(**values | changes)

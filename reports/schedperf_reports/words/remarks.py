@@ -7,9 +7,10 @@ does not say one thing nine times.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.model.comparison import Row
+from schedperf.model.comparison import Row, Verdict
+from schedperf.stats.verdicts import name_units
 from schedperf_reports.blocks import Item
-from schedperf_reports.words.rows import count_of, strip_numbers
+from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import format_share
 
 # More results than these are counted, not named.
@@ -65,7 +66,7 @@ def advise(row: Row) -> str | None:
     is_open = row.verdict == "inconclusive" and not is_hopeless
     if not is_open or row.more_runs is None or None in (row.n_base, row.n_new):
         return None
-    unit = row.replication.removesuffix("s") if row.more_runs == 1 else row.replication
+    unit = name_units(row.more_runs, row.replication)
     # A round has both sides.
     each = "" if row.replication == "rounds" else " a side"
     found = "" if row.mde is None else f"; these find changes from {format_share(row.mde)}"
@@ -86,12 +87,14 @@ def list_reasons(lines: Sequence[Line], headline: str) -> Iterator[Item]:
 
     A reason is told without its row's own numbers, which stand in the cells and in the advice.
     """
-    named: dict[tuple[str, str], list[str]] = {}
+    named: dict[tuple[Verdict, str], list[str]] = {}
+    first_parts: set[str] = set()
     for name, row in lines:
         if row.verdict in ("inconclusive", "invalid"):
-            named.setdefault((row.verdict, strip_numbers(row.reason)), []).append(name)
+            named.setdefault((row.verdict, row.reason_plain), []).append(name)
+            first_parts.add(row.reason_short)
     # What follows the first part is advice, which the next steps give.
-    if len(named) == 1 and all(reason.partition("; ")[0] in headline for _, reason in named):
+    if len(named) == 1 and all(part in headline for part in first_parts):
         return
     for (verdict, reason), names in named.items():
         yield Item(text=f"{_name_together(names, len(lines))}: {verdict}: {reason}")

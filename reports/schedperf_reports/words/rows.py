@@ -43,10 +43,6 @@ LAST_PLACE = 5
 # base.tar and /tmp/new/x are names of something else.
 SIDE_NAME = re.compile(r"(?<![\w./-])(?:base|new\d*)(?![\w./-])")
 
-# What a reason says of the row's own numbers, which stand in its cells and in the note below it.
-ROW_NUMBERS = re.compile(r"[+-]\S{1,20} %(?: \(95 % interval [^()]{1,120}\))?: ")
-ROW_ADVICE = re.compile(r"; (?:these runs find changes from|about \d{1,9} more) .*")
-
 # What marks a direction in tables.
 DIRECTIONS: Mapping[Better, str] = {"higher": "^", "lower": "v"}
 
@@ -227,17 +223,6 @@ def is_of_this_boot(comparison: Comparison) -> bool:
     """Say whether something is decided, though one boot of a side cannot show how boots differ."""
     is_decided = comparison.overall.verdict in ("regression", "improvement", "no-change")
     return is_decided and any(one.code == "one-boot" for one in comparison.caveats)
-
-
-def strip_numbers(reason: str) -> str:
-    """Return a row's reason without the numbers that are the row's alone.
-
-    >>> strip_numbers("+4.6 % (95 % interval -1 % to +10.5 %, q = 0.08, 5+5 runs): too noisy")
-    'too noisy'
-    >>> strip_numbers("-2 %: no significant change; about 8 more runs a side would settle it")
-    'no significant change'
-    """
-    return ROW_ADVICE.sub("", ROW_NUMBERS.sub("", reason, count=1))
 
 
 def count_verdicts(rows: Sequence[Row], family: Family) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from schedperf.model.comparison import Comparison, Overall, Row, Verdict
 from schedperf.runs.side import BASE
-from schedperf.stats.verdicts import decide_overall
+from schedperf.stats.verdicts import UNDECIDED, decide_overall, reason_of, undecided
 from schedperf_reports.words.remarks import advise
 from schedperf_reports.words.rows import (
     count_of,
@@ -21,7 +21,6 @@ from schedperf_reports.words.rows import (
     name_rows,
     name_side,
     size_of_change,
-    strip_numbers,
 )
 from schedperf_reports.words.units import format_share
 
@@ -35,7 +34,6 @@ SIDE_WORDS: Mapping[Verdict, str] = {
 }
 MIXED = "mixed against"
 # How a reason of the record begins that names what no result can overcome.
-UNDECIDED = "no result can decide: "
 
 RESULT_WORDS: Mapping[Verdict, str] = {
     "regression": "worse",
@@ -97,8 +95,11 @@ def _overall_of(comparison: Comparison, side: str) -> Overall:
     ]
     rows = [row for row in comparison.rows if row.side == side]
     is_same = digests[side] == digests[BASE]
-    absence: tuple[Verdict, str] = ("inconclusive", "no result of it can decide")
-    return decide_overall(rows, blocking=() if is_same else blocking, absence=absence)
+    return decide_overall(
+        rows,
+        blocking=() if is_same else blocking,
+        absence=("inconclusive", reason_of("no result of it can decide")),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,11 +117,12 @@ class _Sentence:
         if verdict == "no-change" and len(same) == 1:
             return self._same_data()
         if not of_verdict or verdict == "invalid":
-            why = self.overall.reason.removeprefix(UNDECIDED)
+            why = self.overall.reason_short
+            is_undecided = self.overall.reason == undecided(why).text
             return self._say(
-                f"{self._without_grounds(why)}, so no result can decide"
-                if why != self.overall.reason
-                else why
+                f"{self._without_grounds(why)}, so {UNDECIDED}"
+                if is_undecided
+                else self.overall.reason
             )
         if verdict == "no-change":
             return self._say(self._unchanged())
@@ -198,8 +200,7 @@ class _Sentence:
         row, name = max(rows, key=lambda one: size_of_change(one[0]))
         advice = advise(row)
         # What follows is advice, which the next steps give as commands.
-        reason = strip_numbers(row.reason).partition("; ")[0]
-        why = "; ".join(filter(None, (reason, advice)))
+        why = "; ".join(filter(None, (row.reason_short, advice)))
         if len(self.rows) == 1:
             return f"{_looks(row, name)}: {why}"
         number = f"{len(rows)} of {len(self.rows)} results cannot be decided"

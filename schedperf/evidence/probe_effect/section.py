@@ -23,8 +23,8 @@ from schedperf.evidence.probe_effect.record import (
     ProbeEffect,
 )
 from schedperf.runs.side import BASE, Side
-from schedperf.runs.values import df_run_values
-from schedperf.stats import KEY, compare_runs, records
+from schedperf.runs.values import df_run_values, records
+from schedperf.stats import KEY, compare_runs
 
 CLEAN, INSTRUMENTED = "clean", "instrumented"
 # What belongs to every run and measures nothing.
@@ -45,9 +45,9 @@ def probe_effect(sides: Sequence[Side]) -> ProbeEffect:
     table = df_run_values(sides).table
     primary = table[(table["family"] == "primary") & (table["status"] == "ok")]
     rows = tuple(
-        _cost_row(str(side), found)
+        row
         for side, runs in primary.groupby("side", sort=False)
-        for found in records(_df_kinds(runs))
+        for row in _cost_rows(str(side), runs)
     )
     if not rows:
         raise Absent("no metric has both clean and instrumented runs")
@@ -57,51 +57,48 @@ def probe_effect(sides: Sequence[Side]) -> ProbeEffect:
 
 def _between(sides: Sequence[Side], values: pd.DataFrame) -> Iterator[ProbedChangeRow]:
     instrumented = values[values["kind"] == INSTRUMENTED]
-    found = compare_runs(instrumented, base=BASE, new=[side.name for side in sides[1:]]).rows
-    both = found[(found["n_base"] > 0) & (found["n_new"] > 0)]
-    for one in records(both):
-        yield ProbedChangeRow(
-            side=one["side"],
-            workload=one["workload"],
-            point=one["point"],
-            metric=one["metric"],
-            unit=one["unit"],
-            better=one["better"],
-            n_base=one["n_base"],
-            n_new=one["n_new"],
-            base=one["base"],
-            new=one["new"],
-            ratio=one["ratio"],
-            ci_low=one["ci_low"],
-            ci_high=one["ci_high"],
-            replication=one["replication"],
-        )
+    rows = compare_runs(instrumented, base=BASE, new=[side.name for side in sides[1:]]).rows
+    for row in rows:
+        if row.n_base and row.n_new:
+            yield ProbedChangeRow(
+                side=row.side,
+                workload=row.workload,
+                point=row.point,
+                metric=row.metric,
+                unit=row.unit,
+                better=row.better,
+                n_base=row.n_base,
+                n_new=row.n_new,
+                base=row.base,
+                new=row.new,
+                ratio=row.ratio,
+                ci_low=row.ci_low,
+                ci_high=row.ci_high,
+                replication=row.replication,
+            )
 
 
-def _df_kinds(runs: pd.DataFrame) -> pd.DataFrame:
+def _cost_rows(side: str, runs: pd.DataFrame) -> Iterator[ProbeCostRow]:
     # The two kinds of one side's runs, compared as if they were two sides.
     kinds = runs.assign(side=runs["kind"])
-    rows = compare_runs(kinds, base=CLEAN, new=[INSTRUMENTED]).rows
-    return rows[(rows["n_base"] > 0) & (rows["n_new"] > 0)]
-
-
-def _cost_row(side: str, found: Mapping[str, Any]) -> ProbeCostRow:
-    return ProbeCostRow(
-        side=side,
-        workload=found["workload"],
-        point=found["point"],
-        metric=found["metric"],
-        unit=found["unit"],
-        better=found["better"],
-        ratio=found["ratio"],
-        ci_low=found["ci_low"],
-        ci_high=found["ci_high"],
-        replication=found["replication"],
-        n_clean=found["n_base"],
-        n_instrumented=found["n_new"],
-        clean=found["base"],
-        instrumented=found["new"],
-    )
+    for row in compare_runs(kinds, base=CLEAN, new=[INSTRUMENTED]).rows:
+        if row.n_base and row.n_new:
+            yield ProbeCostRow(
+                side=side,
+                workload=row.workload,
+                point=row.point,
+                metric=row.metric,
+                unit=row.unit,
+                better=row.better,
+                ratio=row.ratio,
+                ci_low=row.ci_low,
+                ci_high=row.ci_high,
+                replication=row.replication,
+                n_clean=row.n_base,
+                n_instrumented=row.n_new,
+                clean=row.base,
+                instrumented=row.new,
+            )
 
 
 def _runs(side: Side, values: pd.DataFrame) -> Iterator[ProbedRun]:

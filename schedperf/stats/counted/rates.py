@@ -13,13 +13,13 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log
 from statistics import fmean, geometric_mean
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from schedperf.model.counted import Basis, Rate
-from schedperf.stats import compare_runs, records, welch_difference
+from schedperf.stats import JudgedRow, compare_runs, welch_difference
 from schedperf.stats._correction import false_discovery
 from schedperf.stats.verdicts import CHANGED, FALSE_DISCOVERY_RATE
 
@@ -156,13 +156,21 @@ def _by_question(side: CountedSide[Key]) -> dict[Question[Key], _Values[Key]]:
     return found
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Confirmed:
+    # A row with the p and q that its zeros and boots leave it.
+    row: JudgedRow
+    p: float | None
+    q: float | None
+
+
 def _compare(
     asked: Sequence[Question[Key]],
     sides: Mapping[str, Mapping[Question[Key], _Values[Key]]],
     base: str,
     new: str,
-) -> dict[int, dict[str, Any]]:
-    rows = [
+) -> dict[int, _Confirmed]:
+    runs = [
         {
             "side": side,
             "workload": str(number),
@@ -182,45 +190,46 @@ def _compare(
         for side, measured in sides.items()
         for run, measure in measured[question]
     ]
-    if not rows:
+    if not runs:
         return {}
-    table = compare_runs(pd.DataFrame(rows), base=base, new=[new]).rows
-    found = {int(row["workload"]): row for row in records(table)}
-    _correct(asked, sides, found)
-    return found
+    rows = compare_runs(pd.DataFrame(runs), base=base, new=[new]).rows
+    return _correct(asked, sides, {int(row.workload): row for row in rows})
 
 
 def _correct(
     asked: Sequence[Question[Key]],
     sides: Mapping[str, Mapping[Question[Key], _Values[Key]]],
-    found: Mapping[int, dict[str, Any]],
-) -> None:
+    rows: Mapping[int, JudgedRow],
+) -> dict[int, _Confirmed]:
     # Once more, since what was not confirmed must not make the other rows of its basis cheaper.
-    for number, question in enumerate(asked):
-        values = [measured[question] for measured in sides.values()]
-        found[number]["p"] = _confirm(found[number], values)
-    p = np.array([found[number]["p"] for number in range(len(asked))], dtype=np.float64)
+    confirmed = [
+        _confirm(rows[number], [measured[question] for measured in sides.values()])
+        for number, question in enumerate(asked)
+    ]
     bases = pd.factorize(np.array([question.basis for question in asked]))[0]
-    for number, q in enumerate(false_discovery(p, bases).tolist()):
-        found[number]["q"] = None if found[number]["p"] is None else q
+    corrected = false_discovery(np.array(confirmed, dtype=np.float64), bases).tolist()
+    return {
+        number: _Confirmed(row=rows[number], p=p, q=None if p is None else q)
+        for number, (p, q) in enumerate(zip(confirmed, corrected, strict=True))
+    }
 
 
-def _confirm(found: Mapping[str, Any], values: Sequence[_Values[Key]]) -> float | None:
-    if found["p"] is None:
+def _confirm(row: JudgedRow, values: Sequence[_Values[Key]]) -> float | None:
+    if row.p is None:
         # Runs that never vary leave a t test nothing; that all of new differ is for ranks to show.
         # Where they do not, there is nothing to test, and the other rows shall not pay for it.
-        return None if found["base"] == found["new"] else found["p_rank"]
-    confirming: list[float | None] = [found["p"]]
-    if found["replication"] == "boots":
+        return None if row.base == row.new else row.p_rank
+    confirming: list[float | None] = [row.p]
+    if row.replication == "boots":
         # Two boots whose means happen to agree do not show how much runs scatter.
         confirming.append(_plain_p(map(_numbers, values)))
-    if found["ratio"] is None:
+    if row.ratio is None:
         # Zeros among other values look like a mode of their own that never varies, so the rest
         # seems to vary less than it does: without this 9 % of rows that are 0 in every other run
         # would differ by chance at 5 %. A plain difference of the means has to show it too, and so
         # have the ranks.
-        units = (_units(one, found["replication"]) for one in values)
-        confirming += [found["p_rank"], _plain_p(units)]
+        units = (_units(one, row.replication) for one in values)
+        confirming += [row.p_rank, _plain_p(units)]
     return max(p for p in confirming if p is not None)
 
 
@@ -241,15 +250,23 @@ def _units(values: _Values[Key], replication: str) -> list[float]:
     return [fmean(one) for one in units.values()]
 
 
-def _answer(base: _Values[Key], new: _Values[Key], found: Mapping[str, Any]) -> Rate:
+def _answer(base: _Values[Key], new: _Values[Key], found: _Confirmed) -> Rate:
+    row = found.row
+    assert row.n_base is not None
+    assert row.n_new is not None
     return Rate(
         unit=base[0][1].unit,
-        **{
-            name: found[name]
-            for name in ("n_base", "n_new", "base", "new", "ratio", "ci_low", "ci_high", "p", "q")
-        },
+        n_base=row.n_base,
+        n_new=row.n_new,
+        base=row.base,
+        new=row.new,
+        ratio=row.ratio,
+        ci_low=row.ci_low,
+        ci_high=row.ci_high,
+        p=found.p,
+        q=found.q,
         changed=_is_changed(found),
-        replication=found["replication"],
+        replication=row.replication,
         values_base=_numbers(base),
         values_new=_numbers(new),
     )
@@ -259,13 +276,13 @@ def _numbers(values: _Values[Key]) -> tuple[float, ...]:
     return tuple(measure.value for _, measure in values)
 
 
-def _is_changed(found: Mapping[str, Any]) -> bool | None:
-    if found["p"] is None:
+def _is_changed(found: _Confirmed) -> bool | None:
+    if found.q is None:
         return None
-    is_beyond_chance = bool(found["q"] < FALSE_DISCOVERY_RATE)
+    is_beyond_chance = found.q < FALSE_DISCOVERY_RATE
     # Too few runs of sides that did not take turns: what chance does not explain, drift may.
-    may_be_drift = found["verdict"] == "inconclusive" and is_beyond_chance
-    return None if may_be_drift else found["verdict"] in CHANGED and is_beyond_chance
+    may_be_drift = found.row.verdict == "inconclusive" and is_beyond_chance
+    return None if may_be_drift else found.row.verdict in CHANGED and is_beyond_chance
 
 
 def _alone(values: _Values[Key]) -> Rate:

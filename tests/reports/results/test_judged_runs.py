@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import Comparison, Overall, Row
+from schedperf.model.comparison import Comparison, Row
 from schedperf_reports.blocks import Figure, Items, Table, is_note
 from schedperf_reports.words.remarks import advise
 from schedperf_reports.words.sentences import describe_verdict
+from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]
@@ -185,7 +186,7 @@ def test_an_obstacle_of_all_rows_is_said_once(compare_frame: Make, of_kind: OfKi
     assert {row.verdict for row in comparison.rows} == {"inconclusive"}
     assert "recorded wholly after base" in comparison.overall.reason
     assert of_kind(comparison, Items) == []
-    overall = Overall(verdict="invalid", reason="cpu.model differs", exit_status=4)
+    overall = overall_of("invalid", "cpu.model differs", 4)
     [items] = of_kind(compare_frame(blocks, overall=overall), Items)
     assert len(items.items) == 1
     assert items.items[0].text.startswith("all 3 results: inconclusive: new was recorded wholly")

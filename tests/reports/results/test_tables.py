@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Overall, Row, SideSummary
+from schedperf.model.comparison import Comparison, Row, SideSummary
 from schedperf_reports.blocks import Items, Table
 from schedperf_reports.graphics.intervals import Intervals
 from schedperf_reports.results.geomean import geomean_of
+from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]
@@ -129,7 +130,7 @@ def test_a_reason_that_is_the_headline_is_not_said_again(
     make_comparison: Make, make_row: MakeRow, of_kind: OfKind
 ) -> None:
     row = make_row(verdict="inconclusive", reason="too noisy")
-    overall = Overall(verdict="inconclusive", reason=f"{row.metric}: too noisy", exit_status=0)
+    overall = overall_of("inconclusive", f"{row.metric}: too noisy", 0)
     assert not of_kind(make_comparison(rows=(row,), overall=overall), Items)
     other = make_row(verdict="inconclusive", reason="too few runs")
     [items] = of_kind(make_comparison(rows=(row, other), overall=overall), Items)

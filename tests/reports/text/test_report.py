@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from schedperf.model.comparison import Comparison, Overall, Row
+from schedperf.model.comparison import Comparison, Row
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.text import text
 from schedperf_reports.sections import all_report_sections
+from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
 
@@ -161,7 +162,7 @@ def test_what_the_table_below_says_is_not_told_above_it(
     comparison = make_comparison(
         rows=rows,
         sweeps=(),
-        overall=Overall(verdict="inconclusive", reason="no result can decide: x", exit_status=0),
+        overall=overall_of("inconclusive", "no result can decide: x", 0),
     )
     brief, everything = (draw(comparison, everything=whole) for whole in (False, True))
     assert "measured, but deciding nothing" in everything

@@ -11,7 +11,6 @@ from schedperf.model.comparison import (
     Comparison,
     Difference,
     OptionDifference,
-    Overall,
     SideSummary,
 )
 from schedperf_reports.blocks import Block, Headline, Item, Table, Text
@@ -21,6 +20,7 @@ from schedperf_reports.formats.text import text
 from schedperf_reports.graphics.panels import Fold, Panel, Panels
 from schedperf_reports.verdict.evidence import evidence
 from schedperf_reports.verdict.verdict import verdict
+from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
 MakeSide = Callable[..., SideSummary]
@@ -158,7 +158,7 @@ def test_the_fields_that_are_not_named_are_found(make_comparison: Make) -> None:
     differences = [make_difference("blocking", f"cpu.x{n}") for n in range(9)]
     comparison = make_comparison(
         comparability=differing(*differences, comparable=False),
-        overall=Overall(verdict="invalid", reason="cpu.x0 differs", exit_status=4),
+        overall=overall_of("invalid", "cpu.x0 differs", 4),
     )
     options = Options(width=78, colour=False)
     assert "  - 5 more fields block (see --all)\n" in text(comparison, options)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Finding, NextStep, Overall, Section, SideSummary
+from schedperf.model.comparison import Comparison, Finding, NextStep, Section, SideSummary
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import shown_sections
@@ -19,6 +19,7 @@ from schedperf_reports.verdict.findings import (
     in_short,
 )
 from schedperf_reports.verdict.next_steps import BRIEF_STEPS, MOST_STEPS, next_steps
+from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
 
@@ -177,7 +178,7 @@ def test_markup_in_a_command_is_text(page: Callable[..., str]) -> None:
 def test_what_is_not_decided_has_no_reasons(
     make_comparison: Make, word: Any, title: str, text: str
 ) -> None:
-    overall = Overall(verdict=word, reason="because", exit_status=0)
+    overall = overall_of(word, "because", 0)
     comparison = make_comparison(overall=overall)
     assert title in [section.title for section in shown_sections(comparison)]
     assert text in texts(list(findings(comparison)))

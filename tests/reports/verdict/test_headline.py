@@ -1,6 +1,7 @@
 """The sentence of each side, and the best supported reason below it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from schedperf.model.comparison import (
 )
 from schedperf_reports.blocks import Block, Headline, Item, Text
 from schedperf_reports.words.sentences import describe_diagnostic, judge_sides
+from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]
@@ -32,7 +34,7 @@ REGRESSION = (
 
 
 def overall(word: Any, reason: str = "because") -> Overall:
-    return Overall(verdict=word, reason=reason, exit_status=0)
+    return overall_of(word, reason, 0)
 
 
 def make_finding(**changes: Any) -> Finding:
@@ -90,10 +92,11 @@ def test_without_a_row_that_says_it_the_reason_of_the_record_does(
 def test_what_decides_nothing_is_told_as_such(
     make_comparison: Make, make_row: MakeRow, headline: HeadlineOf, described: BlocksOf
 ) -> None:
-    reason = "no result can decide: measured under emulation (TCG)"
+    why = "measured under emulation (TCG)"
+    undecided = replace(overall("inconclusive", f"no result can decide: {why}"), reason_short=why)
     wide = make_row(family="diagnostic", ci_low=0.5, ci_high=3.0, point="wide")
     rows = (wide, make_row(family="diagnostic", ratio=1.1, ci_low=1.0, ci_high=1.2))
-    comparison = make_comparison(rows=rows, overall=overall("inconclusive", reason), caveats=())
+    comparison = make_comparison(rows=rows, overall=undecided, caveats=())
     assert headline(comparison).text == (
         "B new is undecided against A base: measured under emulation (TCG), so no result can decide"
     )

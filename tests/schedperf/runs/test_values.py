@@ -11,8 +11,7 @@ from schedperf.bundle.open import open_bundle
 from schedperf.model.comparison import Source
 from schedperf.model.text import LONGEST_SOURCE
 from schedperf.runs.side import name_sides
-from schedperf.runs.values import COLUMNS, RunValues, df_run_values
-from schedperf.stats import records
+from schedperf.runs.values import COLUMNS, RunValues, df_run_values, records
 
 HEADER = "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\n"
 

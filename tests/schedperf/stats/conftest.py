@@ -8,9 +8,10 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
-from schedperf.stats import Result, compare_runs, records
+from schedperf.stats import Result, compare_runs
 from schedperf.stats._rows import Block
 from schedperf.stats._table import complete
+from tests.schedperf.stats.as_dicts import as_dicts
 
 Floats = npt.NDArray[np.float64]
 MakeRuns = Callable[..., pd.DataFrame]
@@ -48,7 +49,7 @@ def compare_values() -> Callable[..., dict[str, Any]]:
     """Return a function that compares the runs of two sides and returns the only row."""
 
     def compare_values(base: Sequence[object], new: Sequence[object], **columns: Any) -> Any:
-        [row] = records(
+        [row] = as_dicts(
             compare_runs(_make_runs({"base": base, "new": new}, **columns), base="base").rows
         )
         return row

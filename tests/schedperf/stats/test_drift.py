@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from schedperf.stats import Result, records
+from schedperf.stats import Result
 from schedperf.stats._drift import Drift, find_drift
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._rows import Block
+from tests.schedperf.stats.as_dicts import as_dicts
 
 Compare = Callable[..., dict[str, Any]]
 ComparePoints = Callable[..., Result]
@@ -106,13 +107,13 @@ class TestSweep:
     ) -> None:
         for count, verdicts in ((3, {"inconclusive"}), (6, {"regression"})):
             result = compare_points(self.points(count, effect=0.2), columns=blocked(5))
-            assert set(result.rows["verdict"]) == verdicts
+            assert {row.verdict for row in result.rows} == verdicts
 
     def test_a_drift_that_all_rows_share_is_found_with_few_runs(
         self, compare_points: ComparePoints
     ) -> None:
         result = compare_points(self.points(8, drift=0.02), columns=blocked(5))
-        for row in records(result.rows):
+        for row in as_dicts(result.rows):
             assert row["verdict"] == "inconclusive"
             assert "the machine drifts" in row["reason"]
 
@@ -120,7 +121,7 @@ class TestSweep:
         self, compare_points: ComparePoints
     ) -> None:
         result = compare_points(self.points(4, effect=0.01, drift=0.003), columns=blocked(5))
-        significant = [row for row in records(result.rows) if row["q"] < 0.05]
+        significant = [row for row in as_dicts(result.rows) if row["q"] < 0.05]
         assert significant
         assert all("a drift that these runs cannot exclude" in r["reason"] for r in significant)
 

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from schedperf.stats import compare_runs, records
+from schedperf.stats import compare_runs
 from schedperf.stats._estimates import MOST_UNEVEN, variances_of
+from tests.schedperf.stats.as_dicts import as_dicts
 
 MakeRuns = Callable[..., pd.DataFrame]
 Compare = Callable[..., dict[str, Any]]
@@ -171,14 +172,14 @@ class TestBoots:
         assert row["p"] == pytest.approx(2.0 * stats.t.sf(abs(t), 2), rel=1e-9)
         assert (row["n_base"], row["n_new"]) == (1, 3)
         # It has an interval, so nothing is said of one that could not be.
-        assert [warning.code for warning in row["warnings"]] == ["one-boot"]
+        assert [warning.code for warning in row["caveats"]] == ["one-boot"]
 
 
 class TestSummaries:
     @staticmethod
     def compare(make_runs: MakeRuns, **columns: object) -> dict[str, Any]:
         table = make_runs({"base": [0.0], "new": [0.0]}, **columns).drop(columns="value")
-        [row] = records(compare_runs(table.assign(mean=[100.0, 110.0]), base="base").rows)
+        [row] = as_dicts(compare_runs(table.assign(mean=[100.0, 110.0]), base="base").rows)
         return row
 
     def test_a_published_table_is_scipy_s_test_from_statistics(self, make_runs: MakeRuns) -> None:
@@ -234,7 +235,7 @@ class TestSummaries:
             ],
             ignore_index=True,
         )
-        [row] = records(compare_runs(table, base="base").rows)
+        [row] = as_dicts(compare_runs(table, base="base").rows)
         logs = np.log([108.0, 110.0, 112.0])
         expected = stats.ttest_ind_from_stats(
             logs.mean(), logs.std(ddof=1), 3, math.log(100.0), math.sqrt(math.log1p(0.02**2)), 5,
@@ -245,12 +246,12 @@ class TestSummaries:
 
     def test_a_summary_on_one_side_only_is_invalid(self, make_runs: MakeRuns) -> None:
         table = make_runs({"base": [np.nan]}, mean=100.0, cv=0.02, n=5)
-        [row] = records(compare_runs(table, base="base", new=["new"]).rows)
+        [row] = as_dicts(compare_runs(table, base="base", new=["new"]).rows)
         assert (row["verdict"], row["n_new"]) == ("invalid", 0)
 
     def test_a_negative_mean_is_compared_by_differences(self, make_runs: MakeRuns) -> None:
         table = make_runs({"base": [0.0], "new": [0.0]}, cv=0.1, n=4).drop(columns="value")
-        [row] = records(compare_runs(table.assign(mean=[-10.0, -20.0]), base="base").rows)
+        [row] = as_dicts(compare_runs(table.assign(mean=[-10.0, -20.0]), base="base").rows)
         expected = stats.ttest_ind_from_stats(-20.0, 2.0, 4, -10.0, 1.0, 4, equal_var=False)
         assert row["p"] == pytest.approx(expected.pvalue, rel=1e-9)
 

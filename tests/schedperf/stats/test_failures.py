@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from schedperf.stats import compare_runs, records
+from schedperf.stats import compare_runs
+from tests.schedperf.stats.as_dicts import as_dicts
 
 MakeRuns = Callable[..., pd.DataFrame]
 
@@ -38,7 +39,7 @@ def compare_failures(make_runs: MakeRuns) -> Callable[..., list[dict[str, Any]]]
             [fail(make_runs({side: [1.0] * n}, **columns), k) for side, (k, n) in counts.items()],
             ignore_index=True,
         )
-        rows = records(compare_runs(table, base="base").rows)
+        rows = as_dicts(compare_runs(table, base="base").rows)
         return [row for row in rows if row["metric"] == "failed runs"]
 
     return compare_failures
@@ -99,7 +100,7 @@ def test_a_run_with_several_metrics_is_one_run(make_runs: MakeRuns) -> None:
     ]
     [row] = [
         row
-        for row in records(compare_runs(pd.concat(tables), base="base").rows)
+        for row in as_dicts(compare_runs(pd.concat(tables), base="base").rows)
         if row["metric"] == "failed runs"
     ]
     assert (row["n_base"], row["n_new"], row["new"]) == (5, 5, 2.0)
@@ -116,7 +117,7 @@ def test_a_failed_run_without_a_metric_counts_beside_those_with_one(
         broken = broken.assign(run=[5, 6])
     [row] = [
         row
-        for row in records(compare_runs(pd.concat([table, broken]), base="base").rows)
+        for row in as_dicts(compare_runs(pd.concat([table, broken]), base="base").rows)
         if row["metric"] == "failed runs"
     ]
     assert (row["n_base"], row["n_new"], row["base"], row["new"]) == (5, 7, 0.0, 2.0)
@@ -126,7 +127,7 @@ def test_the_same_number_in_another_boot_is_another_run(make_runs: MakeRuns) -> 
     table = fail(
         make_runs({"base": [1.0] * 4, "new": [1.0] * 4}, boot=[0, 0, 1, 1], run=[0, 1, 0, 1]), 1
     )
-    row = records(compare_runs(table, base="base").rows)[-1]
+    row = as_dicts(compare_runs(table, base="base").rows)[-1]
     assert (row["metric"], row["n_base"], row["n_new"], row["new"]) == ("failed runs", 4, 4, 1.0)
 
 
@@ -137,7 +138,7 @@ def test_points_fail_for_themselves(make_runs: MakeRuns) -> None:
             ("base", "a=1", 0), ("new", "a=1", 6), ("base", "a=2", 0), ("new", "a=2", 0),
         )
     ]  # fmt: skip
-    rows = records(compare_runs(pd.concat(tables), base="base").rows)
+    rows = as_dicts(compare_runs(pd.concat(tables), base="base").rows)
     found = {(row["point"], row["metric"]): row["verdict"] for row in rows}
     assert found == {
         ("a=1", "time"): "invalid",

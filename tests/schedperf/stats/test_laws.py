@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.stats import compare_runs, records, welch_difference
+from schedperf.stats import compare_runs, welch_difference
+from tests.schedperf.stats.as_dicts import as_dicts
 
 pytestmark = pytest.mark.property
 
@@ -54,7 +55,7 @@ def compare_values(
     base: Sequence[float], new: Sequence[float], resolution: float | None = None
 ) -> dict[str, Any]:
     table = table_of({"base": base, "new": new}, resolution=resolution)
-    [row] = records(compare_runs(table, base="base").rows)
+    [row] = as_dicts(compare_runs(table, base="base").rows)
     return row
 
 
@@ -75,7 +76,7 @@ def designed(design: str, seed: int) -> pd.DataFrame:
 
 
 def compare(table: pd.DataFrame) -> list[dict[str, Any]]:
-    rows = records(compare_runs(table, base="base").rows)
+    rows = as_dicts(compare_runs(table, base="base").rows)
     return sorted(rows, key=lambda row: (row["family"], row["metric"], row["point"]))
 
 
@@ -204,14 +205,14 @@ class TestHonesty:
         self, base: list[float], new: list[float], resolution: float | None
     ) -> None:
         row = compare_values(base, new, resolution)
-        row["warnings"] = [[w.text, dict(w.numbers)] for w in row["warnings"]]
+        row["caveats"] = [[w.text, dict(w.numbers)] for w in row["caveats"]]
         assert json.loads(json.dumps(row, allow_nan=False)) == row
         assert row["reason"]
 
     @given(st.lists(st.floats(-1e150, 1e150), min_size=1, max_size=9), ANY)
     def test_extreme_values_are_numbers_too(self, base: list[float], new: list[float]) -> None:
         row = compare_values(base, new, 1e-300)
-        assert json.dumps({**row, "warnings": None}, allow_nan=False)
+        assert json.dumps({**row, "caveats": None}, allow_nan=False)
         assert row["p"] is None or 0.0 <= row["p"] <= 1.0
 
     @given(st.sampled_from(sorted(DESIGNS)), SEED)

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from schedperf.stats import Result, compare_runs, records
+from schedperf.stats import Result, compare_runs
+from tests.schedperf.stats.as_dicts import as_dicts, df_rows
 
 MakeRuns = Callable[..., pd.DataFrame]
 ComparePoints = Callable[..., Result]
@@ -30,7 +31,7 @@ def sweep_of(scales: list[float], effect: float = 0.05) -> Points:
 
 
 def half_widths(result: Result) -> list[float]:
-    return [math.log(row["ci_high"] / row["ci_low"]) / 2.0 for row in records(result.rows)]
+    return [math.log(row["ci_high"] / row["ci_low"]) / 2.0 for row in as_dicts(result.rows)]
 
 
 def plain_half_width(n: int, sd: float) -> float:
@@ -39,14 +40,14 @@ def plain_half_width(n: int, sd: float) -> float:
 
 class TestSweeps:
     def test_fewer_than_four_rows_stay_with_welch(self, compare_points: ComparePoints) -> None:
-        for row in records(compare_points(sweep_of([1.0, 1.0, 1.0])).rows):
+        for row in as_dicts(compare_points(sweep_of([1.0, 1.0, 1.0])).rows):
             assert row["method"] == "Welch t on logs"
 
     def test_rows_that_vary_alike_are_firmer_than_alone(
         self, compare_points: ComparePoints
     ) -> None:
         result = compare_points(sweep_of([1.0] * 4))
-        for row, half in zip(records(result.rows), half_widths(result), strict=True):
+        for row, half in zip(as_dicts(result.rows), half_widths(result), strict=True):
             assert row["method"] == "moderated t on logs"
             assert half < plain_half_width(3, 0.02)
             # Known at best as well as all four rows together know it.
@@ -82,7 +83,7 @@ class TestSweeps:
             for metric, count in (("a", 3), ("b", 4))
             for point, (base, new) in sweep_of([1.0] * count).items()
         ]
-        rows = records(compare_runs(pd.concat(tables), base="base").rows)
+        rows = as_dicts(compare_runs(pd.concat(tables), base="base").rows)
         assert {(row["metric"], row["method"]) for row in rows} == {
             ("a", "Welch t on logs"),
             ("b", "moderated t on logs"),
@@ -93,13 +94,13 @@ class TestSweeps:
             point: (base, [*new, *(1.001 * value for value in new)])
             for point, (base, new) in sweep_of([1.0] * 5).items()
         }
-        for row in records(compare_points(points).rows):
+        for row in as_dicts(compare_points(points).rows):
             assert row["method"] == "Welch t on logs"
 
     def test_the_order_of_the_points_does_not_matter(self, compare_points: ComparePoints) -> None:
         points = sweep_of([1.0, 2.0, 0.5, 1.5, 3.0])
-        there = records(compare_points(points).rows)
-        back = records(compare_points(dict(reversed(points.items()))).rows)
+        there = as_dicts(compare_points(points).rows)
+        back = as_dicts(compare_points(dict(reversed(points.items()))).rows)
         for one, other in zip(there, reversed(back), strict=True):
             assert one["p"] == pytest.approx(other["p"], rel=1e-9)
 
@@ -121,7 +122,7 @@ class TestSweeps:
                 "value": values.ravel(),
             }
         )
-        rows = compare_runs(table, base="base").rows
+        rows = df_rows(compare_runs(table, base="base").rows)
         assert len(rows) == trials * points
         # 1350 rows: three standard errors above 5 %, and above 1 % after the correction.
         assert (rows["p"] < 0.05).mean() < 0.068
@@ -136,9 +137,9 @@ class TestHistory:
 
     def test_earlier_bundles_make_one_row_firmer(self, make_runs: MakeRuns) -> None:
         table = make_runs({"base": [1.0, 1.02, 0.99], "new": [1.05, 1.06, 1.03]})
-        [plain] = records(compare_runs(table, base="base").rows)
+        [plain] = as_dicts(compare_runs(table, base="base").rows)
         history = self.past(make_runs, 1.0, 6)
-        [firm] = records(compare_runs(table, base="base", history=history).rows)
+        [firm] = as_dicts(compare_runs(table, base="base", history=history).rows)
         assert firm["method"] == "moderated t on logs"
         assert firm["ratio"] == plain["ratio"]
         assert firm["ci_high"] - firm["ci_low"] < plain["ci_high"] - plain["ci_low"]
@@ -146,9 +147,9 @@ class TestHistory:
 
     def test_a_noisy_past_makes_a_lucky_row_wider(self, make_runs: MakeRuns) -> None:
         table = make_runs({"base": [1.0, 1.001, 1.0], "new": [1.05, 1.051, 1.05]})
-        [plain] = records(compare_runs(table, base="base").rows)
+        [plain] = as_dicts(compare_runs(table, base="base").rows)
         history = self.past(make_runs, 2.0, 6)
-        [wide] = records(compare_runs(table, base="base", history=history).rows)
+        [wide] = as_dicts(compare_runs(table, base="base", history=history).rows)
         assert wide["ci_high"] - wide["ci_low"] > plain["ci_high"] - plain["ci_low"]
 
     @pytest.mark.parametrize(
@@ -166,8 +167,8 @@ class TestHistory:
     ) -> None:
         table = make_runs({"base": [1.0, 1.02, 0.99], "new": [1.05, 1.06, 1.03]})
         history = [past.assign(**changes) for past in self.past(make_runs, 1.0, 6)]
-        with_past = records(compare_runs(table, base="base", history=history).rows)
-        assert with_past == records(compare_runs(table, base="base").rows)
+        with_past = as_dicts(compare_runs(table, base="base", history=history).rows)
+        assert with_past == as_dicts(compare_runs(table, base="base").rows)
 
 
 class TestRounds:
@@ -190,7 +191,7 @@ class TestRounds:
         columns = {"round": [0, 1, 2, 3]}
         quiet = compare_points(self.sweep(random, 0.0), columns=columns)
         busy = compare_points(self.sweep(random, 0.2), columns=columns)
-        assert set(quiet.rows["method"]) == {"paired moderated t on logs"}
+        assert {row.method for row in quiet.rows} == {"paired moderated t on logs"}
         # Noise of pairs is the same in both; only what is known of it differs.
         widths = [np.mean(half_widths(result)) for result in (quiet, busy)]
         assert widths[0] < widths[1]

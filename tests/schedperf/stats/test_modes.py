@@ -112,7 +112,7 @@ class TestVerdicts:
         )
         # Effect and interval are those of the mean, which moved with the occupancy.
         assert row["ratio"] == pytest.approx(np.exp(np.mean(side(9, 10)) - np.mean(side(2, 10))))
-        [modes] = [w for w in row["warnings"] if w.code == "modes"]
+        [modes] = [w for w in row["caveats"] if w.code == "modes"]
         assert modes.numbers["base"] == "2 of 10"
         assert modes.numbers["new"] == "9 of 10"
         assert modes.numbers["within"] == "-0.03 %"
@@ -125,12 +125,12 @@ class TestVerdicts:
         # The mean over both modes shows nothing: its interval is as wide as they are apart.
         assert stats.ttest_ind(new, base, equal_var=False).pvalue > 0.3
         assert row["method"] == "two modes: occupancy exact, t within on logs"
-        [modes] = [w for w in row["warnings"] if w.code == "modes"]
+        [modes] = [w for w in row["caveats"] if w.code == "modes"]
         assert modes.numbers["p"] == pytest.approx(1.0)
 
     def test_the_slow_mode_of_a_throughput_is_the_low_one(self, compare_values: Compare) -> None:
         row = compare_values(list(np.exp(side(3, 10))), list(np.exp(side(7, 10))), better="higher")
-        [modes] = [w for w in row["warnings"] if w.code == "modes"]
+        [modes] = [w for w in row["caveats"] if w.code == "modes"]
         assert (modes.numbers["base"], modes.numbers["new"]) == ("7 of 10", "3 of 10")
 
     def test_equal_modes_are_no_change_in_neither(self, compare_values: Compare) -> None:

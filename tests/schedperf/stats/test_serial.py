@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from schedperf.stats import compare_runs
+from tests.schedperf.stats.as_dicts import df_rows
 
 Compare = Callable[..., dict[str, Any]]
 
@@ -43,17 +44,17 @@ def wandering(phi: float, *, order: str, seed: int) -> pd.DataFrame:
 
 
 def warned(runs: pd.DataFrame) -> list[float]:
-    found = compare_runs(runs, base="base").rows["warnings"]
+    rows = compare_runs(runs, base="base").rows
     return [
         float(str(one.numbers["correlation"]))
-        for warnings in found
-        for one in warnings
+        for row in rows
+        for one in row.caveats
         if one.code == "serial"
     ]
 
 
 def widths(runs: pd.DataFrame) -> "pd.Series[float]":
-    rows = compare_runs(runs, base="base").rows
+    rows = df_rows(compare_runs(runs, base="base").rows)
     return rows["ci_high"].astype(float) - rows["ci_low"].astype(float)
 
 
@@ -75,7 +76,7 @@ def test_the_order_in_time_makes_the_interval_not_that_of_the_table() -> None:
     runs = wandering(0.8, order="blocks", seed=1)
     shuffled = runs.sample(frac=1.0, random_state=0)
     ordered = widths(runs).to_numpy()
-    by_point = compare_runs(shuffled, base="base").rows.set_index("point")
+    by_point = df_rows(compare_runs(shuffled, base="base").rows).set_index("point")
     again = (by_point["ci_high"] - by_point["ci_low"]).astype(float)
     expected = dict(zip([f"groups={2**point}" for point in range(ROWS)], ordered, strict=True))
     assert again.to_dict() == pytest.approx(expected)

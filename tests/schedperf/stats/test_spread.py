@@ -35,7 +35,7 @@ class TestSides:
         quiet = [1.0, 1.001, 0.999, 1.002, 0.998, 1.0005, 0.9995, 1.0015]
         wild = [1.0, 1.1, 0.9, 1.2, 0.85, 1.05, 0.95, 1.15]
         for base, new, word in ((quiet, wild, "noisier"), (wild, quiet, "steadier")):
-            [warning] = [w for w in compare_values(base, new)["warnings"] if w.code == "spread"]
+            [warning] = [w for w in compare_values(base, new)["caveats"] if w.code == "spread"]
             assert warning.numbers["word"] == word
             assert warning.numbers["factor"] > 10.0
 
@@ -43,7 +43,7 @@ class TestSides:
         self, compare_values: Compare
     ) -> None:
         row = compare_values([1.0] * 8, [1.0, 1.1, 0.9, 1.2, 0.85, 1.05, 0.95, 1.15])
-        [warning] = [w for w in row["warnings"] if w.code == "spread"]
+        [warning] = [w for w in row["caveats"] if w.code == "spread"]
         assert json.dumps(dict(warning.numbers), allow_nan=False)
 
     def test_two_sides_that_never_vary_are_alike(self, make_block: MakeBlock) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from schedperf.model.comparison import Sweep
 from schedperf.stats._sweeps import SweepPoint, describe_sweep
 
 
@@ -29,28 +30,32 @@ def sweep(effects: Sequence[float], ses: Sequence[float] | None = None) -> list[
     ]
 
 
+def describe(points: Sequence[SweepPoint]) -> Sweep:
+    return describe_sweep("new", "hackbench", "time", points)
+
+
 class TestMean:
     def test_it_is_geometric_with_the_variances_of_its_points(self) -> None:
-        found = describe_sweep(sweep([0.1, 0.3], [0.01, 0.03]))
-        assert found["geomean_ratio"] == pytest.approx(math.exp(0.2))
+        found = describe(sweep([0.1, 0.3], [0.01, 0.03]))
+        assert found.geomean_ratio == pytest.approx(math.exp(0.2))
         # Satterthwaite: (1e-4 + 9e-4)^2 / ((1e-4)^2 / 8 + (9e-4)^2 / 8).
         df = 8.0 * 1e-6 / (1e-8 + 81e-8)
         half = stats.t.ppf(0.975, df) * math.sqrt(10e-4) / 2.0
-        assert found["ci_low"] == pytest.approx(math.exp(0.2 - half))
-        assert found["ci_high"] == pytest.approx(math.exp(0.2 + half))
+        assert found.ci_low == pytest.approx(math.exp(0.2 - half))
+        assert found.ci_high == pytest.approx(math.exp(0.2 + half))
 
     def test_exact_points_have_an_exact_mean(self) -> None:
-        found = describe_sweep(sweep([0.1, 0.3], [0.0, 0.0]))
-        assert found["ci_low"] == found["ci_high"] == pytest.approx(math.exp(0.2))
-        assert found["p"] is None
+        found = describe(sweep([0.1, 0.3], [0.0, 0.0]))
+        assert found.ci_low == found.ci_high == pytest.approx(math.exp(0.2))
+        assert found.p is None
 
     @pytest.mark.parametrize(
         "odd", [point("b", None, None), point("b", 0.1, None), point("b", 0.1, is_log=False)]
     )
     def test_a_point_without_its_share_leaves_the_mean_without_one(self, odd: SweepPoint) -> None:
-        found = describe_sweep([point("a", 0.1), odd])
-        assert (found["geomean_ratio"], found["ci_low"], found["ci_high"]) == (None, None, None)
-        assert found["points"] == ("a", "b")
+        found = describe([point("a", 0.1), odd])
+        assert (found.geomean_ratio, found.ci_low, found.ci_high) == (None, None, None)
+        assert found.points == ("a", "b")
 
 
 class TestGlobalTest:
@@ -60,24 +65,26 @@ class TestGlobalTest:
         one_sided = [float(stats.t.sf(one.effect / one.se, 8)) for one in points]  # type: ignore[operator] # both are given
         z = stats.combine_pvalues(one_sided, method="stouffer", weights=[100.0, 50.0, 200.0])
         expected = 2.0 * min(z.pvalue, 1.0 - z.pvalue)
-        assert describe_sweep(points)["p"] == pytest.approx(expected, rel=1e-9)
+        assert describe(points).p == pytest.approx(expected, rel=1e-9)
 
     def test_many_small_changes_are_one_clear_change(self) -> None:
         points = sweep([0.015] * 9)
         assert all(one.p is not None and one.p > 0.05 for one in points)
-        assert describe_sweep(points)["p"] < 0.001
+        p = describe(points).p
+        assert p is not None
+        assert p < 0.001
 
     def test_changes_that_cancel_out_are_none(self) -> None:
-        assert describe_sweep(sweep([0.05, -0.05]))["p"] == pytest.approx(1.0)
+        assert describe(sweep([0.05, -0.05])).p == pytest.approx(1.0)
 
     def test_one_tested_point_is_no_sweep(self) -> None:
-        found = describe_sweep([point("a", 0.1), point("b", 0.1, None)])
-        assert (found["p"], found["method"]) == (None, "none")
+        found = describe([point("a", 0.1), point("b", 0.1, None)])
+        assert (found.p, found.method) == (None, "none")
 
     def test_a_p_of_0_is_only_very_small(self) -> None:
-        assert (
-            describe_sweep([point("a", 9.0, p=0.0), point("b", 9.0, p=0.0)])["p"] < 1e-300 + 1e-16
-        )
+        p = describe([point("a", 9.0, p=0.0), point("b", 9.0, p=0.0)]).p
+        assert p is not None
+        assert p < 1e-300 + 1e-16
 
 
 class TestShape:
@@ -96,11 +103,11 @@ class TestShape:
     ) -> None:
         points = sweep(effects)
         changed = [point(one.point, one.effect, verdict="regression") for one in points]
-        assert describe_sweep(changed)["shape"] == shape
+        assert describe(changed).shape == shape
 
     def test_nothing_changed_has_no_shape(self) -> None:
-        found = describe_sweep(sweep([0.001, 0.002, -0.001]))
-        assert (found["shape"], found["first_point"]) == (None, None)
+        found = describe(sweep([0.001, 0.002, -0.001]))
+        assert (found.shape, found.first_point) == (None, None)
 
     @pytest.mark.parametrize(
         "names",
@@ -118,18 +125,18 @@ class TestShape:
     )
     def test_what_is_no_scale_has_no_shape(self, names: list[str]) -> None:
         points = [point(name, 0.2 + 0.1 * place) for place, name in enumerate(names)]
-        assert describe_sweep(points)["shape"] is None
+        assert describe(points).shape is None
 
     def test_other_parameters_may_stand_beside_it(self) -> None:
         points = [point(f"groups={n},mode=pipe", 0.05 * n, verdict="regression") for n in (1, 2, 4)]
-        assert describe_sweep(points)["shape"] == "grows with groups"
+        assert describe(points).shape == "grows with groups"
 
     def test_the_first_point_is_the_first_that_changed(self) -> None:
         points = [
             point("groups=1", 0.0), point("groups=2", 0.1, verdict="improvement"),
             point("groups=4", 0.1, verdict="regression"),
         ]  # fmt: skip
-        assert describe_sweep(points)["first_point"] == "groups=2"
+        assert describe(points).first_point == "groups=2"
 
     def test_the_slope_is_that_of_a_weighted_line(self) -> None:
         # Where the weighted slope is just significant the shape turns from alike to growing.
@@ -140,4 +147,4 @@ class TestShape:
         for factor, shape in ((0.99, "about alike at all groups"), (1.01, "grows with groups")):
             points = sweep([0.5 + factor * critical * step for step in range(4)], ses)
             points = [replace(one, verdict="regression") for one in points]
-            assert describe_sweep(points)["shape"] == shape
+            assert describe(points).shape == shape

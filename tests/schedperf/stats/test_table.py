@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from schedperf.model.errors import InputError
-from schedperf.stats import compare_runs, records
+from schedperf.stats import compare_runs
 from schedperf.stats._table import complete
+from tests.schedperf.stats.as_dicts import as_dicts
 
 MakeRuns = Callable[..., pd.DataFrame]
 
@@ -18,7 +19,7 @@ BASE, NEW = [100.0, 101.0, 102.0, 104.0], [110.0, 111.0, 112.0, 115.0]
 
 
 def only_row(table: pd.DataFrame) -> dict[str, Any]:
-    [row] = records(compare_runs(table, base="base").rows)
+    [row] = as_dicts(compare_runs(table, base="base").rows)
     return row
 
 
@@ -48,7 +49,7 @@ class TestWhatIsTaken:
             status=["ok"] * 7 + ["failed"],
             value=pd.array([*BASE, *NEW[:3], pd.NA], dtype="Float64"),
         )
-        row = records(compare_runs(table, base="base").rows)[0]
+        row = as_dicts(compare_runs(table, base="base").rows)[0]
         assert (row["n_base"], row["n_new"]) == (4, 3)
 
     def test_an_index_with_duplicates_does_not_matter(self, runs: pd.DataFrame) -> None:
@@ -66,7 +67,7 @@ class TestWhatIsTaken:
 
     def test_names_of_sides_may_be_numbers(self, runs: pd.DataFrame) -> None:
         table = runs.assign(side=[6] * 4 + [7] * 4)
-        [row] = records(compare_runs(table, base="6").rows)
+        [row] = as_dicts(compare_runs(table, base="6").rows)
         assert (row["side"], row["n_base"], row["n_new"]) == ("7", 4, 4)
 
     def test_a_family_that_is_left_out_is_primary(self, make_runs: MakeRuns) -> None:
@@ -130,7 +131,7 @@ class TestWhatIsRefused:
             [{"side": "new", "workload": "hackbench", "point": "groups=4", "status": "failed"}]
         )
         table = pd.concat([runs.assign(status="ok"), failed], ignore_index=True)
-        row = records(compare_runs(table, base="base").rows)[0]
+        row = as_dicts(compare_runs(table, base="base").rows)[0]
         assert (row["metric"], row["n_new"]) == ("time", 4)
 
 

@@ -10,13 +10,15 @@ from schedperf.stats.verdicts import (
     MARGIN,
     SMALLEST_EFFECT,
     Evidence,
+    Reason,
     decide,
     decide_overall,
     percent,
+    reason_of,
     signed,
 )
 
-ABSENCE: tuple[Verdict, str] = ("inconclusive", "no results")
+ABSENCE: tuple[Verdict, Reason] = ("inconclusive", reason_of("no results"))
 
 
 def evidence(**changes: Any) -> Evidence:
@@ -38,14 +40,19 @@ def verdict_of(**changes: Any) -> Verdict:
     return decide(evidence(**changes), side="new", margin=MARGIN)[0]
 
 
+def said(facts: Evidence, side: str = "new") -> tuple[Verdict, str]:
+    verdict, reason = decide(facts, side=side, margin=MARGIN)
+    return verdict, reason.text
+
+
 def row(verdict: Verdict, family: Family = "primary", ratio: float | None = 1.05) -> Row:
     return Row(
         side="new", workload="w", point="groups=4", metric="time", unit="s", better="lower",
         family=family, n_base=5, n_new=5, base=1.0, new=1.05, ratio=ratio, ci_low=None,
         ci_high=None, p=None, q=None, margin=MARGIN, verdict=verdict, mde=None, more_runs=None,
-        reason=f"because {ratio}", method="m", replication="runs", icc=None, design_effect=None,
-        p_rank=None, rank_ratio=None, rank_low=None, rank_high=None, caveats=(), values_base=(),
-        values_new=(),
+        reason=f"because {ratio}", reason_plain="", reason_short="", method="m",
+        replication="runs", icc=None, design_effect=None, p_rank=None, rank_ratio=None,
+        rank_low=None, rank_high=None, caveats=(), values_base=(), values_new=(),
     )  # fmt: skip
 
 
@@ -73,22 +80,22 @@ class TestDecide:
         assert verdict_of(**{**inside, "equivalence_ci": (0.0, end)}) == "inconclusive"
 
     def test_the_reason_has_the_numbers(self) -> None:
-        reason = decide(evidence(), side="new", margin=MARGIN)[1]
+        reason = said(evidence())[1]
         assert reason == "worse: +5 % (95 % interval +4 % to +6 %, q = 0.001, 5+5 runs)"
 
     def test_the_side_without_values_is_named(self) -> None:
-        found = decide(evidence(n_new=0), side="new3", margin=MARGIN)
+        found = said(evidence(n_new=0), side="new3")
         assert found == ("invalid", "no value in new3, so there is nothing to compare")
 
     def test_an_obstacle_outranks_every_number_but_a_missing_one(self) -> None:
-        assert verdict_of(obstacle="the machine drifts") == "inconclusive"
-        found = decide(evidence(obstacle="the machine drifts"), side="new", margin=MARGIN)
+        assert verdict_of(obstacle=reason_of("the machine drifts")) == "inconclusive"
+        found = said(evidence(obstacle=reason_of("the machine drifts")))
         assert found[1].endswith("5+5 runs): the machine drifts")
-        assert verdict_of(obstacle="the machine drifts", n_new=0) == "invalid"
+        assert verdict_of(obstacle=reason_of("the machine drifts"), n_new=0) == "invalid"
 
     def test_what_never_varies_is_exact(self) -> None:
         exact = {"q": None, "ci": (0.5, 0.5), "equivalence_ci": (0.5, 0.5)}
-        found = decide(evidence(effect=0.5, **exact), side="new", margin=MARGIN)
+        found = said(evidence(effect=0.5, **exact))
         assert found[0] == "regression"
         assert "exact" in found[1]
         equal = {"q": None, "ci": (0.0, 0.0), "equivalence_ci": (0.0, 0.0)}
@@ -111,42 +118,42 @@ class TestDecide:
         [("runs", "5+5 runs"), ("boots", "5+5 boots"), ("rounds", ", 5 rounds)")],
     )
     def test_the_reason_names_what_was_counted(self, replication: str, words: str) -> None:
-        found = decide(evidence(replication=replication), side="new", margin=MARGIN)
+        found = said(evidence(replication=replication))
         assert words in found[1]
 
     def test_an_open_row_says_what_would_settle_it(self) -> None:
         opened = {"q": 0.4, "equivalence_ci": (-1.0, 1.0), "mde": 0.2}
-        found = decide(evidence(more_runs=7, **opened), side="new", margin=MARGIN)
+        found = said(evidence(more_runs=7, **opened))
         assert found[1].endswith(
             "these runs find changes from 20 %; about 7 more runs a side would settle it"
         )
-        found = decide(evidence(more_runs=1, **opened), side="new", margin=MARGIN)
+        found = said(evidence(more_runs=1, **opened))
         assert found[1].endswith("about 1 more run a side would settle it")
-        found = decide(evidence(replication="boots", **opened), side="new", margin=MARGIN)
+        found = said(evidence(replication="boots", **opened))
         assert found[1].endswith("these runs find changes from 20 %")
 
     def test_one_unit_has_no_interval(self) -> None:
         bare = {"ci": None, "equivalence_ci": None, "q": None}
-        found = decide(evidence(n_new=1, **bare), side="new", margin=MARGIN)
+        found = said(evidence(n_new=1, **bare))
         assert found == ("inconclusive", "new has 1 run; at least 2 are needed for an interval")
 
     def test_a_published_mean_says_what_it_lacks(self) -> None:
         bare = {"ci": None, "equivalence_ci": None, "q": None, "n_base": None, "n_new": None}
-        found = decide(evidence(more_runs=12, **bare), side="new", margin=MARGIN)
+        found = said(evidence(more_runs=12, **bare))
         assert found[1] == (
             "+5 %: the number of runs is not given; with the spread that is, "
             "12 runs a side would settle it"
         )
-        found = decide(evidence(**bare), side="new", margin=MARGIN)
+        found = said(evidence(**bare))
         assert "neither the number of runs nor a spread" in found[1]
 
     def test_a_share_of_nothing_is_no_share(self) -> None:
-        found = decide(evidence(effect=None), side="new", margin=MARGIN)
+        found = said(evidence(effect=None))
         assert found[0] == "inconclusive"
         assert "0 on average" in found[1]
 
     def test_an_enormous_interval_is_still_a_text(self) -> None:
-        found = decide(evidence(ci=(-1e9, 1e9), q=0.5), side="new", margin=MARGIN)
+        found = said(evidence(ci=(-1e9, 1e9), q=0.5))
         assert found[0] == "inconclusive"
 
 

@@ -8,13 +8,14 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.evidence.layout.section import layout as analyse
-from schedperf.model.comparison import SCHEMA, Comparability, Comparison, Overall, Section
+from schedperf.model.comparison import SCHEMA, Comparability, Comparison, Section
 from schedperf.runs.side import name_sides
 from schedperf_reports.blocks import Block, Drawing, Items, Table, Text
 from schedperf_reports.evidence.layout.section import layout
 from schedperf_reports.formats import Options
 from schedperf_reports.graphics.cache_lines import CacheLines
 from schedperf_reports.standalone import Head, HeadSide, draw_page, draw_text
+from tests.reports.comparison_records import overall_of
 
 BASE = {
     "root_cpuacct_cpuusage": 0x20208,
@@ -45,7 +46,7 @@ def comparison(section: Section | None) -> Comparison:
         findings=(),
         sections={} if section is None else {"layout": section},
         caveats=(),
-        overall=Overall(verdict="inconclusive", reason="", exit_status=0),
+        overall=overall_of("inconclusive", "", 0),
     )
 
 
