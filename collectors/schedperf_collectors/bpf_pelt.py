@@ -5,9 +5,11 @@ and ``update_load_avg``, and what the tracepoints ``pelt_cfs_tp`` and ``pelt_se_
 and by the part of the scheduler that calls. Each function is seen by the first mechanism that
 works here, a pair of programs at its entry and exit (fentry/fexit, else kprobe/kretprobe), else an
 execution breakpoint, which counts but takes no time. ``pelt.json`` says which, and why not the
-others. Where no program can be compiled, breakpoints count alone::
+others. Programs are loaded through libbpf, else compiled by bcc; where neither can load them,
+breakpoints count alone::
 
     {"schema": "schedperf/bpf_pelt/1", "seconds": 1.2, "sampling": 1,
+     "loader": {"used": "libbpf", "asked": "auto", "tried": {"libbpf": null}, "seconds": 0.4},
      "functions": {"update_cfs_group": {"mechanism": "fentry/fexit",
                                         "tried": {"fentry/fexit": null},
                                         "calls": {"0": 3765, "1": 5111}, …}, …}, …}
@@ -24,12 +26,13 @@ from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from schedperf_collectors.bpf.bcc import PAIRS, NoPrograms, Programs, as_root
+from schedperf_collectors.bpf.probes import PAIRS, NoPrograms, Programs, as_root
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.cpu import online_cpus
 from schedperf_collectors.machine.kernel_functions import KernelFunctions
 from schedperf_collectors.machine.system import System, attempt, to_integer
 from schedperf_collectors.pelt.counts import counted_only, seen_by_programs, unseen
+from schedperf_collectors.pelt.loader import AUTO, LOADERS, load_programs
 from schedperf_collectors.pelt.programs import (
     FUNCTIONS,
     OPEN_RUN,
@@ -37,7 +40,6 @@ from schedperf_collectors.pelt.programs import (
     Tried,
     attach_functions,
     attach_markers,
-    compile_pelt,
     find_pelt_functions,
     mechanism_of,
 )
@@ -68,11 +70,13 @@ class Wanted:
     :param sampling: the duration of one in so many calls is taken
     :param cross_check: count by breakpoints as well what programs count
     :param perf: the program
+    :param loader: AUTO or one of LOADERS
     """
 
     sampling: int
     cross_check: bool
     perf: str
+    loader: str
 
 
 @dataclass
@@ -81,6 +85,7 @@ class Watch:
 
     :param tried: of each function and tracepoint
     :param breakpoints: addresses of the functions that breakpoints count
+    :param attached_s: when the last program was attached, on the monotonic clock
     """
 
     programs: Programs
@@ -89,6 +94,7 @@ class Watch:
     trial: Trial | None
     breakpoints: dict[str, int]
     notes: list[str] = field(default_factory=list)
+    attached_s: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True)
@@ -109,18 +115,23 @@ class Window:
     scope="run",
     intrusive=True,
     default=False,
-    cost="compiles before each run, 20 to 60 s under emulation; there 1.5 us for each call that is "
-    "timed, 0.6 us of it for an empty probe; execution breakpoints (cross_check=1, or no bcc) cost "
-    "little on real hardware, and most of all under emulation: hackbench takes 34 s instead of 3",
+    cost="loads in 0.6 s, under emulation in 2 s, through bcc in 25 to 90 s; there 1.5 us for each "
+    "call that is timed, 0.6 us of it for an empty probe; execution breakpoints (cross_check=1, or "
+    "no programs) cost little on real hardware, and most of all under emulation: hackbench takes "
+    "34 s instead of 3",
 )
 def bpf_pelt(capture: Capture) -> Generator[str, None, str]:
-    """Count and time the updates of load averages; options: sampling, cross_check, perf."""
+    """Count and time the updates of load averages; options: sampling, cross_check, perf, loader."""
     wanted = read_wanted(capture.options)
     system = System()
     kernel = _find_functions(system)
-    programs = _compile(system, kernel, wanted)
+    began_s = time.monotonic()
+    loaded = load_programs(system, kernel, wanted.sampling, wanted.loader)
+    programs = loaded.programs
     with closing(programs):
         watch = attach(programs, system, kernel, wanted)
+        loader = {**loaded.describe(), "seconds": round(watch.attached_s - began_s, 3)}
+        watch.notes += loaded.notes()
         online = frozenset(online_cpus(system))
         with breakpoints_counting(wanted.perf, watch.breakpoints) as counts:
             yield PREPARED
@@ -137,6 +148,7 @@ def bpf_pelt(capture: Capture) -> Generator[str, None, str]:
             "schema": SCHEMA,
             "seconds": seconds,
             "sampling": wanted.sampling,
+            "loader": loader,
             **describe(watch, window, counts, wanted),
             "lost_cpus": sorted(window.online - still_online),
             "notes": watch.notes,
@@ -159,10 +171,17 @@ def read_wanted(options: Mapping[str, str]) -> Wanted:
             reason = reason or f"{name}: not from {least} to {most}: {value}"
             raise Skipped(reason, f"--set bpf_pelt.{name}={least}")
         numbers[name] = value
+    loader = options.get("loader", AUTO)
+    if loader not in (AUTO, *LOADERS):
+        raise Skipped(
+            f"loader: unknown loader {loader!r} (expected {AUTO}, {' or '.join(LOADERS)})",
+            f"--pelt-loader {AUTO}",
+        )
     return Wanted(
         sampling=numbers["sampling"],
         cross_check=bool(numbers["cross_check"]),
         perf=options.get("perf", "perf"),
+        loader=loader,
     )
 
 
@@ -272,13 +291,6 @@ def _find_functions(system: System) -> KernelFunctions:
         return find_pelt_functions(system)
     except Unavailable as error:
         raise Skipped(error.reason, "rebuild the kernel with CONFIG_KALLSYMS=y") from error
-
-
-def _compile(system: System, kernel: KernelFunctions, wanted: Wanted) -> Programs:
-    try:
-        return compile_pelt(system, kernel, wanted.sampling)
-    except Skipped as why:
-        return NoPrograms(why)
 
 
 def _what_would_see_more(programs: Programs) -> str:

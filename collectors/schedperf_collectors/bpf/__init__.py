@@ -1,1 +1,1 @@
-"""BPF programs, and the ways to load them: libbpf, bcc and bpf(2)."""
+"""BPF programs, and the ways to load them: libbpf and bcc."""

@@ -26,6 +26,7 @@ _INTEGER_FUNCTIONS: _Arguments = {
     "bpf_program__set_autoload": (ctypes.c_void_p, ctypes.c_bool),
     "bpf_program__set_attach_target": (ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p),
     "bpf_map__fd": (ctypes.c_void_p,),
+    "bpf_map__reuse_fd": (ctypes.c_void_p, ctypes.c_int),
     "bpf_map__type": (ctypes.c_void_p,),
     "bpf_map__key_size": (ctypes.c_void_p,),
     "bpf_map__value_size": (ctypes.c_void_p,),

@@ -1,8 +1,7 @@
 """BPF programs through bcc, the distribution's own: compiled once, attached one by one.
 
 bcc prints why something failed on standard error and raises an :class:`Exception` that often says
-less, so both are looked at. Nothing is attached that was not asked for, and a program that the
-kernel refuses costs nobody else anything.
+less, so both are looked at.
 """
 
 from __future__ import annotations
@@ -17,14 +16,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Callable
 
+from schedperf_collectors.bpf.probes import FENTRY, Programs, as_root
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.cpu import possible_cpus
 from schedperf_collectors.machine.system import System, last_line
 from schedperf_collectors.plugin import Skipped
 
-PAIRS = ("fentry/fexit", "kprobe/kretprobe")
-FENTRY, KPROBE = PAIRS
-RAW_TRACEPOINT = "raw_tracepoint"
 # What bcc looks for, in this order (src/cc/frontends/clang/kbuild_helper.cc).
 HEADERS = ("/lib/modules/{release}/build", "/sys/kernel/kheaders.tar.xz")
 HEADERS_REMEDY = "apt-get install linux-headers-{release}, or a kernel with CONFIG_IKHEADERS=y"
@@ -32,11 +29,12 @@ HEADERS_REMEDY = "apt-get install linux-headers-{release}, or a kernel with CONF
 LONGEST_REASON = 200
 
 
-class Programs:
+class BccPrograms(Programs):
     """The compiled text of one capture.
 
     ``NAME`` being a function, the text has ``kfunc__NAME`` and ``kretfunc__NAME`` for its entry
     and exit. By these names bcc finds what fentry and fexit belong to; kprobes run the same code.
+    The program of a tracepoint is ``count__NAME``.
     """
 
     def __init__(self, bpf: Any) -> None:
@@ -44,11 +42,6 @@ class Programs:
         self.cpus = possible_cpus(System())
 
     def attach_pair(self, mechanism: str, name: str) -> None:
-        """Attach entry and exit of a function.
-
-        :param mechanism: one of PAIRS
-        :raises Unavailable: not possible; none of the two is attached then
-        """
         bpf, function = self._bpf, name.encode()
         entry, end = b"kfunc__" + function, b"kretfunc__" + function
         try:
@@ -68,27 +61,20 @@ class Programs:
             self._unload(entry, end)
             raise
 
-    def attach_raw_tracepoint(self, name: str, program: str) -> None:
-        """Attach a program to a tracepoint, also to one that tracefs does not show.
-
-        :raises Unavailable: there is none of this name, or the program is refused
-        """
-        tracepoint, function = name.encode(), program.encode()
+    def attach_raw_tracepoint(self, name: str) -> None:
+        tracepoint, function = name.encode(), b"count__" + name.encode()
         _attempt(partial(self._bpf.attach_raw_tracepoint, tp=tracepoint, fn_name=function))
 
     def write(self, table: str, index: int, value: int) -> None:
-        """Write an element of an array of 64-bit numbers."""
         array = self._bpf[table]
         array[ctypes.c_int(index)] = ctypes.c_uint64(value)
 
     def read(self, table: str, index: int) -> dict[int, Any]:
-        """Read an element of a per-CPU array: for each possible CPU, its struct."""
         values = self._bpf[table][ctypes.c_int(index)]
         # The kernel hands over one value for each possible CPU in ascending order, without gaps.
         return dict(zip(self.cpus, values))
 
     def close(self) -> None:
-        """Detach everything."""
         self._bpf.cleanup()
 
     def _unload(self, *programs: bytes) -> None:
@@ -99,41 +85,7 @@ class Programs:
                 os.close(loaded.fd)
 
 
-class NoPrograms(Programs):
-    """What stands in for programs where there can be none: nothing can be attached.
-
-    :param why: what compiling them raised
-    """
-
-    def __init__(self, why: Skipped) -> None:
-        self.why = why
-
-    def attach_pair(self, mechanism: str, name: str) -> None:  # noqa: ARG002 # as Programs has it
-        """Refuse for the reason that there are no programs.
-
-        :raises Unavailable: always
-        """
-        raise Unavailable(self.why.reason)
-
-    def attach_raw_tracepoint(self, name: str, program: str) -> None:  # noqa: ARG002 # as Programs has it
-        """Refuse for the reason that there are no programs.
-
-        :raises Unavailable: always
-        """
-        raise Unavailable(self.why.reason)
-
-    def write(self, table: str, index: int, value: int) -> None:
-        """Write nothing: nobody would read it."""
-
-    def read(self, table: str, index: int) -> dict[int, Any]:  # noqa: ARG002 # as Programs has it
-        """Return no CPU: nothing was counted."""
-        return {}
-
-    def close(self) -> None:
-        """Do nothing: nothing is attached."""
-
-
-def compile_programs(system: System, text: str, constants: Mapping[str, int]) -> Programs:
+def compile_programs(system: System, text: str, constants: Mapping[str, int]) -> BccPrograms:
     """Compile a text in bcc's C.
 
     :param constants: macros that it uses
@@ -145,7 +97,7 @@ def compile_programs(system: System, text: str, constants: Mapping[str, int]) ->
     manual = type("Manual", (bcc.BPF,), {"_trace_autoload": lambda _self: None})
     flags = [f"-D{name}={value}" for name, value in constants.items()]
     try:
-        return Programs(_attempt(partial(manual, text=text, cflags=flags)))
+        return BccPrograms(_attempt(partial(manual, text=text, cflags=flags)))
     except Unavailable as error:
         raise Skipped(f"bcc cannot compile here: {error.reason}", as_root()) from error
 
@@ -161,11 +113,6 @@ def check_headers(system: System) -> None:
             f"bcc needs the kernel's headers, and there are none for {release}",
             HEADERS_REMEDY.format(release=release),
         )
-
-
-def as_root() -> str:
-    """Return the remedy for what only root may do."""
-    return "" if os.geteuid() == 0 else "run as root"
 
 
 def _import_bcc() -> Any:

@@ -73,6 +73,7 @@ class Loaded:
 class BpfMap:
     """One map of a loaded object; all keys and values are bytes as C lays them out.
 
+    :ivar fd: its descriptor, which the object closes
     :ivar value_size: of one value, in bytes; a per-CPU map has one for each possible CPU, each
         rounded up to 8 bytes
     """
@@ -80,7 +81,7 @@ class BpfMap:
     def __init__(self, library: Any, handle: int, name: str) -> None:
         self._library = library
         self._name = name
-        self._fd = library.bpf_map__fd(handle)
+        self.fd: int = library.bpf_map__fd(handle)
         self.key_size: int = library.bpf_map__key_size(handle)
         self.value_size: int = library.bpf_map__value_size(handle)
         self.max_entries: int = library.bpf_map__max_entries(handle)
@@ -95,7 +96,7 @@ class BpfMap:
         """
         self._check(len(key), self.key_size)
         value = ctypes.create_string_buffer(self._read_size)
-        answer = self._library.bpf_map_lookup_elem(self._fd, key, value)
+        answer = self._library.bpf_map_lookup_elem(self.fd, key, value)
         return value.raw if self._found(answer, "read") else None
 
     def write(self, key: bytes, value: bytes) -> None:
@@ -105,7 +106,7 @@ class BpfMap:
         """
         self._check(len(key), self.key_size)
         self._check(len(value), self._read_size)
-        answer = self._library.bpf_map_update_elem(self._fd, key, value, 0)
+        answer = self._library.bpf_map_update_elem(self.fd, key, value, 0)
         if answer < 0:
             raise Unavailable(f"map {self._name}: write: {_errno_text(answer)}")
 
@@ -115,7 +116,7 @@ class BpfMap:
         following = ctypes.create_string_buffer(self.key_size)
         # No more keys than the map has room for: one that is deleted under us starts over.
         for _ in range(self.max_entries):
-            answer = self._library.bpf_map_get_next_key(self._fd, key, following)
+            answer = self._library.bpf_map_get_next_key(self.fd, key, following)
             if not self._found(answer, "next key"):
                 return
             key = following.raw
@@ -130,7 +131,7 @@ class BpfMap:
         """
         size = self.max_entries * (-(-self.value_size // 8) * 8)
         try:
-            return mmap.mmap(self._fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
+            return mmap.mmap(self.fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
         except OSError as error:
             raise unavailable(f"map {self._name}: mmap", error) from error
 
@@ -197,6 +198,13 @@ class BpfObject:
             self._library.bpf_map__set_max_entries(self._find_map(name), max_entries), name
         )
 
+    def share(self, name: str, shared: BpfMap) -> None:
+        """Use a map of another object in place of its own, before loading.
+
+        :raises Unavailable: there is no such map, or it is another kind of map
+        """
+        self._demand(self._library.bpf_map__reuse_fd(self._find_map(name), shared.fd), name)
+
     def set_constants(self, data: bytes) -> None:
         """Set all that is ``const volatile``, before loading: the verifier sees constants.
 
@@ -246,6 +254,10 @@ class BpfObject:
                 said = log.explain(ctypes.get_errno())
                 raise Unavailable(NO_KPROBES if is_probe and lacks_kprobes() else said)
         self._links[candidate.program] = link
+
+    def detach(self, candidate: Candidate) -> None:
+        """Take an attached program away again; it stays loaded."""
+        self._library.bpf_link__destroy(self._links.pop(candidate.program))
 
     def map(self, name: str) -> BpfMap:
         """Return a map of the loaded object; ".bss" holds the global variables.
@@ -306,7 +318,7 @@ def load_what_works(
     :raises NothingWorks: none works
     :raises Unavailable: there is no library, or it is no BPF object
     """
-    _raise_memlock_limit()
+    raise_memlock_limit()
     preferred: dict[str, Candidate] = {}
     for candidate in candidates:
         preferred.setdefault(candidate.slot, candidate)
@@ -368,7 +380,8 @@ def _refusal(
     return None
 
 
-def _raise_memlock_limit() -> None:
+def raise_memlock_limit() -> None:
+    """Let maps take as much locked memory as they need."""
     # Before "bpf: Eliminate rlimit-based memory accounting" (v5.11) maps count as locked memory.
     # Who may not raise the limit learns from the kernel whether that matters.
     with contextlib.suppress(OSError, ValueError):

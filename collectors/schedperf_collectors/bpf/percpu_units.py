@@ -17,7 +17,7 @@ to 2 MiB, so units that divide it are aligned to their own size, and an address 
 size is a *candidate* for an offset. ``percpu.json``, with units as hexadecimal text::
 
     {"method": "kcore", "units": {"0": "0xffff88807dc00000", …}, "stable": true,
-     "tried": {"kcore": null, "tracepoint": "bpf(BPF_PROG_LOAD): operation not permitted"},
+     "tried": {"kcore": null, "tracepoint": "run_queues: raw_tp: operation not permitted"},
      "missing_cpus": [], "static_bytes": 185496, "reserved_bytes": 0,
      "dynamic_bytes": 31592, "unit_bytes": 1048576}
 
@@ -34,10 +34,10 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedperf_collectors.bpf.program import run_queue_addresses
+from schedperf_collectors.bpf.run_queues import run_queue_addresses
 from schedperf_collectors.contract import BTF_LIMIT_BYTES, Unavailable
 from schedperf_collectors.layout import percpu_lines
-from schedperf_collectors.machine.btf import RunQueues, find_run_queues
+from schedperf_collectors.machine.btf import run_queues_offset
 from schedperf_collectors.machine.cpu import online_cpus
 from schedperf_collectors.machine.kcore import Kcore
 from schedperf_collectors.machine.kernel_files import find_system_map, read_kallsyms
@@ -74,7 +74,7 @@ class UnitBases:
         self._system = system
         self._options = options
         self._symbols: tuple[int, int] | None = None
-        self._run_queues: RunQueues | None = None
+        self._run_queues_offset: int | None = None
 
     def read(self) -> Reading:
         """Try every way; they must agree on each CPU that both of them see."""
@@ -107,16 +107,14 @@ class UnitBases:
         return {cpu: offsets[cpu] + start & ADDRESS_MASK for cpu in cpus}
 
     def _from_tracepoint(self) -> dict[int, int]:
-        if self._run_queues is None:
+        if self._run_queues_offset is None:
             btf = self._system.bytes("/sys/kernel/btf/vmlinux", BTF_LIMIT_BYTES)
-            self._run_queues = find_run_queues(btf)
-        queues = self._run_queues
-        addresses = run_queue_addresses(
-            self._system.machine, queues.cpu_offset, online_cpus(self._system)
-        )
+            self._run_queues_offset = run_queues_offset(btf)
+        offset = self._run_queues_offset
+        addresses = run_queue_addresses(online_cpus(self._system))
         if not addresses:
             raise Unavailable("no CPU queued a task while its run queue was watched")
-        return {cpu: address - queues.variable_offset for cpu, address in addresses.items()}
+        return {cpu: address - offset for cpu, address in addresses.items()}
 
 
 def percpu_symbols(system: System, options: Mapping[str, str]) -> tuple[int, int]:

@@ -17,8 +17,6 @@
 
 #define BITS_PER_WORD 64
 
-static u64 (*const get_current_pid_tgid)(void) = (void *)14;
-
 /* What happened, and of migrations why; in the order of KINDS in Python. */
 enum kind {
     FORK,
@@ -364,19 +362,6 @@ INLINE int on_sched_migrate_task(const bool typed, const u64 *ctx)
     from = task_cpu(typed, task);
     count_move(migration_of(typed, task, from, to), from, to);
     return 0;
-}
-
-INLINE u32 log2_of(u64 value)
-{
-    u32 result = 0;
-
-    for (u32 step = 32; step; step /= 2) {
-        if (value >> step) {
-            value >>= step;
-            result += step;
-        }
-    }
-    return result;
 }
 
 INLINE void count_latency(struct cpu_counts *counts, u64 ns)

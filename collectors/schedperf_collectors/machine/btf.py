@@ -15,8 +15,7 @@ from schedperf_collectors.contract import Unavailable
 MAGIC = 0xEB9F
 HEADER_BYTES = 24
 TYPE_BYTES = 12
-MEMBER_BYTES = 12
-KIND_STRUCT = 4
+ENTRY_BYTES = 12
 KIND_FUNC = 12
 KIND_VAR = 14
 KIND_DATASEC = 15
@@ -30,54 +29,40 @@ PERCPU_SECTION = b".data..percpu"
 
 
 @dataclass(frozen=True)
-class RunQueues:
-    """Where the run queues are, as the kernel's types say.
-
-    :param variable_offset: of the per-CPU variable ``runqueues`` in a CPU's unit
-    :param cpu_offset: of ``cpu`` in ``struct rq``
-    """
-
-    variable_offset: int
-    cpu_offset: int
-
-
-@dataclass(frozen=True)
 class _Type:
     name: int
     kind: int
     count: int
-    has_bit_fields: bool
     body: int
 
 
-def find_run_queues(btf: bytes) -> RunQueues:
-    """Find the run queues in the BTF of vmlinux.
+def run_queues_offset(btf: bytes) -> int:
+    """Return the offset of the per-CPU variable ``runqueues`` in a CPU's unit.
 
+    :param btf: that of vmlinux
     :raises Unavailable: damaged, or without per-CPU variables
     """
     try:
-        return _find_run_queues(btf)
+        return _run_queues_offset(btf)
     except struct.error as error:
         raise Unavailable(f"BTF of vmlinux is cut off: {error}") from error
 
 
-def _find_run_queues(btf: bytes) -> RunQueues:
+def _run_queues_offset(btf: bytes) -> int:
     order, types_at, types_end, strings = _read_header(btf)
-    wanted = {name: _string_offset(strings, name) for name in (b"runqueues", b"rq", PERCPU_SECTION)}
-    variable = cpu = offset = None
+    name, section = (_string_offset(strings, each) for each in (b"runqueues", PERCPU_SECTION))
+    variable = offset = None
     for number, found in enumerate(_walk(btf, order, types_at, types_end), start=1):
-        if found.kind == KIND_VAR and found.name == wanted[b"runqueues"]:
+        if found.kind == KIND_VAR and found.name == name:
             variable = number
-        elif found.kind == KIND_STRUCT and found.name == wanted[b"rq"]:
-            cpu = _member_offset(btf, order, found, strings)
-        elif found.kind == KIND_DATASEC and found.name == wanted[PERCPU_SECTION]:
+        elif found.kind == KIND_DATASEC and found.name == section:
             entries = struct.iter_unpack(
-                f"{order}III", btf[found.body : found.body + found.count * MEMBER_BYTES]
+                f"{order}III", btf[found.body : found.body + found.count * ENTRY_BYTES]
             )
             offset = next((at for type_id, at, _ in entries if type_id == variable), None)
-    if cpu is None or offset is None:
-        raise Unavailable("BTF of vmlinux has no per-CPU variable runqueues with a member cpu")
-    return RunQueues(variable_offset=offset, cpu_offset=cpu)
+    if offset is None:
+        raise Unavailable("BTF of vmlinux has no per-CPU variable runqueues")
+    return int(offset)
 
 
 def _read_header(btf: bytes) -> tuple[str, int, int, bytes]:
@@ -105,18 +90,9 @@ def _walk(btf: bytes, order: str, at: int, end: int) -> Iterator[_Type]:
         kind, count = info >> 24 & 0x1F, info & 0xFFFF
         if kind not in EXTRA_BYTES:
             raise Unavailable(f"BTF of vmlinux has types of an unknown kind, {kind}")
-        yield _Type(name, kind, count, bool(info >> 31), at + TYPE_BYTES)
+        yield _Type(name, kind, count, at + TYPE_BYTES)
         fixed, each = EXTRA_BYTES[kind]
         at += TYPE_BYTES + fixed + each * count
-
-
-def _member_offset(btf: bytes, order: str, found: _Type, strings: bytes) -> int | None:
-    body = btf[found.body : found.body + found.count * MEMBER_BYTES]
-    for name, _, bits in struct.iter_unpack(f"{order}III", body):
-        if strings[name : name + 4] == b"cpu\0":
-            # With bit fields the upper byte holds a width.
-            return int((bits & 0xFFFFFF if found.has_bit_fields else bits) // 8)
-    return None
 
 
 def function_arguments(btf: bytes, names: Collection[str]) -> dict[str, int]:

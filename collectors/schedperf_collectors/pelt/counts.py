@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from schedperf_collectors.bpf.bcc import RAW_TRACEPOINT, Programs
+from schedperf_collectors.bpf.probes import RAW_TRACEPOINT, Programs
 from schedperf_collectors.pelt.programs import (
     CONTEXTS,
     LINEAR_STEP_NS,

@@ -1,21 +1,15 @@
 """The BPF programs of one capture of PELT: which probes there are, and attaching them.
 
-Every program that may be wanted is in one text, compiled once. Each function is then attached by
-the first mechanism that works for it, whatever version the kernel says that it has.
+Each function is attached by the first mechanism that works for it, whatever version the kernel
+says that it has.
 """
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedperf_collectors.bpf.bcc import (
-    PAIRS,
-    RAW_TRACEPOINT,
-    Programs,
-    compile_programs,
-)
+from schedperf_collectors.bpf.probes import PAIRS, RAW_TRACEPOINT, Programs
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.kernel_functions import KernelFunctions, find_functions
 from schedperf_collectors.machine.system import System
@@ -54,11 +48,11 @@ REALTIME = "/sys/kernel/realtime"
 TIMED_CALL, EMPTY_CALL = "getuid", "geteuid"
 SYSCALL_NAMES = ("__do_sys_{}", "__arm64_sys_{}", "__s390x_sys_{}", "__riscv_sys_{}", "sys_{}")
 
-LINEAR_BINS = 64
+# What follows is as pelt.h has it.
 LINEAR_STEP_NS = 50
 # Elements of the array of gates.
 OPEN_RUN, OPEN_TRIAL = 0, 1
-# The trial calls are counted in an element of their own.
+# Elements of the array of calls. The trial calls are counted in an element of their own.
 SLOTS = (*FUNCTIONS, *TRACEPOINTS, TIMED_CALL)
 
 # What was tried, in this order, and why it does not work; None: it does.
@@ -94,63 +88,23 @@ def syscall_names(call: str) -> list[str]:
     return [name.format(call) for name in SYSCALL_NAMES]
 
 
-def compile_pelt(system: System, kernel: KernelFunctions, sampling: int) -> Programs:
-    """Compile the programs for all functions that the kernel has.
-
-    :param sampling: the duration of one in so many calls is taken
-    :raises Skipped: bcc cannot compile here
-    """
-    constants = {
-        "FUNCTIONS": len(SLOTS),
-        "CONTEXTS": len(CONTEXTS),
-        "IN_ENQUEUE": CONTEXTS.index("enqueue"),
-        "IN_FORK": CONTEXTS.index("fork"),
-        "SAMPLING": sampling,
-        "OPEN_RUN": OPEN_RUN,
-        "OPEN_TRIAL": OPEN_TRIAL,
-        "LINEAR_BINS": LINEAR_BINS,
-        "LINEAR_STEP_NS": LINEAR_STEP_NS,
-    }
-    return compile_programs(system, program_text(kernel), constants)
+def probed_functions(kernel: KernelFunctions) -> list[str]:
+    """Return the functions of this kernel that get a pair of programs."""
+    marked = [kernel.first(names) for groups in MARKERS.values() for names in groups]
+    calls = [kernel.first(syscall_names(call)) for call in (TIMED_CALL, EMPTY_CALL)]
+    # The cost of a pair is measured on both of the calls or not at all.
+    names = [*FUNCTIONS, *marked, *(calls if all(calls) else [])]
+    return [name for name in names if name is not None and name in kernel.addresses]
 
 
-def program_text(kernel: KernelFunctions) -> str:
-    """Return the C text with one program for each entry, exit and tracepoint."""
-    source = pkgutil.get_data("schedperf_collectors.bpf", "pelt.bcc.c")
-    assert source is not None
-    parts = [source.decode()]
-    present = [name for name in FUNCTIONS if name in kernel.addresses]
-    parts += [_pair(name, *_timing(name, "OPEN_RUN")) for name in present]
-    parts += [
-        f"int count__{name}(void *ctx)\n"
-        f"{{\n\tcount({SLOTS.index(name)}, OPEN_RUN);\n\treturn 0;\n}}\n"
-        for name in TRACEPOINTS
-    ]
-    for context, groups in MARKERS.items():
-        number = CONTEXTS.index(context)
-        marked = filter(None, map(kernel.first, groups))
-        parts += [_pair(name, *_marking(name, number)) for name in marked]
-    timed, empty = (kernel.first(syscall_names(call)) for call in (TIMED_CALL, EMPTY_CALL))
-    if timed and empty:
-        parts += [_pair(timed, *_timing(TIMED_CALL, "OPEN_TRIAL")), _pair(empty, "0", "0")]
-    return "\n".join(parts)
-
-
-def _timing(slot: str, gate: str) -> tuple[str, str]:
-    return f"enter({SLOTS.index(slot)}, {gate})", f"leave({SLOTS.index(slot)}, {gate})"
-
-
-def _marking(name: str, context: int) -> tuple[str, str]:
-    if name == NEW_TASK:
-        return "begin_fork()", "end_fork()"
-    return f"mark({context})", f"unmark({context})"
-
-
-def _pair(name: str, entry: str, end: str) -> str:
-    return (
-        f"int kfunc__{name}(void *ctx)\n{{\n\treturn {entry};\n}}\n\n"
-        f"int kretfunc__{name}(void *ctx)\n{{\n\treturn {end};\n}}\n"
-    )
+def role_of(function: str) -> str:
+    """Return what a function is for: the newest of its names, or its system call."""
+    for groups in MARKERS.values():
+        for names in groups:
+            if function in names:
+                return names[0]
+    calls = (call for call in (TIMED_CALL, EMPTY_CALL) if function in syscall_names(call))
+    return next(calls, function)
 
 
 def attach_functions(programs: Programs, kernel: KernelFunctions) -> dict[str, Tried]:
@@ -159,7 +113,7 @@ def attach_functions(programs: Programs, kernel: KernelFunctions) -> dict[str, T
     for name in TRACEPOINTS:
         tried[name] = {RAW_TRACEPOINT: None}
         try:
-            programs.attach_raw_tracepoint(name, f"count__{name}")
+            programs.attach_raw_tracepoint(name)
         except Unavailable as error:
             tried[name][RAW_TRACEPOINT] = error.reason
     return tried

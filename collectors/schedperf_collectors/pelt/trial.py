@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Callable
 
-from schedperf_collectors.bpf.bcc import Programs
+from schedperf_collectors.bpf.probes import Programs
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.kernel_functions import KernelFunctions
 from schedperf_collectors.pelt.programs import (

@@ -161,10 +161,12 @@ def _request(
 
 def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, str]]:
     settings = list(options.set)
-    # Two options have names of their own because everyone needs them.
+    # Some options have names of their own because everyone needs them.
     if options.kernel_files is not None:
         folder = str(Path(options.kernel_files).absolute())
         settings += [(name, "kernel_files", folder) for name in ("host", "layout", "perf_c2c")]
+    if options.pelt_loader is not None:
+        settings.append(("bpf_pelt", "loader", options.pelt_loader))
     if options.timeout is not None:
         settings.append(("workload", "timeout_s", str(options.timeout)))
     return _group(settings)

@@ -215,6 +215,12 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         metavar="FOLDER",
         help="folder with the running kernel's System.map and config",
     )
+    add(
+        "--pelt-loader",
+        choices=("auto", "libbpf", "bcc"),
+        metavar="NAME",
+        help="what loads the programs of bpf_pelt: auto, libbpf or bcc [auto: libbpf, else bcc]",
+    )
     add("--timeout", type=_seconds, metavar="S", help="kill a run that lasts longer, in s")
     add("--seed", type=_count, metavar="N", help="for the order of the runs [random, recorded]")
     add("--force", action="store_true", help="replace files that exist")

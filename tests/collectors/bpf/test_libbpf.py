@@ -1,5 +1,6 @@
 """libbpf: what this kernel takes runs, what it refuses has a reason of one line."""
 
+import contextlib
 import errno
 import os
 import shutil
@@ -21,7 +22,7 @@ from schedperf_collectors.bpf.libbpf import (
 from schedperf_collectors.bpf.objects import compile_sources
 from schedperf_collectors.contract import Unavailable
 
-HEADER = Path(schedperf_collectors.__file__).parent / "bpf" / "placement.h"
+HEADERS = (Path(schedperf_collectors.__file__).parent / "bpf").glob("*.h")
 SOURCE = rb"""
 #include "placement.h"
 
@@ -70,7 +71,8 @@ def program() -> bytes:
         load_library()
     except Unavailable as unavailable:
         pytest.skip(unavailable.reason)
-    return compile_sources("test", {"test.bpf.c": SOURCE, HEADER.name: HEADER.read_bytes()})
+    headers = {header.name: header.read_bytes() for header in HEADERS}
+    return compile_sources("test", {"test.bpf.c": SOURCE, **headers})
 
 
 @pytest.fixture
@@ -154,6 +156,41 @@ def test_a_key_of_another_size_never_reaches_the_kernel(loaded: Loaded, key: byt
         counts.read(key)
     with pytest.raises(ValueError, match="where 4 are needed"):
         counts.write(key, bytes(8))
+
+
+@pytest.mark.usefixtures("needs_bpf")
+def test_two_objects_count_in_one_map_and_each_is_detached_alone(program: bytes) -> None:
+    with contextlib.ExitStack() as stack:
+        first, second = (stack.enter_context(BpfObject(program, "test")) for _ in range(2))
+        prepare(first)
+        first.load([])
+        prepare(second)
+        second.share("counts", first.map("counts"))
+        second.load([SWITCHES])
+        second.attach(SWITCHES)
+        second.map(".bss").write(bytes(4), (1).to_bytes(4, "little"))
+        switch_tasks()
+        counted = total(Loaded(first, {}))
+        assert counted >= 20
+        second.detach(SWITCHES)
+        at_the_end = total(Loaded(first, {}))
+        switch_tasks()
+        assert total(Loaded(first, {})) == at_the_end
+        second.attach(SWITCHES)
+        switch_tasks()
+        assert total(Loaded(first, {})) >= at_the_end + 20
+
+
+@pytest.mark.usefixtures("needs_bpf")
+def test_a_map_of_another_kind_is_not_shared(program: bytes) -> None:
+    with BpfObject(program, "test") as first, BpfObject(program, "test") as second:
+        prepare(first)
+        first.load([])
+        prepare(second)
+        second.share("counts", first.map("places"))
+        with pytest.raises(Unavailable) as refused:
+            second.load([SWITCHES])
+        assert "\n" not in refused.value.reason
 
 
 @pytest.mark.usefixtures("needs_bpf")

@@ -54,7 +54,8 @@ def package_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_program_compiles_to_an_object(cache: Path) -> None:
     objects = compile_all()
-    assert {"placement.bpf.o", "balance.bpf.o", "timers.bpf.o"} <= set(objects)
+    names = ("placement", "balance", "timers", "pelt", "run_queues")
+    assert set(objects) == {f"{name}.bpf.o" for name in names}
     assert all(data.startswith(ELF_MAGIC) for data in objects.values())
     assert len(list(cache.iterdir())) == len(objects)
 
@@ -140,15 +141,16 @@ def test_what_clang_refuses_is_said_in_one_line() -> None:
     assert refused.value.reason == "clang: exit status 1: bad.bpf.c:1:9: error: expected expression"
 
 
-def test_the_types_are_those_of_the_running_kernel(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["placement", "run_queues"])
+def test_the_types_are_those_of_the_running_kernel(tmp_path: Path, name: str) -> None:
     if not VMLINUX_BTF.exists() or shutil.which("bpftool") is None:
         pytest.skip("needs bpftool and a kernel with BTF")
     command = ["bpftool", "btf", "dump", "file", str(VMLINUX_BTF), "format", "c"]
     dumped = subprocess.run(command, capture_output=True, check=True)
     (tmp_path / "vmlinux.h").write_bytes(dumped.stdout)
     flags = [*FLAGS, "-DUSE_VMLINUX_H", "-Wall", "-Werror", f"-I{tmp_path}"]
-    source = str(PROGRAMS / "placement.bpf.c")
-    command = ["clang", *flags, "-c", source, "-o", str(tmp_path / "placement.bpf.o")]
+    source = str(PROGRAMS / f"{name}.bpf.c")
+    command = ["clang", *flags, "-c", source, "-o", str(tmp_path / f"{name}.bpf.o")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -17,9 +17,9 @@ from schedperf_collectors.bpf.percpu_units import (
     describe_units,
     percpu_symbols,
 )
-from schedperf_collectors.bpf.program import run_queue_addresses
+from schedperf_collectors.bpf.run_queues import run_queue_addresses
 from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.btf import find_run_queues
+from schedperf_collectors.machine.btf import run_queues_offset
 from schedperf_collectors.machine.kcore import Kcore
 from schedperf_collectors.machine.system import System
 
@@ -80,7 +80,7 @@ def machine(
 def needs_bpf() -> None:
     """Skip where this user may not load BPF programs."""
     try:
-        run_queue_addresses(os.uname().machine, 0, [0])
+        run_queue_addresses([0])
     except Unavailable as error:
         pytest.skip(f"BPF does not work here: {error.reason}")
 
@@ -88,8 +88,8 @@ def needs_bpf() -> None:
 @pytest.mark.parametrize("start", [0, TEXT + 0x100000], ids=["before 6.15", "since 6.15"])
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_units_are_read_from_kcore(make_system: MakeSystem, start: int, order: str) -> None:
-    # A machine whose number of bpf(2) is not known has this one way only.
-    reading = UnitBases(machine(make_system, start=start, order=order, name="sparc64"), {}).read()
+    # A kernel without BTF has this one way only.
+    reading = UnitBases(machine(make_system, start=start, order=order), {}).read()
     assert reading.method == "kcore"
     assert reading.units == {0: UNITS[0], 1: UNITS[1]}
     assert reading.tried["kcore"] is None
@@ -114,10 +114,9 @@ def test_the_tracepoint_finds_units_of_this_kernel() -> None:
 
 @pytest.mark.usefixtures("needs_bpf")
 def test_the_tracepoint_leaves_the_process_where_it_was() -> None:
-    queues = find_run_queues(Path("/sys/kernel/btf/vmlinux").read_bytes())
     allowed = os.sched_getaffinity(0)
     open_files = set(Path("/proc/self/fd").iterdir())
-    run_queue_addresses(os.uname().machine, queues.cpu_offset, sorted(allowed))
+    run_queue_addresses(sorted(allowed))
     assert os.sched_getaffinity(0) == allowed
     assert set(Path("/proc/self/fd").iterdir()) == open_files
 
@@ -264,24 +263,20 @@ def types_of(order: str, strings: bytes, types: bytes) -> bytes:
     return header[:-4] + struct.pack(f"{order}I", len(strings)) + types + strings
 
 
-def run_queue_types(order: str, *, bit_fields: bool) -> bytes:
-    """Return the BTF of a kernel whose rq has cpu at 24, and runqueues at 0x1c0 of the section."""
+def run_queue_types(order: str) -> bytes:
+    """Return the BTF of a kernel whose runqueues are at 0x1c0 of the per-CPU section."""
     strings = b"\0int\0rq\0cpu\0runqueues\0.data..percpu\0lock\0"
 
     def name(text: bytes) -> int:
         return strings.index(b"\0" + text + b"\0") + 1
 
-    def kind(number: int, count: int) -> int:
-        return number << 24 | count | bit_fields << 31
-
-    width = 5 << 24 if bit_fields else 0
     pack = struct.Struct(f"{order}III").pack
     types = b"".join(
         [
             pack(name(b"int"), 1 << 24, 4) + struct.pack(f"{order}I", 32),
-            pack(name(b"rq"), kind(4, 2), 256),
+            pack(name(b"rq"), 4 << 24 | 2, 256),
             pack(name(b"lock"), 1, 0),
-            pack(name(b"cpu"), 1, 24 * 8 | width),
+            pack(name(b"cpu"), 1, 24 * 8),
             pack(name(b"runqueues"), 14 << 24, 2) + struct.pack(f"{order}I", 1),
             pack(name(b".data..percpu"), 15 << 24 | 1, 4096),
             pack(3, 0x1C0, 256),
@@ -291,22 +286,15 @@ def run_queue_types(order: str, *, bit_fields: bool) -> bytes:
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("bit_fields", [False, True])
-def test_run_queues_are_found_in_btf(order: str, *, bit_fields: bool) -> None:
-    found = find_run_queues(run_queue_types(order, bit_fields=bit_fields))
-    assert (found.variable_offset, found.cpu_offset) == (0x1C0, 24)
+def test_run_queues_are_found_in_btf(order: str) -> None:
+    assert run_queues_offset(run_queue_types(order)) == 0x1C0
 
 
 @given(data=st.data())
 def test_damaged_btf_is_one_reason_at_most(data: st.DataObject) -> None:
-    content = bytearray(run_queue_types("<", bit_fields=False))
+    content = bytearray(run_queue_types("<"))
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     end = data.draw(st.integers(0, len(content)))
     with contextlib.suppress(Unavailable):
-        find_run_queues(bytes(content[:end]))
-
-
-def test_a_machine_whose_bpf_call_is_not_known_is_said() -> None:
-    with pytest.raises(Unavailable, match="number of bpf"):
-        run_queue_addresses("vax", 0, [0])
+        run_queues_offset(bytes(content[:end]))

@@ -1,0 +1,88 @@
+"""Probes at functions and tracepoints of the kernel, whichever loader attaches their programs.
+
+Nothing is attached that was not asked for, and a program that the kernel refuses costs no other
+program anything.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import Any
+
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.plugin import Skipped
+
+PAIRS = ("fentry/fexit", "kprobe/kretprobe")
+FENTRY, KPROBE = PAIRS
+RAW_TRACEPOINT = "raw_tracepoint"
+
+
+class Programs(ABC):
+    """Programs that can be attached one by one, and their maps."""
+
+    @abstractmethod
+    def attach_pair(self, mechanism: str, name: str) -> None:
+        """Attach the programs of a function to its entry and exit.
+
+        :param mechanism: one of PAIRS
+        :raises Unavailable: not possible; none of the two is attached then
+        """
+
+    @abstractmethod
+    def attach_raw_tracepoint(self, name: str) -> None:
+        """Attach the program of a tracepoint, also of one that tracefs does not show.
+
+        :raises Unavailable: there is none of this name, or the program is refused
+        """
+
+    @abstractmethod
+    def write(self, table: str, index: int, value: int) -> None:
+        """Write an element of an array of 64-bit numbers."""
+
+    @abstractmethod
+    def read(self, table: str, index: int) -> dict[int, Any]:
+        """Read an element of a per-CPU array: for each possible CPU, its struct."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Detach everything."""
+
+
+class NoPrograms(Programs):
+    """What stands in for programs where none can be loaded: nothing can be attached.
+
+    :param why: what loading them raised
+    """
+
+    def __init__(self, why: Skipped) -> None:
+        self.why = why
+
+    def attach_pair(self, mechanism: str, name: str) -> None:  # noqa: ARG002 # as Programs has it
+        """Refuse for the reason that there are no programs.
+
+        :raises Unavailable: always
+        """
+        raise Unavailable(self.why.reason)
+
+    def attach_raw_tracepoint(self, name: str) -> None:  # noqa: ARG002 # as Programs has it
+        """Refuse for the reason that there are no programs.
+
+        :raises Unavailable: always
+        """
+        raise Unavailable(self.why.reason)
+
+    def write(self, table: str, index: int, value: int) -> None:
+        """Write nothing: nobody would read it."""
+
+    def read(self, table: str, index: int) -> dict[int, Any]:  # noqa: ARG002 # as Programs has it
+        """Return no CPU: nothing was counted."""
+        return {}
+
+    def close(self) -> None:
+        """Do nothing: nothing is attached."""
+
+
+def as_root() -> str:
+    """Return the remedy for what only root may do."""
+    return "" if os.geteuid() == 0 else "run as root"

@@ -1,0 +1,63 @@
+"""bcc takes the place of libbpf where that cannot load the object, and the record says so."""
+
+import importlib.util
+import os
+from collections.abc import Callable
+
+import pytest
+
+from schedperf_collectors.bpf.probes import NoPrograms
+from schedperf_collectors.machine.kernel_functions import KernelFunctions
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.pelt.loader import AUTO, LoadedPrograms, load_programs
+from schedperf_collectors.plugin import Skipped
+
+EMPTY = KernelFunctions({}, {})
+NOT_PACKED = "pelt.bpf.o is not packed, and no clang; apt-get install clang"
+NO_BCC = "python3-bpfcc is not installed"
+
+without_bcc = pytest.mark.skipif(
+    importlib.util.find_spec("bcc") is not None, reason="bcc is installed for this Python"
+)
+
+
+@pytest.fixture
+def bare(make_system: Callable[..., System], monkeypatch: pytest.MonkeyPatch) -> System:
+    """Return a machine that has no clang and no packed object."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    return make_system({"sys/devices/system/cpu/possible": "0-3\n"})
+
+
+@without_bcc
+def test_where_no_loader_works_each_says_why(bare: System) -> None:
+    loaded = load_programs(bare, EMPTY, 1, AUTO)
+    assert isinstance(loaded.programs, NoPrograms)
+    assert loaded.describe() == {
+        "used": None,
+        "asked": "auto",
+        "tried": {"libbpf": NOT_PACKED, "bcc": NO_BCC},
+    }
+    why = loaded.programs.why
+    assert why.reason == f"libbpf: {NOT_PACKED}; bcc: {NO_BCC}"
+    assert why.remedy == ("apt-get install python3-bpfcc" if os.geteuid() == 0 else "run as root")
+    assert loaded.notes() == []
+
+
+@pytest.mark.parametrize(("asked", "reason"), [("libbpf", NOT_PACKED), ("bcc", NO_BCC)])
+@without_bcc
+def test_the_loader_that_was_asked_for_is_the_only_one_tried(
+    bare: System, asked: str, reason: str
+) -> None:
+    loaded = load_programs(bare, EMPTY, 1, asked)
+    assert isinstance(loaded.programs, NoPrograms)
+    assert loaded.programs.why.reason == reason
+    assert loaded.describe() == {"used": None, "asked": asked, "tried": {asked: reason}}
+
+
+def test_another_loader_than_the_first_is_noted() -> None:
+    programs = NoPrograms(Skipped("nothing"))
+    fallback = LoadedPrograms(programs, AUTO, {"libbpf": NOT_PACKED, "bcc": None})
+    assert fallback.loader == "bcc"
+    assert fallback.notes() == [f"bcc loaded the programs; libbpf: {NOT_PACKED}"]
+    assert LoadedPrograms(programs, AUTO, {"libbpf": None}).notes() == []
+    assert LoadedPrograms(programs, "bcc", {"bcc": None}).notes() == []
