@@ -10,7 +10,7 @@ TEST = not vm and not browser and not slow
 
 .PHONY: help demo check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-floor \
-	bench bench-report bench-verdicts bench-overhead format bless clean
+	bench bench-report bench-verdicts bench-overhead bench-vm format bless clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -74,6 +74,10 @@ bench-verdicts: ## count how often verdicts are right, ours beside other tools' 
 bench-overhead: ## measure what each collector costs, here and in a guest (some minutes)
 	@scripts/setup vm
 	@$(PYTHON_IN_VENV) -m bench.overhead $(OVERHEAD_OPTIONS)
+
+bench-vm: ## time PELT's loaders in a guest, and a whole session of guests (ten minutes)
+	@scripts/setup vm
+	@$(PYTHON_IN_VENV) -m bench.vm $(VM_OPTIONS)
 
 format: ## lay the code out
 	@scripts/setup lint

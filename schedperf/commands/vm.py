@@ -28,10 +28,26 @@ if TYPE_CHECKING:
 
 # Options of `record` that mean the same in every boot.
 _FORWARDED = (
-    "instrumented", "warmup", "point", "collectors", "vary", "metric", "set", "timeout", "seed",
+    "instrumented", "warmup", "point", "collectors", "vary", "metric", "set", "pelt_loader",
+    "timeout", "seed",
 )  # fmt: skip
 # A guest is where what counts calls works, and where times, which it costs, decide nothing.
-GUEST_COLLECTORS = "default,bpf_pelt,bpf_placement"
+GUEST_COLLECTORS = ("default", "bpf_pelt", "bpf_placement")
+# Boots are what is independent, so one run in each says what it has to say.
+GUEST_INSTRUMENTED = 1
+# Its samples of an emulated x86 CPU come from a timer, which never interrupts the scheduler, at the
+# cost of most of a boot's time.
+NOT_EMULATED = "perf_profile"
+_NO_PROFILE = (
+    f"{NOT_EMULATED} is left out: an emulated x86 CPU has no PMU, so its profile cannot see the "
+    f"scheduler; --with default,{NOT_EMULATED} takes it all the same"
+)
+# What those options say that have another default in a guest.
+_GUEST_HELP = {
+    "_instrumented": f"More runs in each boot with intrusive collectors.  [{GUEST_INSTRUMENTED}]",
+    "_collectors": f"Collectors, by name; default leaves out {NOT_EMULATED} where guests are "
+    f"emulated.  [{','.join(GUEST_COLLECTORS)}]",
+}
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}\Z", re.ASCII)
 _QEMU = "qemu-system-x86_64"
 _MACHINE = "x86_64"
@@ -104,9 +120,12 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         click.echo(_say_acceleration(accelerated))
         return 0
     hypervisor = _hypervisor(options, is_kvm=accelerated.is_kvm)
-    request = _request(ctx, options)
+    request = _request(ctx, options, is_kvm=accelerated.is_kvm)
     if not options["quiet"]:
         click.echo(f"schedperf: {_say_acceleration(accelerated)}", err=True)
+        names = _collectors(ctx)
+        if not accelerated.is_kvm and "default" in names and NOT_EMULATED not in names:
+            click.echo(f"schedperf: {_NO_PROFILE}", err=True)
     return _record(request, hypervisor, options)
 
 
@@ -164,13 +183,13 @@ def _interruptible() -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _request(ctx: click.Context, options: Mapping[str, Any]) -> "Request":
+def _request(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) -> "Request":
     from schedperf.commands._zipapp import build_zipapp  # noqa: PLC0415
     from schedperf.vm.bundles import check_bundles  # noqa: PLC0415
     from schedperf.vm.script import Work  # noqa: PLC0415
     from schedperf.vm.session import Request, bundle_path  # noqa: PLC0415
 
-    arguments = [*_recorder_options(ctx, options), "--", *options["command_line"]]
+    arguments = [*_recorder_options(ctx, options, is_kvm=is_kvm), "--", *options["command_line"]]
     _check_work(arguments, options["command_line"])
     kernels = _kernels(options)
     output: Path = options["output"]
@@ -193,18 +212,42 @@ def _request(ctx: click.Context, options: Mapping[str, Any]) -> "Request":
     )
 
 
-def _recorder_options(ctx: click.Context, options: Mapping[str, Any]) -> list[str]:
-    """Return the options of ``record`` as they were given, and its collectors."""
-    arguments = ["-n", str(options["runs"])]
-    if not ctx.params["_collectors"]:
-        arguments.append(f"--with={GUEST_COLLECTORS}")
+def _recorder_options(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) -> list[str]:
+    """Return the options of ``record`` as they were given, with the defaults of a guest."""
+    names = _collectors(ctx)
+    if not is_kvm:
+        names = _without_profile(names)
+    arguments = ["-n", str(options["runs"]), f"--with={','.join(names)}"]
+    if ctx.params["_instrumented"] is None:
+        arguments.append(f"--instrumented={GUEST_INSTRUMENTED}")
     for parameter in ctx.command.params:
         name = parameter.name or ""
-        if name.startswith("_"):
+        if name.startswith("_") and name != "_collectors":
             value = ctx.params[name]
             values = value if parameter.multiple else [value]
             arguments += [f"{parameter.opts[0]}={one}" for one in values if one is not None]
     return arguments
+
+
+def _collectors(ctx: click.Context) -> list[str]:
+    given = ctx.params["_collectors"]
+    # As in `record`, the last of several is what counts.
+    return given[-1].split(",") if given else list(GUEST_COLLECTORS)
+
+
+def _without_profile(names: Sequence[str]) -> list[str]:
+    """Replace "default" by what it stands for, without the collector that emulation makes useless.
+
+    Where that collector is named, too, it stays.
+    """
+    from schedperf_collectors.plugin import all_collectors  # noqa: PLC0415
+
+    by_default = [
+        name
+        for name, one in all_collectors().items()
+        if one.default and one.scope == "run" and name != NOT_EMULATED
+    ]
+    return [each for name in names for each in (by_default if name == "default" else [name])]
 
 
 def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
@@ -343,3 +386,6 @@ command.params.extend(
         [one for one in _record_parser().options() if one.dest in _FORWARDED], takes_command=False
     )
 )
+for _option in command.params:
+    if isinstance(_option, click.Option) and _option.name in _GUEST_HELP:
+        _option.help = _GUEST_HELP[_option.name]

@@ -32,6 +32,7 @@ PROGRAMS = {
 }
 # Debian's kernels of one flavour; others lack 9p (cloud) or are another scheduler's (rt).
 DISTRIBUTED = re.compile(r"^linux-image-(\d+\.\d+\.\d+-\d+-amd64) ", re.MULTILINE)
+LOADERS = ROOT / "bench" / "vm" / "loaders.py"
 ENTER_CGROUP = ROOT / "examples" / "deep-cgroup" / "enter-cgroup"
 # One recording under emulation; a guest that tells nothing for so long hangs.
 SILENT_S = 420.0
@@ -59,6 +60,17 @@ mkdir $TMPDIR
 cp /mnt/recorder /mnt/enter-cgroup /mnt/loops $TMPDIR
 cd $TMPDIR
 handler=$(sed -n 's/^\\([0-9a-f]*\\) . HANDLER$/0x\\1/p' /proc/kallsyms)
+# Both loaders, in the same run. Nothing of bcc's is in the recorder's file.
+PYTHONPATH=$TMPDIR/recorder PYTHON -B /mnt/loaders.py >/mnt/loaders.json
+tell loaders
+# Without the packed object, and without clang, bcc takes over.
+PYTHON -I /mnt/unpacked.py $TMPDIR/recorder $TMPDIR/without-objects
+clang=$(command -v clang || true)
+[ -z "$clang" ] || mount --bind /dev/null $clang
+PYTHON -I without-objects record --events 9 -o fallback.tar -n 1 --instrumented 1 --warmup 0 \\
+    --with bpf_pelt -- hackbench -l 20 -g 1
+[ -z "$clang" ] || umount $clang
+tell fallback
 PYTHON -I recorder record --events 9 -o checked.tar -n 1 --instrumented 1 --warmup 0 \\
     --with bpf_pelt --set bpf_pelt.cross_check=1 -- hackbench -l 100 -g 2
 tell checked
@@ -94,6 +106,16 @@ done
 wait
 """
 
+
+# A recorder from a machine without clang.
+UNPACKED = """\
+import sys, zipfile
+packed, path = sys.argv[1:]
+with zipfile.ZipFile(packed) as old, zipfile.ZipFile(path, "w") as new:
+    for info in old.infolist():
+        if not info.filename.endswith(".bpf.o"):
+            new.writestr(info, old.read(info))
+"""
 
 # The collector by itself: half of its time is sampled, and the other half is a bad day.
 DISTURBED = """\
@@ -169,6 +191,8 @@ def share(
     (share / "run").write_text(text)
     (share / "loops").write_text(LOOPS)
     (share / "disturbed.py").write_text(DISTURBED)
+    (share / "unpacked.py").write_text(UNPACKED)
+    shutil.copy(LOADERS, share)
     (share / "recorder").write_bytes(build_zipapp())
     shutil.copy(ENTER_CGROUP, share)
     hypervisor = Hypervisor(

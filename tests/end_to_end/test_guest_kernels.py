@@ -25,8 +25,7 @@ FIRST_BOOT = [
     "--instrumented", "1",
     "--with", "layout,schedstat,perf_profile,bpf_placement,system_counters",
 ]  # fmt: skip
-# What takes long under emulation is asked of one boot. bpf_pelt, which compiles for a minute, is
-# left to test_guest_traces.py.
+# What takes long under emulation is asked of one boot. bpf_pelt is left to test_guest_traces.py.
 SECOND_BOOT = ["--add-boots", "--with", "layout,schedstat,system_counters"]
 WORKLOAD = ["hackbench", "-l", "100", "-g", "2"]
 

@@ -1,4 +1,4 @@
-"""bpf_pelt in a real kernel: contexts, durations, sampling, kprobes, and a bad day."""
+"""bpf_pelt in a real kernel: both loaders, contexts, durations, sampling, and a bad day."""
 
 import json
 from pathlib import Path
@@ -20,13 +20,16 @@ pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group
 @pytest.fixture(scope="module")
 def recorded(share: Path) -> dict[str, Any]:
     """Return each pelt.json of the guest."""
-    bundle = open_bundle(share / "checked.tar")
-    (run,) = [run for run in bundle.runs if run.kind == "instrumented"]
-    checked = json.loads(bundle.read(f"{run.folder}/bpf_pelt/pelt.json"))
-    return {"checked": checked} | {
+    return {name: of_bundle(share / f"{name}.tar") for name in ("checked", "fallback")} | {
         name: json.loads((share / name / "pelt.json").read_text())
         for name in ("sampled", "disturbed")
     }
+
+
+def of_bundle(path: Path) -> Any:
+    bundle = open_bundle(path)
+    (run,) = [run for run in bundle.runs if run.kind == "instrumented"]
+    return json.loads(bundle.read(f"{run.folder}/bpf_pelt/pelt.json"))
 
 
 def total(counts: dict[str, int]) -> int:
@@ -35,6 +38,58 @@ def total(counts: dict[str, int]) -> int:
 
 # Breakpoints may count more than programs: they begin earlier and end later.
 MOST_UNSEEN_CALLS = 150
+
+
+@pytest.fixture(scope="module")
+def loaders(share: Path) -> Any:
+    """Return what both loaders counted of the same run."""
+    return json.loads((share / "loaders.json").read_text())
+
+
+# Gates of the two open and close within a fraction of a millisecond of each other.
+MOST_BETWEEN_LOADERS = 0.001
+MOST_BETWEEN_COUNTERS = 0.01
+
+
+@pytest.mark.parametrize("name", [*PROBED, "pelt_cfs_tp", "pelt_se_tp"])
+def test_both_loaders_count_the_same_calls(loaders: Any, name: str) -> None:
+    function = loaders["functions"][name]
+    assert function["mechanism"] == ("raw_tracepoint" if name.endswith("_tp") else "fentry/fexit")
+    assert function["libbpf"] > 5_000
+    assert function["libbpf"] == pytest.approx(function["bcc"], rel=MOST_BETWEEN_LOADERS)
+    by_libbpf, by_bcc = (loaders["contexts"][loader][name] for loader in ("libbpf", "bcc"))
+    few = MOST_BETWEEN_LOADERS * function["libbpf"]
+    for context, calls in by_libbpf.items():
+        assert calls == pytest.approx(by_bcc[context], rel=MOST_BETWEEN_LOADERS, abs=few)
+
+
+@pytest.mark.parametrize("name", PROBED)
+@pytest.mark.parametrize("loader", ["libbpf", "bcc"])
+def test_each_loader_counts_what_breakpoints_count(loaders: Any, name: str, loader: str) -> None:
+    function = loaders["functions"][name]
+    assert function[loader] == pytest.approx(function["breakpoint"], rel=MOST_BETWEEN_COUNTERS)
+
+
+def test_libbpf_loads_in_a_fraction_of_the_time(loaders: Any) -> None:
+    assert max(loaders["seconds"]["libbpf"]) < min(loaders["seconds"]["bcc"]) / 2
+
+
+def test_libbpf_is_the_loader_where_it_works(recorded: dict[str, Any]) -> None:
+    for name in ("checked", "sampled", "disturbed"):
+        loader = recorded[name]["loader"]
+        assert loader["used"] == "libbpf"
+        assert loader["tried"] == {"libbpf": None}
+
+
+def test_without_an_object_bcc_takes_over_and_the_record_says_so(recorded: dict[str, Any]) -> None:
+    record = recorded["fallback"]
+    reason = "pelt.bpf.o is not packed, and no clang; apt-get install clang"
+    assert record["loader"]["used"] == "bcc"
+    assert record["loader"]["tried"] == {"libbpf": reason, "bcc": None}
+    assert record["notes"] == [f"bcc loaded the programs; libbpf: {reason}"]
+    for name in PROBED:
+        assert record["functions"][name]["mechanism"] == "fentry/fexit"
+        assert total(record["functions"][name]["calls"]) > 1000
 
 
 def test_a_function_that_ftrace_cannot_touch_is_counted_by_breakpoints(

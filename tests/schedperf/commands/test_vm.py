@@ -163,14 +163,71 @@ def test_results_go_to_stdout_and_what_goes_on_to_stderr(
     assert out.splitlines() == ["tip.tar", "new.tar", "schedperf compare tip.tar new.tar"]
     lines = err.splitlines()
     assert lines[0].startswith("schedperf: guests are emulated (--accel tcg): ")
-    assert lines[1:5] == [
+    assert lines[1].startswith("schedperf: perf_profile is left out: ")
+    assert lines[2:6] == [
         "boot 1/2 tip: booting",
         "boot 1/2 tip: bpf_pelt skipped: no bcc",
         "boot 1/2 tip: run 1/1 0.50 s",
         "boot 1/2 tip: done, about 0 s left",
-    ] or lines[4].startswith("boot 1/2 tip: done, about ")
+    ] or lines[5].startswith("boot 1/2 tip: done, about ")
     assert err.count("bpf_pelt skipped") == 1
     assert re.fullmatch(r"2 boots in \d+ s", lines[-1])
+
+
+def recorded_with(place: Path, *options: str) -> tuple[str, str]:
+    """Return the recorder's command in the guest, and what was said on stderr."""
+    keep = f"cp $share/run {place}/script"
+    write_program(place / "bin/vng", guest(place, keep))
+    arguments = ("--boots", "1", "--accel", "tcg", "--output", place / "out", *options)
+    (place / "out").mkdir()
+    status, _, err = run(place, *TWO, *map(str, arguments), *WORK)
+    assert status == 0, err
+    script = (place / "script").read_text()
+    (command,) = (line for line in script.splitlines() if " record --events " in line)
+    return command, err
+
+
+def test_an_emulated_guest_makes_one_instrumented_run_without_a_profile(
+    place: Path, make_bundle: Callable[..., Path]
+) -> None:
+    make_bundle(place / "guest.tar", runs=2)
+    command, err = recorded_with(place)
+    assert "--instrumented=1" in command
+    (names,) = re.findall(r"--with=(\S+)", command)
+    chosen = names.split(",")
+    assert {"bpf_pelt", "bpf_placement", "perf_stat", "schedstat"} <= set(chosen)
+    assert not {"default", "perf_profile"} & set(chosen)
+    assert "perf_profile is left out" in err
+
+
+@pytest.mark.parametrize(
+    ("given", "recorded"),
+    [
+        ("perf_profile,bpf_pelt", "perf_profile,bpf_pelt"),
+        ("none", "none"),
+        ("layout", "layout"),
+    ],
+)
+def test_collectors_that_are_named_are_used(
+    place: Path, make_bundle: Callable[..., Path], given: str, recorded: str
+) -> None:
+    make_bundle(place / "guest.tar", runs=2)
+    options = ("--with", given, "--instrumented", "3", "--pelt-loader", "bcc")
+    command, err = recorded_with(place, *options)
+    assert re.findall(r"--with=(\S+)", command) == [recorded]
+    assert re.findall(r"--instrumented=(\S+)", command) == ["3"]
+    assert "--pelt-loader=bcc" in command
+    assert "left out" not in err
+
+
+def test_a_profile_that_is_named_beside_the_default_is_taken(
+    place: Path, make_bundle: Callable[..., Path]
+) -> None:
+    make_bundle(place / "guest.tar", runs=2)
+    command, err = recorded_with(place, "--with", "default,perf_profile")
+    (names,) = re.findall(r"--with=(\S+)", command)
+    assert names.split(",").count("perf_profile") == 1
+    assert "left out" not in err
 
 
 def test_quiet_says_nothing_that_is_no_trouble(

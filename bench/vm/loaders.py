@@ -1,0 +1,124 @@
+"""Loads PELT's programs through both loaders at once and counts one run of hackbench by each.
+
+``PYTHONPATH=collectors python3 loaders.py`` runs in a guest, as root, with the system's Python.
+Execution breakpoints count the same run, as a counter that has nothing to do with BPF. The gates
+of both loaders open and close one right after the other. On stdout is one JSON object::
+
+    {"kernel": "6.1.192-tip", "seconds": {"libbpf": [1.5, 1.4, 1.5], "bcc": [25.4]},
+     "functions": {"update_cfs_group": {"mechanism": "fentry/fexit", "libbpf": 55787,
+                                        "bcc": 55790, "breakpoint": 55821}, …},
+     "contexts": {"libbpf": {"update_cfs_group": {"enqueue": 25578, …}, …}, "bcc": {…}}}
+
+``seconds`` are those from nothing loaded to everything attached. A function that no program can see
+has no count of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, closing
+from typing import Any
+
+from schedperf_collectors.bpf.probes import NoPrograms, Programs
+from schedperf_collectors.machine.kernel_functions import KernelFunctions
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.pelt.loader import load_programs
+from schedperf_collectors.pelt.programs import (
+    CONTEXTS,
+    FUNCTIONS,
+    OPEN_RUN,
+    SLOTS,
+    TRACEPOINTS,
+    attach_functions,
+    attach_markers,
+    find_pelt_functions,
+    mechanism_of,
+)
+from schedperf_collectors.perf.breakpoints import BreakpointCounts, breakpoints_counting
+
+# How often each loads; bcc takes too long to do it twice.
+LOADS = {"libbpf": 3, "bcc": 1}
+COMMAND = ("hackbench", "-l", "100", "-g", "2")
+
+
+class Attached:
+    """The programs of one loader, attached."""
+
+    def __init__(self, system: System, kernel: KernelFunctions, loader: str) -> None:
+        began_s = time.monotonic()
+        self.programs: Programs = load_programs(system, kernel, 1, loader).programs
+        if isinstance(self.programs, NoPrograms):
+            sys.exit(self.programs.why.reason)
+        tried = attach_functions(self.programs, kernel)
+        attach_markers(self.programs, system, kernel)
+        self.seconds = time.monotonic() - began_s
+        self.mechanisms = {name: mechanism_of(one) for name, one in tried.items()}
+
+    def contexts(self, name: str) -> dict[str, int]:
+        """Return the calls of a function by context, on all CPUs."""
+        values = self.programs.read("calls", SLOTS.index(name)).values()
+        sums = [sum(counts) for counts in zip(*(value.by_context for value in values), strict=True)]
+        return dict(zip(CONTEXTS, sums, strict=True))
+
+    def close(self) -> None:
+        """Detach them."""
+        self.programs.close()
+
+
+def measure_loads(system: System, kernel: KernelFunctions, loader: str) -> list[float]:
+    """Load and attach several times, one after the other; return the seconds of each."""
+    seconds = []
+    for _ in range(LOADS[loader] - 1):
+        with closing(Attached(system, kernel, loader)) as attached:
+            seconds.append(attached.seconds)
+    return seconds
+
+
+def count_together(attached: list[Attached], kernel: KernelFunctions) -> BreakpointCounts:
+    """Run the command once while all programs and breakpoints count."""
+    addresses = {name: kernel.address(name)[0] for name in FUNCTIONS}
+    known = {name: address for name, address in addresses.items() if address is not None}
+    with breakpoints_counting("perf", known) as counts:
+        counts.begin()
+        for each in attached:
+            each.programs.write("gates", OPEN_RUN, 1)
+        subprocess.run(COMMAND, stdout=subprocess.DEVNULL, check=True)
+        for each in attached:
+            each.programs.write("gates", OPEN_RUN, 0)
+    return counts
+
+
+def main() -> None:
+    """Print what was measured."""
+    system = System()
+    kernel = find_pelt_functions(system)
+    seconds = {name: measure_loads(system, kernel, name) for name in LOADS}
+    with ExitStack() as stack:
+        attached = {
+            name: stack.enter_context(closing(Attached(system, kernel, name))) for name in LOADS
+        }
+        counts = count_together(list(attached.values()), kernel)
+        contexts = {
+            name: {each: one.contexts(each) for each in (*FUNCTIONS, *TRACEPOINTS)}
+            for name, one in attached.items()
+        }
+    for name, one in attached.items():
+        seconds[name].append(one.seconds)
+    functions: dict[str, dict[str, Any]] = {}
+    for each in (*FUNCTIONS, *TRACEPOINTS):
+        mechanisms = {one.mechanisms[each] for one in attached.values()}
+        functions[each] = {"mechanism": mechanisms.pop() if len(mechanisms) == 1 else None}
+        if functions[each]["mechanism"] is not None:
+            functions[each].update({name: sum(contexts[name][each].values()) for name in attached})
+        if each in counts.calls:
+            functions[each]["breakpoint"] = sum(counts.calls[each].values())
+    record = {"kernel": os.uname().release, "seconds": seconds, "functions": functions}
+    print(json.dumps({**record, "contexts": contexts}))
+
+
+if __name__ == "__main__":
+    main()
