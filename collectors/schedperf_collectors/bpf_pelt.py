@@ -9,7 +9,8 @@ others. Programs are loaded through libbpf, else compiled by bcc; where neither 
 breakpoints count alone::
 
     {"schema": "schedperf/bpf_pelt/1", "seconds": 1.2, "sampling": 1,
-     "loader": {"used": "libbpf", "asked": "auto", "tried": {"libbpf": null}, "seconds": 0.4},
+     "loader": {"used": "libbpf", "asked": "auto", "tried": {"libbpf": null},
+                "no_types": null, "seconds": 0.4},
      "functions": {"update_cfs_group": {"mechanism": "fentry/fexit",
                                         "tried": {"fentry/fexit": null},
                                         "calls": {"0": 3765, "1": 5111}, …}, …}, …}

@@ -1,5 +1,6 @@
 """bpf_pelt says what it could not see and why, and keeps what was counted until then."""
 
+import importlib.util
 import json
 import os
 import time
@@ -291,3 +292,23 @@ def test_the_proof_closes_its_gate() -> None:
     programs = Counting()
     assert still_counts(programs)
     assert programs.gates == [1, 0]
+
+
+@pytest.mark.system
+@pytest.mark.skipif(
+    importlib.util.find_spec("bcc") is not None, reason="bcc is installed for this Python"
+)
+def test_the_loader_that_is_asked_for_is_the_only_one_that_is_tried(recorder: Any) -> None:
+    asked = ("--with", "bpf_pelt", "--pelt-loader", "bcc")
+    done = recorder("record", "-o", "b.tar", "-n", "1", "--warmup", "0", *asked, "--", "true")
+    assert done.returncode == 0
+    # Where breakpoints can count, this is what would let it see more.
+    assert "python3-bpfcc is not installed" in done.stderr
+    assert "libbpf" not in done.stderr
+
+
+def test_a_loader_that_there_is_not_is_refused(recorder: Any) -> None:
+    done = recorder("record", "-o", "b.tar", "--pelt-loader", "bpftool", "--", "true")
+    assert done.returncode == 2
+    assert "--pelt-loader: invalid choice: 'bpftool'" in done.stderr
+    assert done.stderr.count("\n") == 1

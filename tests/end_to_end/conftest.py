@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from schedperf.vm.guest import GuestFailed, Hypervisor, boot
 from schedperf.vm.images import read_kernel
 from schedperf.vm.machine import make_machine, total_memory
 from schedperf.vm.script import PREPARE
+from schedperf_collectors.bpf.objects import OBJECT
 from tests.shared_data import KERNELS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -61,14 +63,12 @@ cp /mnt/recorder /mnt/enter-cgroup /mnt/loops $TMPDIR
 cd $TMPDIR
 handler=$(sed -n 's/^\\([0-9a-f]*\\) . HANDLER$/0x\\1/p' /proc/kallsyms)
 # Both loaders, in the same run. Nothing of bcc's is in the recorder's file.
-PYTHONPATH=$TMPDIR/recorder PYTHON -B /mnt/loaders.py >/mnt/loaders.json
+PYTHONPATH=/mnt/recorder PYTHON -B /mnt/loaders.py >/mnt/loaders.json
 tell loaders
 # Without the packed object, and without clang, bcc takes over.
-PYTHON -I /mnt/unpacked.py $TMPDIR/recorder $TMPDIR/without-objects
 clang=$(command -v clang || true)
 [ -z "$clang" ] || mount --bind /dev/null $clang
-PYTHON -I without-objects record --events 9 -o fallback.tar -n 1 --instrumented 1 --warmup 0 \\
-    --with bpf_pelt -- hackbench -l 20 -g 1
+PYTHON -I /mnt/fallback.py
 [ -z "$clang" ] || umount $clang
 tell fallback
 PYTHON -I recorder record --events 9 -o checked.tar -n 1 --instrumented 1 --warmup 0 \\
@@ -107,20 +107,10 @@ wait
 """
 
 
-# A recorder from a machine without clang.
-UNPACKED = """\
-import sys, zipfile
-packed, path = sys.argv[1:]
-with zipfile.ZipFile(packed) as old, zipfile.ZipFile(path, "w") as new:
-    for info in old.infolist():
-        if not info.filename.endswith(".bpf.o"):
-            new.writestr(info, old.read(info))
-"""
-
-# The collector by itself: half of its time is sampled, and the other half is a bad day.
-DISTURBED = """\
+# The collector by itself.
+COUNTING = """\
 import contextlib, os, pathlib, subprocess, sys, time
-sys.path.insert(0, "/mnt/recorder")
+sys.path.insert(0, "RECORDER")
 from schedperf_collectors.plugin import Capture
 from schedperf_collectors.bpf_pelt import bpf_pelt
 
@@ -134,6 +124,16 @@ def counting(name, **options):
     yield
     assert list(running) == []
 
+"""
+
+# With the recorder of a machine that has no clang.
+FALLBACK = """\
+with counting("fallback"):
+    subprocess.run(["hackbench", "-l", "20", "-g", "1"], check=True)
+"""
+
+# Half of its time is sampled, and the other half is a bad day.
+DISTURBED = """\
 with counting("sampled", sampling="4"):
     subprocess.run(["hackbench", "-l", "100", "-g", "2"], check=True)
 # Without its types the kernel has no fentry.
@@ -186,14 +186,15 @@ def share(
     """Boot a guest that does all that is asked of it here; return what it brought."""
     kernel = read_kernel(*next(iter(kernel_images.items())), None, Path("/lib/modules"))
     share = tmp_path_factory.mktemp("traces")
-    text = RUN.replace("PYTHON", system_python()).replace("HANDLER", HANDLER)
+    text = RUN.replace("PYTHON ", f"{system_python()} ").replace("HANDLER", HANDLER)
     text = text.replace("PREPARE\n", PREPARE)
     (share / "run").write_text(text)
     (share / "loops").write_text(LOOPS)
-    (share / "disturbed.py").write_text(DISTURBED)
-    (share / "unpacked.py").write_text(UNPACKED)
+    (share / "disturbed.py").write_text(COUNTING.replace("RECORDER", "/mnt/recorder") + DISTURBED)
+    (share / "fallback.py").write_text(COUNTING.replace("RECORDER", "/mnt/unpacked") + FALLBACK)
     shutil.copy(LOADERS, share)
     (share / "recorder").write_bytes(build_zipapp())
+    _leave_out_objects(share / "recorder", share / "unpacked")
     shutil.copy(ENTER_CGROUP, share)
     hypervisor = Hypervisor(
         vng=shutil.which("vng", path=guest_environment["PATH"]) or "vng",
@@ -214,6 +215,14 @@ def share(
     if HANGS.search(failure):
         pytest.skip(ended)
     pytest.fail(ended)
+
+
+def _leave_out_objects(recorder: Path, path: Path) -> None:
+    """Write a recorder as a machine without clang makes it."""
+    with zipfile.ZipFile(recorder) as packed, zipfile.ZipFile(path, "w") as without:
+        for member in packed.infolist():
+            if not member.filename.endswith(OBJECT):
+                without.writestr(member, packed.read(member))
 
 
 @pytest.fixture(scope="session")

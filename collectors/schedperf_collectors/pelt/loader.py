@@ -7,11 +7,14 @@ the user asks for it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedperf_collectors.bpf.probes import NoPrograms, Programs, as_root
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.btf import MAGIC as BTF_MAGIC
+from schedperf_collectors.machine.errors import explain
 from schedperf_collectors.machine.kernel_functions import KernelFunctions
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.pelt.programs import Tried
@@ -20,6 +23,7 @@ from schedperf_collectors.pelt.through_libbpf import load_pelt
 from schedperf_collectors.plugin import Skipped
 
 AUTO = "auto"
+TYPES = "/sys/kernel/btf/vmlinux"
 LOADERS = {"libbpf": load_pelt, "bcc": compile_pelt}
 
 
@@ -29,11 +33,13 @@ class LoadedPrograms:
 
     :param asked: AUTO, or the loader that the user asked for
     :param tried: of each loader why it cannot be used, in that order; None: it is the one in use
+    :param no_types: what cannot be had because the kernel has no types; None: it has them
     """
 
     programs: Programs
     asked: str
     tried: Tried
+    no_types: str | None = None
 
     @property
     def loader(self) -> str | None:
@@ -42,7 +48,12 @@ class LoadedPrograms:
 
     def describe(self) -> Mapping[str, object]:
         """Return what pelt.json has under "loader"."""
-        return {"used": self.loader, "asked": self.asked, "tried": self.tried}
+        return {
+            "used": self.loader,
+            "asked": self.asked,
+            "tried": self.tried,
+            "no_types": self.no_types,
+        }
 
     def notes(self) -> list[str]:
         """Say that another loader than the preferred one is in use, and why."""
@@ -60,18 +71,33 @@ def load_programs(
     :param sampling: the duration of one in so many calls is taken
     :param asked: AUTO or one of LOADERS
     """
+    no_types = why_no_types(system)
     tried: Tried = {}
     remedies: list[str] = []
     for name in LOADERS if asked == AUTO else [asked]:
         programs = _load(name, system, kernel, sampling)
         if not isinstance(programs, NoPrograms):
             tried[name] = None
-            return LoadedPrograms(programs, asked, tried)
+            return LoadedPrograms(programs, asked, tried, no_types)
         tried[name] = programs.why.reason
         remedies.append(programs.why.remedy)
     reason = _say(tried) if asked == AUTO else str(tried[asked])
     remedy = next(filter(None, remedies), "")
-    return LoadedPrograms(NoPrograms(Skipped(reason, remedy)), asked, tried)
+    return LoadedPrograms(NoPrograms(Skipped(reason, remedy)), asked, tried, no_types)
+
+
+def why_no_types(system: System) -> str | None:
+    """Say what cannot be had where the kernel has no types (BTF); None: it has them."""
+    try:
+        with system.path(TYPES).open("rb") as file:
+            magic = int.from_bytes(file.read(2), sys.byteorder)
+    except OSError as error:
+        reason = explain(error)
+    else:
+        reason = "no types in it"
+        if magic == BTF_MAGIC:
+            return None
+    return f"{TYPES}: {reason}: no fentry, no fexit, and no members of types such as cfs_rq->rq"
 
 
 def _load(name: str, system: System, kernel: KernelFunctions, sampling: int) -> Programs:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -9,11 +10,15 @@ import pytest
 from schedperf_collectors.bpf.probes import NoPrograms
 from schedperf_collectors.machine.kernel_functions import KernelFunctions
 from schedperf_collectors.machine.system import System
-from schedperf_collectors.pelt.loader import AUTO, LoadedPrograms, load_programs
+from schedperf_collectors.pelt.loader import AUTO, LoadedPrograms, load_programs, why_no_types
 from schedperf_collectors.plugin import Skipped
 
 EMPTY = KernelFunctions({}, {})
 NOT_PACKED = "pelt.bpf.o is not packed, and no clang; apt-get install clang"
+NO_TYPES = (
+    "/sys/kernel/btf/vmlinux: no such file or directory: no fentry, no fexit, and no members of "
+    "types such as cfs_rq->rq"
+)
 NO_BCC = "python3-bpfcc is not installed"
 
 without_bcc = pytest.mark.skipif(
@@ -36,6 +41,7 @@ def test_where_no_loader_works_each_says_why(bare: System) -> None:
         "used": None,
         "asked": "auto",
         "tried": {"libbpf": NOT_PACKED, "bcc": NO_BCC},
+        "no_types": NO_TYPES,
     }
     why = loaded.programs.why
     assert why.reason == f"libbpf: {NOT_PACKED}; bcc: {NO_BCC}"
@@ -51,7 +57,8 @@ def test_the_loader_that_was_asked_for_is_the_only_one_tried(
     loaded = load_programs(bare, EMPTY, 1, asked)
     assert isinstance(loaded.programs, NoPrograms)
     assert loaded.programs.why.reason == reason
-    assert loaded.describe() == {"used": None, "asked": asked, "tried": {asked: reason}}
+    assert loaded.tried == {asked: reason}
+    assert loaded.asked == asked
 
 
 def test_another_loader_than_the_first_is_noted() -> None:
@@ -61,3 +68,11 @@ def test_another_loader_than_the_first_is_noted() -> None:
     assert fallback.notes() == [f"bcc loaded the programs; libbpf: {NOT_PACKED}"]
     assert LoadedPrograms(programs, AUTO, {"libbpf": None}).notes() == []
     assert LoadedPrograms(programs, "bcc", {"bcc": None}).notes() == []
+
+
+def test_a_kernel_without_types_says_what_cannot_be_had(make_system: Callable[..., System]) -> None:
+    types = "sys/kernel/btf/vmlinux"
+    assert why_no_types(make_system({})) == NO_TYPES
+    assert "no types in it: no fentry" in str(why_no_types(make_system({types: ""})))
+    magic = (0xEB9F).to_bytes(2, sys.byteorder)
+    assert why_no_types(make_system({types: magic + bytes(30)})) is None
