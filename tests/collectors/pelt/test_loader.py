@@ -2,11 +2,14 @@
 
 import importlib.util
 import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from schedperf_collectors.bpf import _libbpf_library
+from schedperf_collectors.bpf._libbpf_library import load_library
 from schedperf_collectors.bpf.probes import NoPrograms
 from schedperf_collectors.machine.kernel_functions import KernelFunctions
 from schedperf_collectors.machine.system import System
@@ -59,6 +62,25 @@ def test_the_loader_that_was_asked_for_is_the_only_one_tried(
     assert loaded.programs.why.reason == reason
     assert loaded.tried == {asked: reason}
     assert loaded.asked == asked
+
+
+@pytest.fixture
+def without_libbpf(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the library have a name that no machine has."""
+    monkeypatch.setattr(_libbpf_library, "LIBRARY", "libbpf.so.none")
+    load_library.cache_clear()
+    yield
+    load_library.cache_clear()
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")
+@pytest.mark.usefixtures("without_libbpf")
+def test_a_machine_without_libbpf_is_told_the_package(make_system: Callable[..., System]) -> None:
+    system = make_system({"sys/devices/system/cpu/possible": "0-3\n"})
+    reason = str(load_programs(system, EMPTY, 1, AUTO).tried["libbpf"])
+    assert reason.startswith("libbpf.so.none cannot be used (libbpf.so.none: ")
+    assert reason.endswith("; apt-get install libbpf1")
+    assert "\n" not in reason
 
 
 def test_another_loader_than_the_first_is_noted() -> None:
