@@ -234,7 +234,8 @@ class BpfObject:
         program = self._program(candidate)
         target = candidate.function.encode()
         answer = self._library.bpf_program__set_attach_target(program, 0, target)
-        self._demand(answer, candidate.function)
+        if answer < 0:
+            raise Unavailable(f"{candidate.function}: {log.explain(-answer)}")
 
     def attach(self, candidate: Candidate) -> None:
         """Let a loaded program run.
