@@ -116,7 +116,7 @@ class Window:
     scope="run",
     intrusive=True,
     default=False,
-    cost="loads in 0.5 s, under emulation in 2 to 6 s (bcc: 25 to 180 s); there 1.5 us for each "
+    cost="loads in 0.5 s, under emulation in 1 to 6 s (bcc: 18 to 180 s); there 1.5 us for each "
     "call that is timed, 0.6 us of it for an empty probe; execution breakpoints (cross_check=1, or "
     "no programs) cost little on real hardware, and most of all under emulation: hackbench takes "
     "34 s instead of 3",
