@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from schedperf.model.comparison import Comparison, Data
-from schedperf.model.comparison import data_of as data_of_kind
+from schedperf.model.comparison import Comparison, Data, data_of
 from schedperf_collectors.registry import Registry
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.words.instruments import warn_of_instruments
@@ -156,20 +155,10 @@ def _is_absent(section: ReportSection, comparison: Comparison) -> bool:
 
 def record_of(comparison: Comparison, kind: type[Data]) -> Data | Text:
     """Return what an analysis found; where it found nothing, the line that says why."""
-    data = data_of_kind(comparison.sections, kind)
-    return _say_why_nothing(comparison, kind.section) if data is None else data
-
-
-def data_of(comparison: Comparison, name: str) -> Mapping[str, object] | Text:
-    """Return the dicts of a section that has no record yet."""
-    section = comparison.sections.get(name)
-    if section is not None and isinstance(section.data, Mapping):
-        return section.data
-    return _say_why_nothing(comparison, name)
-
-
-def _say_why_nothing(comparison: Comparison, name: str) -> Text:
-    section = comparison.sections.get(name)
+    data = data_of(comparison.sections, kind)
+    if data is not None:
+        return data
+    section = comparison.sections.get(kind.section)
     reason = None if section is None else section.reason
     return Text(text=reason or "not analysed", tone="muted")
 

@@ -71,7 +71,7 @@ def dump_section(data: "SectionData") -> str:
     """Return the JSON of one section, the same as ``schedperf compare --json`` has of it."""
     from schedperf.model.comparison import Section  # noqa: PLC0415 # as above
 
-    return dump_json(Section(schema=data.schema_id(), status="ok", reason=None, data=data))
+    return dump_json(Section.of(data))
 
 
 def draw_for_stdout(title: str, blocks: "Iterable[Block]", *, see: str) -> str:

@@ -359,10 +359,14 @@ def analyse_sides(plugin: SectionPlugin, sides: Sequence[Side], **given: object)
         data = plugin.analyse(sides, **given)
         json.dumps(to_plain(data), allow_nan=False)
     except Absent as absent:
-        return Section(schema=plugin.schema_id, status="absent", reason=str(absent), data=None)
+        return Section(
+            schema=plugin.record.schema_id(), status="absent", reason=str(absent), data=None
+        )
     except Exception as error:  # noqa: BLE001 # one analysis must not cost the others
-        return Section(schema=plugin.schema_id, status="failed", reason=describe(error), data=None)
-    return Section(schema=plugin.schema_id, status="ok", reason=None, data=data)
+        return Section(
+            schema=plugin.record.schema_id(), status="failed", reason=describe(error), data=None
+        )
+    return Section.of(data)
 
 
 def _summarise(side: Side) -> SideSummary:

@@ -45,14 +45,12 @@ def json_schema() -> dict[str, object]:
 
 
 def _describe_section(plugin: SectionPlugin, definitions: dict[str, Schema]) -> Schema:
-    record = plugin.record
-    data = describe(record, definitions) if isinstance(record, type) else record
     return {
         "allOf": [
             reference(Section),
             {
                 "if": {"properties": {"status": {"const": "ok"}}},
-                "then": {"properties": {"data": data}},
+                "then": {"properties": {"data": describe(plugin.record, definitions)}},
             },
         ]
     }

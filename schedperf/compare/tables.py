@@ -83,7 +83,9 @@ def compare_tables(
         families=tuple(to_families(rows)),
         findings=(),
         sections={
-            name: Section(schema=plugin.schema_id, status="absent", reason=NO_CAPTURES, data=None)
+            name: Section(
+                schema=plugin.record.schema_id(), status="absent", reason=NO_CAPTURES, data=None
+            )
             for name, plugin in all_sections().items()
         },
         caveats=(*_caveats(sides), *say_history(chosen)),

@@ -43,10 +43,6 @@ from schedperf_collectors.registry import Registry
 Analysis = Callable[..., Data]
 Rule = Callable[[Data], Iterator[Finding]]
 JoinedRule = Callable[[Mapping[str, Section], Sequence[Row]], Iterator[Finding]]
-# Of sections that have no dataclasses yet.
-Dicts = Mapping[str, object]
-DictAnalysis = Callable[..., Dicts]
-DictRule = Callable[[Mapping[str, Section]], Iterator[Finding]]
 
 
 class Absent(Exception):
@@ -57,26 +53,21 @@ class Absent(Exception):
 class SectionPlugin:
     """One registered analysis.
 
-    :param schema_id: ``schedperf/section/layout/1``
-    :param record: what it returns; of one that returns dicts, their JSON Schema
+    :param record: what it returns
     """
 
-    name: str
-    schema_id: str
-    record: type[SectionData] | Dicts
-    analyse: Callable[..., SectionData | Dicts]
+    record: type[SectionData]
+    analyse: Callable[..., SectionData]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingPlugin:
     """One registered rule.
 
-    :param needs: sections without which it is not called
     :param is_joined: it joins what others find one by one
     """
 
     name: str
-    needs: tuple[str, ...]
     find: JoinedRule
     is_joined: bool
 
@@ -91,24 +82,7 @@ def section(record: type[Data]) -> Callable[[Analysis[Data]], Analysis[Data]]:
     """Register the decorated function as the analysis that makes this record."""
 
     def register(analyse: Analysis[Data]) -> Analysis[Data]:
-        plugin = SectionPlugin(
-            name=record.section, schema_id=record.schema_id(), record=record, analyse=analyse
-        )
-        sections.add(record.section, plugin)
-        return analyse
-
-    return register
-
-
-def dict_section(
-    name: str, *, version: int, schema: Dicts
-) -> Callable[[DictAnalysis], DictAnalysis]:
-    """Register an analysis that returns dicts."""
-
-    def register(analyse: DictAnalysis) -> DictAnalysis:
-        schema_id = f"schedperf/section/{name}/{version}"
-        plugin = SectionPlugin(name=name, schema_id=schema_id, record=schema, analyse=analyse)
-        sections.add(name, plugin)
+        sections.add(record.section, SectionPlugin(record=record, analyse=analyse))
         return analyse
 
     return register
@@ -131,23 +105,7 @@ def finding(name: str, record: type[Data]) -> Callable[[Rule[Data]], Rule[Data]]
             if data is not None:
                 yield from find(data)
 
-        rules.add(
-            name,
-            FindingPlugin(name=name, needs=(record.section,), find=find_alone, is_joined=False),
-        )
-        return find
-
-    return register
-
-
-def dict_finding(name: str, *, needs: tuple[str, ...]) -> Callable[[DictRule], DictRule]:
-    """Register a rule that reads dicts."""
-
-    def register(find: DictRule) -> DictRule:
-        def find_alone(sections: Mapping[str, Section], _: Sequence[Row]) -> Iterator[Finding]:
-            return find(sections)
-
-        rules.add(name, FindingPlugin(name=name, needs=needs, find=find_alone, is_joined=False))
+        rules.add(name, FindingPlugin(name=name, find=find_alone, is_joined=False))
         return find
 
     return register
@@ -157,7 +115,7 @@ def joined_finding(name: str) -> Callable[[JoinedRule], JoinedRule]:
     """Register the decorated function as the rule of that name, which joins several sections."""
 
     def register(find: JoinedRule) -> JoinedRule:
-        rules.add(name, FindingPlugin(name=name, needs=(), find=find, is_joined=True))
+        rules.add(name, FindingPlugin(name=name, find=find, is_joined=True))
         return find
 
     return register

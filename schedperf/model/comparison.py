@@ -310,7 +310,17 @@ class Section:
     schema: str
     status: SectionStatus
     reason: str | None
-    data: SectionData | Mapping[str, object] | None
+    data: SectionData | None
+
+    @classmethod
+    def of(cls, data: SectionData) -> "Section":
+        """Return the result of an analysis that found something."""
+        return cls(schema=data.schema_id(), status="ok", reason=None, data=data)
+
+    @classmethod
+    def without(cls, record: type[SectionData], status: SectionStatus, reason: str) -> "Section":
+        """Return the result of an analysis that found nothing."""
+        return cls(schema=record.schema_id(), status=status, reason=reason, data=None)
 
 
 Data = TypeVar("Data", bound=SectionData)

@@ -7,38 +7,12 @@ from typing import Generic, TypeVar
 
 from schedperf.bundle.open import Bundle, Run
 from schedperf.model.errors import InputError
-from schedperf.model.schema import COUNT, NUMBER_OR_NULL, NUMBERS, TEXT, Schema
 from schedperf.runs.ops import Operations, operations_of
 from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
 from schedperf.stats.counted.rates import CountedRun, Key, Measures
 
 Content = TypeVar("Content")
-
-# The part of a row's schema that a :class:`schedperf.stats.counted.rates.Rate` fills, as
-# ``asdict`` gives it.
-RATE_FIELDS: Mapping[str, Schema] = {
-    "unit": TEXT,
-    "n_base": COUNT,
-    "n_new": COUNT,
-    "replication": {"enum": ["runs", "boots", "rounds"], "description": "what n counts"},
-    "base": {
-        **NUMBER_OR_NULL,
-        "description": "in unit; mean over runs: geometric, or arithmetic where a run has 0",
-    },
-    "new": NUMBER_OR_NULL,
-    "ratio": {**NUMBER_OR_NULL, "description": "new / base; null where a run has 0"},
-    "ci_low": {**NUMBER_OR_NULL, "description": "95 % interval of the ratio"},
-    "ci_high": NUMBER_OR_NULL,
-    "p": NUMBER_OR_NULL,
-    "q": {**NUMBER_OR_NULL, "description": "p, corrected for all rows of the same basis"},
-    "changed": {
-        "type": ["boolean", "null"],
-        "description": "is the change beyond chance and beyond the margin? null: cannot be said",
-    },
-    "values_base": {**NUMBERS, "description": "one a run, in unit, in the order of the bundle"},
-    "values_new": NUMBERS,
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

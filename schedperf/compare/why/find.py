@@ -35,8 +35,6 @@ def find_all(
     findings: list[Finding] = []
     caveats: list[Caveat] = []
     for rule in sorted(plugins, key=lambda rule: not rule.is_joined):
-        if not all(name in sections and sections[name].status == "ok" for name in rule.needs):
-            continue
         try:
             found = list(rule.find(sections, rows))
             json.dumps([(one.value, one.ci) for one in found], allow_nan=False)

@@ -126,7 +126,7 @@ def comparison(make_comparison: Callable[..., Comparison]) -> Callable[..., Comp
             "notes": (),
         }
         record = Pelt(**values | data)
-        section = Section(schema=Pelt.schema_id(), status="ok", reason=None, data=record)
+        section = Section.of(record)
         return make_comparison(sections={"pelt": section})
 
     return make

@@ -43,7 +43,7 @@ def describe(make_comparison: Callable[..., Comparison]) -> Describe:
 
     def run(*rows: CounterRow, **changes: Any) -> list[Block]:
         data = replace(_DATA, rows=rows, **changes)
-        section = Section(schema=data.schema_id(), status="ok", reason=None, data=data)
+        section = Section.of(data)
         return list(counters(make_comparison(sections={"counters": section})))
 
     return run

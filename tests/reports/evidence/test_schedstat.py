@@ -30,7 +30,7 @@ def describe(make_comparison: Callable[..., Comparison]) -> Describe:
 
     def run(*rows: SchedstatRow, **changes: Any) -> list[Block]:
         data = schedstat_of(*rows, **changes)
-        section = Section(schema=data.schema_id(), status="ok", reason=None, data=data)
+        section = Section.of(data)
         return list(schedstat(make_comparison(sections={data.section: section})))
 
     return run

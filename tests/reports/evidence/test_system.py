@@ -33,7 +33,7 @@ def describe(make_comparison: Callable[..., Comparison]) -> Describe:
 
     def run(*rows: SystemRow, **changes: Any) -> list[Block]:
         data = system_counters_of(*rows, **changes)
-        section = Section(schema=data.schema_id(), status="ok", reason=None, data=data)
+        section = Section.of(data)
         return list(system_counters(make_comparison(sections={data.section: section})))
 
     return run

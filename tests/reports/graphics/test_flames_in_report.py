@@ -33,10 +33,7 @@ def describe(
             Profile(comparisons=(compared,), missing=()),
             FlameTrees(comparisons=(trees,), missing=()),
         )
-        sections = {
-            data.section: Section(schema=data.schema_id(), status="ok", reason=None, data=data)
-            for data in found
-        }
+        sections = {data.section: Section.of(data) for data in found}
         return list(profile(make_comparison(sections=sections)))
 
     return run

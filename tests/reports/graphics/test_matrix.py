@@ -53,7 +53,7 @@ def compared(make_comparison: Callable[..., Comparison]) -> Callable[..., Compar
         host = {**made.sides[0].host, "topology": {"cpus": cpus}}
         sides = tuple(replace(side, host=host) for side in made.sides)
         data = schedstat_of(cpus=tuple(found))
-        section = Section(schema=data.schema_id(), status="ok", reason=None, data=data)
+        section = Section.of(data)
         return replace(made, sides=sides, sections={"schedstat": section})
 
     return make

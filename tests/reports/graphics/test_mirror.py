@@ -92,7 +92,7 @@ def page_of(
     def open_page(**settings: Any) -> Any:
         row = placement_row(point="", name="wait: p50", part="latency", field="p50", unit="s")
         record = make_placement(row, waits=(binned(),))
-        section = Section(schema=record.schema_id(), status="ok", reason=None, data=record)
+        section = Section.of(record)
         return visit(make_comparison(sections={"placement": section}), **settings)
 
     return open_page

@@ -141,7 +141,7 @@ def test_everything_cuts_nothing_and_names_what_a_text_has_not(make_comparison: 
 def test_no_evidence_is_named_as_an_anchor(make_comparison: Make, *, everything: bool) -> None:
     comparison = make_comparison()
     absent = {
-        name: replace(found, status="absent", reason="not recorded", data={})
+        name: replace(found, status="absent", reason="not recorded", data=None)
         for name, found in comparison.sections.items()
     }
     drawn = draw(replace(comparison, sections=absent), everything=everything)

@@ -1,18 +1,19 @@
 """schedperf.compare.bundles: from bundles to the record, whatever state they are in."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import CompareOptions, analyse_sides, compare
 from schedperf.compare.why.find import all_rules, find_all
-from schedperf.evidence import DictRule, Dicts, FindingPlugin, SectionPlugin
+from schedperf.evidence import FindingPlugin, SectionPlugin
 from schedperf.evidence.probe_effect.record import ProbeEffect
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import SCHEMA, Comparison, Finding, Section, data_of
+from schedperf.model.comparison import SCHEMA, Comparison, Finding, Section, SectionData, data_of
 from schedperf.runs.side import Side
 
 MakeBundle = Callable[..., Path]
@@ -203,11 +204,19 @@ class TestCaveats:
         assert caveat("incomplete", side="new", reason=cut["incomplete_reason"]) in found.caveats
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Anything(SectionData):
+    section: ClassVar[str] = "anything"
+    version: ClassVar[int] = 1
+
+    value: object
+
+
 class TestFindings:
     @staticmethod
-    def rule(find: DictRule, *, needs: tuple[str, ...] = ()) -> FindingPlugin:
+    def rule(find: Callable[[Mapping[str, Section]], Iterator[Finding]]) -> FindingPlugin:
         return FindingPlugin(
-            name="broken", needs=needs, find=lambda sections, _: find(sections), is_joined=False
+            name="broken", find=lambda sections, _: find(sections), is_joined=False
         )
 
     @staticmethod
@@ -234,11 +243,6 @@ class TestFindings:
         findings, caveats = find_all([rule], {})
         assert (findings, len(caveats)) == ((), 1)
 
-    def test_a_rule_without_its_section_is_not_asked(self) -> None:
-        rule = self.rule(lambda _: iter([self.found(1.0)]), needs=("layout",))
-        absent = Section(schema="x/1", status="absent", reason="none", data=None)
-        assert find_all([rule], {"layout": absent}) == ((), ())
-
     def test_every_rule_of_the_package_is_applied(self, compared: Compare) -> None:
         assert {"hotter_symbols", "layout_alarms"} <= all_rules().keys()
         assert "failed-finding" not in codes(compared({"runs": runs(*TIMES)}, {"runs": slower()}))
@@ -246,12 +250,11 @@ class TestFindings:
 
 class TestSections:
     @staticmethod
-    def analyse_with(analyse: Callable[[Sequence[Side]], Dicts]) -> Section:
-        plugin = SectionPlugin(name="x", schema_id="x/1", record={}, analyse=analyse)
-        return analyse_sides(plugin, ())
+    def analyse_with(analyse: Callable[[Sequence[Side]], SectionData]) -> Section:
+        return analyse_sides(SectionPlugin(record=Anything, analyse=analyse), ())
 
     def test_a_crash_costs_the_section_only(self) -> None:
-        def crash(_sides: Sequence[Side]) -> Dicts:
+        def crash(_sides: Sequence[Side]) -> Anything:
             raise KeyError("no\nsuch thing")
 
         found = self.analyse_with(crash)
@@ -260,7 +263,7 @@ class TestSections:
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), b"bytes", {1, 2}])
     def test_data_that_json_cannot_hold_is_a_crash(self, value: object) -> None:
-        found = self.analyse_with(lambda _sides: {"value": value})
+        found = self.analyse_with(lambda _sides: Anything(value=value))
         assert (found.status, found.data) == ("failed", None)
 
     def test_an_absent_one_says_why(self, compared: Compare) -> None:

@@ -42,10 +42,9 @@ def test_the_published_schema_is_the_records() -> None:
 
 def test_the_schema_is_itself_valid_with_those_of_all_sections() -> None:
     jsonschema.Draft202012Validator.check_schema(json_schema())
-    assert json_schema()["$defs"]
-    for plugin in all_sections().values():
-        if not isinstance(plugin.record, type):
-            jsonschema.Draft202012Validator.check_schema(plugin.record)
+    described: Any = json_schema()["$defs"]
+    records = {plugin.record.__name__ for plugin in all_sections().values()}
+    assert records <= described.keys()
 
 
 @pytest.mark.parametrize(

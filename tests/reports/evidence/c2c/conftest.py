@@ -19,7 +19,7 @@ def report(make_comparison: Callable[..., Comparison]) -> Callable[..., Comparis
     """Return a comparison that has the section's data."""
 
     def make(data: C2c, **changes: Any) -> Comparison:
-        section = Section(schema="", status="ok", reason=None, data=data)
+        section = Section.of(data)
         return make_comparison(sections={"c2c": section}, **changes)
 
     return make

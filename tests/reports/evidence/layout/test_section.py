@@ -74,7 +74,7 @@ def describe(tmp_path: Path, make_bundle: Callable[..., Path]) -> Describe:
                 open_bundle(make_bundle(tmp_path / f"{number}.tar", runs=1, files=files))
             )
         data = analyse(name_sides(bundles))
-        section = Section(schema="", status="ok", reason=None, data=data)
+        section = Section.of(data)
         return list(layout(comparison(section)))
 
     return run

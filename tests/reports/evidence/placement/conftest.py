@@ -33,7 +33,7 @@ def compared(make_comparison: Callable[..., Comparison]) -> Callable[..., Compar
 
     def make(*rows: PlacementRow, **parts: Any) -> Comparison:
         record = make_placement(*rows, **parts)
-        section = Section(schema=record.schema_id(), status="ok", reason=None, data=record)
+        section = Section.of(record)
         return make_comparison(sections={"placement": section})
 
     return make

@@ -20,7 +20,7 @@ def describe(
 
     def run(data: Profile) -> Any:
         check_schema(data)
-        section = Section(schema=Profile.schema_id(), status="ok", reason=None, data=data)
+        section = Section.of(data)
         return to_blocks(profile(make_comparison(sections={"profile": section})))
 
     return run

@@ -191,7 +191,7 @@ def test_missing_sides_are_named_and_so_are_several(
     missing = MissingProfile(side="new2", reason="new2: perf is not installed")
     data = replace(make_profile(), missing=(missing,))
     assert describe(data).texts()[-1] == "new2: perf is not installed"
-    section = Section(schema="", status="ok", reason=None, data=data)
+    section = Section.of(data)
     sides = tuple(make_side(name) for name in ("base", "new", "new2"))
     blocks = to_blocks(profile(make_comparison(sections={"profile": section}, sides=sides)))
     assert blocks.texts()[0] == "new against base"

@@ -226,10 +226,6 @@ def test_a_blind_profile_is_no_edge_and_is_said(compared: Compare) -> None:
     assert one.attribution.startswith("grade B: ")
 
 
-def section(**data: Any) -> Section:
-    return Section(schema="x", status="ok", reason=None, data=data)
-
-
 def profile_with(symbol: str, change: float, q: float, **event: Any) -> Section:
     return profile_section(make_event(point_with(symbol, change, q), **event))
 
@@ -252,7 +248,7 @@ ALARM = make_alarm(
     claim="sd_llc_id and sd_llc_shared no longer share a line",
     functions=("core.c:cpus_share_cache",),
 )
-LAYOUT = Section(schema="x", status="ok", reason=None, data=make_layout(ALARM))
+LAYOUT = Section.of(make_layout(ALARM))
 NO_SAMPLES = Section(
     schema="x", status="absent", reason="base: perf_c2c was skipped: no PEBS", data=None
 )
@@ -305,7 +301,7 @@ def test_without_any_section_there_is_no_story() -> None:
 
 def test_samples_that_cannot_be_compared_are_no_samples_and_the_reason_is_said() -> None:
     data = with_point(reason="periods differ between runs: 1000 in base, 500 in new", lines=())
-    unlike = Section(schema="x", status="ok", reason=None, data=data)
+    unlike = Section.of(data)
     hotter = profile_with("cpus_share_cache", 5.0, 0.001)
     (one,) = stories({"layout": LAYOUT, "profile": hotter, "c2c": unlike})
     assert one.claim.endswith(

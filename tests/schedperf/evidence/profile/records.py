@@ -177,4 +177,4 @@ def with_point(**chosen: Any) -> Profile:
 def profile_section(*events: ProfileEvent, **compared: Any) -> Section:
     """Return the same as a section of a comparison."""
     data = make_profile(*events, **compared)
-    return Section(schema=Profile.schema_id(), status="ok", reason=None, data=data)
+    return Section.of(data)
