@@ -24,9 +24,10 @@ from click.exceptions import (
 )
 from click.shell_completion import shell_complete
 
-from schedperf import __version__, commands
+from schedperf import commands
 from schedperf.model.errors import SchedperfError
 from schedperf.model.text import clean_line
+from schedperf_collectors import __version__
 
 _TROUBLE = 2
 # As a shell reports a program that a signal ended.

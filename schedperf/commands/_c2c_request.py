@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schedperf import __version__
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.bundle.open import open_bundle
 from schedperf.commands._profile_inputs import is_perf_data
@@ -31,6 +30,7 @@ from schedperf.model.errors import InputError
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.runs.side import Side, side_name
 from schedperf.symbols.local_symbols import symbols_for_file
+from schedperf_collectors import __version__
 
 _ROLES: tuple[Role, Role] = ("base", "new")
 # Enough to see what a file is: a report begins with a banner and a title.

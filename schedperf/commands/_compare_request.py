@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.compare.bundles import CompareOptions, compare, df_past_runs
+from schedperf.compare.bundles import CompareOptions, compare_bundles, df_past_runs
 from schedperf.compare.comparability import unknown_fields
 from schedperf.compare.tables import compare_tables
 from schedperf.model.comparison import Comparison, SideSummary
@@ -73,7 +73,7 @@ class CompareRequest:
         earlier = [open_bundle(path) for path in self.history]
         _refuse_known([*bundles, *earlier], len(bundles))
         past = tuple(df_past_runs(bundle, bundles[0], options) for bundle in earlier)
-        return compare(bundles, replace(options, history=past))
+        return compare_bundles(bundles, replace(options, history=past))
 
     def _compare_tables(self, options: CompareOptions) -> Comparison:
         tables = [open_table(path) for path in self.paths]

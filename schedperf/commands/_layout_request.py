@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schedperf import __version__
 from schedperf.commands._outputs import draw_for_stdout, dump_section
 from schedperf.evidence.layout.analysis import KINDS, analyse_kernels
 from schedperf.evidence.layout.maps import map_kernel
@@ -12,6 +11,7 @@ from schedperf.evidence.layout.model import Kernel
 from schedperf.evidence.layout.record import Layout, LayoutMap, UnitKind
 from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.model.errors import InputError
+from schedperf_collectors import __version__
 from schedperf_reports.evidence.layout.section import describe_layout, describe_maps
 from schedperf_reports.standalone import Head, HeadSide, draw_page
 

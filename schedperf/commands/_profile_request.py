@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from schedperf import __version__
 from schedperf.commands._profile_sources import Loaded, Wanted, load_sides
 from schedperf.evidence.profile.blindness import EventSight, loss_caveat
 from schedperf.evidence.profile.document import (
@@ -36,6 +35,7 @@ from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 from schedperf.perf_data import Keep
 from schedperf.perf_data.recording import NO_CHAIN
+from schedperf_collectors import __version__
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
 from schedperf_reports.standalone import Head, HeadSide
 

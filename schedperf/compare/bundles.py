@@ -74,7 +74,7 @@ class CompareOptions:
     history: tuple[pd.DataFrame, ...] = ()
 
 
-def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) -> Comparison:
+def compare_bundles(bundles: Sequence[Bundle], options: CompareOptions | None = None) -> Comparison:
     """Compare every bundle with the first one.
 
     :param bundles: base and at least one more
@@ -113,7 +113,7 @@ def compare(bundles: Sequence[Bundle], options: CompareOptions | None = None) ->
 
 
 def compare_rows(bundles: Sequence[Bundle]) -> Sequence[Row]:
-    """Return the rows of :func:`compare` without what explains them: a look while runs are made."""
+    """Return the rows of :func:`compare_bundles` alone, for a look while runs are made."""
     sides = name_sides(bundles)
     facts = _Facts.of(sides, compare_hosts(sides))
     return _compare_numbers(sides, facts, df_run_values(sides), CompareOptions())[0]

@@ -383,3 +383,10 @@ class Comparison:
     overall: Overall
     next_steps: tuple[NextStep, ...] = ()
     command: tuple[str, ...] = ()
+
+    def section(self, kind: type[Data]) -> Data | None:
+        """Return what the analysis of this kind found; None where it found nothing or failed.
+
+        ``comparison.section(schedperf.Schedstat).rows``
+        """
+        return data_of(self.sections, kind)

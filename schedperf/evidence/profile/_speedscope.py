@@ -7,11 +7,11 @@ numbers, outermost first, and has a weight; times are the running sums of the we
 import json
 from collections.abc import Iterator, Sequence
 
-from schedperf import __version__
 from schedperf.evidence.profile.sampled import NANOSECOND_EVENTS, Floats
 from schedperf.evidence.profile.stacks import Stacks
 from schedperf.model.text import clean_line
 from schedperf.symbols.place import Place
+from schedperf_collectors import __version__
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare.bundles import compare
+from schedperf.compare.bundles import compare_bundles
 from schedperf_reports.blocks import Block, Items, Table
 from schedperf_reports.verdict.probe_effect import probe_effect
 
@@ -26,7 +26,7 @@ def blocks(make_bundle: Callable[..., Path], tmp_path: Path) -> Blocks:
             make_bundle(tmp_path / "base.tar", runs=runs),
             make_bundle(tmp_path / "new.tar", runs=5),
         ]
-        return list(probe_effect(compare([open_bundle(path) for path in paths])))
+        return list(probe_effect(compare_bundles([open_bundle(path) for path in paths])))
 
     return blocks
 
@@ -57,7 +57,7 @@ def test_the_sides_are_compared_in_both_kinds_of_runs(
         )
         for name, by in (("base", 1.0), ("new", 1.3))
     ]
-    found = compare([open_bundle(path) for path in paths])
+    found = compare_bundles([open_bundle(path) for path in paths])
     [row] = found.rows
     doubts, table, *_ = probe_effect(replace(found, rows=(replace(row, verdict="regression"),)))
     assert isinstance(doubts, Items)
@@ -91,7 +91,7 @@ def test_each_kind_of_runs_has_its_own_unit(
         for place, by in enumerate((1.0, 1.01))
     ]
     paths = [make_bundle(tmp_path / f"{place}.tar", runs=runs) for place, runs in enumerate(sides)]
-    table, *_ = probe_effect(compare([open_bundle(path) for path in paths]))
+    table, *_ = probe_effect(compare_bundles([open_bundle(path) for path in paths]))
     assert isinstance(table, Table)
     assert table.rows[0][-1].text == "5 rounds and 2+2 runs"
 

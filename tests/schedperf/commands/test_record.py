@@ -18,7 +18,7 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.cli import main
-from schedperf.compare.bundles import compare
+from schedperf.compare.bundles import compare_bundles
 from tests.programs import Program
 
 pytestmark = pytest.mark.system
@@ -126,7 +126,7 @@ def test_a_slower_workload_stops_early_with_a_regression(
     assert new.complete
     assert list((tmp_path / "tmp").iterdir()) == []
     # Whoever compares later finds what the look found.
-    (row,) = compare([open_bundle(Path("base.tar")), new]).rows
+    (row,) = compare_bundles([open_bundle(Path("base.tar")), new]).rows
     assert row.verdict == "regression"
     assert row.reason in str(new.sequential.stopped)
 

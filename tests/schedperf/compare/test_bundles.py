@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare.bundles import CompareOptions, analyse_sides, compare
+from schedperf.compare.bundles import CompareOptions, analyse_sides, compare_bundles
 from schedperf.compare.why.find import all_rules, find_all
 from schedperf.evidence import FindingPlugin, SectionPlugin
 from schedperf.evidence.probe_effect.record import ProbeEffect
@@ -38,7 +38,7 @@ def compared(make_bundle: MakeBundle, tmp_path: Path) -> Compare:
 
     def compared(*sides: Facts, **options: Any) -> Comparison:
         paths = [make_bundle(tmp_path / f"{index}.tar", **side) for index, side in enumerate(sides)]
-        return compare([open_bundle(path) for path in paths], CompareOptions(**options))
+        return compare_bundles([open_bundle(path) for path in paths], CompareOptions(**options))
 
     return compared
 

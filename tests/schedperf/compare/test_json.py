@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare.bundles import compare
+from schedperf.compare.bundles import compare_bundles
 from schedperf.compare.json import json_schema, to_json
 from schedperf.evidence import all_sections
 from schedperf.model.comparison import Comparison
@@ -22,7 +22,7 @@ MakeBundle = Callable[..., Path]
 
 def comparison_of(make_bundle: MakeBundle, folder: Path, *sides: dict[str, Any]) -> Comparison:
     paths = [make_bundle(folder / f"{index}.tar", **side) for index, side in enumerate(sides)]
-    return compare([open_bundle(path) for path in paths])
+    return compare_bundles([open_bundle(path) for path in paths])
 
 
 @pytest.fixture(scope="module")

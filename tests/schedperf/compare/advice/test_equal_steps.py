@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare.bundles import compare
+from schedperf.compare.bundles import compare_bundles
 from schedperf.compare.tables import compare_tables
 from schedperf.model.comparison import Comparison, NextStep
 from schedperf.tables.read import open_table
@@ -29,7 +29,7 @@ def compared(make_bundle: MakeBundle, tmp_path: Path, monkeypatch: pytest.Monkey
     def compared(base: dict[str, Any], new: dict[str, Any]) -> Comparison:
         for name, side in (("base", base), ("new", new)):
             make_bundle(tmp_path / f"{name}.tar", **side)
-        return compare([open_bundle(Path(name)) for name in ("base.tar", "new.tar")])
+        return compare_bundles([open_bundle(Path(name)) for name in ("base.tar", "new.tar")])
 
     return compared
 

@@ -14,7 +14,7 @@ from schedperf.bundle.open import open_bundle
 from schedperf.cli import cli
 from schedperf.compare.advice.next_steps import next_steps
 from schedperf.compare.advice.rerun import MOST_WORKLOADS, recordings_of
-from schedperf.compare.bundles import compare
+from schedperf.compare.bundles import compare_bundles
 from schedperf.model.comparison import BaseNew, Comparison, NextStep
 from schedperf.runs.side import name_sides
 from schedperf_collectors.recorder.options import make_parser
@@ -49,7 +49,7 @@ def compared(make_bundle: MakeBundle, tmp_path: Path) -> Compare:
         paths = [
             make_bundle(tmp_path / name, **side) for name, side in zip(names, sides, strict=True)
         ]
-        return compare([open_bundle(path) for path in paths])
+        return compare_bundles([open_bundle(path) for path in paths])
 
     return compared
 
@@ -166,7 +166,7 @@ def test_a_bundle_whose_name_looks_like_an_option_is_a_file(
     monkeypatch.chdir(tmp_path)
     for name, times in zip(("-base.tar", "new.tar"), NOISE, strict=True):
         make_bundle(tmp_path / name, runs=runs(times))
-    found = compare([open_bundle(Path(name)) for name in ("-base.tar", "new.tar")])
+    found = compare_bundles([open_bundle(Path(name)) for name in ("-base.tar", "new.tar")])
     assert "--append ./-base.tar" in step(found, "more-runs").commands[0]
 
 
@@ -177,7 +177,7 @@ def test_a_bundle_that_is_read_only_is_recorded_anew(
     for name, times in zip(("base", "new"), NOISE, strict=True):
         made = make_bundle(tmp_path / f"{name}.tar", runs=runs(times))
         paths.append(made.rename(tmp_path / f"{name}.bundle"))
-    found = compare([open_bundle(path) for path in paths])
+    found = compare_bundles([open_bundle(path) for path in paths])
     assert "-o" in shlex.split(step(found, "more-runs").commands[0])
 
 
@@ -192,7 +192,7 @@ def test_few_workloads_of_many_are_repeated(make_bundle: MakeBundle, tmp_path: P
     assert len(recording.workloads) == 6
     slower = [{**one, "time_s": 1.2 * one["time_s"]} for one in many]
     new = make_bundle(tmp_path / "new.tar", runs=slower)
-    found = compare([open_bundle(path), open_bundle(new)])
+    found = compare_bundles([open_bundle(path), open_bundle(new)])
     recorded = [one for one in step(found, "explain").commands if " record " in one]
     assert len(recorded) == 2 * MOST_WORKLOADS
 

@@ -8,7 +8,7 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.advice.rerun import LOCAL_FILE
-from schedperf.compare.bundles import compare
+from schedperf.compare.bundles import compare_bundles
 from schedperf.model.comparison import Comparison, NextStep
 
 MakeBundle = Callable[..., Path]
@@ -32,7 +32,7 @@ def advise(
                 for place, time in enumerate(times)
             ]
             make_bundle(Path(name), runs=runs, **facts)
-        found: Comparison = compare([open_bundle(Path(name)) for name in names])
+        found: Comparison = compare_bundles([open_bundle(Path(name)) for name in names])
         return next(one for one in found.next_steps if one.id == "more-runs")
 
     return advise

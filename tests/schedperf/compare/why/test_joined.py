@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare.bundles import compare
+from schedperf.compare.bundles import compare_bundles
 from schedperf.compare.why.joined import joined
 from schedperf.evidence.profile.record import ProfilePoint
 from schedperf.model.comparison import BaseNew, Comparison, Finding, Section
@@ -133,7 +133,7 @@ def compared(tmp_path: Path, make_bundle: Callable[..., Path]) -> Compare:
                 host={"kernel": {"build_id": f"{number:040x}"}},
             )
             paths.append(path)
-        return compare([open_bundle(path) for path in paths])
+        return compare_bundles([open_bundle(path) for path in paths])
 
     return run
 

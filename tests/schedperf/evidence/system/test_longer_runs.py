@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare.bundles import compare
+from schedperf.compare.bundles import compare_bundles
 from schedperf.model.comparison import Finding
 
 Run = dict[str, Any]
@@ -54,7 +54,7 @@ def sides(tmp_path: Path, make_bundle: Callable[..., Path], run_of: RunOf) -> Si
 
 
 def find(*paths: Path) -> list[Finding]:
-    compared = compare([open_bundle(path) for path in paths])
+    compared = compare_bundles([open_bundle(path) for path in paths])
     return [one for one in compared.findings if one.id.startswith("system_changes#")]
 
 
@@ -81,7 +81,9 @@ def test_dozens_of_idle_states_do_not_hide_the_time_of_the_cpus(
     sides: Sides, tmp_path: Path, make_bundle: Callable[..., Path]
 ) -> None:
     def cost(*paths: Path) -> Any:
-        data: Any = compare([open_bundle(path) for path in paths]).sections["system_counters"].data
+        data: Any = (
+            compare_bundles([open_bundle(path) for path in paths]).sections["system_counters"].data
+        )
         [row] = [
             row
             for row in data.rows
