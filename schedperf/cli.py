@@ -27,7 +27,6 @@ from click.shell_completion import shell_complete
 from schedperf import commands
 from schedperf.model.errors import SchedperfError
 from schedperf.model.text import clean_line
-from schedperf_collectors import __version__
 
 _TROUBLE = 2
 # As a shell reports a program that a signal ended.
@@ -80,8 +79,25 @@ def _ask_for_near(given: str, known: Sequence[str]) -> str:
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
+def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 # click's signature
+    if not is_asked or ctx.resilient_parsing:
+        return
+    # Imported here so that all other uses start fast.
+    from schedperf.commands._versions import describe_versions  # noqa: PLC0415
+
+    click.echo(describe_versions())
+    ctx.exit()
+
+
 @click.command(cls=_Commands, context_settings=_HELP_OPTIONS)
-@click.version_option(__version__, message="schedperf %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version, and those of what is read and written, and exit.",
+)
 @click.option(
     "--color",
     type=click.Choice(list(_COLOURS)),

@@ -13,7 +13,7 @@
 >>> for found in parse_netperf(text.splitlines(), "stdout"):
 ...     print(found.metric.name, f"{found.value:.0f}", found.metric.unit, found.metric.family)
 netperf UDP_STREAM receive throughput 4872040000 B/s primary
-netperf UDP_STREAM send throughput 5017455000 B/s diagnostic
+netperf UDP_STREAM send throughput 5017455000 B/s informational
 
 Read are all tests of TCP, UDP, SCTP and Unix sockets and omni, as tables, with ``-o`` and with
 ``-k``. What a datagram test sent says little: what was received is the result.
@@ -27,7 +27,7 @@ show a loss that nobody had. Latencies are not added; the run's value is their m
 clients.
 
 ``Interim result:`` lines are progress. The interval that ``-I`` failed to reach is kept as a
-diagnostic, because it is of repeats within a run. ``-v 0`` prints no unit and is not read, and
+informational, because it is of repeats within a run. ``-v 0`` prints no unit and is not read, and
 neither is the output of ``-P 0``, which does not say what it is, unless it stands behind a table of
 the same test with its header.
 """
@@ -80,7 +80,7 @@ LATENCIES: Mapping[str, tuple[str, Family]] = {
     "P50_LATENCY": ("p50", "secondary"),
     "P90_LATENCY": ("p90", "secondary"),
     "P99_LATENCY": ("p99", "secondary"),
-    "MAX_LATENCY": ("max", "diagnostic"),
+    "MAX_LATENCY": ("max", "informational"),
 }
 
 # By what stands behind the test in the metric's name.
@@ -141,7 +141,7 @@ class _Part:
         elif line.startswith(NOT_CONNECTED):
             self.not_connected += 1
         elif self.test and (interval := INTERVAL.fullmatch(line)) is not None:
-            metric = _metric(self.test, "confidence interval", "%", "lower", "diagnostic")
+            metric = _metric(self.test, "confidence interval", "%", "lower", "informational")
             yield measure(metric, interval[1], where=(self.label, line_number, line))
         elif self.test and not line.startswith(NOTE):
             yield from self._add(self.form.read(line_number, line))
@@ -225,7 +225,7 @@ def _read_rates(test: str, result: Printed, label: str) -> Iterator[Item]:
     metric = _metric(test, name, unit, "higher", "primary")
     yield measure(metric, values["THROUGHPUT"], where=where, scale=scale)
     if "LOCAL_SEND_THROUGHPUT" in values and test in DATAGRAM_TESTS:
-        metric = _metric(test, "send throughput", unit, "higher", "diagnostic")
+        metric = _metric(test, "send throughput", unit, "higher", "informational")
         yield measure(metric, values["LOCAL_SEND_THROUGHPUT"], where=where, scale=scale)
 
 

@@ -13,17 +13,17 @@ r"""pgbench: transactions per second of a PostgreSQL server, and how long one ta
 ... '''
 >>> for found in parse_pgbench(text.splitlines(), "stdout"):
 ...     print(found.metric.name, f"{found.value:g}", found.metric.unit, found.metric.family)
-pgbench failed transactions 0 count diagnostic
+pgbench failed transactions 0 count informational
 pgbench latency average 0.000534 s secondary
-pgbench latency stddev 0.000148 s diagnostic
-pgbench connection time 0.003466 s diagnostic
+pgbench latency stddev 0.000148 s informational
+pgbench connection time 0.003466 s informational
 pgbench transactions 3732.92 1/s primary
 
 Until version 13 there were two rates, ``excluding`` and ``including connections
 establishing``: the first is the same as today's, the second is secondary. With ``-C``
 there is only one today, ``including reconnection times``, and it is the result.
 
-Under ``--rate`` the rate is the user's, so the latency is primary and the rate diagnostic.
+Under ``--rate`` the rate is the user's, so the latency is primary and the rate informational.
 Each of several scripts has a latency of its own. Their rates only explain: the weights
 share the whole out among them. ``progress:`` lines are no results.
 """
@@ -76,7 +76,7 @@ def _rate(name: str, family: Family, definition: str) -> _Kind:
 
 
 def _number(name: str, definition: str) -> _Kind:
-    return _Kind(name=name, family="diagnostic", definition=definition, unit="count")
+    return _Kind(name=name, family="informational", definition=definition, unit="count")
 
 
 WITHOUT_CONNECTING = _rate(
@@ -100,7 +100,7 @@ KINDS = {
     ),
     "tps": _rate(
         TRANSACTIONS,
-        "diagnostic",
+        "informational",
         "Transactions of this one of several scripts, of all clients, divided by the time of the "
         "run; the weights of the scripts set its share.",
     ),
@@ -112,22 +112,22 @@ KINDS = {
     ),
     "latency stddev": _Kind(
         name="latency stddev",
-        family="diagnostic",
+        family="informational",
         definition="Standard deviation of the times of the transactions of a run.",
     ),
     "initial connection time": _Kind(
         name="connection time",
-        family="diagnostic",
+        family="informational",
         definition="Time until all clients were connected.",
     ),
     "average connection time": _Kind(
         name="connection time",
-        family="diagnostic",
+        family="informational",
         definition="Mean time to make the connection of a transaction.",
     ),
     THROTTLED: _Kind(
         name="schedule lag",
-        family="diagnostic",
+        family="informational",
         definition="Mean time by which a transaction began later than --rate had scheduled it.",
     ),
     "number of failed transactions": _number(
@@ -209,4 +209,4 @@ def _read_report(report: _Report) -> Iterator[Measurement | BadLine]:
 def _family(kind: _Kind, value: _Value, *, is_throttled: bool) -> Family:
     if is_throttled and value.script is None and kind.name == LATENCY:
         return "primary"
-    return "diagnostic" if is_throttled and kind.unit == "1/s" else kind.family
+    return "informational" if is_throttled and kind.unit == "1/s" else kind.family

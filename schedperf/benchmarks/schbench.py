@@ -18,10 +18,10 @@ r"""schbench: how long tasks wait for a CPU after they are woken, and how long r
 ...     print(found.metric.name, f"{found.value:g}", f"{found.resolution:g}", found.metric.family)
 schbench wakeup latency p50 6e-06 1e-06 secondary
 schbench wakeup latency p99 0.001198 4e-06 primary
-schbench wakeup latency max 0.00154 1e-06 diagnostic
+schbench wakeup latency max 0.00154 1e-06 informational
 schbench request latency p99 0.011376 3.2e-05 secondary
-schbench request latency max 0.017204 1e-06 diagnostic
-schbench rps p50 17376 64 diagnostic
+schbench request latency max 0.017204 1e-06 informational
+schbench rps p50 17376 64 informational
 schbench requests 17108.7 0.01 secondary
 
 All percentiles of a run come from the same requests, so one of them decides: p99 of what
@@ -185,7 +185,7 @@ def _add_line(instance: _Instance, where: Where) -> None:
     elif extremes is not None:
         block.is_open = False
         if instance.last not in RATES:
-            metric = _metric(f"{instance.last} max", "s", "lower", "diagnostic")
+            metric = _metric(f"{instance.last} max", "s", "lower", "informational")
             block.found.append(measure(metric, extremes[1], where=where, scale=MICROSECOND_S))
 
 
@@ -193,7 +193,7 @@ def _read_percentile(section: str, line: re.Match[str], where: Where) -> Iterato
     name = f"{section} p{float(line[1]):g}"
     is_rate = section in RATES
     if is_rate:
-        metric = _metric(name, "1/s", "higher", "diagnostic")
+        metric = _metric(name, "1/s", "higher", "informational")
     else:
         metric = _metric(name, "s", "lower", "primary" if name in PRIMARY else "secondary")
     scale = 1.0 if is_rate else MICROSECOND_S

@@ -8,7 +8,7 @@
 ... '''
 >>> for found in parse_stress_ng(text.splitlines(), "stderr"):
 ...     print(found.metric.name, found.value, found.metric.unit, found.metric.family)
-stress-ng pipe real time 1.0 s diagnostic
+stress-ng pipe real time 1.0 s informational
 stress-ng pipe bogo ops per real time 1713294.83 1/s primary
 stress-ng pipe bogo ops per CPU time 912231.8 1/s secondary
 
@@ -34,7 +34,7 @@ RATE = "Operations of all instances, as this stressor alone counts them, divided
 
 # Columns behind the stressor's name: bogo ops, real, usr and sys time, the two rates.
 COLUMNS: dict[int, tuple[str, str, Better, Family, str]] = {
-    2: ("real time", "s", "lower", "diagnostic", REAL_TIME),
+    2: ("real time", "s", "lower", "informational", REAL_TIME),
     5: (
         "bogo ops per real time",
         "1/s",

@@ -22,14 +22,14 @@ r"""sysbench: processor, threads, mutex, memory and file tests, and transactions
 sysbench cpu events 5133.22 1/s primary
 sysbench cpu latency average 0.00039 s secondary
 sysbench cpu latency p95 0.00039 s secondary
-sysbench cpu latency max 0.00909 s diagnostic
+sysbench cpu latency max 0.00909 s informational
 
 Neither the name of the test nor its limit, of time or of events, is printed. Tests are told
 apart by the lines that only they have. The others (threads, a script of the user's) are all
 ``sysbench events``: events by total time, a rate that goes with the result under either
 limit. The mutex test is where every thread ran one event: its result is the total time.
 
-Under ``--rate`` the rate is the user's, so the latency is primary and the rate diagnostic.
+Under ``--rate`` the rate is the user's, so the latency is primary and the rate informational.
 Lines that ``--report-interval`` prints are progress. After a report of
 ``--report-checkpoints`` the last one covers only the time since, so nothing is read.
 Versions 0.4 and 0.5 say ``approx.  95 percentile: 2.21ms``, and 1.1 ``time elapsed``.
@@ -188,13 +188,13 @@ def _read_report(report: _Report) -> Iterator[Found]:
         )
         return
     is_throttled = "Target transaction rate" in values
-    test, results = _read_result(values, total, "diagnostic" if is_throttled else "primary")
+    test, results = _read_result(values, total, "informational" if is_throttled else "primary")
     yield from results
     yield from _read_latencies(test, values, "primary" if is_throttled else "secondary")
     for key, name, better in EXPLAINING:
         if (value := values.get(key)) is not None:
             definition = f"Number of {name} of all threads divided by the total time."
-            metric = _metric(test, name, "1/s", better, "diagnostic", definition)
+            metric = _metric(test, name, "1/s", better, "informational", definition)
             yield measure(metric, value.text, where=value.where)
 
 
@@ -272,7 +272,7 @@ def _read_latencies(test: str, values: Mapping[str, _Value], family: Family) -> 
                 latency = replace(latency, resolution=max(step, latency.resolution or 0.0))
             yield latency
     if (value := values.get("max")) is not None:
-        metric = _metric(test, "latency max", "s", "lower", "diagnostic", LATENCY_MAX)
+        metric = _metric(test, "latency max", "s", "lower", "informational", LATENCY_MAX)
         yield _latency(metric, value)
 
 

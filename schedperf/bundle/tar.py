@@ -4,6 +4,7 @@
 ``TarFile`` takes a damaged header in the middle for the end of the archive.
 """
 
+import re
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ MAX_EXTENSION_BYTES = 64 << 10
 TRAILER_BYTES = 1 << 20
 
 _BLOCK = tarfile.BLOCKSIZE
+# What `schedperf compare --json` writes begins with the name of its schema.
+_RECORD = re.compile(rb'\s*\{\s*"schema":\s*"(schedperf/[a-z0-9/-]{1,40})"')
 _REGULAR = {tarfile.REGTYPE, tarfile.AREGTYPE}
 _REFUSED: Mapping[bytes, str] = {
     tarfile.LNKTYPE: "a hard link",
@@ -127,6 +130,15 @@ class _Walk:
     def _refuse(self, problem: str) -> BundleError:
         return BundleError(f"{self._source.path}: {problem}")
 
+    def _not_a_tar(self, begin: bytes) -> BundleError:
+        found = _RECORD.match(begin)
+        if found is None:
+            return self._refuse("is not a tar; give a file that schedperf recorded")
+        schema = found[1].decode("ascii")
+        return self._refuse(
+            f'is a result ({schema}), not a recording; compare the bundles that its "sides" name'
+        )
+
     def _read_header(self) -> tarfile.TarInfo | None:
         """Decode the header at the current offset; None at the end of the archive."""
         after = f"after {self._last}" if self._last else "before the first member"
@@ -139,7 +151,7 @@ class _Walk:
             raise self._refuse(f"holds a member {after} whose name is not UTF-8") from None
         except tarfile.HeaderError as error:
             if not self._last and self._offset == _BLOCK:
-                raise self._refuse("is not a tar; give a file that schedperf recorded") from None
+                raise self._not_a_tar(block) from None
             where = f"{self._source.unit} {self._offset - _BLOCK}"
             raise _Damaged(f"damaged at {where}, {after}: {error}") from None
 
@@ -160,7 +172,7 @@ class _Walk:
             if not source.size and source.is_plain:
                 raise self._refuse("is empty; record or copy it again")
             if self._offset + size == _BLOCK and source.is_plain:
-                raise self._refuse("is not a tar; give a file that schedperf recorded")
+                raise self._not_a_tar(source.read(0, source.size))
             problem = source.damage or "truncated"
             raise _Damaged(f"{problem} at {source.unit} {source.size}, {place}")
 

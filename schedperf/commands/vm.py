@@ -375,7 +375,7 @@ def _say_acceleration(accelerated: "Acceleration") -> str:
     if accelerated.is_kvm:
         return "guests run on KVM: their timings count like those of any machine"
     return (
-        f"guests are emulated ({accelerated.reason}): their timings are diagnostic and gate no "
+        f"guests are emulated ({accelerated.reason}): their timings are informational and gate no "
         "verdict; counts and layouts do"
     )
 

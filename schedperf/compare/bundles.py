@@ -36,6 +36,7 @@ from schedperf.model.comparison import (
     Section,
     SideSummary,
     Verdict,
+    digest_of,
 )
 from schedperf.model.errors import InputError, describe
 from schedperf.model.schema import to_plain
@@ -74,6 +75,12 @@ class CompareOptions:
     history: tuple[pd.DataFrame, ...] = ()
 
 
+def comparison_id(digests: Sequence[str], options: CompareOptions) -> str:
+    """Return the same text for the same data and options, wherever they are compared."""
+    history = [int(pd.util.hash_pandas_object(past, index=False).sum()) for past in options.history]
+    return digest_of([SCHEMA, [*digests], options.margin, sorted(options.allowed), history])
+
+
 def compare_bundles(bundles: Sequence[Bundle], options: CompareOptions | None = None) -> Comparison:
     """Compare every bundle with the first one.
 
@@ -91,6 +98,7 @@ def compare_bundles(bundles: Sequence[Bundle], options: CompareOptions | None = 
     findings, failed_rules = find_all(all_rules().values(), sections, rows)
     comparison = Comparison(
         schema=SCHEMA,
+        id=comparison_id([side.bundle.digest for side in sides], chosen),
         tool_version=__version__,
         sides=tuple(_summarise(side) for side in sides),
         comparability=replace(facts.comparability, options=option_differences(sides)),
@@ -188,7 +196,7 @@ class _Facts:
             return say_same_data(row)
         if how is not None:
             return _say_emulated(row, how)
-        if row.family != "diagnostic" and (blocking := self.blocking(row.side)):
+        if row.family != "informational" and (blocking := self.blocking(row.side)):
             return replace(row, verdict="invalid", reason=describe_blocking(blocking))
         return row
 
@@ -196,7 +204,7 @@ class _Facts:
 def _say_emulated(row: JudgedRow, how: str) -> JudgedRow:
     caveats = (*row.caveats, caveat("emulated", how=how))
     if row.verdict == "invalid":
-        return replace(row, family="diagnostic", caveats=caveats)
+        return replace(row, family="informational", caveats=caveats)
     # More runs under emulation are more of what decides nothing.
     why, own = f"measured under emulation ({how})", row.reason
     reason = Reason(
@@ -207,7 +215,7 @@ def _say_emulated(row: JudgedRow, how: str) -> JudgedRow:
     )
     return replace(
         row,
-        family="diagnostic",
+        family="informational",
         caveats=caveats,
         verdict="inconclusive",
         reason=reason,
@@ -244,11 +252,11 @@ def _emulation(bundle: Bundle) -> str | None:
 
 
 def _df_clean(table: pd.DataFrame, sides: Sequence[Side], facts: _Facts) -> pd.DataFrame:
-    # Numbers that were measured under emulation are diagnostic before rows are corrected for
+    # Numbers that were measured under emulation are informational before rows are corrected for
     # each other: they must not weaken the verdict of real ones.
     clean = table[table["kind"] == "clean"]
     emulated = [side.name for side in sides[1:] if facts.emulation(side.name) is not None]
-    return clean.assign(family=clean["family"].mask(clean["side"].isin(emulated), "diagnostic"))
+    return clean.assign(family=clean["family"].mask(clean["side"].isin(emulated), "informational"))
 
 
 def to_rows(found: Sequence[JudgedRow], clean: pd.DataFrame, margin: float) -> Iterator[Row]:
@@ -385,6 +393,7 @@ def _summarise(side: Side) -> SideSummary:
         runs_instrumented=kinds.count("instrumented"),
         runs_failed=len(runs) - len(kinds),
         host=bundle.boots[0].host if bundle.boots else {},
+        recorded_by=None if bundle.tool_version is None else f"schedperf {bundle.tool_version}",
     )
 
 

@@ -1,7 +1,7 @@
 """The record as JSON, and its JSON Schema, both derived from the record itself.
 
 ``python -m schedperf.compare.json`` prints the schema that is published in
-``docs/schema/compare-1.schema.json``.
+``docs/schema/compare-2.schema.json``.
 """
 
 import json

@@ -14,6 +14,7 @@ import pandas as pd
 from schedperf.compare.advice.next_steps import next_steps
 from schedperf.compare.bundles import (
     CompareOptions,
+    comparison_id,
     say_history,
     say_same_data,
     to_families,
@@ -75,6 +76,7 @@ def compare_tables(
     rows = tuple(to_rows(found, _df_single_runs(runs), chosen.margin))
     comparison = Comparison(
         schema=SCHEMA,
+        id=comparison_id([side.digest for side in sides], chosen),
         tool_version=__version__,
         sides=tuple(_summarise(side) for side in sides),
         comparability=_comparability(new),
@@ -179,6 +181,7 @@ def _summarise(side: _Side) -> SideSummary:
         runs_instrumented=0,
         runs_failed=int((~succeeded).sum()),
         host={},
+        recorded_by=None,
     )
 
 

@@ -5,16 +5,21 @@ and JSON are four drawings of the same frozen values, so they cannot disagree.
 Missing is ``None``, never 0. Values are in base units (s, B, 1/s, count).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from schedperf.model.caveats import Caveat
 
-SCHEMA = "schedperf/compare/1"
+SCHEMA = "schedperf/compare/2"
+
+# So many digits tell the rows of all comparisons of a site apart.
+KEY_DIGITS = 12
 
 Better = Literal["higher", "lower"]
-Family = Literal["primary", "secondary", "diagnostic"]
+Family = Literal["primary", "secondary", "informational"]
 Verdict = Literal["regression", "improvement", "no-change", "inconclusive", "invalid"]
 Severity = Literal["treatment", "blocking", "noted", "ignored"]
 SectionStatus = Literal["ok", "absent", "failed"]
@@ -51,6 +56,25 @@ class BaseNew(Generic[Value_co]):
         return BaseNew(base=function(self.base), new=function(self.new))
 
 
+def digest_of(values: Sequence[object]) -> str:
+    """Return the SHA-256 of values that JSON can hold, in hexadecimal digits."""
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GitSource:
+    """The commit that a side's kernel was built from, as the recorder was told it."""
+
+    tree: Annotated[str | None, "URL of the repository"]
+    ref: Annotated[str | None, "branch or tag"]
+    commit: str
+    subject: str | None
+    author: Annotated[str | None, "name and address"]
+    committed: Annotated[str | None, "date of the commit, ISO 8601"]
+    describe: Annotated[str | None, "as git describe prints it"]
+    dirty: Annotated[bool, "had the work tree changes that are in no commit?"]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SideSummary:
     """One bundle or table, as a reader must know it.
@@ -75,6 +99,13 @@ class SideSummary:
     runs_instrumented: int
     runs_failed: int
     host: Mapping[str, object]
+    recorded_by: Annotated[
+        str | None, "program that recorded it, with its version; null where that is not recorded"
+    ]
+    source: Annotated[GitSource | None, "null where the recorder was not told"] = None
+    machine_class: Annotated[
+        str | None, "the same for machines whose results compare; null where no site names it"
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,6 +241,13 @@ class Row:
     values_base: tuple[RunValue, ...]
     values_new: tuple[RunValue, ...]
     definition: str | None = None
+
+    derived: ClassVar[tuple[str, ...]] = ("key",)
+
+    @property
+    def key(self) -> str:
+        """Name what was measured, whatever the side: 12 hexadecimal digits of a SHA-256."""
+        return digest_of([self.workload, self.point, self.metric])[:KEY_DIGITS]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -371,6 +409,7 @@ class Comparison:
     """
 
     schema: str
+    id: Annotated[str, "SHA-256 over the schema, the digests of the sides and the options"]
     tool_version: str
     sides: tuple[SideSummary, ...]
     comparability: Comparability

@@ -24,7 +24,7 @@ def failure_rows(runs: pd.DataFrame, *, base: str, new: list[str]) -> list[Judge
     Boschloo, "Raised conditional level of significance for the 2 x 2 table", Stat.
     Neerl. 24 (1970): exact, and stronger than Fisher's test. A row is primary where the test
     decides and both sides have results, since a kernel that makes a benchmark crash is worse
-    whatever the other rows say; one failure more or less is diagnostic.
+    whatever the other rows say; one failure more or less is informational.
     """
     if (runs["status"] == "ok").all():
         return []
@@ -81,7 +81,7 @@ def _row(key: tuple[Any, ...], side: str, base: tuple[int, int], new: tuple[int,
         metric=METRIC,
         unit="count",
         better="lower",
-        family="primary" if is_sure and has_results else "diagnostic",
+        family="primary" if is_sure and has_results else "informational",
         n_base=n[0],
         n_new=n[1],
         base=float(failed[0]),

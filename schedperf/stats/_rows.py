@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
-FAMILY_ORDER: tuple[Family, ...] = ("primary", "secondary", "diagnostic")
+FAMILY_ORDER: tuple[Family, ...] = ("primary", "secondary", "informational")
 REPLICATIONS: tuple[Replication, ...] = ("runs", "boots", "rounds")
 
 # Pairs have one degree of freedom less than there are; with two of them that is one.
@@ -183,7 +183,7 @@ def _log(value: Floats) -> Floats:
 
 
 def _worst_family(observed: pd.DataFrame, row: Integers, count: int) -> Integers:
-    # The weaker of two claims: what is diagnostic on one side cannot decide.
+    # The weaker of two claims: what is informational on one side cannot decide.
     codes = observed["family"].map({name: code for code, name in enumerate(FAMILY_ORDER)})
     worst = np.zeros(count, dtype=np.intp)
     np.maximum.at(worst, row, codes.to_numpy(dtype=np.intp))

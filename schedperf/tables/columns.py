@@ -56,7 +56,9 @@ def _choice(*known: str) -> Callable[[str], str]:
 
 
 def _family(field: str) -> str:
-    return _choice(*get_args(Family))(field or "primary")
+    # Tables written before the record /2 say "diagnostic".
+    known = {"": "primary", "diagnostic": "informational"}
+    return _choice(*get_args(Family))(known.get(field.lower(), field))
 
 
 def _status(field: str) -> str:

@@ -63,7 +63,7 @@ def recorded(
         assert ran.returncode == 0, ran.stderr
         then = f"schedperf compare {' '.join(map(str, bundles))}"
         assert ran.stdout.splitlines() == [*map(str, bundles), then]
-        assert "their timings are diagnostic" in ran.stderr
+        assert "their timings are informational" in ran.stderr
         assert "2 boots in " in ran.stderr.splitlines()[-1]
     return bundles
 
@@ -147,11 +147,11 @@ def test_the_files_of_each_kernel_are_in_its_bundle(
                 assert bundle.read(f"boots/0/layout/{name}") == content
 
 
-def test_times_are_diagnostic_and_the_reason_is_the_emulation(compared: Any) -> None:
+def test_times_are_informational_and_the_reason_is_the_emulation(compared: Any) -> None:
     assert compared["overall"]["verdict"] == "inconclusive"
     assert "emulation" in compared["overall"]["reason"]
     assert compared["rows"]
-    assert {row["family"] for row in compared["rows"]} == {"diagnostic"}
+    assert {row["family"] for row in compared["rows"]} == {"informational"}
 
 
 def test_the_layout_of_the_two_kernels_differs_where_a_variable_was_added(

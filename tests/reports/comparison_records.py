@@ -77,7 +77,7 @@ def make_side(name: str = "base", **changes: Any) -> SideSummary:
         "runs_failed": 0,
         "host": HOST,
     }
-    return SideSummary(**values | changes)
+    return SideSummary(**{"recorded_by": "schedperf 0.1.0"} | values | changes)
 
 
 def make_runs(mean: float) -> tuple[RunValue, ...]:
@@ -223,6 +223,7 @@ def make_comparison(**changes: Any) -> Comparison:
     rows = changes.get("rows", _make_rows())
     values: dict[str, Any] = {
         "schema": SCHEMA,
+        "id": "0" * 64,
         "tool_version": "0.1.0",
         "sides": (
             make_side("base"),

@@ -7,5 +7,5 @@ from schedperf_reports.formats import Options, output_format
 
 @output_format("json")
 def json(comparison: Comparison, _options: Options) -> str:
-    """Everything, for programs: docs/schema/compare-1.schema.json."""
+    """Everything, for programs: docs/schema/compare-2.schema.json."""
     return to_json(comparison)

@@ -11,7 +11,7 @@ from schedperf.stats.verdicts import STRICT_INCONCLUSIVE_STATUS
 from schedperf_reports.blocks import Block, Graphic, Item, Items, Table, Text
 from schedperf_reports.sections import ReportSection, all_report_sections, shown_sections
 from schedperf_reports.text.brief import shorten
-from schedperf_reports.words.sentences import describe_diagnostic
+from schedperf_reports.words.sentences import describe_informational
 
 # What shows all that the first screen leaves out.
 SEE = "--all"
@@ -48,7 +48,7 @@ def text_sections(
     sections = shown_sections(comparison)
     titles = {section.name: section.title for section in (*all_report_sections(), *sections)}
     # The table of results is next, with the number, interval and n of this sentence.
-    told_below = describe_diagnostic(comparison)
+    told_below = describe_informational(comparison)
     for section in sections if everything else _in_brief_order(sections):
         blocks_of = section.describe(comparison) if described is None else described[section.name]
         plain = [_with_titles(block, titles) for block in _without_graphics(blocks_of)]

@@ -17,7 +17,7 @@ from schedperf_reports.words.rows import (
 )
 from schedperf_reports.words.sentences import (
     SideVerdict,
-    describe_diagnostic,
+    describe_informational,
     describe_verdict,
     judge_sides,
 )
@@ -44,9 +44,9 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
         items = tuple(Item(text=one.text, tone=VERDICT_TONES[one.verdict]) for one in others)
         yield Items(items=items, brief=len(items))
     yield from _what_differs(comparison)
-    diagnostic = describe_diagnostic(comparison)
-    if diagnostic is not None:
-        yield Text(text=diagnostic, brief=True)
+    informational = describe_informational(comparison)
+    if informational is not None:
+        yield Text(text=informational, brief=True)
     yield from _why(comparison)
     if not comparison.comparability.comparable:
         # Nothing is as urgent; else it stands with what the verdict rests on.

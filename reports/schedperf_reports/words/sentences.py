@@ -216,7 +216,7 @@ def _looks(row: Row, name: str) -> str:
     return f"{name}{describe_change(row)}".replace(f"{name} is ", f"{name} looks ", 1)
 
 
-def describe_diagnostic(comparison: Comparison) -> str | None:
+def describe_informational(comparison: Comparison) -> str | None:
     """Say what was measured where nothing of it can decide; None where something can.
 
     Of several results the one with the narrowest interval is named.

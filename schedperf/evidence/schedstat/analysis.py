@@ -56,7 +56,7 @@ def analyse_sides(sides: Sequence[SideRuns], cpus: Collection[int] | None = None
 
     A count is divided by the time between the snapshots, and by the operations of the run where
     they are known. Intervals are over runs (:func:`schedperf.stats.compare_runs`), the family is
-    "diagnostic": more is neither better nor worse.
+    "informational": more is neither better nor worse.
 
     :param cpus: look at these only
     """

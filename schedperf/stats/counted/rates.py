@@ -2,7 +2,7 @@
 
 A count of a run grows with its length and its work, so it is divided by both. Each rate is
 one value a run, and runs are compared as results of benchmarks are
-(:func:`schedperf.stats.compare_runs`). The family is "diagnostic": more is neither better nor
+(:func:`schedperf.stats.compare_runs`). The family is "informational": more is neither better nor
 worse. Rates by time, by operation and shares are three families of tests.
 
 Counts are often 0, which benchmarks' results are not. A value of 0 has no logarithm, so such a rate
@@ -178,7 +178,7 @@ def _compare(
             "metric": "count",
             "unit": measure.unit,
             "better": "lower",
-            "family": "diagnostic",
+            "family": "informational",
             "value": measure.value,
             "boot": run.boot,
             "run": run.run,

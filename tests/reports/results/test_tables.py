@@ -34,7 +34,7 @@ def test_each_family_has_its_table(make_comparison: Make, of_kind: OfKind) -> No
 def test_where_nothing_is_primary_the_short_text_has_the_first_family(
     make_comparison: Make, make_row: MakeRow, of_kind: OfKind
 ) -> None:
-    rows = (make_row(family="diagnostic", point=""), make_row(family="secondary", point=""))
+    rows = (make_row(family="informational", point=""), make_row(family="secondary", point=""))
     tables = of_kind(make_comparison(rows=rows, sweeps=()), Table)
     assert [(table.caption[:9], table.brief) for table in tables] == [
         ("1 seconda", True), ("1 diagnos", False),

@@ -158,7 +158,7 @@ def test_why_and_what_next_stand_behind_the_results(make_comparison: Make) -> No
 def test_what_the_table_below_says_is_not_told_above_it(
     make_comparison: Make, make_row: Callable[..., Row]
 ) -> None:
-    rows = (make_row(family="diagnostic", verdict="inconclusive", ci_low=0.9, ci_high=1.2),)
+    rows = (make_row(family="informational", verdict="inconclusive", ci_low=0.9, ci_high=1.2),)
     comparison = make_comparison(
         rows=rows,
         sweeps=(),

@@ -17,7 +17,7 @@ from schedperf.model.comparison import (
     SideSummary,
 )
 from schedperf_reports.blocks import Block, Headline, Item, Text
-from schedperf_reports.words.sentences import describe_diagnostic, judge_sides
+from schedperf_reports.words.sentences import describe_informational, judge_sides
 from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
@@ -94,8 +94,8 @@ def test_what_decides_nothing_is_told_as_such(
 ) -> None:
     why = "measured under emulation (TCG)"
     undecided = replace(overall("inconclusive", f"no result can decide: {why}"), reason_short=why)
-    wide = make_row(family="diagnostic", ci_low=0.5, ci_high=3.0, point="wide")
-    rows = (wide, make_row(family="diagnostic", ratio=1.1, ci_low=1.0, ci_high=1.2))
+    wide = make_row(family="informational", ci_low=0.5, ci_high=3.0, point="wide")
+    rows = (wide, make_row(family="informational", ratio=1.1, ci_low=1.0, ci_high=1.2))
     comparison = make_comparison(rows=rows, overall=undecided, caveats=())
     assert headline(comparison).text == (
         "B new is undecided against A base: measured under emulation (TCG), so no result can decide"
@@ -105,7 +105,7 @@ def test_what_decides_nothing_is_told_as_such(
         "groups=4 looks 10.0 % longer (95 % interval +0.0 % to +20.0 %, 5+5 runs)"
     )
     assert told in [block.text for block in described(comparison) if isinstance(block, Text)]
-    assert describe_diagnostic(make_comparison()) is None
+    assert describe_informational(make_comparison()) is None
 
 
 @pytest.mark.parametrize(

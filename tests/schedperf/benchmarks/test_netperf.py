@@ -134,7 +134,7 @@ class TestRecordings:
         assert first.value == pytest.approx(received * 1e6 / 8)
         assert first.resolution == pytest.approx(0.1 * 1e6 / 8 * sqrt(3))
         assert second.metric.name == "netperf UDP_STREAM send throughput"
-        assert second.metric.family == "diagnostic"
+        assert second.metric.family == "informational"
         assert second.value == pytest.approx(sent * 1e6 / 8)
 
     def test_interim_results_are_progress(self, values: Values, recorded_text: Text) -> None:
@@ -188,14 +188,14 @@ class TestRecordings:
             "UDP_STREAM send throughput": pytest.approx(37504.70e6 / 8),
         }
 
-    def test_an_interval_that_was_not_reached_is_a_diagnostic(
+    def test_an_interval_that_was_not_reached_is_informational(
         self, parse_text: ParseText, recorded_text: Text
     ) -> None:
         interval, rate = parse_text("netperf", recorded_text("netperf-confidence.txt"))
         assert isinstance(interval, Measurement)
         assert interval.metric.name == "netperf TCP_STREAM confidence interval"
         assert (interval.value, interval.metric.unit) == (58.889, "%")
-        assert interval.metric.family == "diagnostic"
+        assert interval.metric.family == "informational"
         assert isinstance(rate, Measurement)
         assert rate.value == pytest.approx(4839.60e6 / 8)
 

@@ -80,10 +80,10 @@ class TestRecordings:
         text = recorded_text("pgbench.txt")
         assert "\nprogress: 1.0 s" in text
         assert measured(text) == {
-            "failed transactions": (0.0, "diagnostic"),
+            "failed transactions": (0.0, "informational"),
             "latency average": (pytest.approx(0.566e-3), "secondary"),
-            "latency stddev": (pytest.approx(1.134e-3), "diagnostic"),
-            "connection time": (pytest.approx(37.376e-3), "diagnostic"),
+            "latency stddev": (pytest.approx(1.134e-3), "informational"),
+            "connection time": (pytest.approx(37.376e-3), "informational"),
             "transactions": (3522.131011, "primary"),
         }
 
@@ -94,7 +94,7 @@ class TestRecordings:
             ("script 1 (TPC-B (sort of))", 1624.759773, 0.607e-3),
             ("script 2 (select.sql)", 4954.563929, 0.198e-3),
         ):
-            assert found[f"{name} transactions"] == (rate, "diagnostic")
+            assert found[f"{name} transactions"] == (rate, "informational")
             assert found[f"{name} latency average"] == (pytest.approx(latency_s), "secondary")
         assert [name for name, (_, family) in found.items() if family == "primary"] == [
             "transactions"
@@ -104,19 +104,19 @@ class TestRecordings:
         self, measured: Measured, recorded_text: Text
     ) -> None:
         assert measured(recorded_text("pgbench-rate.txt")) == {
-            "failed transactions": (0.0, "diagnostic"),
-            "late transactions": (5.0, "diagnostic"),
+            "failed transactions": (0.0, "informational"),
+            "late transactions": (5.0, "informational"),
             "latency average": (pytest.approx(5.355e-3), "primary"),
-            "latency stddev": (pytest.approx(14.76e-3), "diagnostic"),
-            "schedule lag": (pytest.approx(2.845e-3), "diagnostic"),
-            "connection time": (pytest.approx(45.178e-3), "diagnostic"),
-            "transactions": (35.444528, "diagnostic"),
+            "latency stddev": (pytest.approx(14.76e-3), "informational"),
+            "schedule lag": (pytest.approx(2.845e-3), "informational"),
+            "connection time": (pytest.approx(45.178e-3), "informational"),
+            "transactions": (35.444528, "informational"),
         }
 
     def test_reconnecting_is_another_rate(self, measured: Measured, recorded_text: Text) -> None:
         found = measured(recorded_text("pgbench-reconnect.txt"))
         assert found["transactions with reconnections"] == (134.633227, "primary")
-        assert found["connection time"] == (pytest.approx(5.785e-3), "diagnostic")
+        assert found["connection time"] == (pytest.approx(5.785e-3), "informational")
         assert "transactions" not in found
 
 
@@ -126,7 +126,7 @@ class TestTexts:
         text = VERSION_13.replace("average = ", f"average{equals}")
         assert measured(text) == {
             "latency average": (pytest.approx(15.844e-3), "secondary"),
-            "latency stddev": (pytest.approx(2.715e-3), "diagnostic"),
+            "latency stddev": (pytest.approx(2.715e-3), "informational"),
             "transactions with connections": (618.764555, "secondary"),
             "transactions": (622.977698, "primary"),
         }

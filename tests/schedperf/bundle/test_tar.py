@@ -235,6 +235,9 @@ def test_a_damaged_header_is_no_end_of_the_archive(tmp_path: Path, make_tar: Mak
     [
         (b"", "is empty"),
         (b"short", "is not a tar"),
+        (b'{"schema": "schedperf/compare/1"}', r"is a result \(schedperf/compare/1\), not a"),
+        (b'{\n "schema": "schedperf/compare/2",\n' + b" " * 999, r"\(schedperf/compare/2\), not a"),
+        (b'{"schema": "other/compare/1"}' + b" " * 999, "is not a tar"),
         (b"\x7fELF" + b"x" * 4096, "is not a tar"),
         (b"\x1f\x8b", "before the first member"),
         (b"\xfd7zXZ\x00" + b"x" * 4096, "its xz data cannot be unpacked"),

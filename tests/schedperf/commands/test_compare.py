@@ -16,7 +16,7 @@ Capture = pytest.CaptureFixture[str]
 def test_json_alone_is_on_stdout(base: str, slower: str, capsys: Capture) -> None:
     assert main(["compare", base, slower, "--json", "-"]) == 1
     record = json.loads(capsys.readouterr().out)
-    assert record["schema"] == "schedperf/compare/1"
+    assert record["schema"] == "schedperf/compare/2"
     assert record["overall"]["verdict"] == "regression"
     assert [side["path"] for side in record["sides"]] == [base, slower]
 

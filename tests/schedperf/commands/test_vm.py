@@ -132,7 +132,7 @@ def test_check_says_how_guests_run_here(place: Path) -> None:
     status, out, err = run(place, "--check")
     assert (status, err) == (0, "")
     assert re.fullmatch(
-        r"guests are emulated \((QEMU cannot use )?/dev/kvm: .+\): their timings are diagnostic "
+        r"guests are emulated \((QEMU cannot use )?/dev/kvm: .+\): their timings are informational "
         r"and gate no verdict; counts and layouts do\n",
         out,
     )

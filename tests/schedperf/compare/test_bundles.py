@@ -280,3 +280,16 @@ class TestSections:
         assert (row.side, row.n_clean, row.n_instrumented) == ("base", 5, 5)
         assert row.ratio == pytest.approx(1.1, rel=0.01)
         assert (row.ci_low or 0.0) > 1.05
+
+
+def test_the_id_is_that_of_the_data_and_the_options(compared: Compare) -> None:
+    facts: tuple[Facts, Facts] = {"runs": runs(*TIMES)}, {"runs": slower()}
+    first, again = compared(*facts), compared(*facts)
+    assert first.id == again.id
+    assert len({first.id, compared(*facts, margin=0.05).id, compared(*reversed(facts)).id}) == 3
+
+
+def test_the_key_of_a_row_does_not_depend_on_its_numbers(compared: Compare) -> None:
+    one, other = (compared({"runs": runs(*TIMES)}, {"runs": slower(by)}) for by in (1.1, 1.3))
+    assert [row.key for row in one.rows] == [row.key for row in other.rows]
+    assert len({row.key for row in one.rows}) == len({row.metric for row in one.rows})

@@ -15,7 +15,7 @@ from schedperf.evidence import all_sections
 from schedperf.model.comparison import Comparison
 from schedperf.model.schema import to_plain
 
-PUBLISHED = Path(__file__).parents[3] / "docs" / "schema" / "compare-1.schema.json"
+PUBLISHED = Path(__file__).parents[3] / "docs" / "schema" / "compare-2.schema.json"
 
 MakeBundle = Callable[..., Path]
 

@@ -165,7 +165,7 @@ class TestRecord:
         assert {row.metric: row.n_new for row in found.rows}["time"] == 5
 
     def test_a_table_without_a_primary_row_decides_nothing(self, write: Write) -> None:
-        lines = [f"{line},diagnostic" for line in runs(TIMES)]
+        lines = [f"{line},informational" for line in runs(TIMES)]
         sides = [
             write(name, f"{HEADER},family", *lines[:n]) for name, n in (("a.csv", 5), ("b.csv", 4))
         ]

@@ -23,6 +23,7 @@ def side(host: Mapping[str, object]) -> SideSummary:
         runs_instrumented=0,
         runs_failed=0,
         host=host,
+        recorded_by=None,
     )
 
 

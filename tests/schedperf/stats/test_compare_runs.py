@@ -143,7 +143,7 @@ class TestCorrections:
         assert first["q"] == pytest.approx(max(expected[0], first["p"]))
         assert second["q"] == pytest.approx(max(expected[1], second["p"]))
 
-    @pytest.mark.parametrize("family", ["secondary", "diagnostic"])
+    @pytest.mark.parametrize("family", ["secondary", "informational"])
     def test_another_family_does_not_count(self, make_runs: MakeRuns, family: str) -> None:
         for row in rows_of(compare_runs(self.table(make_runs, family), base="base")):
             assert row["q"] == row["p"]

@@ -61,11 +61,11 @@ def test_fewer_failures_are_an_improvement(
     assert row["verdict"] == "improvement"
 
 
-def test_one_failure_more_is_diagnostic_and_says_how_many_runs_prove_a_repair(
+def test_one_failure_more_is_informational_and_says_how_many_runs_prove_a_repair(
     compare_failures: Callable[..., list[dict[str, Any]]],
 ) -> None:
     [row] = compare_failures({"base": (0, 10), "new": (1, 10)})
-    assert (row["verdict"], row["family"]) == ("inconclusive", "diagnostic")
+    assert (row["verdict"], row["family"]) == ("inconclusive", "informational")
     # Fisher's: without a failure in k runs the p of 1 in 10 is 10 / (10 + k).
     assert "191 runs without a failure would prove a repair" in row["reason"]
 

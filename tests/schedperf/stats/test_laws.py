@@ -187,11 +187,11 @@ class TestFamilies:
     """What explains a row takes no part in its decision."""
 
     @given(st.sampled_from(sorted(DESIGNS)), SEED, SEED)
-    def test_a_diagnostic_row_leaves_the_primary_ones(
+    def test_a_informational_row_leaves_the_primary_ones(
         self, design: str, seed: int, other: int
     ) -> None:
         table = designed(design, seed)
-        more = designed(design, other).assign(metric="z", family="diagnostic")
+        more = designed(design, other).assign(metric="z", family="informational")
         both = pd.concat([table.assign(family="primary"), more], ignore_index=True)
         primary = [row for row in compare(both) if row["family"] == "primary"]
         assert_alike(primary, compare(table), names=("p", "q"))

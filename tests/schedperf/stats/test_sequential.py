@@ -85,8 +85,8 @@ def test_one_row_is_over_when_it_is_decided() -> None:
 
 def test_a_sweep_is_over_when_every_primary_row_is_decided() -> None:
     rows = [make_row("regression"), make_row("no-change"), make_row("improvement")]
-    diagnostic = make_row("inconclusive", family="diagnostic")
-    decision = decide_look([*rows, diagnostic])
+    informational = make_row("inconclusive", family="informational")
+    decision = decide_look([*rows, informational])
     assert decision.is_over
     assert decision.text == "all 3 rows are decided: 1 regression, 1 improvement, 1 no-change"
     still = decide_look([*rows, make_row("inconclusive", point="groups=4")])

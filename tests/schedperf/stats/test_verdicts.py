@@ -196,7 +196,7 @@ class TestOverall:
         assert (found.verdict, found.exit_status) == (overall, 0)
 
     def test_other_families_have_no_say(self) -> None:
-        rows = [row("no-change"), row("regression", "secondary"), row("invalid", "diagnostic")]
+        rows = [row("no-change"), row("regression", "secondary"), row("invalid", "informational")]
         assert decide_overall(rows, blocking=(), absence=ABSENCE).verdict == "no-change"
         assert decide_overall(rows[1:], blocking=(), absence=ABSENCE).reason == "no results"
 

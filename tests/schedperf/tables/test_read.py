@@ -88,7 +88,7 @@ def test_every_column_is_read(write: Write) -> None:
     assert first == {
         "side": "A", "workload": "t", "point": "a=1,b=2", "metric": "m", "unit": "",
         "better": "higher", "value": 1.5, "mean": None, "cv": None, "n": None, "order": 7.0,
-        "round": 3.0, "boot": 0.0, "run": 2.0, "resolution": 0.1, "family": "diagnostic",
+        "round": 3.0, "boot": 0.0, "run": 2.0, "resolution": 0.1, "family": "informational",
         "status": "ok", "claimed": "-10.7%", "claimed_mean": "1.5",
     }  # fmt: skip
     assert second["value"] is None

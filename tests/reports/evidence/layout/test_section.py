@@ -37,6 +37,7 @@ NEW = {
 def comparison(section: Section | None) -> Comparison:
     return Comparison(
         schema=SCHEMA,
+        id="0",
         tool_version="0.1.0",
         sides=(),
         comparability=Comparability(comparable=True, compared=0, differences=()),

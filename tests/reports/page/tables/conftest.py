@@ -19,7 +19,7 @@ HEAD = Head(
         HeadSide(name="new", label="6.13", path="new.tar"),
     ),
     tool_version="0.1.0",
-    schema="schedperf/compare/1",
+    schema="schedperf/compare/2",
 )
 COLUMNS = (
     Column(title="result", code=True),

@@ -1,0 +1,21 @@
+"""Versions of schedperf, of the bundles that it reads and of the JSON that it writes."""
+
+from dataclasses import fields
+
+from schedperf.evidence.c2c.record import C2cDocument
+from schedperf.evidence.profile.document import ProfileDocument
+from schedperf.model.comparison import SCHEMA
+from schedperf_collectors import __version__
+from schedperf_collectors.contract import BUNDLE_VERSION
+
+
+def describe_versions() -> str:
+    """Return one line: ``schedperf 0.1.0 (bundle/1.0, compare/2, profile/1, c2c/1)``."""
+    bundle = ".".join(map(str, BUNDLE_VERSION))
+    schemas = (SCHEMA, *map(_schema_of, (ProfileDocument, C2cDocument)))
+    names = ", ".join(schema.removeprefix("schedperf/") for schema in schemas)
+    return f"schedperf {__version__} (bundle/{bundle}, {names})"
+
+
+def _schema_of(document: type[ProfileDocument | C2cDocument]) -> str:
+    return next(str(field.default) for field in fields(document) if field.name == "schema")

@@ -1,0 +1,32 @@
+"""What ``import schedperf`` offers: all of it is there, and costs nothing until it is used."""
+
+import subprocess
+import sys
+
+import schedperf
+from schedperf.evidence import all_sections
+
+
+def test_every_name_is_there() -> None:
+    for name in schedperf.__all__:
+        assert getattr(schedperf, name) is not None
+    assert dir(schedperf) == schedperf.__all__
+
+
+def test_the_record_of_every_section_is_there() -> None:
+    records = {plugin.record for plugin in all_sections().values()}
+    assert records <= {getattr(schedperf, name) for name in schedperf.__all__}
+
+
+def test_the_import_alone_loads_nothing() -> None:
+    program = (
+        "import sys, schedperf; print(sorted({'pandas', 'scipy', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    assert not hasattr(schedperf, "compare_bundle")
