@@ -1,20 +1,28 @@
-"""JSON of strangers: bounded when it is read, typed when it is looked at.
+"""Parse untrusted JSON: limits on depth and numbers first, then the types of a dataclass.
 
 ::
 
-    record = parse_object(b'{"run": 3}', "base.tar: boots/0/runs/003/run.json", RUN_LIMIT)
-    record.count("run")
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Run:
+        run: Count
 
-Whatever is wrong is a :class:`~schedperf.model.errors.BundleError` that names the member and the
-key.
+    decode(b'{"run": 3}', Run, "base.tar: boots/0/runs/003/run.json")
+
+Whatever is wrong is one :class:`~schedperf.model.errors.BundleError` that names the member, the
+place, and what was expected there. Members are read with a limit of bytes (``Bundle.read``), so
+what comes here is bounded already. Members whose fields depend on each other's values are read
+with the getters of :class:`JsonObject` instead.
 """
 
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import Annotated, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Meta, inspect
 
 from schedperf.model.errors import BundleError
 
@@ -27,11 +35,17 @@ MAX_JSON_INTEGER = 2**63
 # A message shows this much of a wrong value.
 _SHOWN_CHARACTERS = 40
 
+Count = Annotated[int, Meta(ge=0, le=MAX_JSON_INTEGER - 1)]
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
+# msgspec ends a message with the place: "Expected `int` >= 0 - at `$.rows[3].count`". Of keys it
+# says "`key` in `$.rows`", and of the value of a key "`$.rows[...]`".
+_PROBLEM = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<place>(?:`key` in )?`\$[^`]*`))?")
+_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
+    raise ValueError(f"not a JSON number: {name}")
 
 
 def _bounded(value: object, depth: int) -> object:
@@ -39,6 +53,9 @@ def _bounded(value: object, depth: int) -> object:
     if depth > MAX_JSON_DEPTH:
         raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
     if isinstance(value, dict):
+        # As a number it is 0, so that a CPU would have two counts.
+        if "-0" in value:
+            raise ValueError('"-0" is not a key')
         return {_bounded(key, depth): _bounded(child, depth + 1) for key, child in value.items()}
     if isinstance(value, list):
         return [_bounded(child, depth + 1) for child in value]
@@ -66,6 +83,10 @@ def parse_json(content: bytes, where: str) -> object:
     raise BundleError(f"{where}: not usable as JSON: {problem}") from None
 
 
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
 @dataclass(frozen=True, slots=True)
 class JsonObject:
     """One JSON object; each getter checks the type of the value it returns.
@@ -80,9 +101,7 @@ class JsonObject:
         """Say which key holds what instead of what is expected."""
         if key not in self.values:
             return BundleError(f"{self.where}: {key} is missing; it must be {expected}")
-        shown = json.dumps(self.values[key])
-        if len(shown) > _SHOWN_CHARACTERS:
-            shown = f"{shown[:_SHOWN_CHARACTERS]}…"
+        shown = _shorten(json.dumps(self.values[key]))
         return BundleError(f"{self.where}: {key} is {shown}; it must be {expected}")
 
     def text(self, key: str) -> str:
@@ -166,3 +185,71 @@ def parse_object(content: bytes, where: str) -> JsonObject:
     if not isinstance(value, dict):
         raise BundleError(f"{where}: holds no JSON object")
     return JsonObject(value, where)
+
+
+def decode(content: bytes, kind: type[Value], where: str) -> Value:
+    """Parse bounded JSON into a dataclass, whose types, constraints and checks it must satisfy.
+
+    Unknown keys are ignored. A ValueError of ``__post_init__`` becomes the message at its place.
+
+    :param where: bundle and member, for messages
+    :raises BundleError: it is damaged, or it is not what ``kind`` describes
+    """
+    value = parse_json(content, where)
+    try:
+        return msgspec.convert(value, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        problem = _describe(str(error), value, kind)
+    raise BundleError(f"{where}: {problem}; use an undamaged file") from None
+
+
+def _describe(message: str, value: object, kind: type) -> str:
+    found = _PROBLEM.fullmatch(message)
+    what, place = (found["what"], found["place"] or "$") if found else (message, "$")
+    what, place = what.replace("`", ""), place.replace("`", "")
+    steps = [name or index for name, index in _STEP.findall(place)]
+    if what.startswith("Invalid enum value"):
+        what = f"Expected {' or '.join(map(json.dumps, _choices(inspect.type_info(kind), steps)))}"
+    if not what.startswith("Expected "):
+        return f"{place}: {what[0].lower()}{what[1:]}"
+    return f"{place} is {_show(value, place, steps)} ({what[0].lower()}{what[1:]})"
+
+
+def _show(value: object, place: str, steps: Sequence[str]) -> str:
+    """Return the start of the value at a place; a message names no key of a mapping."""
+    if place.startswith("key in") or "..." in steps:
+        return "invalid"
+    for step in steps:
+        if isinstance(value, dict):
+            value = value[step]
+        elif isinstance(value, list):
+            value = value[int(step)]
+    return _shorten(json.dumps(value))
+
+
+def _choices(kind: inspect.Type, steps: Sequence[str]) -> list[object]:
+    """Return the words that are allowed at a place."""
+    kinds = [kind]
+    for step in steps:
+        kinds = [child for one in _alternatives(kinds) for child in _children(one, step)]
+    return [
+        word
+        for one in _alternatives(kinds)
+        if isinstance(one, inspect.LiteralType)
+        for word in one.values
+    ]
+
+
+def _alternatives(kinds: Sequence[inspect.Type]) -> Iterator[inspect.Type]:
+    for kind in kinds:
+        yield from kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+
+
+def _children(kind: inspect.Type, step: str) -> Iterator[inspect.Type]:
+    match kind:
+        case inspect.DataclassType():
+            yield from (field.type for field in kind.fields if field.name == step)
+        case inspect.DictType():
+            yield kind.value_type
+        case inspect.VarTupleType():
+            yield kind.item_type
