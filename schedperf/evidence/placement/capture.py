@@ -14,27 +14,25 @@ Every number is a count of a run, or of nanoseconds. ``None`` is what could not 
 of 0 was looked for.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeVar, cast, get_args
+from typing import Annotated, Literal
 
-from schedperf.bundle.json import JsonObject, parse_object
-from schedperf.evidence.placement.record import EVENTS, IDLE_TYPES, Event, Idle
-from schedperf.model.errors import BundleError
+from msgspec import Meta
+
+from schedperf.bundle.json import Count, decode
+from schedperf.evidence.placement.record import Event, Idle
 
 Cause = Literal["fork", "exec", "wakeup", "load_balance", "numa", "affinity", "other"]
 Answer = Literal["found", "balanced"]
 LevelSource = Literal["domains", "topology"]
-CAUSES: tuple[Cause, ...] = get_args(Cause)
-ANSWERS: tuple[Answer, ...] = get_args(Answer)
-LEVEL_SOURCES: tuple[LevelSource, ...] = get_args(LevelSource)
 
 # From 1 ns to 9 minutes; the last bin is open.
 LATENCY_BINS = 40
 # Of the period of a bandwidth timer.
 PHASE_BINS = 64
 
-SCHEMA = "schedperf/bpf_placement/1"
 # The collector's steps grow with the run, so that there are at most 2000.
 MOST_STEPS = 4096
 # MAX_NUMNODES is 1 << CONFIG_NODES_SHIFT, which is at most 10.
@@ -55,11 +53,13 @@ LONGEST_TEXT = 4096
 LONGEST_PERIOD_NS = 10**9
 # Longer than any run.
 MOST_SECONDS = 1e8
-# Lists of which each entry is a row or a sentence of its own.
-_LONGEST = {"timers": MOST_TIMERS, "invisible": MOST_PROGRAMS, "notes": MOST_NOTES}
 
-Value = TypeVar("Value")
-Word = TypeVar("Word", bound=str)
+Cpu = Annotated[int, Meta(ge=0, lt=MOST_CPUS)]
+Node = Annotated[int, Meta(ge=0, lt=MOST_NODES)]
+Seconds = Annotated[float, Meta(gt=0.0, le=MOST_SECONDS)]
+Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
+Bins = Annotated[tuple[Count, ...], Meta(min_length=LATENCY_BINS, max_length=LATENCY_BINS)]
+Phases = Annotated[tuple[Count, ...], Meta(min_length=PHASE_BINS, max_length=PHASE_BINS)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,10 +72,9 @@ class Program:
     :param reason: why there is no mechanism
     """
 
-    name: str
-    mechanism: str | None
-    function: str | None
-    reason: str | None
+    mechanism: str | None = None
+    function: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,11 +89,11 @@ class Move:
     """
 
     event: Event
-    cause: Cause | None
-    from_node: int
-    to_node: int
-    level: str
-    count: int
+    cause: Cause | None = None
+    from_node: Node
+    to_node: Node
+    level: Text
+    count: Count
 
     @property
     def is_crossing(self) -> bool:
@@ -111,9 +110,17 @@ class Series:
     """
 
     event: Event
-    cause: Cause | None
+    cause: Cause | None = None
     crossing: bool
-    counts: tuple[int, ...]
+    counts: Annotated[tuple[Count, ...], Meta(max_length=MOST_STEPS)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OverTime:
+    """All series of a run, whose steps are of one length."""
+
+    step_s: Seconds
+    rows: tuple[Series, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,11 +130,22 @@ class Latency:
     :param log2_ns: shape (40,); bin i holds 2^i <= ns < 2^(i+1), bin 0 also 0 ns
     """
 
-    node: int
-    log2_ns: tuple[int, ...]
-    sum_ns: int
-    count: int
-    max_ns: int
+    node: Node
+    log2_ns: Bins
+    sum_ns: Count
+    count: Count
+    max_ns: Count
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Depth:
+    """How often a task of the workload got a CPU while its task group was so deep.
+
+    :param depth: 0 is the root group
+    """
+
+    depth: Annotated[int, Meta(ge=0, lt=DEEPEST)]
+    switches: Count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,22 +157,22 @@ class Destination:
         not looked at
     """
 
-    level: str
-    from_node: int
-    to_node: int | None
+    level: Text
+    from_node: Node
+    to_node: Node | None = None
     fork: bool
-    count: int
-    imbalanced: int | None
+    count: Count
+    imbalanced: Count | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
     """Answers of find_busiest_group(), which looks for a group to pull from."""
 
-    level: str
+    level: Text
     idle: Idle
     answer: Answer
-    count: int
+    count: Count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,13 +184,13 @@ class Attempts:
     :param all_pinned: likewise LBF_ALL_PINNED
     """
 
-    level: str
+    level: Text
     idle: Idle
-    node: int
-    count: int
-    pulled: int
-    some_pinned: int
-    all_pinned: int
+    node: Node
+    count: Count
+    pulled: Count
+    some_pinned: Count
+    all_pinned: Count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,30 +200,33 @@ class Migratable:
     :param some_pinned: how many of the calls set LBF_SOME_PINNED
     """
 
-    level: str
+    level: Text
     idle: Idle
     answer: bool
-    some_pinned: int
-    count: int
+    some_pinned: Count
+    count: Count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Imbalance:
     """Attempts that saw ``sgc->imbalance`` set, or set it."""
 
-    level: str
-    count: int
+    level: Text
+    count: Count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Balance:
     """What the balancer was asked and answered; None is invisible on this kernel."""
 
-    destination: tuple[Destination, ...] | None
-    source: tuple[Source, ...] | None
-    attempts: tuple[Attempts, ...] | None
-    migratable: tuple[Migratable, ...] | None
-    group_imbalance: tuple[Imbalance, ...] | None
+    destination: tuple[Destination, ...] | None = None
+    source: tuple[Source, ...] | None = None
+    attempts: tuple[Attempts, ...] | None = None
+    migratable: tuple[Migratable, ...] | None = None
+    group_imbalance: tuple[Imbalance, ...] | None = None
+
+
+NOTHING_SEEN = Balance()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,12 +239,20 @@ class Timer:
     :param overruns: expiries that came more than a period late
     """
 
-    group: str
-    period_ns: int
-    expiries: int
-    phases: tuple[int, ...]
-    first_ns: int | None
-    overruns: int
+    group: Text
+    period_ns: Annotated[int, Meta(ge=1, le=LONGEST_PERIOD_NS)]
+    expiries: Count
+    phases: Phases
+    first_ns: Count | None = None
+    overruns: Count
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Invisible:
+    """What cannot be seen on this kernel: a function or a part of the file."""
+
+    what: Text
+    reason: Text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,29 +264,53 @@ class PlacementCapture:
     :param nodes: by CPU
     :param levels_from: what names the levels of moves: the scheduler's domains or the hardware's
         topology; None where the capture does not say
-    :param step_s: of the series
-    :param depth: times that a task of the workload got a CPU, by the depth of its task group; 0 is
-        the root group
     :param balance: None where no program could look
     :param invisible: what cannot be seen on this kernel, with the reason
     :param lost: events that were not counted, by what lost them
     """
 
+    schema: Literal["schedperf/bpf_placement/1"]
     mechanism: Literal["bpf", "perf"]
-    seconds: float
-    programs: tuple[Program, ...]
-    nodes: Mapping[int, int]
-    levels_from: LevelSource | None
-    moves: tuple[Move, ...]
-    step_s: float
-    series: tuple[Series, ...]
-    latency: tuple[Latency, ...]
-    depth: Mapping[int, int]
-    balance: Balance
-    timers: tuple[Timer, ...]
-    invisible: tuple[tuple[str, str], ...]
-    lost: Mapping[str, int]
-    notes: tuple[str, ...]
+    seconds: Seconds
+    programs: Annotated[Mapping[str, Program], Meta(max_length=MOST_PROGRAMS)]
+    nodes: Annotated[Mapping[Cpu, Node], Meta(max_length=MOST_CPUS)]
+    levels_from: LevelSource | None = None
+    moves: tuple[Move, ...] = ()
+    series: OverTime
+    latency: tuple[Latency, ...] = ()
+    depth: tuple[Depth, ...] = ()
+    balance: Balance | None = None
+    timers: Annotated[tuple[Timer, ...], Meta(max_length=MOST_TIMERS)] = ()
+    invisible: Annotated[tuple[Invisible, ...], Meta(max_length=MOST_PROGRAMS)] = ()
+    lost: Annotated[Mapping[str, Count], Meta(max_length=MOST_PROGRAMS)]
+    notes: Annotated[tuple[str, ...], Meta(max_length=MOST_NOTES)]
+
+    def __post_init__(self) -> None:
+        """Limit the levels: each is a group of rows, and a file could name any number of them."""
+        parts = (
+            self.moves,
+            self.answers.destination or (),
+            self.answers.source or (),
+            self.answers.attempts or (),
+            self.answers.migratable or (),
+            self.answers.group_imbalance or (),
+        )
+        levels = {row.level for part in parts for row in part}
+        if len(levels) > MOST_LEVELS:
+            raise ValueError(f"{len(levels)} levels (expected at most {MOST_LEVELS})")
+
+    @property
+    def answers(self) -> Balance:
+        """What the balancer was asked and answered, also where no program could look."""
+        return self.balance or NOTHING_SEEN
+
+    @property
+    def switches_by_depth(self) -> dict[int, int]:
+        """How often a task of the workload got a CPU, by the depth of its task group."""
+        switches: Counter[int] = Counter()
+        for row in self.depth:
+            switches[row.depth] += row.switches
+        return dict(switches)
 
 
 def parse_placement(content: bytes, label: str) -> PlacementCapture:
@@ -266,246 +319,4 @@ def parse_placement(content: bytes, label: str) -> PlacementCapture:
     :param label: bundle and member, for messages
     :raises BundleError: it is none, or it holds what cannot be
     """
-    values = parse_object(content, label)
-    if values.text("schema") != SCHEMA:
-        raise values.wrong("schema", f'"{SCHEMA}"')
-    series = values.child("series")
-    found = PlacementCapture(
-        mechanism=_word(values, "mechanism", ("bpf", "perf")),
-        seconds=_seconds(values, "seconds"),
-        programs=_programs(values),
-        nodes=_nodes(values),
-        levels_from=values.optional(lambda key: _word(values, key, LEVEL_SOURCES), "levels_from"),
-        moves=_rows(values, "moves", _move),
-        step_s=_seconds(series, "step_s"),
-        series=_rows(series, "rows", _series),
-        latency=_rows(values, "latency", _latency),
-        depth=_depth(values),
-        balance=_balance(values),
-        timers=_rows(values, "timers", _timer),
-        invisible=_rows(
-            values, "invisible", lambda row: (_text(row, "what"), _text(row, "reason"))
-        ),
-        lost=_lost(values),
-        notes=values.texts("notes"),
-    )
-    for key, most in _LONGEST.items():
-        if len(getattr(found, key)) > most:
-            raise values.wrong(key, f"at most {most} of them")
-    _check_levels(found, values)
-    return found
-
-
-def _rows(values: JsonObject, key: str, parse: Callable[[JsonObject], Value]) -> tuple[Value, ...]:
-    return tuple(parse(row) for row in values.optional(values.children, key) or ())
-
-
-def _word(values: JsonObject, key: str, choices: Sequence[Word]) -> Word:
-    word = values.text(key)
-    if word not in choices:
-        raise values.wrong(key, f"one of {', '.join(choices)}")
-    return cast("Word", word)
-
-
-def _text(values: JsonObject, key: str) -> str:
-    text = values.text(key)
-    if not 0 < len(text) <= LONGEST_TEXT:
-        raise values.wrong(key, f"a text of 1 to {LONGEST_TEXT} characters")
-    return text
-
-
-def _seconds(values: JsonObject, key: str) -> float:
-    seconds = values.quantity(key)
-    if not 0.0 < seconds <= MOST_SECONDS:
-        raise values.wrong(key, f"above 0 and at most {MOST_SECONDS:g} seconds")
-    return seconds
-
-
-def _below(values: JsonObject, key: str, limit: int) -> int:
-    number = values.count(key)
-    if number >= limit:
-        raise values.wrong(key, f"below {limit}")
-    return number
-
-
-def _bins(values: JsonObject, key: str, length: int) -> tuple[int, ...]:
-    counts = values.counts(key)
-    if len(counts) != length:
-        raise values.wrong(key, f"a list of {length} counts")
-    return counts
-
-
-def _programs(values: JsonObject) -> tuple[Program, ...]:
-    child = values.child("programs")
-    if len(child.values) > MOST_PROGRAMS:
-        raise values.wrong("programs", f"at most {MOST_PROGRAMS} programs")
-    return tuple(_program(name, child.child(name)) for name in child.values)
-
-
-def _program(name: str, values: JsonObject) -> Program:
-    return Program(
-        name=name,
-        mechanism=values.optional(values.text, "mechanism"),
-        function=values.optional(values.text, "function"),
-        reason=values.optional(values.text, "reason"),
-    )
-
-
-def _nodes(values: JsonObject) -> dict[int, int]:
-    child = values.child("nodes")
-    if len(child.values) > MOST_CPUS or not all(map(_is_cpu, child.values)):
-        raise values.wrong("nodes", f"nodes by the number of a CPU, below {MOST_CPUS}")
-    return {int(cpu): _node(child, cpu) for cpu in child.values}
-
-
-def _is_cpu(text: str) -> bool:
-    return (
-        text.isascii()
-        and text.isdigit()
-        and len(text) <= len(str(MOST_CPUS))
-        and int(text) < MOST_CPUS
-    )
-
-
-def _node(values: JsonObject, key: str) -> int:
-    return _below(values, key, MOST_NODES)
-
-
-def _move(values: JsonObject) -> Move:
-    return Move(
-        event=_word(values, "event", EVENTS),
-        cause=_cause(values),
-        from_node=_node(values, "from_node"),
-        to_node=_node(values, "to_node"),
-        level=_text(values, "level"),
-        count=values.count("count"),
-    )
-
-
-def _cause(values: JsonObject) -> Cause | None:
-    return values.optional(lambda key: _word(values, key, CAUSES), "cause")
-
-
-def _series(values: JsonObject) -> Series:
-    counts = values.counts("counts")
-    if len(counts) > MOST_STEPS:
-        raise values.wrong("counts", f"at most {MOST_STEPS} counts")
-    return Series(
-        event=_word(values, "event", EVENTS),
-        cause=_cause(values),
-        crossing=values.flag("crossing"),
-        counts=counts,
-    )
-
-
-def _latency(values: JsonObject) -> Latency:
-    return Latency(
-        node=_node(values, "node"),
-        log2_ns=_bins(values, "log2_ns", LATENCY_BINS),
-        sum_ns=values.count("sum_ns"),
-        count=values.count("count"),
-        max_ns=values.count("max_ns"),
-    )
-
-
-def _depth(values: JsonObject) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for row in values.optional(values.children, "depth") or ():
-        depth = _below(row, "depth", DEEPEST)
-        found[depth] = found.get(depth, 0) + row.count("switches")
-    return found
-
-
-def _balance(values: JsonObject) -> Balance:
-    child = values.optional(values.child, "balance") or JsonObject({}, values.where)
-
-    def part(key: str, parse: Callable[[JsonObject], Value]) -> tuple[Value, ...] | None:
-        return None if child.values.get(key) is None else _rows(child, key, parse)
-
-    return Balance(
-        destination=part("destination", _destination),
-        source=part("source", _source),
-        attempts=part("attempts", _attempts),
-        migratable=part("migratable", _migratable),
-        group_imbalance=part(
-            "group_imbalance",
-            lambda row: Imbalance(level=_text(row, "level"), count=row.count("count")),
-        ),
-    )
-
-
-def _destination(values: JsonObject) -> Destination:
-    return Destination(
-        level=_text(values, "level"),
-        from_node=_node(values, "from_node"),
-        to_node=values.optional(lambda key: _node(values, key), "to_node"),
-        fork=values.flag("fork"),
-        count=values.count("count"),
-        imbalanced=values.optional(values.count, "imbalanced"),
-    )
-
-
-def _source(values: JsonObject) -> Source:
-    return Source(
-        level=_text(values, "level"),
-        idle=_word(values, "idle", IDLE_TYPES),
-        answer=_word(values, "answer", ANSWERS),
-        count=values.count("count"),
-    )
-
-
-def _attempts(values: JsonObject) -> Attempts:
-    return Attempts(
-        level=_text(values, "level"),
-        idle=_word(values, "idle", IDLE_TYPES),
-        node=_node(values, "node"),
-        **{name: values.count(name) for name in ("count", "pulled", "some_pinned", "all_pinned")},
-    )
-
-
-def _migratable(values: JsonObject) -> Migratable:
-    return Migratable(
-        level=_text(values, "level"),
-        idle=_word(values, "idle", IDLE_TYPES),
-        answer=values.flag("answer"),
-        some_pinned=values.count("some_pinned"),
-        count=values.count("count"),
-    )
-
-
-def _timer(values: JsonObject) -> Timer:
-    period_ns = values.count("period_ns")
-    if not 0 < period_ns <= LONGEST_PERIOD_NS:
-        raise values.wrong("period_ns", f"from 1 to {LONGEST_PERIOD_NS}")
-    return Timer(
-        group=_text(values, "group"),
-        period_ns=period_ns,
-        expiries=values.count("expiries"),
-        phases=_bins(values, "phases", PHASE_BINS),
-        first_ns=values.optional(values.count, "first_ns"),
-        overruns=values.count("overruns"),
-    )
-
-
-def _lost(values: JsonObject) -> dict[str, int]:
-    child = values.child("lost")
-    if len(child.values) > MOST_PROGRAMS:
-        raise values.wrong("lost", f"at most {MOST_PROGRAMS} counts")
-    return {name: child.count(name) for name in child.values}
-
-
-def _check_levels(found: PlacementCapture, values: JsonObject) -> None:
-    # Each level is a group of rows, so a made-up file could ask for any number of them.
-    parts = (
-        found.moves,
-        found.balance.destination or (),
-        found.balance.source or (),
-        found.balance.attempts or (),
-        found.balance.migratable or (),
-        found.balance.group_imbalance or (),
-    )
-    levels = {row.level for part in parts for row in part}
-    if len(levels) > MOST_LEVELS:
-        raise BundleError(
-            f"{values.where}: {len(levels)} levels, more than {MOST_LEVELS}; record it again"
-        )
+    return decode(content, PlacementCapture, label)

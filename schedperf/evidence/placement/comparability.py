@@ -60,16 +60,16 @@ _SOURCES: Mapping[str | None, str] = {
 LARGEST_LOSS = 0.01
 
 
-def _names(program: Program) -> set[str]:
+def _names(name: str, program: Program) -> set[str]:
     # A program whose function this kernel lacks is known by its own name alone.
-    return {newest_function(name) for name in (program.function, program.name) if name}
+    return {newest_function(known) for known in (program.function, name) if known}
 
 
 def _is_there(found: PlacementCapture, part: Part) -> bool:
     if part == "pinned":
-        return None not in (found.balance.attempts, found.balance.migratable)
+        return None not in (found.answers.attempts, found.answers.migratable)
     if part in BALANCE_PARTS:
-        return getattr(found.balance, part) is not None
+        return getattr(found.answers, part) is not None
     if part == "cause":
         causes = [move.cause for move in found.moves if move.event == "migration"]
         return not causes or any(causes)
@@ -82,8 +82,8 @@ def mechanism_of(found: PlacementCapture, part: Part) -> str | None:
     seen = sorted(
         {
             _CLASSES.get(program.mechanism, program.mechanism)
-            for program in found.programs
-            if program.mechanism and _names(program) & _FUNCTIONS[part]
+            for name, program in found.programs.items()
+            if program.mechanism and _names(name, program) & _FUNCTIONS[part]
         }
     )
     if not seen or not _is_there(found, part):
@@ -92,9 +92,9 @@ def mechanism_of(found: PlacementCapture, part: Part) -> str | None:
         # What is told from fewer signs is told by other rules.
         seen = [f"rules of {found.mechanism}", *seen]
         seen += sorted(
-            f"{program.name} ({_CLASSES.get(program.mechanism, program.mechanism)})"
-            for program in found.programs
-            if program.mechanism and not _names(program) & _KNOWN
+            f"{name} ({_CLASSES.get(program.mechanism, program.mechanism)})"
+            for name, program in found.programs.items()
+            if program.mechanism and not _names(name, program) & _KNOWN
         )
     return " and ".join(seen)
 
@@ -114,13 +114,17 @@ class Unseen(NamedTuple):
 
 def why_unseen(found: PlacementCapture, part: Part) -> Unseen:
     """Say why a part of a run was not seen."""
-    mine = [program for program in found.programs if _names(program) & _FUNCTIONS[part]]
-    for program in mine:
+    mine = {
+        name: program
+        for name, program in found.programs.items()
+        if _names(name, program) & _FUNCTIONS[part]
+    }
+    for name, program in mine.items():
         if not program.mechanism and program.reason:
-            return Unseen(program.function or program.name, program.reason)
-    for what, reason in found.invisible:
-        if part in _parts_of(what):
-            return Unseen(None if what in (part, "balance") else what, reason)
+            return Unseen(program.function or name, program.reason)
+    for one in found.invisible:
+        if part in _parts_of(one.what):
+            return Unseen(None if one.what in (part, "balance") else one.what, one.reason)
     if part == "cause" and found.mechanism == "perf":
         return Unseen(None, "perf does not see what moves a task")
     for note in found.notes:
@@ -144,7 +148,7 @@ def _parts_of(what: str) -> set[Part]:
 
 def invisible_elsewhere(found: PlacementCapture) -> list[tuple[str, str]]:
     """Return what else is invisible on a kernel: functions that show no part, with the reason."""
-    return [(what, reason) for what, reason in found.invisible if not _parts_of(what)]
+    return [(one.what, one.reason) for one in found.invisible if not _parts_of(one.what)]
 
 
 def loss_of(found: PlacementCapture) -> str | None:

@@ -257,9 +257,9 @@ def _sees_crossings(run: WatchedRun, event: Event) -> bool:
 def _rates(run: WatchedRun, event: Event) -> list[float]:
     found = run.placement
     total = np.zeros(TIME_BINS)
-    for row in found.series:
+    for row in found.series.rows:
         if row.event == event and row.crossing:
-            total += rates_over_time(row.counts, found.step_s, found.seconds)
+            total += rates_over_time(row.counts, found.series.step_s, found.seconds)
     rates: list[float] = total.tolist()
     return rates
 
@@ -267,11 +267,11 @@ def _rates(run: WatchedRun, event: Event) -> list[float]:
 def depths_of(side: WatchedSide) -> Iterator[DepthRow]:
     """Yield how deep the task groups were in which the workload's tasks ran."""
     for (workload, point), runs in _runs_by_point(side).items():
-        seen = [run for run in runs if sum(run.placement.depth.values())]
-        depths = sorted({depth for run in seen for depth, n in run.placement.depth.items() if n})
+        seen = [run for run in runs if any(row.switches for row in run.placement.depth)]
+        depths = sorted({row.depth for run in seen for row in run.placement.depth if row.switches})
         if not depths:
             continue
-        shares = np.array([_shares(run.placement.depth, depths) for run in seen])
+        shares = np.array([_shares(run.placement.switches_by_depth, depths) for run in seen])
         found = means_over_runs(shares, [run.boot for run in seen])
         means = zip(depths, found.mean, found.ci_low, found.ci_high, strict=True)
         for depth, share, low, high in means:

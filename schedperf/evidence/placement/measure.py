@@ -117,7 +117,7 @@ def amounts_of(found: PlacementCapture) -> Amounts:
             _add(amounts, key, move.count)
         for key in _crossings_of(move) if is_numa else ():
             _add(amounts, key, move.count if move.is_crossing else 0)
-    _add_balance(amounts, found.balance, is_numa=is_numa)
+    _add_balance(amounts, found.answers, is_numa=is_numa)
     for timer in found.timers:
         _add(amounts, Key(part="timers", field="expiries", groups=(timer.group,)), timer.expiries)
         _add(amounts, Key(part="timers", field="overruns", groups=(timer.group,)), timer.overruns)
@@ -252,10 +252,10 @@ def _waits(latency: Sequence[Latency]) -> Quotients:
 
 
 def _depths(found: PlacementCapture) -> Quotients:
-    switches = sum(found.depth.values())
+    switches = sum(row.switches for row in found.depth)
     if not switches:
         return {}
-    mean = sum(depth * count for depth, count in found.depth.items()) / switches
+    mean = sum(row.depth * row.switches for row in found.depth) / switches
     return {Key(part="depth", field="mean"): Quotient(mean, "level", switches)}
 
 
