@@ -37,11 +37,21 @@ _SHOWN_CHARACTERS = 40
 
 Count = Annotated[int, Meta(ge=0, le=MAX_JSON_INTEGER - 1)]
 
+# A longer sentence would be a paragraph of the report.
+MOST_CHARACTERS = 300
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # msgspec ends a message with the place: "Expected `int` >= 0 - at `$.rows[3].count`". Of keys it
 # says "`key` in `$.rows`", and of the value of a key "`$.rows[...]`".
 _PROBLEM = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<place>(?:`key` in )?`\$[^`]*`))?")
+_MISSING, _EXPECTED = "Object missing required field ", "Expected "
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+
+
+class Sentence(str):
+    """A text that reports print, cut to 300 characters when it is decoded."""
+
+    __slots__ = ()
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -197,10 +207,16 @@ def decode(content: bytes, kind: type[Value], where: str) -> Value:
     """
     value = parse_json(content, where)
     try:
-        return msgspec.convert(value, kind, str_keys=True)
+        return msgspec.convert(value, kind, str_keys=True, dec_hook=_to_sentence)
     except msgspec.ValidationError as error:
         problem = _describe(str(error), value, kind)
     raise BundleError(f"{where}: {problem}; use an undamaged file") from None
+
+
+def _to_sentence(kind: type, value: object) -> object:
+    if kind is Sentence and isinstance(value, str):
+        return Sentence(value[:MOST_CHARACTERS])
+    raise TypeError("Expected `str`")
 
 
 def _describe(message: str, value: object, kind: type) -> str:
@@ -209,10 +225,15 @@ def _describe(message: str, value: object, kind: type) -> str:
     what, place = what.replace("`", ""), place.replace("`", "")
     steps = [name or index for name, index in _STEP.findall(place)]
     if what.startswith("Invalid enum value"):
-        what = f"Expected {' or '.join(map(json.dumps, _choices(inspect.type_info(kind), steps)))}"
-    if not what.startswith("Expected "):
-        return f"{place}: {what[0].lower()}{what[1:]}"
-    return f"{place} is {_show(value, place, steps)} ({what[0].lower()}{what[1:]})"
+        what = (
+            f"{_EXPECTED}{' or '.join(map(json.dumps, _choices(inspect.type_info(kind), steps)))}"
+        )
+    if what.startswith(_MISSING):
+        return f"{place} has no {what.removeprefix(_MISSING)}"
+    if what.startswith(_EXPECTED):
+        expected = what.removeprefix(_EXPECTED)
+        return f"{place} is {_show(value, place, steps)} (expected {expected})"
+    return f"{place}: {what}"
 
 
 def _show(value: object, place: str, steps: Sequence[str]) -> str:

@@ -23,15 +23,7 @@ READS_TOO_MUCH = (
 # Runs of one side that differ among themselves are told apart by so many of their descriptions.
 MOST_TOLD = 3
 
-_UNKNOWN = FunctionCalls(
-    mechanism=None,
-    tried={},
-    calls=None,
-    contexts=None,
-    durations=None,
-    unpaired=None,
-    nested=None,
-)
+_UNKNOWN = FunctionCalls(tried={})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,9 +151,10 @@ def _why_gross(run: PeltRun, function: str) -> str | None:
 def _remarks(side: TracedSide, function: str) -> Iterator[str]:
     seen = side.seen(function)
     calls = sum(sum((one.calls or {}).values()) for one in seen)
+    lost = [one.lost for one in seen if one.lost is not None]
     for number, what in (
-        (sum(one.unpaired or 0 for one in seen), "exits without an entry"),
-        (sum(one.nested or 0 for one in seen), "calls nested too deeply to be timed"),
+        (sum(one.unpaired or 0 for one in lost), "exits without an entry"),
+        (sum(one.nested or 0 for one in lost), "calls nested too deeply to be timed"),
     ):
         if number > MOST_UNPAIRED * calls:
             yield f"{side.name}: {function} has {number} {what}, beside {calls} calls"

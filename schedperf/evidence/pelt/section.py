@@ -11,7 +11,13 @@ from statistics import fmean
 
 from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence import Absent, section
-from schedperf.evidence.pelt.capture import BREAKPOINT, EmptyProbe, PeltCapture, parse_bpf_pelt
+from schedperf.evidence.pelt.capture import (
+    BREAKPOINT,
+    MOST_NOTES,
+    EmptyProbe,
+    PeltCapture,
+    parse_bpf_pelt,
+)
 from schedperf.evidence.pelt.comparability import TracedSide, context_notes, functions_of, unseen
 from schedperf.evidence.pelt.compare import bins_of, cpus_of, rows_of
 from schedperf.evidence.pelt.measure import PeltRun, merge
@@ -221,12 +227,12 @@ def _histograms(side: TracedSide) -> Iterator[PeltHistogram]:
 def _cross_checks(side: TracedSide) -> Iterator[CrossCheck]:
     for function in functions_of([side]):
         pairs = [
-            (sum(seen.calls.values()), run.capture.breakpoints[function])
+            (sum(seen.calls.values()), counted)
             for run in side.runs
             if (seen := run.capture.functions.get(function)) is not None
             and seen.calls is not None
             and seen.mechanism != BREAKPOINT
-            and function in run.capture.breakpoints
+            and (counted := run.capture.calls_by_breakpoint(function)) is not None
         ]
         calls, counted = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
         if pairs:
@@ -244,7 +250,7 @@ def _cross_checks(side: TracedSide) -> Iterator[CrossCheck]:
 def _notes(sides: Sequence[TracedSide]) -> Iterator[str]:
     for side in sides:
         yield from side.notes
-        told = [note for run in side.runs for note in run.capture.notes]
+        told = [note for run in side.runs for note in run.capture.notes[:MOST_NOTES]]
         for note in dict.fromkeys(told):
             times = f" ({told.count(note)} runs)" if told.count(note) > 1 else ""
             yield f"{side.name}: {note}{times}"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from schedperf.bundle.json import MAX_JSON_DEPTH, MAX_JSON_INTEGER, Count, decode
+from schedperf.bundle.json import MAX_JSON_DEPTH, MAX_JSON_INTEGER, Count, Sentence, decode
 from schedperf.model.errors import BundleError
 
 
@@ -38,6 +38,7 @@ class Record:
     seconds: Annotated[float, Meta(gt=0)] = 1.0
     name: Annotated[str, Meta(max_length=50)] = ""
     is_on: bool = False
+    why: Sentence | None = None
 
 
 def read(content: Any) -> Record:
@@ -57,7 +58,7 @@ def test_what_fits_is_a_dataclass_with_tuples_and_numbers_as_keys() -> None:
     [
         ([], "$ is [] (expected object, got array)"),
         ({"rows": None}, "$.rows is null (expected array, got null)"),
-        ({"rows": [{}]}, "$.rows[0]: object missing required field event"),
+        ({"rows": [{}]}, "$.rows[0] has no event"),
         ({"rows": [{"event": "vfork", "count": 1}]},
          '$.rows[0].event is "vfork" (expected "exec" or "fork")'),
         ({"rows": [{"event": None, "count": -1}]}, "$.rows[0].count is -1 (expected int >= 0)"),
@@ -74,6 +75,7 @@ def test_what_fits_is_a_dataclass_with_tuples_and_numbers_as_keys() -> None:
         ({"by_cpu": {"+1": None}}, "key in $.by_cpu is invalid (expected int, got str)"),
         ({"by_cpu": {"-0": None}}, 'not usable as JSON: "-0" is not a key'),
         ({"seconds": 0}, "$.seconds is 0 (expected float > 0.0)"),
+        ({"why": ["x"]}, '$.why is ["x"] (expected str)'),
         ({"name": "x" * 90}, f'$.name is "{"x" * 39}… (expected str of length <= 50)'),
     ],
 )  # fmt: skip
@@ -104,6 +106,11 @@ def test_what_no_json_of_ours_holds_is_refused_anywhere(text: bytes, problem: st
 
 def test_bytes_of_a_name_that_are_no_text_are_replaced() -> None:
     assert read({"name": "a\udcffb"}).name == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_sentence_is_cut_and_nothing_else() -> None:
+    found = read({"why": "x" * 1000, "name": "y" * 40})
+    assert (found.why, found.name) == ("x" * 300, "y" * 40)
 
 
 def test_of_a_key_that_is_there_twice_the_last_value_counts() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.pelt.capture import SCHEMA as CAPTURE_SCHEMA
 from schedperf.evidence.pelt.section import pelt
 
 Json = dict[str, Any]
@@ -56,7 +55,7 @@ def make_function(calls: Mapping[int, int], ns: int | None = 200, /, **changes: 
 def make_capture(functions: Mapping[str, Any], **changes: Any) -> Json:
     """Return a pelt.json of a run of two seconds."""
     return {
-        "schema": CAPTURE_SCHEMA,
+        "schema": "schedperf/bpf_pelt/1",
         "seconds": 2.0,
         "sampling": 1,
         "functions": functions,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.evidence.pelt.capture import MOST_CONTEXTS, MOST_FUNCTIONS
+from schedperf.evidence.pelt.capture import MOST_CONTEXTS, MOST_FUNCTIONS, MOST_NOTES
 from schedperf.evidence.pelt.comparability import NOT_SHORTER, READS_TOO_MUCH
 from schedperf.evidence.pelt.compare import EMULATED
 from schedperf.evidence.pelt.record import Pelt
@@ -289,11 +289,16 @@ def test_a_run_that_cannot_be_read_is_left_out_and_said(
     data = analyse([*traced_runs(BASE), *damaged], traced_runs(NEW, lost_cpus=[3], notes=["odd"]))
     assert row_of(data).n_base == 4
     assert data.notes[0] == (
-        "base: boots/0/runs/004/bpf_pelt/pelt.json: seconds is missing; "
-        "it must be a number that is not negative"
+        "base: boots/0/runs/004/bpf_pelt/pelt.json: $ has no seconds; use an undamaged file"
     )
     assert "new: odd (4 runs)" in data.notes
     assert "new: CPUs that came or went while they were counted: 3" in data.notes
+
+
+def test_a_run_of_endless_notes_has_some_of_them(analyse: Analyse, traced_runs: Runs) -> None:
+    notes = [f"odd {number}" for number in range(10 * MOST_NOTES)]
+    data = analyse(traced_runs(BASE), traced_runs(NEW, notes=notes))
+    assert sum("odd" in note for note in data.notes) == MOST_NOTES
 
 
 def test_points_of_one_side_only_are_said(analyse: Analyse, traced_runs: Runs) -> None:
