@@ -47,6 +47,9 @@ _PROBLEM = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<place>(?:`key` in )?`\$[^`
 _MISSING, _EXPECTED = "Object missing required field ", "Expected "
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
+_DAMAGED = "use an undamaged file"
+_OTHER_VERSION = "use a schedperf that reads this version, or record again"
+
 
 class Sentence(str):
     """A text that reports print, cut to 300 characters when it is decoded."""
@@ -210,7 +213,8 @@ def decode(content: bytes, kind: type[Value], where: str) -> Value:
         return msgspec.convert(value, kind, str_keys=True, dec_hook=_to_sentence)
     except msgspec.ValidationError as error:
         problem = _describe(str(error), value, kind)
-    raise BundleError(f"{where}: {problem}; use an undamaged file") from None
+    of_another_version = problem.startswith("$.schema is")
+    raise BundleError(f"{where}: {problem}", _OTHER_VERSION if of_another_version else _DAMAGED)
 
 
 def _to_sentence(kind: type, value: object) -> object:
@@ -229,7 +233,7 @@ def _describe(message: str, value: object, kind: type) -> str:
             f"{_EXPECTED}{' or '.join(map(json.dumps, _choices(inspect.type_info(kind), steps)))}"
         )
     if what.startswith(_MISSING):
-        return f"{place} has no {what.removeprefix(_MISSING)}"
+        return f"{place}.{what.removeprefix(_MISSING)} is missing"
     if what.startswith(_EXPECTED):
         expected = what.removeprefix(_EXPECTED)
         return f"{place} is {_show(value, place, steps)} (expected {expected})"

@@ -58,7 +58,7 @@ def test_what_fits_is_a_dataclass_with_tuples_and_numbers_as_keys() -> None:
     [
         ([], "$ is [] (expected object, got array)"),
         ({"rows": None}, "$.rows is null (expected array, got null)"),
-        ({"rows": [{}]}, "$.rows[0] has no event"),
+        ({"rows": [{}]}, "$.rows[0].event is missing"),
         ({"rows": [{"event": "vfork", "count": 1}]},
          '$.rows[0].event is "vfork" (expected "exec" or "fork")'),
         ({"rows": [{"event": None, "count": -1}]}, "$.rows[0].count is -1 (expected int >= 0)"),

@@ -289,7 +289,7 @@ def test_a_run_that_cannot_be_read_is_left_out_and_said(
     data = analyse([*traced_runs(BASE), *damaged], traced_runs(NEW, lost_cpus=[3], notes=["odd"]))
     assert row_of(data).n_base == 4
     assert data.notes[0] == (
-        "base: boots/0/runs/004/bpf_pelt/pelt.json: $ has no seconds; use an undamaged file"
+        "base: boots/0/runs/004/bpf_pelt/pelt.json: $.seconds is missing; use an undamaged file"
     )
     assert "new: odd (4 runs)" in data.notes
     assert "new: CPUs that came or went while they were counted: 3" in data.notes

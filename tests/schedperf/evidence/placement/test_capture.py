@@ -68,7 +68,7 @@ def test_depths_that_are_said_twice_are_added(make_placement: Make) -> None:
         ({"nodes": {"cpu0": 0}}, r"nodes is invalid \(expected int, got str"),
         ({"nodes": {"9999": 0}}, r"nodes is invalid \(expected int <= 8191"),
         ({"nodes": {"0": MOST_NODES}}, r"nodes\[...\] is invalid \(expected int <= 1023"),
-        ({"moves": [{}]}, r"moves\[0\] has no event"),
+        ({"moves": [{}]}, r"moves\[0\].event is missing"),
         ({"moves": {"event": "fork"}}, r"moves is .* \(expected array"),
         ({"series": {"step_s": 0.0, "rows": []}}, r"series.step_s is 0.0 \(expected float > 0"),
         ({"series": None}, r"series is null \(expected object"),
@@ -78,7 +78,7 @@ def test_depths_that_are_said_twice_are_added(make_placement: Make) -> None:
         ({"programs": {str(one): {} for one in range(300)}}, r"programs is .* .*of length <= 256"),
         ({"programs": {"a": 3}}, r"programs\[...\] is invalid \(expected object, got int"),
         ({"notes": [7]}, r"notes\[0\] is 7 \(expected str"),
-        ({"invisible": [{"what": "x"}]}, r"invisible\[0\] has no reason"),
+        ({"invisible": [{"what": "x"}]}, r"invisible\[0\].reason is missing"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_line(
