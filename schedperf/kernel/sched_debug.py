@@ -10,10 +10,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from schedperf.bundle.json import JsonObject, parse_object
+from msgspec import Meta
+
+from schedperf.bundle.json import decode
 from schedperf.bundle.open import Boot, Bundle
-from schedperf.model.errors import InputError
 
 FOLDER = "sched_debug"
 # A boot of 8192 CPUs that all differ has 256 kinds of them, each with nine settings a domain.
@@ -21,6 +23,10 @@ LARGEST_BYTES = 16 << 20
 MOST_SETTINGS = 1024
 MOST_KINDS = 256
 LONGEST_VALUE = 4096
+
+Texts = Annotated[
+    Mapping[str, Annotated[str, Meta(max_length=LONGEST_VALUE)]], Meta(max_length=MOST_SETTINGS)
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +38,7 @@ class CpuKind:
     """
 
     cpus: str
-    settings: Mapping[str, str]
+    settings: Texts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,9 +50,9 @@ class SchedDebug:
     """
 
     source: str
-    settings: Mapping[str, str]
-    per_cpu: Mapping[str, tuple[CpuKind, ...]]
-    missing: Mapping[str, str]
+    settings: Texts
+    per_cpu: Mapping[str, Annotated[tuple[CpuKind, ...], Meta(max_length=MOST_KINDS)]]
+    missing: Texts
 
 
 def parse_sched_debug(content: bytes, label: str) -> SchedDebug:
@@ -54,14 +60,7 @@ def parse_sched_debug(content: bytes, label: str) -> SchedDebug:
 
     :raises InputError: it is damaged, or of another form
     """
-    record = parse_object(content, label)
-    per_cpu = record.child("per_cpu")
-    return SchedDebug(
-        source=record.text("source"),
-        settings=_texts(record.child("settings")),
-        per_cpu={name: _kinds(per_cpu, name) for name in per_cpu.values},
-        missing=_texts(record.child("missing")),
-    )
+    return decode(content, SchedDebug, label)
 
 
 def read_sched_debug(bundle: Bundle, boot: Boot) -> SchedDebug | None:
@@ -95,18 +94,3 @@ def _one_value(cpus: Mapping[str, Sequence[str]]) -> str:
     if len(cpus) == 1:
         return next(iter(cpus))
     return ", ".join(f"{value} ({','.join(lists)})" for value, lists in cpus.items())
-
-
-def _kinds(record: JsonObject, name: str) -> tuple[CpuKind, ...]:
-    kinds = record.children(name)
-    if len(kinds) > MOST_KINDS:
-        raise InputError(f"{record.where}: {len(kinds)} kinds of CPUs; record again")
-    return tuple(
-        CpuKind(cpus=kind.text("cpus"), settings=_texts(kind.child("settings"))) for kind in kinds
-    )
-
-
-def _texts(record: JsonObject) -> dict[str, str]:
-    if len(record.values) > MOST_SETTINGS:
-        raise InputError(f"{record.where}: {len(record.values)} settings; record again")
-    return {name: record.text(name)[:LONGEST_VALUE] for name in record.values}

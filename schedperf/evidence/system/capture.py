@@ -8,9 +8,11 @@ reads what the run's own tasks counted, which the collector task_sched keeps.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from schedperf.bundle.json import JsonObject, parse_object
+from msgspec import Meta
+
+from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence.system._counters import MOST_CPUS
 from schedperf.evidence.system._sums import CpuKey, SystemKey, SystemSums, SystemValue
@@ -77,6 +79,24 @@ class SystemCounts:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Facts:
+    """What facts.json says of a run.
+
+    :param seconds: between both looks; None: unknown
+    :param cpus_before: that were online, as the kernel lists them: "0-3"
+    :param clock_stepped_ns: by how much CLOCK_REALTIME moved against CLOCK_MONOTONIC
+    """
+
+    seconds: Annotated[float, Meta(ge=0.0)] | None = None
+    ticks_per_second: Annotated[int, Meta(ge=1, le=LARGEST_TICKS)]
+    missing: Mapping[str, str]
+    cpus_before: str | None = None
+    cpus_after: str | None = None
+    clock_stepped_ns: int | None = None
+    notes: tuple[str, ...] | None = None
+
+
 def read_system_counters(bundle: Bundle, run: Run) -> SystemCounts:
     """Read what was captured around a run.
 
@@ -86,17 +106,16 @@ def read_system_counters(bundle: Bundle, run: Run) -> SystemCounts:
     name = f"{folder}/facts.json"
     if bundle.size(name) is None:
         raise InputError(f"{bundle.path}: {name} is not there; record with {FOLDER}")
-    facts = parse_object(bundle.read(name, LARGEST_JSON_BYTES), name)
+    facts = decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name)
     host = next(boot.host for boot in bundle.boots if boot.number == run.boot)
     reading = _Reading(bundle, folder, SystemSums(_nodes(host)))
-    seconds = facts.optional(facts.quantity, "seconds")
-    _describe_run(reading.sums, facts, seconds)
-    reading.read_all(seconds, _ticks(facts))
+    _describe_run(reading.sums, facts)
+    reading.read_all(facts.seconds, facts.ticks_per_second)
     return SystemCounts(
         counts=reading.sums.counts,
         cpus=reading.sums.cpus,
-        seconds=seconds,
-        missing=_missing(facts),
+        seconds=facts.seconds,
+        missing=facts.missing,
         notes=reading.sums.notes,
     )
 
@@ -165,27 +184,15 @@ class _Reading:
         add_groups(self.sums, before, after, during=during)
 
 
-def _describe_run(sums: SystemSums, facts: JsonObject, seconds: float | None) -> None:
-    for text in facts.optional(facts.texts, "notes") or ():
+def _describe_run(sums: SystemSums, facts: _Facts) -> None:
+    for text in facts.notes or ():
         sums.note(text)
-    before, after = (facts.optional(facts.text, f"cpus_{look}") for look in ("before", "after"))
+    before, after = facts.cpus_before, facts.cpus_after
     if before != after:
         sums.note(f"CPUs {before} were online before the run and {after} after it")
-    stepped_ns = facts.optional(facts.integer, "clock_stepped_ns") or 0
-    if seconds is not None and abs(stepped_ns) / 1e9 > LEAST_STEP_S + SLEWED * seconds:
+    stepped_s, seconds = abs(facts.clock_stepped_ns or 0) / 1e9, facts.seconds
+    if seconds is not None and stepped_s > LEAST_STEP_S + SLEWED * seconds:
         sums.note("the clock was set during the run, or the machine slept")
-
-
-def _ticks(facts: JsonObject) -> int:
-    ticks = facts.optional(facts.count, "ticks_per_second") or 0
-    if not 0 < ticks <= LARGEST_TICKS:
-        raise facts.wrong("ticks_per_second", "the ticks of a second")
-    return ticks
-
-
-def _missing(facts: JsonObject) -> dict[str, str]:
-    missing = facts.child("missing")
-    return {name: missing.text(name) for name in missing.values}
 
 
 def _nodes(host: Mapping[str, object]) -> dict[int, int]:

@@ -20,12 +20,14 @@ number with six decimals is in milliseconds, any other is a count or a state.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from schedperf.bundle.json import JsonObject, parse_object
+from msgspec import Meta
+
+from schedperf.bundle.json import Count, decode
 from schedperf.evidence.system._counters import SHOWN
 from schedperf.model.errors import InputError
 
-SCHEMA = "schedperf/task_sched/1"
 MOST_TASKS = 4096
 # Some 60 fields, and a line for each NUMA node.
 MOST_FIELDS = 2048
@@ -72,33 +74,49 @@ class WorkloadTasks:
     tasks: tuple[TaskSched, ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Look:
+    """The last look at one task, as it was written."""
+
+    pid: Count
+    tid: Count
+    seen_ns: Count
+    sched: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Looks:
+    """What tasks.json holds."""
+
+    schema: Literal["schedperf/task_sched/1"]
+    looks: Count
+    left_out: Count
+    tasks: Annotated[tuple[_Look, ...], Meta(max_length=MOST_TASKS)]
+
+
 def parse_task_sched(content: bytes, label: str) -> WorkloadTasks:
     """Read tasks.json.
 
     :raises InputError: it is damaged, or of another form
     """
-    record = parse_object(content, label)
-    if record.text("schema") != SCHEMA:
-        raise record.wrong("schema", SCHEMA)
-    tasks = record.children("tasks")
-    if len(tasks) > MOST_TASKS:
-        raise InputError(f"{label}: {len(tasks)} tasks; record again")
+    found = decode(content, _Looks, label)
     return WorkloadTasks(
-        looks=record.count("looks"),
-        left_out=record.count("left_out"),
-        tasks=tuple(map(_task, tasks)),
+        looks=found.looks,
+        left_out=found.left_out,
+        tasks=tuple(
+            _task(look, f"{label}: $.tasks[{place}]") for place, look in enumerate(found.tasks)
+        ),
     )
 
 
-def _task(record: JsonObject) -> TaskSched:
-    sched = record.text("sched")
-    comm = _COMM.match(sched)
+def _task(look: _Look, label: str) -> TaskSched:
+    comm = _COMM.match(look.sched)
     return TaskSched(
-        pid=record.count("pid"),
-        tid=record.count("tid"),
-        seen_ns=record.count("seen_ns"),
+        pid=look.pid,
+        tid=look.tid,
+        seen_ns=look.seen_ns,
         comm=comm[1] if comm else None,
-        fields=parse_sched(sched, record.where),
+        fields=parse_sched(look.sched, label),
     )
 
 
