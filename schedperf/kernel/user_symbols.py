@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.bundle.json import parse_object
+from schedperf.bundle.json import Count, decode
 from schedperf.kernel.kallsyms import NO_SYMBOL
 from schedperf.kernel.symbol_table import LONGEST_NAME, split_lines
 from schedperf.model.errors import InputError
@@ -58,6 +58,19 @@ def file_symbols(functions: Sequence[Function]) -> FileSymbols:
     return FileSymbols(starts, ends, tuple(one.name for one in functions))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Head:
+    """The first line of a ``.sym`` file.
+
+    :param reason: why the file could not be read
+    :param functions: how many lines follow
+    """
+
+    format: str
+    reason: str | None = None
+    functions: Count | None = None
+
+
 def parse_user_symbols(content: bytes, label: str) -> FileSymbols:
     """Read a ``.sym`` file.
 
@@ -65,19 +78,16 @@ def parse_user_symbols(content: bytes, label: str) -> FileSymbols:
     :raises InputError: it is none, is damaged, or says why the file could not be read
     """
     head, _, body = content.partition(b"\n")
-    facts = parse_object(head, label)
-    if facts.text("format") != SYMBOLS_FORMAT:
-        raise InputError(
-            f"{label}: format {facts.text('format')[:40]!r}; only {SYMBOLS_FORMAT} is known"
-        )
-    reason = facts.optional(facts.text, "reason")
-    if reason is not None:
-        raise InputError(f"{label}: {reason}")
+    facts = decode(head, _Head, label)
+    if facts.format != SYMBOLS_FORMAT:
+        raise InputError(f"{label}: format {facts.format[:40]!r}; only {SYMBOLS_FORMAT} is known")
+    if facts.reason is not None:
+        raise InputError(f"{label}: {facts.reason}")
     lines = split_lines(body.decode("utf-8", "replace"), "\n", label)
     functions = [_parse_line(line, f"{label}:{at}") for at, line in enumerate(lines, start=2)]
-    if len(functions) != facts.count("functions"):
+    if len(functions) != facts.functions:
         raise InputError(
-            f"{label}: {len(functions)} functions, its first line says {facts.count('functions')}; "
+            f"{label}: {len(functions)} functions, its first line says {facts.functions}; "
             "use an undamaged file"
         )
     if any(one.offset >= other.offset for one, other in pairwise(functions)):

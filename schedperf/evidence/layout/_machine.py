@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from schedperf.bundle.json import JsonObject, parse_object
+from schedperf.bundle.json import decode
 from schedperf.evidence.layout.model import LARGEST_LINE_BYTES, SMALLEST_LINE_BYTES
 from schedperf.evidence.layout.record import LineBytes
 from schedperf_collectors.contract import CONSTANT_LINE_BYTES, SHIFT_OPTION
@@ -86,24 +87,39 @@ def compile_time_line(config: str | None, machine: str | None) -> tuple[int | No
     return None, ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _CacheLine:
+    """The sizes of a cache line; None: unknown."""
+
+    compile_time_bytes: int | None = None
+    hardware_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that no machine has."""
+        for name in ("compile_time_bytes", "hardware_bytes"):
+            size = getattr(self, name)
+            if size is not None and not _is_line_size(size):
+                raise ValueError(
+                    f"{name} is {size} (expected a power of two from {SMALLEST_LINE_BYTES} to "
+                    f"{LARGEST_LINE_BYTES})"
+                )
+
+
+def _is_line_size(size: int) -> bool:
+    return SMALLEST_LINE_BYTES <= size <= LARGEST_LINE_BYTES and size.bit_count() == 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Facts:
+    """What layout.json says of the machine."""
+
+    cacheline: _CacheLine
+
+
 def parse_line_bytes(content: bytes, label: str) -> LineBytes:
     """Read the line sizes that the layout collector found, from its layout.json.
 
     :raises BundleError: a size is no power of two, or none that exists
     """
-    cacheline = parse_object(content, label).child("cacheline")
-    return LineBytes(
-        compile_time=_line_size(cacheline, "compile_time_bytes"),
-        hardware=_line_size(cacheline, "hardware_bytes"),
-    )
-
-
-def _line_size(cacheline: JsonObject, key: str) -> int | None:
-    size = cacheline.optional(cacheline.count, key)
-    if size is None:
-        return None
-    if not SMALLEST_LINE_BYTES <= size <= LARGEST_LINE_BYTES or size.bit_count() != 1:
-        raise cacheline.wrong(
-            key, f"a power of two from {SMALLEST_LINE_BYTES} to {LARGEST_LINE_BYTES}"
-        )
-    return size
+    found = decode(content, _Facts, label).cacheline
+    return LineBytes(compile_time=found.compile_time_bytes, hardware=found.hardware_bytes)

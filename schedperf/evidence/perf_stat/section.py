@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from schedperf.bundle.json import parse_object
+from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
@@ -142,12 +142,21 @@ def _describe_bad(problems: Sequence[str]) -> Iterator[str]:
         yield f"{problems[0]}{more}"
 
 
-def _reasons(bundle: Bundle, run: Run) -> dict[str, str]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Facts:
+    """What perf_stat.json holds.
+
+    :param not_counted: the reason by event
+    """
+
+    not_counted: Mapping[str, str]
+
+
+def _reasons(bundle: Bundle, run: Run) -> Mapping[str, str]:
     name = f"{run.folder}/{FOLDER}/perf_stat.json"
     if bundle.size(name) is None:
         return {}
-    reasons = parse_object(bundle.read(name, LARGEST_JSON_BYTES), name).child("not_counted")
-    return {event: reasons.text(event) for event in reasons.values}
+    return decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name).not_counted
 
 
 def _add_up(counters: Sequence[Counter]) -> dict[_Key, _Count]:

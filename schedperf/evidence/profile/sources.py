@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from schedperf.bundle.json import parse_object
+from schedperf.bundle.json import decode
 from schedperf.bundle.open import Boot, Bundle, Run
 from schedperf.evidence import Absent
 from schedperf.evidence.profile.alignment import RunNames, names_of
@@ -292,6 +292,18 @@ def _profiles_of(boot: Boot, run: Run, found: PlacedRun) -> Iterator[RunProfile]
         )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Facts:
+    """What perf_profile.json says of the PMU; None: unknown.
+
+    :param blind: does the event miss code that runs with interrupts off?
+    """
+
+    event: str | None = None
+    blind: bool | None = None
+    blind_reason: str | None = None
+
+
 def read_sight(bundle: Bundle, run: Run) -> tuple[str, bool | None, str] | None:
     """Read what the machine knew of its PMU: for which event, whether that is blind, and why.
 
@@ -301,7 +313,7 @@ def read_sight(bundle: Bundle, run: Run) -> tuple[str, bool | None, str] | None:
     name = f"{run.folder}/{FOLDER}/perf_profile.json"
     if bundle.size(name) is None:
         return None
-    facts = parse_object(bundle.read(name, LARGEST_JSON_BYTES), name)
-    event, blind = facts.optional(facts.text, "event"), facts.optional(facts.flag, "blind")
-    reason = facts.optional(facts.text, "blind_reason")
-    return None if event is None or reason is None else (event, blind, reason)
+    facts = decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name)
+    if facts.event is None or facts.blind_reason is None:
+        return None
+    return facts.event, facts.blind, facts.blind_reason

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.bundle.json import parse_object
+from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence.schedstat.capture import Snapshot, parse_schedstat
 from schedperf.evidence.schedstat.change import Change, change_between
@@ -99,21 +99,29 @@ def _read_snapshot(bundle: Bundle, name: str) -> Snapshot:
     return parse_schedstat(text.splitlines(keepends=True), name)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Facts:
+    """What schedstat.json says of kernel.sched_schedstats; None: unknown.
+
+    :param enabled: when the run ended
+    :param enabled_before: when it began; older recorders did not look
+    """
+
+    enabled: bool | None = None
+    enabled_before: bool | None = None
+
+
 def _is_enabled(bundle: Bundle, run: Run) -> bool | None:
     name = f"{run.folder}/{FOLDER}/schedstat.json"
     if bundle.size(name) is None:
         return None
-    facts = parse_object(bundle.read(name, LARGEST_JSON_BYTES), name)
-    enabled = facts.optional(facts.flag, "enabled")
-    # Older recorders looked at the end only.
-    if "enabled_before" in facts.values:
-        before = facts.optional(facts.flag, "enabled_before")
-        if before is not None and enabled is not None and before != enabled:
-            raise InputError(
-                f"{name}: kernel.sched_schedstats was switched during the run, so that a part of "
-                "it was counted; leave it alone while recording"
-            )
-    return enabled
+    facts = decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name)
+    if None not in (facts.enabled, facts.enabled_before) and facts.enabled != facts.enabled_before:
+        raise InputError(
+            f"{name}: kernel.sched_schedstats was switched during the run, so that a part of "
+            "it was counted; leave it alone while recording"
+        )
+    return facts.enabled
 
 
 def _hz(host: Mapping[str, object]) -> int | None:

@@ -57,7 +57,7 @@ def test_what_the_collector_writes_is_read() -> None:
     ("content", "message"),
     [
         (b"", "x: not usable as JSON"),
-        (b"{}", "x: format"),
+        (b"{}", "x: $.format is missing"),
         (table(format="schedperf-symbols/2"), "x: format 'schedperf-symbols/2'; only"),
         (table("", reason="no such file"), "x: no such file"),
         (table(functions=4), "x: 3 functions, its first line says 4; use an undamaged file"),

@@ -164,9 +164,9 @@ def test_btf_against_a_symbol_table_compares_the_common_names_and_says_so(
             "compile_time",
             "base has hardware",
         ),
-        ({"compile_time_bytes": 48}, 64, "assumed", "compile_time_bytes is 48; it must be a power"),
+        ({"compile_time_bytes": 48}, 64, "assumed", "compile_time_bytes is 48 (expected a power"),
         ({"compile_time_bytes": 1 << 40}, 64, "assumed", "a power of two from 16 to 4096"),
-        ({"compile_time_bytes": "64"}, 64, "assumed", 'is "64"; it must be an integer'),
+        ({"compile_time_bytes": "64"}, 64, "assumed", 'is "64" (expected int'),
     ],
 )
 def test_the_line_size_comes_from_the_capture_or_is_assumed_aloud(
