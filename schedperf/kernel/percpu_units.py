@@ -22,17 +22,20 @@ On x86 units are aligned to their size, so the sizes alone make a *candidate* fo
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
-from schedperf.bundle.json import JsonObject, parse_object
+from msgspec import Meta
+
+from schedperf.bundle.json import Count, decode
 from schedperf.model.errors import InputError
 
 # NR_CPUS is 8192 where it is largest.
 MOST_CPUS = 8192
 ADDRESS_BITS = 64
 
+_Cpu = Annotated[int, Meta(ge=0, lt=MOST_CPUS)]
+_Address = Annotated[str, Meta(pattern=r"^0x[0-9a-f]{1,16}\Z")]
 _EMBEDDED = re.compile(r"(?m)^(?:percpu|pcpu-alloc): .*?\bs(\d+) r(\d+) d(\d+) u(\d+)")
-# One spelling each, so that no CPU has two units.
-_CPU = re.compile(r"0|[1-9][0-9]{0,3}")
 _CPU_IDS = re.compile(r"\bnr_cpu_ids:(\d+)")
 
 
@@ -55,32 +58,50 @@ class PercpuUnits:
     cpus: int | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _PercpuFile:
+    """What percpu.json holds.
+
+    :param method: how the units were learnt; None: they were not
+    :param tried: by method the reason why it failed; None: it did not
+    """
+
+    method: str | None = None
+    units: Annotated[Mapping[_Cpu, _Address], Meta(max_length=MOST_CPUS)] | None = None
+    stable: bool | None = None
+    tried: Mapping[str, str | None] | None = None
+    static_bytes: Count | None = None
+    reserved_bytes: Count | None = None
+    dynamic_bytes: Count | None = None
+    unit_bytes: Count | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse units of which no machine has any."""
+        if self.unit_bytes is not None and not _is_power_of_two(self.unit_bytes):
+            raise ValueError(f"unit_bytes is {self.unit_bytes} (expected a power of two)")
+        if len({int(unit, 16) for unit in (self.units or {}).values()}) < len(self.units or {}):
+            raise ValueError("two CPUs have one unit")
+
+
 def parse_percpu_units(content: bytes, label: str) -> PercpuUnits:
     """Read percpu.json.
 
     :raises InputError: it is damaged, it is of another form, the units changed while the run
         was recorded, or nothing is known of them; the reasons are those of the collector
     """
-    record = parse_object(content, label)
-    method = record.optional(record.text, "method")
-    if method is None:
-        raise InputError(f"{label}: no unit is known: {_why_nothing(record)}; fold nothing")
-    if record.optional(record.flag, "stable") is False:
+    found = decode(content, _PercpuFile, label)
+    if found.method is None:
+        raise InputError(f"{label}: no unit is known: {_why_nothing(found)}; fold nothing")
+    if found.stable is False:
         raise InputError(f"{label}: units moved while the run was recorded; record again")
-    units = {} if record.values.get("units") is None else _units(record.child("units"))
-    sizes = [
-        record.optional(record.count, f"{part}_bytes") for part in ("static", "reserved", "dynamic")
-    ]
-    unit_bytes = record.optional(record.count, "unit_bytes")
-    if unit_bytes is not None and not _is_power_of_two(unit_bytes):
-        raise record.wrong("unit_bytes", "a power of two")
-    if not units and unit_bytes is None:
+    if not found.units and found.unit_bytes is None:
         raise InputError(f"{label}: no unit and no size of units; record again")
+    sizes = (found.static_bytes, found.reserved_bytes, found.dynamic_bytes)
     known = [size for size in sizes if size is not None]
     return PercpuUnits(
-        method=method,
-        units=units,
-        unit_bytes=unit_bytes,
+        method=found.method,
+        units={cpu: int(unit, 16) for cpu, unit in (found.units or {}).items()},
+        unit_bytes=found.unit_bytes,
         first_chunk_bytes=sum(known) if len(known) == len(sizes) else None,
         cpus=None,
     )
@@ -109,25 +130,6 @@ def _is_power_of_two(value: int) -> bool:
     return 0 < value < 1 << ADDRESS_BITS and value & (value - 1) == 0
 
 
-def _why_nothing(record: JsonObject) -> str:
-    if not isinstance(record.values.get("tried"), dict):
-        return "no reason is given"
-    tried = record.child("tried").values
-    reasons = [f"{way}: {reason}" for way, reason in tried.items() if isinstance(reason, str)]
+def _why_nothing(found: _PercpuFile) -> str:
+    reasons = [f"{way}: {reason}" for way, reason in (found.tried or {}).items() if reason]
     return ", ".join(reasons)[:400] or "no reason is given"
-
-
-def _units(record: JsonObject) -> dict[int, int]:
-    if len(record.values) > MOST_CPUS:
-        raise InputError(f"{record.where}: more than {MOST_CPUS} CPUs; use an undamaged file")
-    units = {}
-    for name in record.values:
-        text = record.text(name)
-        if not _CPU.fullmatch(name):
-            raise InputError(f"{record.where}: {name[:20]!r} is no CPU; use an undamaged file")
-        if not re.fullmatch(r"0x[0-9a-f]{1,16}", text):
-            raise record.wrong(name, "an address in hexadecimal")
-        units[int(name)] = int(text, 16)
-    if len(set(units.values())) < len(units):
-        raise InputError(f"{record.where}: two CPUs have one unit; use an undamaged file")
-    return units
