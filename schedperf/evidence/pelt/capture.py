@@ -3,6 +3,8 @@
 Counted per CPU by BPF programs, or by whatever the kernel allowed instead::
 
     {"schema": "schedperf/bpf_pelt/1", "seconds": 1.234, "sampling": 1,
+     "loader": {"used": "libbpf", "asked": "auto", "tried": {"libbpf": null}, "no_types": null,
+                "seconds": 0.4},
      "functions": {"update_cfs_group": {
         "mechanism": "fentry/fexit", "tried": {"fentry/fexit": null},
         "calls": {"0": 120, "1": 90},
@@ -178,17 +180,37 @@ class Breakpoints:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Loader:
+    """What loaded the programs.
+
+    :param used: "libbpf" or "bcc"; None: no program could be loaded
+    :param asked: "auto", or the loader that the user asked for
+    :param tried: in that order, each with the reason why it does not work; None: it does
+    :param no_types: what cannot be had because the kernel has no types (BTF); None: it has them
+    :param seconds: until all programs were attached
+    """
+
+    used: Word | None = None
+    asked: Word
+    tried: Tried
+    no_types: Sentence | None = None
+    seconds: Annotated[float, Meta(ge=0.0, le=SECONDS[1])]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PeltCapture:
     """What one run's pelt.json holds.
 
     :param seconds: for which it was counted
     :param sampling: the duration of one in so many calls was taken
+    :param loader: None: not recorded; older recorders had bcc alone
     :param lost_cpus: CPUs that came or went meanwhile
     """
 
     schema: Literal["schedperf/bpf_pelt/1"]
     seconds: Annotated[float, Meta(ge=SECONDS[0], le=SECONDS[1])]
     sampling: Annotated[int, Meta(ge=1, le=LARGEST_COUNT)]
+    loader: Loader | None = None
     functions: Annotated[Mapping[Function, FunctionCalls], Meta(max_length=MOST_FUNCTIONS)]
     contexts: Contexts
     empty_probe: EmptyProbe | None = None

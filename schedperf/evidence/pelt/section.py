@@ -250,7 +250,7 @@ def _cross_checks(side: TracedSide) -> Iterator[CrossCheck]:
 def _notes(sides: Sequence[TracedSide]) -> Iterator[str]:
     for side in sides:
         yield from side.notes
-        told = [note for run in side.runs for note in run.capture.notes[:MOST_NOTES]]
+        told = [note for run in side.runs for note in _notes_of_run(run.capture)]
         for note in dict.fromkeys(told):
             times = f" ({told.count(note)} runs)" if told.count(note) > 1 else ""
             yield f"{side.name}: {note}{times}"
@@ -261,9 +261,33 @@ def _notes(sides: Sequence[TracedSide]) -> Iterator[str]:
     missing = [side.name for side in sides if not all(run.wakeups for run in side.runs)]
     if missing:
         yield NO_WAKEUPS.format(sides=" and ".join(missing))
+    yield from _loaders(sides)
     for new in sides[1:]:
         yield from context_notes((sides[0], new))
     yield from _single_points(sides)
+
+
+def _notes_of_run(capture: PeltCapture) -> Iterator[str]:
+    # Why another loader than the preferred one is in use is a note of the recorder already.
+    yield from capture.notes[:MOST_NOTES]
+    if capture.loader is not None and capture.loader.no_types is not None:
+        yield capture.loader.no_types
+
+
+def _loaders(sides: Sequence[TracedSide]) -> Iterator[str]:
+    by_side = {
+        side.name: " and ".join(sorted({_loader(run.capture) for run in side.runs}))
+        for side in sides
+    }
+    if len(set(by_side.values())) > 1:
+        loaders = ", ".join(f"{name}: {loader}" for name, loader in by_side.items())
+        yield f"programs were loaded in different ways, so probe overhead may differ ({loaders})"
+
+
+def _loader(capture: PeltCapture) -> str:
+    if capture.loader is None:
+        return "loader not recorded"
+    return capture.loader.used or "no program loaded"
 
 
 def _single_points(sides: Sequence[TracedSide]) -> Iterator[str]:

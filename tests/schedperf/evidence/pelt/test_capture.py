@@ -145,6 +145,8 @@ CFS = "functions/update_cfs_group"
         ("empty_probe/pair_ci", [1.0], "expected array of length 2"),
         ("empty_probe/pair_ci", [1.0, None], "expected float, got null"),
         ("breakpoints", {"functions": {"f": -2}}, "breakpoints.functions.* .expected int >= 0"),
+        ("loader", {}, r"\$.loader.asked is missing"),
+        ("loader", {"asked": "auto", "tried": {"libbpf": 1}, "seconds": 0}, "expected str"),
         ("lost_cpus", [MOST_CPUS], "is 8192 .expected int <= 8191"),
         ("notes", "x", "expected array"),
     ],

@@ -295,6 +295,38 @@ def test_a_run_that_cannot_be_read_is_left_out_and_said(
     assert "new: CPUs that came or went while they were counted: 3" in data.notes
 
 
+def loaded_by(used: str | None, no_types: str | None = None) -> dict[str, Any]:
+    return {
+        "loader": {
+            "used": used, "asked": "auto", "tried": {"libbpf": None}, "no_types": no_types,
+            "seconds": 0.4,
+        }
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "loaders"),
+    [
+        ({}, {}, None),
+        (loaded_by("libbpf"), loaded_by("libbpf"), None),
+        (loaded_by("libbpf"), loaded_by("bcc"), "(base: libbpf, new: bcc)"),
+        (loaded_by(None), {}, "(base: no program loaded, new: loader not recorded)"),
+    ],
+)
+def test_sides_whose_loaders_differ_say_so(
+    analyse: Analyse, traced_runs: Runs, base: Any, new: Any, loaders: str | None
+) -> None:
+    notes = analyse(traced_runs(BASE, **base), traced_runs(NEW, **new)).notes
+    told = [note for note in notes if "loaded in different ways" in note]
+    assert [note.endswith(loaders or "") for note in told] == [True] * (loaders is not None)
+
+
+def test_what_a_kernel_without_types_lacks_is_said(analyse: Analyse, traced_runs: Runs) -> None:
+    lacking = loaded_by("bcc", "/sys/kernel/btf/vmlinux: no types in it: no fentry")
+    notes = analyse(traced_runs(BASE, **lacking), traced_runs(NEW, **lacking)).notes
+    assert "new: /sys/kernel/btf/vmlinux: no types in it: no fentry (4 runs)" in notes
+
+
 def test_a_run_of_endless_notes_has_some_of_them(analyse: Analyse, traced_runs: Runs) -> None:
     notes = [f"odd {number}" for number in range(10 * MOST_NOTES)]
     data = analyse(traced_runs(BASE), traced_runs(NEW, notes=notes))
