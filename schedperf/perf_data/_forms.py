@@ -6,28 +6,53 @@ All of them become streams of records, and what perf says about them.
 import mmap
 import re
 import stat
-from collections.abc import Mapping
+import struct
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO, cast
 
 from schedperf.perf_data._bytes import Bytes
-from schedperf.perf_data._compressed import decompress
-from schedperf.perf_data._features import Features, read_sections, section_cursors
-from schedperf.perf_data._pipe import announces_compression, read_pipe_header
-from schedperf.perf_data._walk import Stream, Walked, walk
+from schedperf.perf_data._features import Features, read_build_ids, read_sections, section_cursors
+from schedperf.perf_data._walk import RECORD_COMPRESSED, RECORD_COMPRESSED2, Stream, Walked, walk
 from schedperf_collectors.perf_header import (
+    ATTR_LEAST_BYTES,
+    COMPRESSED,
     DIR_FORMAT,
+    EVENT_DESC,
+    EVENTS_LIMIT,
+    IDS_LIMIT,
     PIPE_HEADER_BYTES,
+    RECORD_HEADER_BYTES,
     BadPerfData,
+    Cursor,
     Event,
     byte_order,
     is_pipe,
+    read_attr,
     read_header,
+    read_names,
+    text_until_nul,
 )
 
 # The file with the header, as perf names it and as its documentation does.
 _MAIN_FILES = ("data", "header")
 _DATA_FILE = re.compile(r"data\.[0-9]{1,6}")
+# How much may come out. perf prints ratios of 5 to 40; a few kB that claim gigabytes are no
+# recording.
+_MOST_RATIO = 256
+_ALWAYS_ALLOWED = 64 << 20
+# What libzstd itself accepts without being told.
+_WINDOW_LIMIT = 1 << 27
+_PIECE_BYTES = 1 << 20
+# PERF_RECORD_* of tools/lib/perf/include/perf/event.h; those that perf makes itself start at 64.
+_FIRST_OF_PERF = 64
+_HEADER_ATTR, _HEADER_BUILD_ID, _EVENT_UPDATE, _HEADER_FEATURE = 64, 67, 78, 80
+# PERF_EVENT_UPDATE__NAME.
+_UPDATE_NAME = 2
+# A reader learns nothing from more of them, and a hostile pipe may have millions.
+_MOST_NOTES = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,11 +141,11 @@ def _open_file(data: Bytes, label: str, parts: Mapping[str, Bytes]) -> Opened:
 
 
 def _open_pipe(data: Bytes, order: str, label: str) -> Opened:
-    streams = _Streams(order, label, zstd=announces_compression(data, order))
+    streams = _Streams(order, label, zstd=_announces_compression(data, order))
     # A pipe does not say where it ends.
     streams.add(data, PIPE_HEADER_BYTES, len(data), cut=True)
     stream, walked = streams.found[0]
-    header = read_pipe_header(stream, walked.others)
+    header = _read_pipe_header(stream, walked.others)
     features, damaged = read_sections(header.sections)
     return Opened(
         order=order,
@@ -144,7 +169,7 @@ class _Streams:
 
     def add(self, data: Bytes, start: int, end: int, *, cut: bool) -> None:
         stream, walked = self._walk(data, start, end, cut=cut)
-        inner, notes = decompress(stream, walked.others)
+        inner, notes = _decompress(stream, walked.others)
         self.notes += notes
         if inner:
             # perf cuts its compressed records where it likes, so a damaged one is a cut as well.
@@ -166,3 +191,173 @@ class _Streams:
         self.found.append((stream, walked))
         self.notes += walked.notes
         return stream, walked
+
+
+class _TooMuch(Exception):
+    pass
+
+
+class _Limited:
+    # A file that takes so many bytes and no more.
+
+    def __init__(self, file: IO[bytes], limit: int) -> None:
+        self.file = file
+        self.left = limit
+
+    def write(self, piece: bytes) -> int:
+        self.left -= len(piece)
+        if self.left < 0:
+            raise _TooMuch
+        return self.file.write(piece)
+
+
+def _decompress(stream: Stream, offsets: list[int]) -> tuple[Bytes, list[str]]:
+    """Decompress the compressed records among those at some offsets of a stream.
+
+    What is damaged ends the stream; what came before it stays.
+
+    :return: the records in them, in a file without a name, and a note on what is missing
+    """
+    import zstandard  # noqa: PLC0415 # few recordings are compressed
+
+    notes: list[str] = []
+    with tempfile.TemporaryFile() as file:
+        limited = _Limited(file, _ALWAYS_ALLOWED + _MOST_RATIO * (stream.end - stream.start))
+        context = zstandard.ZstdDecompressor(max_window_size=_WINDOW_LIMIT)
+        # It only ever calls write().
+        writer = context.stream_writer(cast(IO[bytes], limited), write_size=_PIECE_BYTES)
+        at = stream.start
+        try:
+            for offset, start, end in _payloads(stream, offsets):
+                at = offset
+                writer.write(memoryview(stream.data)[start:end])
+        except zstandard.ZstdError:
+            notes.append(f"the compressed record at offset {at:#x} is damaged")
+        except _TooMuch:
+            notes.append(
+                f"the compressed record at offset {at:#x} goes on for more than "
+                f"{_MOST_RATIO} times its size"
+            )
+        file.flush()
+        if not file.tell():
+            return b"", notes
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), notes
+
+
+def _payloads(stream: Stream, offsets: list[int]) -> Iterator[tuple[int, int, int]]:
+    # The record, and where its compressed bytes start and end.
+    for offset in offsets:
+        kind, _, size = struct.unpack_from(f"{stream.order}IHH", stream.data, offset)
+        start = offset + RECORD_HEADER_BYTES
+        if kind == RECORD_COMPRESSED:
+            yield offset, start, offset + size
+        elif kind == RECORD_COMPRESSED2 and stream.zstd:
+            (data_size,) = struct.unpack_from(f"{stream.order}Q", stream.data, start)
+            yield offset, start + 8, start + 8 + data_size
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _PipeHeader:
+    """What the records say that a file has in its header.
+
+    :param sections: feature sections by their number
+    :param build_ids: by path
+    :param notes: one sentence for each thing that could not be read
+    """
+
+    events: tuple[Event, ...]
+    sections: Mapping[int, Cursor]
+    build_ids: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def _announces_compression(data: Bytes, order: str) -> bool:
+    """Tell whether the records in front say that others are compressed."""
+    offset = PIPE_HEADER_BYTES
+    while offset + RECORD_HEADER_BYTES + 8 <= len(data):
+        kind, _, size = struct.unpack_from(f"{order}IHH", data, offset)
+        if kind < _FIRST_OF_PERF or size < RECORD_HEADER_BYTES:
+            break
+        (feature,) = struct.unpack_from(f"{order}Q", data, offset + RECORD_HEADER_BYTES)
+        if kind == _HEADER_FEATURE and feature == COMPRESSED:
+            return True
+        offset += size
+    return False
+
+
+def _read_pipe_header(stream: Stream, offsets: Sequence[int]) -> _PipeHeader:
+    """Read events and features.
+
+    :param offsets: of the records that are no samples
+    :raises BadPerfData: there is no event
+    """
+    events: list[Event] = []
+    names: dict[int, str] = {}
+    sections: dict[int, Cursor] = {}
+    build_ids: dict[str, str] = {}
+    notes: list[str] = []
+    damaged = 0
+    ids_left = IDS_LIMIT
+    for offset in offsets:
+        kind, _, size = struct.unpack_from(f"{stream.order}IHH", stream.data, offset)
+        start = offset + RECORD_HEADER_BYTES
+        body = Cursor(stream.data, stream.order, start, offset + size, stream.label)
+        try:
+            if kind == _HEADER_ATTR and len(events) < EVENTS_LIMIT:
+                events.append(_read_event(body, ids_left))
+                ids_left -= len(events[-1].ids)
+            elif kind == _EVENT_UPDATE and body.u64() == _UPDATE_NAME:
+                number = body.u64()
+                names[number] = text_until_nul(body.data[body.offset : body.end])
+            elif kind == _HEADER_BUILD_ID:
+                body.offset = offset
+                build_ids |= read_build_ids(body)
+            elif kind == _HEADER_FEATURE:
+                sections[body.u64()] = body
+        except BadPerfData as error:
+            damaged += 1
+            if damaged <= _MOST_NOTES:
+                notes.append(f"record {kind} at offset {offset:#x} is damaged: {error}")
+    if not events:
+        raise BadPerfData(f"{stream.label}: no events; record it again")
+    if damaged > _MOST_NOTES:
+        notes.append(f"further damaged records of the header: {damaged - _MOST_NOTES}")
+    return _PipeHeader(
+        events=tuple(_named(events, names, sections)),
+        sections=sections,
+        build_ids=build_ids,
+        notes=tuple(notes),
+    )
+
+
+def _read_event(body: Cursor, ids_left: int) -> Event:
+    at = body.skip(8)
+    (attr_bytes,) = struct.unpack_from(f"{body.order}I", body.data, at + 4)
+    # The first kernels with perf left the size out: it is that of the first version.
+    attr_bytes = attr_bytes or ATTR_LEAST_BYTES
+    if attr_bytes < ATTR_LEAST_BYTES:
+        raise BadPerfData(f"attribute of {attr_bytes} bytes")
+    body.skip(attr_bytes - 8)
+    count = (body.end - body.offset) // 8
+    if count > ids_left:
+        raise BadPerfData(f"more than {IDS_LIMIT} event ids")
+    ids = tuple(body.u64() for _ in range(count))
+    return read_attr(body.data[at : at + attr_bytes], body.order, ids=ids)
+
+
+def _named(
+    events: Sequence[Event], names: Mapping[int, str], sections: Mapping[int, Cursor]
+) -> list[Event]:
+    # Some perfs send the names with the events' ids, some in the section that files have.
+    described: list[str] = []
+    if EVENT_DESC in sections:
+        try:
+            described = read_names(sections[EVENT_DESC])
+        except BadPerfData:
+            described = []
+    if len(described) != len(events):
+        described = [""] * len(events)
+    return [
+        replace(event, name=names.get(event.ids[0] if event.ids else 0) or name or event.name)
+        for event, name in zip(events, described, strict=True)
+    ]
