@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schedperf.perf_data._bytes import Bytes
 from schedperf.perf_data._layout import IDENTIFIER, TIME, Layout
@@ -21,7 +22,6 @@ from schedperf.perf_data._spaces import (
     Maps,
     SpaceTable,
 )
-from schedperf.perf_data._timelines import Timelines
 from schedperf.perf_data._walk import Stream
 from schedperf.perf_data.recording import (
     KernelText,
@@ -60,6 +60,60 @@ _GUEST_MAP = "[guest.kernel.kallsyms"
 _LAST_ADDRESS = (1 << 64) - 1
 _IDLE_COMM = "swapper"
 UNKNOWN_COMM = -1
+# PID_MAX_LIMIT of the kernel's include/linux/threads.h: real ids are smaller.
+_ID_LIMIT = 1 << 22
+
+
+class _Timelines:
+    """One value for each id, from one change to the next.
+
+    :param changes: (id, time, value), in the order in which they came about
+    :param unknown: the value of ids that never had one
+    """
+
+    def __init__(self, changes: Sequence[tuple[int, int, int]], unknown: int) -> None:
+        self.unknown = unknown
+        ids = np.array([one[0] for one in changes], np.uint64)
+        times = np.array([one[1] for one in changes], np.uint64)
+        values = np.array([one[2] for one in changes], np.int64)
+        order = np.lexsort((times, ids))
+        ids, self.values = ids[order], values[order]
+        self.times, ranks = np.unique(times[order], return_inverse=True)
+        self.ids, self.first, numbers = np.unique(ids, return_index=True, return_inverse=True)
+        # A change is known by its id's number and the rank of its time.
+        self.stride = np.int64(len(self.times) + 1)
+        self.keys = numbers * self.stride + ranks
+        # What most ids have: one value, always. Found without a search.
+        counts = np.diff(np.append(self.first, len(ids)))
+        small = self.ids[self.ids < _ID_LIMIT]
+        self.number_of = np.full(int(small[-1]) + 1 if len(small) else 0, -1, np.int32)
+        self.number_of[small] = np.arange(len(small))
+        self.changes_often = counts > 1
+
+    def find(self, ids: NDArray[np.uint64], times: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the value that each id had at each time.
+
+        Before its first change an id has its first value: the kernel reports a change a little
+        after it.
+        """
+        if not len(self.ids):
+            return np.full(len(ids), self.unknown)
+        numbers = self._numbers(ids)
+        found = np.where(numbers < 0, self.unknown, self.values[self.first[numbers]])
+        (rows,) = np.nonzero((numbers >= 0) & self.changes_often[numbers])
+        if len(rows):
+            number = numbers[rows]
+            rank = np.searchsorted(self.times, times[rows], side="right") - 1
+            key = number * self.stride + rank
+            last = np.searchsorted(self.keys, key, side="right") - 1
+            found[rows] = self.values[np.maximum(last, self.first[number])]
+        return found
+
+    def _numbers(self, ids: NDArray[np.uint64]) -> NDArray[np.int64]:
+        if (ids < len(self.number_of)).all():
+            return self.number_of[ids].astype(np.int64)
+        nearest = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return np.where(self.ids[nearest] == ids, nearest, -1)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -77,9 +131,9 @@ class SideBand:
     throttled: int
     files: Sequence[MappedFile]
     spaces: SpaceTable
-    spaces_of: Timelines
+    spaces_of: _Timelines
     comms: Sequence[str]
-    comms_of: Timelines
+    comms_of: _Timelines
     processes: Processes
     notes: tuple[str, ...]
 
@@ -302,12 +356,12 @@ class _Reader:
             spaces=spaces,
             spaces_of=self.timelines_of_spaces(spaces),
             comms=tuple(self.comms),
-            comms_of=Timelines(self.named, UNKNOWN_COMM),
+            comms_of=_Timelines(self.named, UNKNOWN_COMM),
             processes=Processes(parents=self.parents, born=self.born, executed=self.executed),
             notes=tuple(notes),
         )
 
-    def timelines_of_spaces(self, spaces: SpaceTable) -> Timelines:
+    def timelines_of_spaces(self, spaces: SpaceTable) -> _Timelines:
         """Return which space each process had when: as it got a line, and as spaces began."""
         numbers = np.flatnonzero(spaces.starts_space)
         lines = np.array([one[2] for one in self.attached], np.int64)
@@ -323,7 +377,7 @@ class _Reader:
             for number, space in zip(numbers.tolist(), begun, strict=True)
         ]
         changes.sort(key=lambda change: (change[2], change[3]))
-        return Timelines([(pid, time, space) for pid, time, _, _, space in changes], UNKNOWN_LINE)
+        return _Timelines([(pid, time, space) for pid, time, _, _, space in changes], UNKNOWN_LINE)
 
 
 def _build_id(record: _Record, offset: int) -> str | None:
