@@ -19,12 +19,13 @@ from schedperf.perf_data._columns import (
     Integers,
     Splitter,
     Words,
+    is_memory_layout,
+    memory_fields,
 )
 from schedperf.perf_data._count import Hasher, Rows, concatenate, count, merge
 from schedperf.perf_data._forms import Opened, open_perf_data
 from schedperf.perf_data._groups import Members, has_members
 from schedperf.perf_data._layout import FORMAT_LOST, TIME, Layout
-from schedperf.perf_data._memory import is_memory_layout, memory_fields
 from schedperf.perf_data._result import (
     NAMELESS,
     Column,
