@@ -15,7 +15,9 @@ assembly, and, unless the kernel's build asked for them, those that are not per-
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from schedperf.kernel._btf_index import (
     COUNT_MASK,
@@ -26,7 +28,6 @@ from schedperf.kernel._btf_index import (
     is_split,
     text_at,
 )
-from schedperf.kernel._btf_records import BtfMember, BtfSection, BtfVariable, Linkage
 from schedperf.kernel._btf_spelling import spell_type
 from schedperf.model.errors import InputError
 
@@ -42,12 +43,14 @@ __all__ = [
     "parse_percpu_section",
 ]
 
+_Linkage = Literal["static", "global", "extern"]
+
 PERCPU_SECTION = ".data..percpu"
 # How many typedefs, qualifiers and array dimensions may stand in front of a type: the kernel's
 # own verifier follows 32 (MAX_RESOLVE_DEPTH of kernel/bpf/btf.c).
 MOST_STEPS = 32
 
-_LINKAGES: dict[int, Linkage] = {
+_LINKAGES: dict[int, _Linkage] = {
     0: "static",
     1: "global",
     2: "extern",
@@ -67,6 +70,49 @@ _SIZED = frozenset(
 )
 # What C calls the integer that is as wide as a pointer; of GCC, then of clang, then short.
 _POINTER_WIDE = ("long unsigned int", "unsigned long", "long int", "long")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BtfVariable:
+    """One variable of a section.
+
+    :param offset: bytes from the section's start
+    :param size: bytes
+    :param type: as C writes it; None where it was not asked for
+    """
+
+    offset: int
+    size: int
+    name: str
+    linkage: _Linkage
+    type: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BtfSection:
+    """One DATASEC.
+
+    :param size: bytes
+    :param variables: by offset
+    """
+
+    size: int
+    variables: tuple[BtfVariable, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BtfMember:
+    """One member of a struct or union.
+
+    :param name: "" of an anonymous struct or union
+    :param bit_offset: from the start of its struct, as bytes lie in memory
+    :param bit_size: of a bit field; None of any other member
+    """
+
+    name: str
+    type_id: int
+    bit_offset: int
+    bit_size: int | None
 
 
 class Btf:
