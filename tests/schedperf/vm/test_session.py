@@ -12,7 +12,7 @@ from schedperf.model.errors import InputError
 from schedperf.vm.guest import Hypervisor
 from schedperf.vm.images import Kernel
 from schedperf.vm.script import Work
-from schedperf.vm.session import News, Request, record_in_guests
+from schedperf.vm.session import News, Request, plan_boots, record_in_guests
 
 MakeHypervisor = Callable[..., Hypervisor]
 
@@ -222,3 +222,24 @@ def test_the_modules_of_an_unpacked_package_are_where_its_image_is_booted(
     record(request, make_hypervisor(look + well))
     assert (tmp_path / "seen.1").read_text() == ""
     assert (tmp_path / "seen.2").read_text() == "kernel/fs/9p/9p.ko"
+
+
+@pytest.mark.parametrize(("kernels", "boots"), [(2, 1), (2, 4), (3, 3), (5, 2)])
+def test_each_round_boots_each_kernel_once(kernels: int, boots: int) -> None:
+    plan = plan_boots(kernels, boots)
+    for number in range(boots):
+        in_round = [boot.kernel for boot in plan if boot.round == number]
+        assert sorted(in_round) == list(range(kernels))
+    assert [boot.round for boot in plan] == sorted(boot.round for boot in plan)
+
+
+@pytest.mark.parametrize(("kernels", "boots"), [(2, 2), (2, 6), (4, 4)])
+def test_with_an_even_number_of_rounds_a_linear_drift_hits_all_kernels_alike(
+    kernels: int, boots: int
+) -> None:
+    plan = plan_boots(kernels, boots)
+    places = [
+        sum(place for place, boot in enumerate(plan) if boot.kernel == kernel)
+        for kernel in range(kernels)
+    ]
+    assert len(set(places)) == 1
