@@ -15,9 +15,10 @@ no change of the line they make none.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from schedperf.compare.why._layout_edges import LayoutEdge, is_layout_known, layout_edges
 from schedperf.evidence import joined_finding
+from schedperf.evidence.c2c.entries import entries_of
 from schedperf.evidence.c2c.line_names import (
     Contention,
     Size,
@@ -26,7 +27,8 @@ from schedperf.evidence.c2c.line_names import (
     why_unseen,
 )
 from schedperf.evidence.c2c.record import C2c, C2cLineRow, C2cPoint
-from schedperf.evidence.layout.record import Layout, LayoutAlarm
+from schedperf.evidence.layout.heat import heat_table
+from schedperf.evidence.layout.record import Layout, LayoutAlarm, LayoutComparison, LayoutUnit
 from schedperf.evidence.profile.record import Profile, ProfilePoint, ProfileRow
 from schedperf.kernel.renames import newest_function
 from schedperf.model.comparison import Finding, Row, Section, data_of
@@ -50,6 +52,19 @@ _WITHOUT_SAMPLES = "D: no memory samples; a layout change and a symbol that touc
 _Place = tuple[str, str]
 
 
+class _LayoutEdge(NamedTuple):
+    """What a name on the line gained or lost.
+
+    :param entry: as the layout calls it: ``struct task_group.load_avg``
+    :param mates: line mates that other CPUs write, gained where contention rose, else lost
+    :param rows: pairs and alarms of the layout section that say so
+    """
+
+    entry: str
+    mates: tuple[str, ...]
+    rows: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Symbol:
     # A function at one point of the profile.
@@ -64,7 +79,7 @@ class _Story:
     subject: str
     row: str
     contention: Contention | None
-    layout: LayoutEdge | None
+    layout: _LayoutEdge | None
     symbols: Sequence[_Symbol]
     results: Sequence[Row]
     rises: bool
@@ -123,12 +138,12 @@ class _Scene:
         point, line, rises = contention.point, contention.line, contention.rises
         place = (point.workload, point.point)
         symbols, unseen = self._symbols(place, touched(line), rises=rises)
-        if self._layout is None or not is_layout_known(self._layout, line):
+        if self._layout is None or not _is_layout_known(self._layout, line):
             unseen = [
                 *unseen,
                 f"layout of the line: {self._why_no_layout()}",
             ]
-        edges = () if self._layout is None else layout_edges(self._layout, line, rises=rises)
+        edges = () if self._layout is None else _layout_edges(self._layout, line, rises=rises)
         return _Story(
             side=self._side,
             subject=contention.subject,
@@ -152,7 +167,7 @@ class _Scene:
                     subject=alarm.claim,
                     row=alarm.row,
                     contention=None,
-                    layout=LayoutEdge(
+                    layout=_LayoutEdge(
                         entry=alarm.names[0], mates=alarm.names[1:], rows=(alarm.row,)
                     ),
                     symbols=symbols,
@@ -301,3 +316,83 @@ def _evidence(story: _Story) -> Iterator[str]:
         yield from (f"layout#{row}" for row in story.layout.rows or ("",))
     for row in story.results[:MOST_NAMED]:
         yield f"benchmarks#{row.metric} at {row.point}" if row.point else f"benchmarks#{row.metric}"
+
+
+def _layout_edges(
+    compared: LayoutComparison, line: C2cLineRow, *, rises: bool
+) -> Iterator[_LayoutEdge]:
+    """Yield what explains that a line bounces more, or less.
+
+    :param compared: the layout section's comparison of a side
+    :param line: of the section about cache lines
+    """
+    units = {unit.unit: unit for unit in compared.units}
+    written = _written(line)
+    for key in _keys(line):
+        for name in line.names:
+            for unit_name, entry in entries_of(key, name):
+                unit = units.get(unit_name)
+                edge = None if unit is None else _edge(unit, entry, written, rises=rises)
+                if edge is not None:
+                    alarms = _alarms(compared.alarms, unit_name, entry, edge.mates)
+                    yield edge._replace(rows=(*alarms, *edge.rows))
+
+
+def _is_layout_known(compared: LayoutComparison, line: C2cLineRow) -> bool:
+    """Say whether the layout of something on the line was compared."""
+    units = {unit.unit for unit in compared.units}
+    return any(
+        unit in units for key in _keys(line) for name in line.names
+        for unit, _ in entries_of(key, name)
+    )  # fmt: skip
+
+
+def _keys(line: C2cLineRow) -> list[str]:
+    return list(dict.fromkeys(seen.key for seen in line.seen))
+
+
+def _written(line: C2cLineRow) -> set[tuple[str, str]]:
+    # Entries that were seen to be written while others contended for the line.
+    return {
+        entry
+        for seen in line.seen
+        for access in seen.accesses
+        if access.writes and access.name is not None
+        for entry in entries_of(seen.key, access.name)
+    }
+
+
+def _edge(
+    unit: LayoutUnit, entry: str, written: set[tuple[str, str]], *, rises: bool
+) -> _LayoutEdge | None:
+    changed = next((one for one in unit.entries if one.name == entry), None)
+    if changed is None:
+        return None
+    mates = tuple(
+        mate
+        for mate in (changed.gained if rises else changed.lost)
+        if (unit.unit, mate) in written or _is_written_by_others(unit.unit, mate)
+    )
+    if not mates:
+        return None
+    pairs = unit.joined if rises else unit.separated
+    rows = tuple(pair.row for pair in pairs if _is_of(pair.a, pair.b, entry, mates))
+    return _LayoutEdge(entry=f"{unit.unit}: {entry}", mates=mates, rows=rows)
+
+
+def _is_written_by_others(unit: str, entry: str) -> bool:
+    use = heat_table().find(unit, entry)
+    return use is not None and use.written == "remote"
+
+
+def _is_of(one: str, other: str, entry: str, mates: Sequence[str]) -> bool:
+    return (one == entry and other in mates) or (other == entry and one in mates)
+
+
+def _alarms(
+    alarms: Sequence[LayoutAlarm], unit: str, entry: str, mates: Sequence[str]
+) -> Iterator[str]:
+    for alarm in alarms:
+        pairs = alarm.pairs if alarm.unit == unit else ()
+        if any(_is_of(one, other, entry, mates) for one, other in pairs):
+            yield alarm.row
