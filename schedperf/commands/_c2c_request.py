@@ -9,9 +9,13 @@ from schedperf.bundle.open import open_bundle
 from schedperf.commands._profile_inputs import is_perf_data
 from schedperf.evidence.c2c.analysis import analyse_memory
 from schedperf.evidence.c2c.bundle_sources import PointRun, load_memory, store_period
-from schedperf.evidence.c2c.imported import profile_of_text
 from schedperf.evidence.c2c.merge import MemoryRun, SeenLine, see_lines
-from schedperf.evidence.c2c.perf_text import LARGEST_BYTES, is_c2c_text, parse_c2c_text
+from schedperf.evidence.c2c.perf_text import (
+    LARGEST_BYTES,
+    is_c2c_text,
+    parse_c2c_text,
+    profile_of_text,
+)
 from schedperf.evidence.c2c.point import describe_point, describe_timed_access
 from schedperf.evidence.c2c.record import (
     C2cDocument,

@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from schedperf.evidence.c2c.imported import profile_of_text
-from schedperf.evidence.c2c.perf_text import C2cText, is_c2c_text, parse_c2c_text
+from schedperf.evidence.c2c.perf_text import C2cText, is_c2c_text, parse_c2c_text, profile_of_text
 from schedperf.model.errors import InputError
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
