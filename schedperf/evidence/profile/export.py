@@ -4,17 +4,112 @@ Nothing is left out here, however small it is. The weights are means over the ru
 side, in the unit of the event, rounded to whole numbers.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from schedperf.evidence.profile._folded import folded_text
-from schedperf.evidence.profile._speedscope import SCHEMA, speedscope_text
+import numpy as np
+
+from schedperf.evidence.profile.sampled import NANOSECOND_EVENTS, Floats
 from schedperf.evidence.profile.stacks import Stacks
+from schedperf.model.text import clean_line
+from schedperf.symbols.place import Place
+from schedperf_collectors import __version__
 
-# What a file for speedscope calls its format.
-SPEEDSCOPE_SCHEMA = SCHEMA
+SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+_UNNAMED = "[unnamed]"
+
+
+def _folded_text(events: Sequence[Stacks]) -> Iterator[str]:
+    """Yield one line a stack, sorted, as stackcollapse and difffolded of FlameGraph write them.
+
+    ``a;b;c 12`` of one side, ``a;b;c 12 17`` of two, base first; numbers are whole units of
+    the event. Of several events each one's name is the outermost frame.
+    """
+    for stacks in events:
+        prefix = (_frame_text(stacks.runs.event),) if len(events) > 1 else ()
+        for line, weights in sorted(_sums(stacks, prefix).items()):
+            counts = [round(float(weight)) for weight in weights]
+            if any(counts):
+                yield f"{line} {' '.join(map(str, counts))}\n"
+
+
+def _frame_text(name: str) -> str:
+    """Return a name as it can stand between semicolons on one line.
+
+    >>> _frame_text("operator;(\\x1b[0m\\nint)")
+    'operator:([0m int)'
+    """
+    return clean_line(name).replace(";", ":") or _UNNAMED
+
+
+def _sums(stacks: Stacks, prefix: tuple[str, ...]) -> dict[str, Floats]:
+    # Functions of one name in two files become one frame, and so their stacks one line.
+    names = [_frame_text(place.symbol) for place in stacks.places]
+    weights = stacks.mean_weights()
+    sums: defaultdict[str, Floats] = defaultdict(lambda: np.zeros(len(stacks.runs.labels)))
+    for stack in range(len(stacks)):
+        span = stacks.frames[stacks.starts[stack] : stacks.starts[stack + 1]]
+        sums[";".join((*prefix, *(names[place] for place in span)))] += weights[:, stack]
+    return sums
+
+
+def _speedscope_text(events: Sequence[Stacks]) -> Iterator[str]:
+    """Yield the file piece by piece: the stacks of a large recording are never one text.
+
+    It has one sampled profile a side and event. A sample is a list of frame numbers, outermost
+    first, and has a weight; times are the running sums of the weights.
+    """
+    numbers: dict[Place, int] = {}
+    for stacks in events:
+        for place in stacks.places:
+            numbers.setdefault(place, len(numbers))
+    frames = [{"name": clean_line(p.symbol), "file": clean_line(p.dso)} for p in numbers]
+    head = {
+        "$schema": SPEEDSCOPE_SCHEMA,
+        "exporter": f"schedperf {__version__}",
+        "name": " against ".join(clean_line(label) for label in reversed(events[0].runs.labels)),
+        "activeProfileIndex": 0,
+        "shared": {"frames": frames},
+    }
+    yield json.dumps(head)[:-1] + ', "profiles": [\n'
+    profiles = [(stacks, side) for stacks in events for side in range(len(stacks.runs.labels))]
+    for number, (stacks, side) in enumerate(profiles):
+        yield ",\n" if number else ""
+        yield from _profile(stacks, side, numbers)
+    yield "\n]}\n"
+
+
+def _profile(stacks: Stacks, side: int, numbers: dict[Place, int]) -> Iterator[str]:
+    weights = stacks.mean_weights()[side]
+    order = _left_heavy(stacks, weights)
+    whole = [round(float(weights[stack])) for stack in order]
+    head = {
+        "type": "sampled",
+        "name": clean_line(f"{stacks.runs.labels[side]}: {stacks.runs.event}"),
+        # The format has no word for any other unit.
+        "unit": "nanoseconds" if stacks.runs.event in NANOSECOND_EVENTS else "none",
+        "startValue": 0,
+        "endValue": sum(whole),
+        "weights": whole,
+    }
+    yield json.dumps(head)[:-1] + ', "samples": ['
+    own = [numbers[place] for place in stacks.places]
+    for number, stack in enumerate(order):
+        span = stacks.frames[stacks.starts[stack] : stacks.starts[stack + 1]]
+        yield (",\n" if number else "\n") + json.dumps([own[place] for place in span])
+    yield "]}"
+
+
+def _left_heavy(stacks: Stacks, weights: Floats) -> list[int]:
+    # Neighbours with equal frames are drawn as one box, so equal beginnings stand together.
+    present = [stack for stack in range(len(stacks)) if round(float(weights[stack]))]
+    starts, frames = stacks.starts, stacks.frames
+    return sorted(present, key=lambda stack: frames[starts[stack] : starts[stack + 1]].tolist())
+
 
 # By the name of the format: the text of a file, piece by piece, from the stacks of each event.
 EXPORTS: Mapping[str, Callable[[Sequence[Stacks]], Iterable[str]]] = {
-    "folded": folded_text,
-    "speedscope": speedscope_text,
+    "folded": _folded_text,
+    "speedscope": _speedscope_text,
 }
