@@ -1,4 +1,4 @@
-"""One point of the profile section: its runs compared."""
+"""One point of the profile section: its runs compared, and what is shown of them."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
+import numpy as np
+
 from schedperf.evidence.profile.alignment import Alignment, align
 from schedperf.evidence.profile.blindness import loss_caveat
 from schedperf.evidence.profile.compare import PointComparison, compare_point
 from schedperf.evidence.profile.explained import explain_change, is_busy_equal
 from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER
 from schedperf.evidence.profile.others import caution_of, describe_others
-from schedperf.evidence.profile.ranking import choose_places, moving_places
 from schedperf.evidence.profile.record import (
     CpuShares,
     ExplainedChange,
@@ -38,6 +39,10 @@ from schedperf.symbols.place import KERNEL
 
 Runs = Sequence[RunProfile]
 Weights = BaseNew[list[RunWeights]]
+# Places that are shown of each point, besides the scheduler's functions, which are all shown.
+MOST_PLACES = 40
+# Functions that are named for each class.
+_MOST_FUNCTIONS = 4
 
 
 def compare_runs(base: Runs, new: Runs, prefix: str, *, took_turns: bool) -> ProfilePoint:
@@ -194,7 +199,7 @@ def _operations_of(runs: Runs) -> list[Operations]:
 
 
 def _rows(found: PointComparison, weights: Weights, prefix: str) -> Iterator[ProfileRow]:
-    chosen = choose_places(found)
+    chosen = _choose_places(found)
     places = [found.places[number] for number in chosen]
     spreads = weights.map(lambda runs: spread_of(runs, places))
     only = one_node_only(weights.base, weights.new, places)
@@ -266,7 +271,7 @@ def _classes(found: PointComparison, weights: Weights, prefix: str) -> Iterator[
                     symbol=found.places[moving].symbol,
                     change=float(found.share.difference[moving]),
                 )
-                for moving in moving_places(found, number)
+                for moving in _moving_places(found, number)
             ),
         )
 
@@ -299,3 +304,35 @@ def _busy_reason(clock: str | None, *, is_equal: bool | None) -> str:
     if is_equal:
         return f"the busy part of the time stayed, within {100.0 * MARGIN:g} %"
     return f"the busy part of the time may have changed by more than {100.0 * MARGIN:g} %"
+
+
+def _choose_places(found: PointComparison) -> list[int]:
+    """Return the places to show: what changed, largest first, then what is hot or moved most.
+
+    Everything that changed is among them, and every function of the scheduler.
+    """
+    base, new = found.share.base, found.share.new
+    interest = np.maximum(base, new) + np.abs(new - base)
+    ranked = sorted(
+        range(len(found.places)), key=lambda place: (-interest[place], found.places[place])
+    )
+    chosen = [
+        place
+        for rank, place in enumerate(ranked)
+        if rank < MOST_PLACES
+        or found.is_changed[place]
+        or is_scheduler_function(found.places[place])
+    ]
+    change = np.where(found.is_changed, -np.abs(found.share.difference), 0.0)
+    return sorted(chosen, key=lambda place: float(change[place]))
+
+
+def _moving_places(found: PointComparison, number: int) -> list[int]:
+    """Return the places that moved a class most, not those that moved against it.
+
+    :param number: index into ``found.classes``
+    """
+    members = np.flatnonzero(found.class_of_place == number)
+    along = found.share.difference[members] * np.sign(found.class_share.difference[number])
+    order = np.argsort(-along, kind="stable")[:_MOST_FUNCTIONS]
+    return [int(members[place]) for place in order if along[place] > 0.0]

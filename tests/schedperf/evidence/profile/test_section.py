@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.profile.ranking import MOST_PLACES
+from schedperf.evidence.profile.point import MOST_PLACES
 from schedperf.evidence.profile.record import CpuShares
 from schedperf.model.comparison import BaseNew
 
