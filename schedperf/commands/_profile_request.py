@@ -24,12 +24,14 @@ from schedperf.evidence.profile.loaded import LoadedRun, operation_of
 from schedperf.evidence.profile.record import FlameTree
 from schedperf.evidence.profile.sampled import Flags, Runs, RunSamples, Side, sampled_events
 from schedperf.evidence.profile.stacks import StackedSamples, collect_stacks
-from schedperf.evidence.profile.table import SORT_KEYS, SampleTable, tabulate
-from schedperf.evidence.profile.table_data import (
+from schedperf.evidence.profile.table import (
     SIDES,
+    SORT_KEYS,
+    SampleTable,
     compared_rows,
     describe_event,
     rows_of_one_side,
+    tabulate,
 )
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
