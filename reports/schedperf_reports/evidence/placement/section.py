@@ -10,13 +10,12 @@ from schedperf.evidence.placement.record import (
 )
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block, Item, Items, Text
-from schedperf_reports.evidence.placement._moves import moves_matrix
+from schedperf_reports.evidence.placement._moves import count_values, describe_series, moves_matrix
 from schedperf_reports.evidence.placement._tables import (
     count_tables,
     timers_table,
     told_once,
 )
-from schedperf_reports.evidence.placement._time import count_values, describe_series
 from schedperf_reports.rates.cells import MEANS, lead, zeros_table
 from schedperf_reports.rates.histograms import mirror_of
 from schedperf_reports.rates.tables import name_place, notes_below, titled

@@ -9,7 +9,7 @@ from schedperf.evidence.placement.record import PhasesRow, PlacementRow
 from schedperf.model.comparison import Comparison
 from schedperf.model.counted import Bins, BinsRow
 from schedperf_reports.blocks import Figure, Table
-from schedperf_reports.evidence.placement._time import draw_blocks
+from schedperf_reports.evidence.placement._moves import draw_blocks
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
 from schedperf_reports.formats.text import text as draw_text
