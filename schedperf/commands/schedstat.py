@@ -93,7 +93,7 @@ def _render(
 ) -> str:
     if name == "json":
         return dump_section(data)
-    from schedperf_reports.evidence.schedstat.section import describe_counts  # noqa: PLC0415 # as above
+    from schedperf_reports.evidence.schedstat import describe_counts  # noqa: PLC0415 # as above
 
     blocks = describe_counts(data, limit, by_name=sort == "name")
     if name == "html":

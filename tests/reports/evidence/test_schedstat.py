@@ -9,7 +9,7 @@ import pytest
 from schedperf.evidence.schedstat.record import SchedstatRefusal, SchedstatRow
 from schedperf.model.comparison import Comparison, Section
 from schedperf_reports.blocks import Block, Items, Table, Text
-from schedperf_reports.evidence.schedstat.section import schedstat
+from schedperf_reports.evidence.schedstat import schedstat
 from schedperf_reports.rates.cells import QUIET_WORD
 from tests.schedperf.evidence.schedstat.records import (
     level_row,

@@ -1,1 +1,0 @@
-"""What the scheduler counted, as blocks."""
