@@ -1,22 +1,20 @@
 """Hot symbols: which functions took how much of the CPUs, base beside new, and on which node."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.evidence.profile.record import (
     ExplainedChange,
+    FlameComparison,
+    FlameLists,
+    FlameTrees,
     Profile,
     ProfileComparison,
     ProfileEvent,
     ProfilePoint,
 )
-from schedperf.model.comparison import Comparison
-from schedperf_reports.blocks import Block, Item, Items, Text, Tone
-from schedperf_reports.evidence.profile._stacks import (
-    describe_stacks,
-    draw_stacks,
-    stacks_of,
-    why_no_stacks,
-)
+from schedperf.model.comparison import Comparison, data_of
+from schedperf.runs.side import BASE
+from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text, Tone
 from schedperf_reports.evidence.profile._tables import (
     changed_nodes_table,
     classes_table,
@@ -24,7 +22,8 @@ from schedperf_reports.evidence.profile._tables import (
     format_cost,
     shares_table,
 )
-from schedperf_reports.evidence.profile.basis import BASIS, basis_table
+from schedperf_reports.graphics.flame_tables import describe_flames
+from schedperf_reports.graphics.flames import Flames, caption_of
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 
@@ -39,6 +38,8 @@ _DENOMINATORS = (
 _BY_NODE = (
     "by node: least and largest share of a NUMA node, each of that node's own count without idle"
 )
+# Of the first row, to which the warning above the tables links.
+_BASIS = "samples"
 
 
 @report_section("profile", title="Hot symbols", chapter="profile", order=10, is_analysis=True)
@@ -64,17 +65,17 @@ def _describe_comparison(
     yield from _describe_sights(compared.events)
     cautions = (text for event in compared.events for text in _cautions_of(event))
     yield from (Text(text=text, tone="warning") for text in dict.fromkeys(cautions))
-    trees = stacks_of(comparison, compared.side)
+    trees = _stacks_of(comparison, compared.side)
     if trees is not None:
-        yield from draw_stacks(trees, compared.side)
+        yield from _draw_stacks(trees, compared.side)
     for event in compared.events:
         yield from _describe_event(event)
     if trees is None:
-        yield Text(text=f"no flame graph: {why_no_stacks(comparison)}", tone="muted")
+        yield Text(text=f"no flame graph: {_why_no_stacks(comparison)}", tone="muted")
     else:
-        yield from describe_stacks(trees)
+        yield from _describe_stacks(trees)
     if compared.events:
-        yield basis_table(compared.events, has_anchor=has_anchor)
+        yield _basis_table(compared.events, has_anchor=has_anchor)
     yield from _describe_rest(compared)
 
 
@@ -117,7 +118,7 @@ def _describe_sights(events: Sequence[ProfileEvent]) -> Iterator[Block]:
     if said:
         yield Items(
             items=tuple(
-                Item(text=text, tone=tone, evidence=(f"profile#{BASIS}",)) for text, tone in said
+                Item(text=text, tone=tone, evidence=(f"profile#{_BASIS}",)) for text, tone in said
             )
         )
 
@@ -168,3 +169,102 @@ def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
         f"{subject}{verb} {100.0 * explained.part:.0f} % of the change in {whole} per "
         f"{operation} (95 % interval {low}..{high} %){also} ({explained.busy_reason}): {listed}"
     )
+
+
+def _stacks_of(comparison: Comparison, side: str) -> FlameComparison | None:
+    """Return the trees of a side against base; None where there is none."""
+    data = data_of(comparison.sections, FlameTrees)
+    compared = () if data is None else data.comparisons
+    return next((one for one in compared if one.side == side and one.events), None)
+
+
+def _why_no_stacks(comparison: Comparison) -> str:
+    """Say why there is no tree."""
+    section = comparison.sections.get(FlameTrees.section)
+    if section is None or section.status == "ok":
+        return "no point was sampled with call chains on both sides"
+    return section.reason or "not analysed"
+
+
+def _draw_stacks(trees: FlameComparison, side: str) -> Iterator[Block]:
+    """Yield the drawing."""
+    yield Flames(
+        caption=f"Call stacks: {caption_of(trees.events[0])}{_state_changes(trees)}",
+        trees=trees.events,
+        sides=(BASE, side),
+    )
+
+
+def _state_changes(trees: FlameComparison) -> str:
+    # Of one run a side nobody knows what is noise, which the caption says already.
+    told = [
+        tree.lists.counts.changed
+        for tree in trees.events
+        if min(tree.counts) > 1 and isinstance(tree.lists, FlameLists)
+    ]
+    return f": {count_of(sum(told), 'frame')}" if told else ""
+
+
+def _describe_stacks(trees: FlameComparison) -> Iterator[Block]:
+    """Yield which frames changed, vanished and appeared, and what has no tree."""
+    yield from describe_flames(trees.events)
+    if trees.left_out:
+        yield Text(
+            text=f"no flame graph here, but of schedperf profile --point … --flamegraph: "
+            f"{'; '.join(trees.left_out)}",
+            tone="muted",
+        )
+
+
+def _basis_table(events: Sequence[ProfileEvent], *, has_anchor: bool) -> Table:
+    """Return a row for each event and side, and one for each remedy and caveat.
+
+    :param has_anchor: does the first row have the id ``BASIS``?
+    """
+    rows = [row for event in events for row in _rows_of(event)]
+    return Table(
+        caption=f"what the samples rest on: {'; '.join(_said_of(event) for event in events)}",
+        columns=(Column(title="event"), Column(title="side"), Column(title="what is known")),
+        rows=tuple(rows),
+        anchors=(_BASIS if has_anchor else "", *[""] * (len(rows) - 1)),
+    )
+
+
+def _rows_of(event: ProfileEvent) -> Iterator[tuple[Cell, ...]]:
+    name, (base, new) = event.event, _sights_of(event)
+    # What is the same on both sides is said once.
+    if base == new:
+        yield _row(name, "base and new", base)
+    else:
+        yield _row(name, "base", base)
+        yield _row(name, "new", new)
+    if event.remedy:
+        yield _row(name, "instead", event.remedy)
+    for caveat in event.caveats:
+        yield _row(name, "caveat", caveat)
+
+
+def _sights_of(event: ProfileEvent) -> tuple[str, str]:
+    base, new = (
+        f"{_SEES[blind]}: {reason}"
+        for blind, reason in zip(event.blind, event.blind_reason, strict=True)
+    )
+    return base, new
+
+
+_SEES: Mapping[bool | None, str] = {
+    True: "blind to code that runs with interrupts off, most of the scheduler",
+    False: "sees code that runs with interrupts off too",
+    None: "not known whether it sees code that runs with interrupts off",
+}
+
+
+def _said_of(event: ProfileEvent) -> str:
+    # The worse of both sides: an event is only as good as where it saw least.
+    sights = tuple(event.blind)
+    worst = True if True in sights else None if None in sights else False
+    return f"{event.event}: {_SEES[worst]}"
+
+
+def _row(name: str, side: str, text: str) -> tuple[Cell, ...]:
+    return (Cell(text=name), Cell(text=side), Cell(text=text))
