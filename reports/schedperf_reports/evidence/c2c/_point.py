@@ -1,22 +1,50 @@
-"""Bouncing cache lines of one point of a benchmark, compared."""
+"""Bouncing cache lines of one point of a benchmark, compared: in words, and drawn to scale."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from schedperf.evidence.c2c.record import C2cLineRow, C2cPoint, C2cTotals, Observable
+from schedperf.evidence.c2c.record import (
+    C2cAccess,
+    C2cLineRow,
+    C2cPoint,
+    C2cSeen,
+    C2cTotals,
+    Observable,
+    Sharing,
+    say_name,
+)
 from schedperf.model.comparison import BaseNew
 from schedperf_reports.blocks import Block, Text
-from schedperf_reports.evidence.c2c._bytes import GRADES, bytes_table
-from schedperf_reports.evidence.c2c._lines import draw_point
+from schedperf_reports.evidence.c2c._bytes import (
+    GRADES,
+    bytes_table,
+    rate_of,
+    say_bytes,
+    say_symbols,
+    share_of,
+    who_touches,
+)
 from schedperf_reports.evidence.c2c._tables import (
+    called,
+    format_interval,
+    format_rate,
     lines_table,
+    measures_of,
     per_operation,
     side_by_side,
     totals_table,
     unmatched_table,
+    word_of,
+)
+from schedperf_reports.graphics.cache_lines import (
+    CacheLines,
+    LineGroup,
+    LineRow,
+    LineSide,
+    Occupant,
 )
 from schedperf_reports.words.rows import count_of, merge_sides
-from schedperf_reports.words.units import MISSING
+from schedperf_reports.words.units import MISSING, format_share
 
 # Lines whose bytes are shown where none changed.
 MOST_DRAWN = 3
@@ -33,6 +61,19 @@ MEANINGS: Mapping[Observable, str] = {
         "peer snoop: a load that another CPU's cache answered, be the line modified or not (Arm); "
         "it is no HITM"
     ),
+}
+# Lines of one drawing; the tables have the others.
+_MOST_LINES = 6
+# Bytes: what one load or store of the kernel's own code reaches. Samples have the first byte alone.
+_LARGEST_ACCESS = 8
+# Functions that are named for each stretch of bytes, and functions and commands below its line.
+_MOST_SYMBOLS, _MOST_BELOW = 4, 2
+
+_SHARING: Mapping[Sharing | None, str] = {
+    "true": "true sharing",
+    "false": "false sharing",
+    "mixed": "true and false sharing",
+    None: "one CPU alone",
 }
 
 
@@ -72,7 +113,7 @@ def _describe_lines(
     changed = [line for line in matched if line.is_changed]
     drawn = (changed or matched[:MOST_DRAWN])[:most_lines]
     drawn = [*drawn, *side_by_side(alone, most=1)]
-    yield draw_point(point, drawn, side)
+    yield _draw_point(point, drawn, side)
     for line in drawn:
         yield bytes_table(point, line)
     yield GRADES
@@ -121,3 +162,136 @@ def _power(point: C2cPoint) -> str:
         f"change that could have been seen (power 80 %), on the line known best: times "
         f"{point.least_ratio:.3g}"
     )
+
+
+def _draw_point(point: C2cPoint, lines: Sequence[C2cLineRow], side: str) -> CacheLines:
+    """Return the bytes of some lines of a point, base above the other side.
+
+    :param lines: those that changed first
+    :param side: the role of what is compared with base
+    """
+    shown = lines[:_MOST_LINES]
+    return CacheLines(
+        caption=_caption(shown, len(lines) - len(shown), word_of(point.observable)),
+        line_bytes=max(point.line_bytes),
+        sides=(LineSide(name="base", label="base"), LineSide(name=side, label=side)),
+        groups=tuple(LineGroup(title=called(line), rows=_rows(point, line)) for line in shown),
+        has_counts=True,
+    )
+
+
+def _caption(lines: Sequence[C2cLineRow], left: int, word: str) -> str:
+    changes = {
+        called(line): [
+            _times(change.ratio, f"{name} {word}")
+            for name, change in measures_of(line)
+            if change.changed
+        ]
+        for line in lines
+    }
+    told = [f"{name}: {' and '.join(said)}" for name, said in changes.items() if said]
+    more = f"; {count_of(left, 'more line')} in the tables" if left else ""
+    said = "; ".join(told) or f"on none of these lines {word} changed beyond chance"
+    return f"who reads and writes which bytes. {said}{more}"
+
+
+def _times(ratio: float | None, what: str) -> str:
+    return f"{what} where base had none" if ratio is None else f"{ratio:.3g} times base's {what}"
+
+
+def _rows(point: C2cPoint, line: C2cLineRow) -> tuple[LineRow, ...]:
+    return tuple(
+        LineRow(place="", note=line.unmatched or "not seen on this side")
+        if seen is None
+        else LineRow(
+            place=seen.key.rpartition("+")[2],
+            note="; ".join([_sharing(seen), *_rates(point, line, side)]),
+            occupants=tuple(_occupants(point, line, side, seen)),
+            who=tuple(_who(point, access, seen) for access in seen.accesses),
+        )
+        for side, seen in line.sides.items()
+    )
+
+
+def _who(point: C2cPoint, access: C2cAccess, seen: C2cSeen) -> str:
+    word = word_of(point.observable)
+    name = say_name(access.name or "name not known")
+    commands = [one.command for one in access.commands or ()]
+    more = len(commands) - _MOST_BELOW
+    tail = f" and {more} more" if more > 0 else ""
+    nodes = [str(one.node) for one in access.nodes or () if one.node >= 0]
+    share = format_share(share_of(access, seen.contended))
+    parts = [
+        f"{_counts(access)}, {share} of the line's {word}",
+        ", ".join(say_symbols(access, _MOST_BELOW)) or "functions not known",
+        f"{', '.join(commands[:_MOST_BELOW])}{tail}" if commands else "commands not known",
+        f"node{'s' * (len(nodes) > 1)} {', '.join(nodes)}" if nodes else "nodes not known",
+    ]
+    return f"{say_bytes(access)} {name}: {'; '.join(parts)}"
+
+
+def _sharing(seen: C2cSeen) -> str:
+    is_mixed = seen.sharing == "mixed" and seen.false_share is not None
+    part = f", {100.0 * (seen.false_share or 0.0):.0f} % false" if is_mixed else ""
+    copies = seen.copies
+    spread = f"; copies of {copies} CPUs" if copies is not None and copies > 1 else ""
+    return f"{_SHARING[seen.sharing]}{part}{spread}"
+
+
+def _rates(point: C2cPoint, line: C2cLineRow, side: str) -> Iterator[str]:
+    if line.unmatched is not None or point.reason is not None:
+        return
+    for name, change in measures_of(line):
+        if any(change.samples):
+            rate = f"{format_rate(change.rates.of(side))} {word_of(point.observable)}"
+            ratio = (
+                f", {format_rate(change.ratio)} times base's (95 % CI {format_interval(change)})"
+                if side == "new" and change.ratio is not None
+                else ""
+            )
+            yield f"{name} {rate} {per_operation(point)}{ratio}"
+
+
+def _occupants(point: C2cPoint, line: C2cLineRow, side: str, seen: C2cSeen) -> Iterator[Occupant]:
+    accesses = sorted(seen.accesses, key=lambda one: one.offset)
+    ends = [*(one.offset for one in accesses[1:]), point.line_bytes.of(side)]
+    before = {one.name: one.offset for one in (line.base.accesses if line.base else ())}
+    for access, end in zip(accesses, ends, strict=True):
+        name, start = access.name, access.offset
+        has_moved = side == "new" and name is not None and before.get(name, start) != start
+        yield Occupant(
+            name=say_name(name or f"byte {start}"),
+            start=start,
+            size=max(min(end - start, access.size or _LARGEST_ACCESS), 0),
+            is_sized=access.size is not None,
+            word="moved" if has_moved else "",
+            reads=access.reads,
+            writes=access.writes,
+            heat=share_of(access, seen.contended),
+            facts=tuple(_facts(point, access, seen, rate_of(line, side, access))),
+        )
+
+
+def _facts(point: C2cPoint, access: C2cAccess, seen: C2cSeen, rate: float | None) -> Iterator[str]:
+    word = word_of(point.observable)
+    grade = f"grade {access.grade}, " if access.grade else "name not known, "
+    size = "" if access.size else ", size of the field not known"
+    yield f"{grade}bytes {say_bytes(access)} of the line{size}"
+    share = format_share(share_of(access, seen.contended))
+    yield (
+        f"samples: {_counts(access)}, {access.remote} remote + {access.local} local {word} "
+        f"({share} of the line's)"
+    )
+    if rate is not None and point.reason is None:
+        yield f"{format_rate(rate)} {word} {per_operation(point)}"
+    names = ", ".join(say_symbols(access, _MOST_SYMBOLS))
+    if names:
+        yield f"by {names}"
+    who = who_touches(access, word)
+    if who:
+        yield who
+
+
+def _counts(access: C2cAccess) -> str:
+    reads = "reads not known" if access.reads is None else count_of(access.reads, "read")
+    return f"{reads}, {count_of(access.writes, 'write')}"
