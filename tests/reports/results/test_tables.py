@@ -9,7 +9,7 @@ import pytest
 from schedperf.model.comparison import Comparison, Row, SideSummary
 from schedperf_reports.blocks import Items, Table
 from schedperf_reports.graphics.intervals import Intervals
-from schedperf_reports.results.geomean import geomean_of
+from schedperf_reports.results.table import geomean_of
 from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
