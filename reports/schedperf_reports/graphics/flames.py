@@ -4,16 +4,51 @@ Without a script its largest frames are there all the same, at the places and in
 the script would give them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 from schedperf.evidence.profile.export import SPEEDSCOPE_SCHEMA
-from schedperf.evidence.profile.record import FlameTree
+from schedperf.evidence.profile.record import FlameChanges, FlameTree
 from schedperf.model.schema import to_plain
 from schedperf_reports.blocks import Graphic
-from schedperf_reports.graphics._flame_still import ROW_PIXELS, StillFrame, place_frames
 from schedperf_reports.graphics.flame_tables import beyond_noise, runs_of_tree
 from schedperf_reports.words.rows import side_letter, side_place
+
+# Of the width: what is narrower has no room for a letter on any screen, and without a script
+# nobody can zoom.
+LEAST_PCT = 0.5
+# Of the width: four letters of a line of 1100 pixels; narrower frames have their words as a title.
+_LEAST_LABEL_PCT = 2.5
+# Of the width: levels below the last one with a frame this wide, or with one that changed, are a
+# sliver that would take more height than all the rest.
+_LEAST_DEEPEST_PCT = 1.5
+_ROW_PIXELS = 20
+# How much colour the smallest and the largest change have, in per cent; with more of it the letters
+# would have less than 4.5:1 of contrast in the dark (WCAG 2, 1.4.3).
+_FAINTEST, _STRONGEST = 20.0, 48.0
+
+_ROOT, _REMAINDER = -1, -2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StillFrame:
+    """One frame.
+
+    :param title: its numbers in words
+    :param kind: classes of the style sheet
+    :param left: in per cent of the width, as ``width``
+    :param top: in pixels
+    :param heat: how much of its colour it has, in per cent
+    """
+
+    label: str
+    title: str
+    kind: str
+    left: float
+    width: float
+    top: int
+    heat: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +91,7 @@ class Flames(Graphic):
     def still(self) -> Still:
         """The largest frames of the first tree."""
         frames = place_frames(self.trees[0])
-        height = max((frame.top for frame in frames), default=0) + ROW_PIXELS
+        height = max((frame.top for frame in frames), default=0) + _ROW_PIXELS
         return Still(frames=frames, height=height)
 
     def data(self) -> object:
@@ -78,3 +113,142 @@ def caption_of(tree: FlameTree) -> str:
     if min(tree.counts) == 1:
         return f"{sides}; nobody knows what of it is noise, so nothing is coloured"
     return f"{sides}; coloured is what {beyond_noise(tree)}"
+
+
+def place_frames(tree: FlameTree) -> tuple[StillFrame, ...]:
+    """Return the frames of a tree that are wide enough or changed, each after its caller.
+
+    Of two sides the width is half of base and half of new, so that what vanished has one too.
+    """
+    frames = tuple(_walk(_Drawn.of(tree)))
+    telling = [one.top for one in frames if one.width >= _LEAST_DEEPEST_PCT or _is_coloured(one)]
+    return tuple(one for one in frames if one.top <= max(telling, default=0))
+
+
+def _is_coloured(frame: StillFrame) -> bool:
+    return not {"more", "less"}.isdisjoint(frame.kind.split())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Drawn:
+    # One measure of one tree; all lists have one value a frame.
+    tree: FlameTree
+    values: FlameChanges
+    widths: Sequence[float]
+    changes: Sequence[float | None]
+    shown: Sequence[float | None]
+    children: Sequence[Sequence[int]]
+
+    @classmethod
+    def of(cls, tree: FlameTree) -> "_Drawn":
+        values = tree.measures[0].inclusive
+        widths = [value or 0.0 for value in values.base]
+        changes: list[float | None] = [None] * len(widths)
+        if values.new:
+            changes = [values.change(frame) for frame in range(len(widths))]
+            widths = [
+                (old + (new or 0.0)) / 2.0 for old, new in zip(widths, values.new, strict=True)
+            ]
+        children: list[list[int]] = [[] for _ in widths]
+        for frame, parent in enumerate(tree.parent):
+            if parent >= 0:
+                children[parent].append(frame)
+        for some in children:
+            some.sort(key=lambda frame: (tree.name[frame] == _REMAINDER, -widths[frame]))
+        return cls(
+            tree=tree,
+            values=values,
+            widths=widths,
+            changes=changes,
+            shown=_shown_changes(tree, changes),
+            children=children,
+        )
+
+
+def _shown_changes(tree: FlameTree, changes: Sequence[float | None]) -> list[float | None]:
+    # What gives a frame its colour: its change with what it calls, or, where its function changed
+    # on all paths together, its own part of that.
+    measure = tree.measures[0]
+    changed, changed_names = set(measure.inclusive.changed), set(measure.functions.changed)
+    shown: list[float | None] = []
+    for frame, name in enumerate(tree.name):
+        part = None
+        if name in changed_names:
+            part, whole = measure.self_.change(frame), measure.functions.change(name)
+            if part is None or whole is None or part * whole <= 0.0:
+                part = None
+        shown.append(changes[frame] if frame in changed else part)
+    return shown
+
+
+def _walk(drawn: _Drawn) -> Iterator[StillFrame]:
+    whole = drawn.widths[0]
+    largest = max((abs(change) for change in drawn.changes if change is not None), default=0.0)
+    wanted = _with_callers(drawn)
+    pending = [(0, 0, 0.0)]
+    while pending and whole > 0.0:
+        frame, level, left = pending.pop()
+        yield _draw(drawn, frame, level, left, largest or 1.0)
+        for child in drawn.children[frame]:
+            width = 100.0 * drawn.widths[child] / whole
+            if width >= LEAST_PCT or child in wanted:
+                pending.append((child, level + 1, left))
+            left += width
+
+
+def _with_callers(drawn: _Drawn) -> set[int]:
+    # What changed, and the frames that lead there.
+    wanted: set[int] = set()
+    for changed, shown in enumerate(drawn.shown):
+        frame = changed if shown else -1
+        while frame >= 0 and frame not in wanted:
+            wanted.add(frame)
+            frame = drawn.tree.parent[frame]
+    return wanted
+
+
+def _draw(drawn: _Drawn, frame: int, level: int, left: float, largest: float) -> StillFrame:
+    width = 100.0 * drawn.widths[frame] / drawn.widths[0]
+    change = drawn.shown[frame]
+    tone = "" if not change else "more" if change > 0.0 else "less"
+    name = _name(drawn.tree, frame)
+    mark = {"more": "\u25b2 ", "less": "\u25bc ", "": ""}[tone]
+    return StillFrame(
+        label=mark + name if width >= _LEAST_LABEL_PCT else mark.strip(),
+        title=f"{name}: {_say(drawn, frame)}",
+        kind=" ".join(part for part in (tone, _origin(drawn.tree, frame)) if part),
+        left=left,
+        width=width,
+        top=level * _ROW_PIXELS,
+        heat=_FAINTEST + (_STRONGEST - _FAINTEST) * sqrt(min(1.0, abs(change or 0.0) / largest)),
+    )
+
+
+def _name(tree: FlameTree, frame: int) -> str:
+    place = tree.name[frame]
+    if place == _ROOT:
+        return tree.event
+    if place == _REMAINDER:
+        return f"({tree.hidden[frame]} smaller frames)"
+    return tree.names[place].symbol
+
+
+def _origin(tree: FlameTree, frame: int) -> str:
+    place = tree.name[frame]
+    if place == _REMAINDER:
+        return "rest"
+    return "kernel" if place >= 0 and tree.names[place].dso.startswith("[") else ""
+
+
+def _say(drawn: _Drawn, frame: int) -> str:
+    values = drawn.values
+    base = values.base[frame]
+    if not values.new:
+        return f"{base:.2f} %"
+    new, change = values.new[frame], drawn.changes[frame]
+    if base is None or new is None or change is None:
+        return "not known on both sides"
+    low, high = (values.low[frame], values.high[frame]) if values.low else (None, None)
+    is_known = low is not None and high is not None
+    interval = f"95 % interval {low:+.2f} to {high:+.2f}" if is_known else "no interval"
+    return f"base {base:.2f}, new {new:.2f} %; change {change:+.2f} pp ({interval})"
