@@ -1,22 +1,42 @@
-"""What ``schedperf profile`` reads: the recordings in bundles, and perf.data by itself."""
+"""What ``schedperf profile`` reads: the recordings of a bundle's point, and perf.data by itself."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schedperf.bundle.open import Bundle
+from schedperf.bundle.open import Bundle, Run
 from schedperf.commands._profile_inputs import is_perf_data, open_source
-from schedperf.commands._profile_points import Point, choose_point
 from schedperf.evidence.profile.alignment import align
 from schedperf.evidence.profile.blindness import judge_event
 from schedperf.evidence.profile.loaded import LoadedRun, make_run
 from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER, may_be_drift
 from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.runs.side import name_sides
 from schedperf.runs.timeline import place_in_time
 from schedperf.symbols.local_symbols import symbols_for_file
 from schedperf.symbols.places import build_ids, place_samples
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Point:
+    """A workload and its parameters."""
+
+    workload: str
+    key: str
+
+    @classmethod
+    def of(cls, run: Run) -> "Point":
+        """Return where a run was made."""
+        return cls(workload=run.workload, key=run.point_key)
+
+    def __str__(self) -> str:
+        return clean_line(f"{self.workload} at {self.key}" if self.key else self.workload)
+
+    def is_called(self, name: str) -> bool:
+        """Say whether a user may mean it: by the workload, by the parameters, or by both."""
+        return bool(name) and name in {str(self), clean_line(self.workload), clean_line(self.key)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +93,7 @@ def load_sides(paths: Sequence[Path], wanted: Wanted) -> Loaded:
     bundles = {path: open_source(path) for path in paths if not is_perf_data(path)}
     if wanted.symbols is not None and all(path in bundles for path in paths):
         raise InputError("--symbols: is for perf.data, and bundles have their own; leave it out")
-    point, others = choose_point(list(bundles.values()), wanted.point) if bundles else (None, None)
+    point, others = _choose_point(list(bundles.values()), wanted.point) if bundles else (None, None)
     sides = []
     for path in paths:
         if point is None or path not in bundles:
@@ -175,3 +195,48 @@ def _load_bundle(bundle: Bundle, point: Point, wanted: Wanted) -> LoadedSide:
         runs=tuple(runs),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _choose_point(bundles: Sequence[Bundle], wanted: str | None) -> tuple[Point, str | None]:
+    """Return the point that is looked at, and a sentence where there are others like it.
+
+    :param wanted: as the user named it; None: the first that all bundles have
+    :raises InputError: a bundle has no profile, or there is no such point
+    """
+    found = {bundle: _points_of(bundle) for bundle in bundles}
+    common = [
+        point for point in found[bundles[0]] if all(point in points for points in found.values())
+    ]
+    chosen = [point for point in common if wanted is None or point.is_called(wanted)]
+    if not chosen:
+        raise InputError(_why_none(found, common, wanted))
+    if len(chosen) == 1:
+        return chosen[0], None
+    others = _list(chosen[1:])
+    return chosen[0], f"{chosen[0]}: one of {len(chosen)} points; --point takes {others}"
+
+
+def _points_of(bundle: Bundle) -> dict[Point, None]:
+    # Imported here so that one file is shown without what bundles and comparisons need.
+    from schedperf.evidence.profile.sources import FOLDER, ProfileReader  # noqa: PLC0415
+
+    reader = ProfileReader(bundle, lambda _: None)
+    points = {Point.of(run): None for _, run in reader.runs()}
+    if points:
+        return points
+    why = reader.why_not_recorded()
+    raise InputError(f"{bundle.path}: {why}; record with --with {FOLDER}")
+
+
+def _why_none(
+    found: Mapping[Bundle, Iterable[Point]], common: Sequence[Point], wanted: str | None
+) -> str:
+    if wanted is not None and common:
+        where = " and ".join(str(bundle.path) for bundle in found)
+        return f"{where}: no profile at point {wanted!r}; --point takes {_list(common)}"
+    each = "; ".join(f"{bundle.path} has {_list(points)}" for bundle, points in found.items())
+    return f"no workload at one point that both have a profile of: {each}; record the same of both"
+
+
+def _list(points: Iterable[Point]) -> str:
+    return ", ".join(f"'{point}'" for point in points)
