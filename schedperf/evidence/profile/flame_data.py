@@ -1,10 +1,11 @@
-"""What a flame graph shows: columns of equal length, one value a frame.
+"""What a flame graph shows: columns of equal length, one value a frame, of all and of each part.
 
 This is what the drawing reads, and all that it reads.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from schedperf.evidence.profile.flame import (
     narrow_flame,
     one_sided_frames,
 )
-from schedperf.evidence.profile.parts import Part, find_parts
 from schedperf.evidence.profile.record import (
     FlameChanges,
     FlameCounts,
@@ -38,9 +38,10 @@ from schedperf.evidence.profile.record import (
     HottestFrames,
     Measure,
     Numbers,
+    PartKind,
 )
-from schedperf.evidence.profile.sampled import BASE, NEW, Floats, unit_of_event
-from schedperf.evidence.profile.stacks import StackedSamples
+from schedperf.evidence.profile.sampled import BASE, NEW, Flags, Floats, RunSamples, unit_of_event
+from schedperf.evidence.profile.stacks import StackedSamples, command_of
 from schedperf.model.text import clean_line
 from schedperf.perf_data.recording import Integers
 from schedperf.symbols.functions import class_of
@@ -57,6 +58,32 @@ MARGIN_DIGITS = 2
 Q_DIGITS = 2
 # Rows of each list that stands beside the drawing.
 MOST_LISTED = 40
+# More than one screen of choices, each with numbers of its own, is no choice.
+_MOST_CPUS = 8
+_MOST_COMMANDS = 6
+# Of all time on either side; a smaller command has too few samples for numbers of its own.
+_LEAST_COMMAND_SHARE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """One of them.
+
+    :param name: number of the node or of the CPU, or the name of the command
+    """
+
+    kind: PartKind
+    name: str
+
+    def rows(self, run: RunSamples) -> Flags:
+        """Return which samples of a run are in this part, shape (rows,)."""
+        samples = run.recording.samples
+        if self.kind == "cpu":
+            return np.asarray(samples.cpu == int(self.name))
+        if self.kind == "node":
+            cpus = [cpu for cpu, node in run.node_of_cpu.items() if node == int(self.name)]
+            return np.isin(samples.cpu, cpus)
+        return np.isin(samples.task, [task for task, name in _commands(run) if name == self.name])
 
 
 def describe_flame(
@@ -118,7 +145,7 @@ def describe_stacks(
 ) -> FlameTree:
     """Return the data of one drawing of stacks with their parts; else as :func:`describe_flame`."""
     flame = build_flame(found.stacks, least_share=least_share)
-    parts = find_parts(found) if has_parts else ()
+    parts = _find_parts(found) if has_parts else ()
     return describe_flame(
         flame,
         operation,
@@ -250,3 +277,43 @@ def _describe_lists(flame: Flame, own: FrameChanges) -> FlameLists | HottestFram
             appeared=tuple(count_sampled(flame, NEW)[appeared[:MOST_LISTED]].tolist()),
         ),
     )
+
+
+def _find_parts(found: StackedSamples) -> tuple[Part, ...]:
+    """Return the parts that are worth a choice: several nodes, a few CPUs, busy commands."""
+    cpus: set[int] = set()
+    nodes: set[int] = set()
+    for run, rows in zip(found.samples, found.rows, strict=True):
+        sampled = set(np.unique(run.recording.samples.cpu[rows]).tolist())
+        cpus |= sampled
+        nodes |= {node for cpu, node in run.node_of_cpu.items() if cpu in sampled}
+    commands = _busy_commands(found)
+    return (
+        *(Part(kind="node", name=str(node)) for node in sorted(nodes) if len(nodes) > 1),
+        *(Part(kind="cpu", name=str(cpu)) for cpu in sorted(cpus) if 1 < len(cpus) <= _MOST_CPUS),
+        *(Part(kind="comm", name=name) for name in commands if len(commands) > 1),
+    )
+
+
+def _busy_commands(found: StackedSamples) -> list[str]:
+    # The largest share of a side's mean, by name; largest first.
+    runs = found.stacks.runs
+    wholes = runs.totals * runs.sampled_runs[runs.sides]
+    shares: dict[str, list[float]] = {}
+    for number in np.flatnonzero(runs.is_sampled).tolist():
+        run, rows = found.samples[number], found.rows[number]
+        samples = run.recording.samples
+        names = dict(_commands(run))
+        tasks, where = np.unique(samples.task[rows], return_inverse=True)
+        weights = np.bincount(where, samples.period[rows], len(tasks))
+        for task, weight in zip(tasks.tolist(), weights.tolist(), strict=True):
+            of_side = shares.setdefault(names[task], [0.0] * len(runs.labels))
+            of_side[runs.sides[number]] += weight / wholes[number]
+    busy = [name for name, of_side in shares.items() if max(of_side) >= _LEAST_COMMAND_SHARE]
+    return sorted(busy, key=lambda name: -max(shares[name]))[:_MOST_COMMANDS]
+
+
+def _commands(run: RunSamples) -> Iterator[tuple[int, str]]:
+    # Each task that was sampled, by its number, and the name of its command.
+    for task in np.unique(run.recording.samples.task).tolist():
+        yield task, command_of(run.recording, task)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from schedperf.evidence.profile.flame import REMAINDER, ROOT, Flame
-from schedperf.evidence.profile.flame_data import describe_flame
-from schedperf.evidence.profile.parts import Part
+from schedperf.evidence.profile.flame_data import Part, describe_flame
 from schedperf.evidence.profile.record import FlameTree, Numbers
 from schedperf.evidence.profile.sampled import Runs
 from schedperf.symbols.place import Place

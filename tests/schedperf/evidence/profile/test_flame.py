@@ -18,8 +18,7 @@ from schedperf.evidence.profile.flame import (
     narrow_flame,
     one_sided_frames,
 )
-from schedperf.evidence.profile.flame_data import describe_flame
-from schedperf.evidence.profile.parts import Part
+from schedperf.evidence.profile.flame_data import Part, describe_flame
 from schedperf.evidence.profile.record import (
     FlameLists,
     FlameMargins,
