@@ -6,8 +6,7 @@ from schedperf.compare.comparability import find_rule, flatten_host
 from schedperf.model.comparison import Comparability, Comparison, Difference, SideSummary
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table
 from schedperf_reports.graphics.panels import Fold, Panel
-from schedperf_reports.verdict._machine_words import name_model
-from schedperf_reports.verdict.host_fields import format_pair, format_value, text_at
+from schedperf_reports.verdict.host_fields import format_pair, format_value, name_model, text_at
 from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, side_title
 
 # What a reader acts on comes first.

@@ -7,8 +7,7 @@ from schedperf.model.comparison import Comparison, OptionDifference, Severity, S
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import report_section
-from schedperf_reports.verdict._machine_words import explain_taint
-from schedperf_reports.verdict.host_fields import format_value, missing_reason
+from schedperf_reports.verdict.host_fields import explain_taint, format_value, missing_reason
 from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, side_title
 
 # Options that a caption names; the table has all.
