@@ -83,7 +83,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> No
     if not is_asked or ctx.resilient_parsing:
         return
     # Imported here so that all other uses start fast.
-    from schedperf.commands._versions import describe_versions  # noqa: PLC0415
+    from schedperf.versions import describe_versions  # noqa: PLC0415
 
     click.echo(describe_versions())
     ctx.exit()
