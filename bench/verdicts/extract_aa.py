@@ -17,7 +17,7 @@ COLUMNS = ["order", "point", "metric", "unit", "better", "resolution", "value"]
 
 def provenance(bundle: Bundle) -> Iterator[str]:
     """Say in lines of text what was measured where, when and under which load."""
-    host = bundle.boots[0].host
+    host = bundle.boots[0].host_fields
 
     def known(group: str, *names: str) -> str:
         part = host.get(group)

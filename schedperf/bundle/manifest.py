@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 from schedperf.bundle.json import JsonObject, parse_object
 from schedperf.model.errors import BundleError
+from schedperf.model.host import Host
 from schedperf_collectors.contract import (
     BUNDLE_FORMAT,
     BUNDLE_VERSION,
@@ -124,12 +125,14 @@ class Run:
 class Boot:
     """One boot of the kernel under test.
 
-    :param host: host.json; {} when it is missing
+    :param host: the typed facts of host.json
+    :param host_fields: all of host.json, as two machines are compared; {} when it is missing
     :param folder: "boots/0"
     """
 
     number: int
-    host: Mapping[str, object]
+    host: Host
+    host_fields: Mapping[str, object]
     runs: tuple[Run, ...]
     folder: str
 

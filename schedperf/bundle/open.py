@@ -3,7 +3,7 @@
 ::
 
     bundle = open_bundle(Path("base.tar.xz"))
-    bundle.boots[0].host["kernel"]
+    bundle.boots[0].host.kernel.release
     bundle.read_text(f"{bundle.runs[0].folder}/stdout")
 
 A bundle is input of strangers. It is never unpacked, and opening it checks the
@@ -36,6 +36,7 @@ from schedperf.bundle.members import Contents
 from schedperf.bundle.tar import Archive
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.errors import BundleError
+from schedperf.model.host import read_host
 from schedperf_collectors.contract import BUNDLE_VERSION, MANIFEST, boot_folder
 
 __all__ = ["Boot", "Bundle", "CaptureEntry", "MetricRule", "Run", "Sequential", "open_bundle"]
@@ -237,14 +238,16 @@ class _Opening:
         by_boot: dict[int, list[Run]] = {number: [] for number in numbers}
         for run in runs:
             by_boot[run.boot].append(run)
-        return tuple(
-            Boot(
-                number=number,
-                host=self._read_host(number),
-                runs=tuple(by_boot[number]),
-                folder=boot_folder(number),
-            )
-            for number in numbers
+        return tuple(self._read_boot(number, by_boot[number]) for number in numbers)
+
+    def _read_boot(self, number: int, runs: Sequence[Run]) -> Boot:
+        fields = self._read_host(number)
+        return Boot(
+            number=number,
+            host=read_host(fields),
+            host_fields=fields,
+            runs=tuple(runs),
+            folder=boot_folder(number),
         )
 
     def _read_host(self, boot: int) -> Mapping[str, object]:

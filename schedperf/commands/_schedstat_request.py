@@ -13,7 +13,7 @@ from schedperf.bundle.open import open_bundle
 from schedperf.evidence.schedstat.analysis import analyse_sides
 from schedperf.evidence.schedstat.capture import MOST_CPUS, Snapshot, is_schedstat, parse_schedstat
 from schedperf.evidence.schedstat.change import Change, change_between
-from schedperf.evidence.schedstat.levels import Topology, levels_of
+from schedperf.evidence.schedstat.levels import CpuGroups, levels_of
 from schedperf.evidence.schedstat.perf_sched_data import is_perf_data, read_sched_stats
 from schedperf.evidence.schedstat.perf_sched_report import (
     is_sched_stats_report,
@@ -23,6 +23,7 @@ from schedperf.evidence.schedstat.record import Schedstat
 from schedperf.evidence.schedstat.sources import FOLDER, LARGEST_BYTES, load_sides
 from schedperf.evidence.schedstat.totals import SideRuns, StatRun
 from schedperf.model.errors import InputError
+from schedperf.model.host import Topology
 from schedperf.runs.captured import why_nothing
 from schedperf.runs.side import Side, side_name
 
@@ -154,7 +155,7 @@ def _load_files(source: str, name: str, wanted: Wanted) -> SideRuns | None:
             operation=None,
             is_enabled=None,
             change=change,
-            levels=levels_of(change.domains, Topology({})),
+            levels=levels_of(change.domains, CpuGroups(Topology())),
         )
         for number, change in enumerate(changes)
     )

@@ -1,10 +1,11 @@
 """What is in one bundle, as the record that ``schedperf show`` prints and writes as JSON."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from schedperf.bundle.open import Boot, Bundle, CaptureEntry, MetricRule, Run
+from schedperf.model.host import Host
 
 SCHEMA = "schedperf/show/1"
 
@@ -160,7 +161,7 @@ def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
         incomplete_reason=bundle.incomplete_reason,
         planned_runs=bundle.planned_runs,
         finished_runs=sum(not run.warmup for run in bundle.runs),
-        machine=_machine(bundle.boots[0].host if bundle.boots else {}),
+        machine=_machine(bundle.boots[0].host if bundle.boots else Host()),
         workload=bundle.workload,
         treatment=bundle.treatment,
         setup=bundle.setup,
@@ -183,36 +184,22 @@ def _verification(bundle: Bundle) -> Verification:
     )
 
 
-def _machine(host: Mapping[str, object]) -> Machine:
-    def group(name: str) -> Mapping[str, object]:
-        found = host.get(name)
-        return found if isinstance(found, dict) else {}
-
-    cpu, kernel, system = group("cpu"), group("kernel"), group("system")
-    nodes = group("topology").get("nodes")
-    emulated = group("virtualisation").get("emulated")
+def _machine(host: Host) -> Machine:
+    cpu, kernel, nodes = host.cpu, host.kernel, host.topology.nodes
     return Machine(
-        cpu=_text(cpu.get("model")),
-        cpus=_integer(cpu.get("count_online")),
-        nodes=len(nodes) if isinstance(nodes, dict) else None,
-        memory_bytes=_integer(group("memory").get("total_bytes")),
-        virtualisation=_text(group("virtualisation").get("kind")),
-        emulated=emulated if isinstance(emulated, bool) else None,
-        hostname=_text(system.get("hostname")),
-        distro=_text(system.get("distro")),
-        kernel=_text(kernel.get("release")),
-        kernel_version=_text(kernel.get("version")),
-        architecture=_text(kernel.get("machine")),
-        build_id=_text(kernel.get("build_id")),
+        cpu=cpu.model,
+        cpus=cpu.count_online,
+        nodes=None if nodes is None else len(nodes),
+        memory_bytes=host.memory.total_bytes,
+        virtualisation=host.virtualisation.kind,
+        emulated=host.virtualisation.emulated,
+        hostname=host.system.hostname,
+        distro=host.system.distro,
+        kernel=kernel.release,
+        kernel_version=kernel.version,
+        architecture=kernel.machine,
+        build_id=kernel.build_id,
     )
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _points(bundle: Bundle) -> tuple[PointSummary, ...]:
@@ -246,7 +233,7 @@ def _boot(boot: Boot) -> BootSummary:
     return BootSummary(
         number=boot.number,
         boot_id=next((run.boot_id for run in boot.runs), None),
-        kernel=_machine(boot.host).kernel,
+        kernel=boot.host.kernel.release,
         runs=sum(not run.warmup for run in boot.runs),
     )
 

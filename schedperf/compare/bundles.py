@@ -245,9 +245,9 @@ def say_same_data(row: JudgedRow) -> JudgedRow:
 def _emulation(bundle: Bundle) -> str | None:
     # What says that a boot of this bundle was emulated; None where none was.
     for boot in bundle.boots:
-        virtualisation = boot.host.get("virtualisation")
-        if isinstance(virtualisation, Mapping) and virtualisation.get("emulated") is True:
-            return str(virtualisation.get("grounds") or virtualisation.get("kind"))
+        machine = boot.host.virtualisation
+        if machine.emulated:
+            return machine.grounds or machine.kind or "how is not recorded"
     return None
 
 
@@ -392,7 +392,7 @@ def _summarise(side: Side) -> SideSummary:
         runs_clean=kinds.count("clean"),
         runs_instrumented=kinds.count("instrumented"),
         runs_failed=len(runs) - len(kinds),
-        host=bundle.boots[0].host if bundle.boots else {},
+        host=bundle.boots[0].host_fields if bundle.boots else {},
         recorded_by=None if bundle.tool_version is None else f"schedperf {bundle.tool_version}",
     )
 

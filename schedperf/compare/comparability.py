@@ -259,7 +259,7 @@ def _shorten(value: object) -> object:
 
 
 def _first_host(bundle: Bundle) -> Mapping[str, object]:
-    return bundle.boots[0].host if bundle.boots else {}
+    return bundle.boots[0].host_fields if bundle.boots else {}
 
 
 def _no_host(side: str, base: Mapping[str, object], new: Mapping[str, object]) -> Difference:
@@ -301,19 +301,20 @@ def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
 
 def _boot_differences(side: Side, exempt: Sequence[str]) -> Iterator[Difference]:
     # Boots of one side are meant to be equal; they must be of one kernel.
-    boots = [boot for boot in side.bundle.boots if boot.host]
+    boots = [boot for boot in side.bundle.boots if boot.host_fields]
     if not boots:
         return
-    first = flatten_host(boots[0].host)
-    for boot in boots[1:]:
-        fields = flatten_host(boot.host)
+    hosts = [boot.host_fields for boot in boots]
+    first = flatten_host(hosts[0])
+    for boot, host in zip(boots[1:], hosts[1:], strict=True):
+        fields = flatten_host(host)
         for path in dict.fromkeys((*first, *fields)):
             rule = find_rule(path)
             values = first.get(path), fields.get(path)
             # What could not be seen in one boot, and that is said, is no difference.
             is_unseen = any(
-                value is None and _why_missing(host, path)
-                for value, host in zip(values, (boots[0].host, boot.host), strict=True)
+                value is None and _why_missing(of_boot, path)
+                for value, of_boot in zip(values, (hosts[0], host), strict=True)
             )
             if rule.severity == "ignored" or is_unseen or _are_equal(*values, rule):
                 continue

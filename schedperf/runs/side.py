@@ -1,10 +1,11 @@
 """The sides of a comparison: the first bundle is base, the others are new."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedperf.bundle.open import Bundle
 from schedperf.model.comparison import SideSummary
+from schedperf.model.host import read_host
 
 BASE = "base"
 FIRST_NEW = "new"
@@ -36,7 +37,9 @@ def has_other_kernel(base: SideSummary, new: SideSummary) -> bool:
 
     What is not known of both sides says nothing.
     """
-    groups = [side.host.get("kernel") for side in (base, new)]
-    one, other = (group if isinstance(group, Mapping) else {} for group in groups)
-    pairs = [(one.get(field), other.get(field)) for field in ("release", "build_id")]
+    kernels = [read_host(side.host).kernel for side in (base, new)]
+    pairs = [
+        [kernel.release for kernel in kernels],
+        [kernel.build_id for kernel in kernels],
+    ]
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)

@@ -87,10 +87,9 @@ class BootSymbols:
         return slide
 
     def _compare_build_ids(self, recording: Recording) -> None:
-        group = self._boot.host.get("kernel")
-        expected = group.get("build_id") if isinstance(group, dict) else None
+        expected = self._boot.host.kernel.build_id
         found = recording.features.kernel_build_id
-        if isinstance(expected, str) and found is not None and found != expected.lower():
+        if expected is not None and found is not None and found != expected.lower():
             self._note(
                 f"{self._label}: perf.data is of the kernel with build id {found}, "
                 f"host.json of {expected}"

@@ -89,7 +89,7 @@ def data_of(compared: Any, section: str) -> Any:
 
 def hosts(bundle: Bundle) -> list[Any]:
     """Return host.json of each boot."""
-    return [boot.host for boot in bundle.boots]
+    return [boot.host_fields for boot in bundle.boots]
 
 
 def documents(bundles: Sequence[Bundle], name: str) -> Iterator[Any]:

@@ -1,11 +1,12 @@
 """Heat maps of the CPUs: each measure of base, of new and their difference, in topology order."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from math import inf
 
 from schedperf.model.comparison import Comparison
 from schedperf.model.counted import CpuRow, Places
+from schedperf.model.host import Cpu, Topology, read_host
 from schedperf.model.units import MISSING, Scale, format_number, scale_for
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.matrix import (
@@ -32,56 +33,37 @@ SIGNIFICANT_DIGITS = 3
 PERCENT = Scale(factor=0.01, unit="%")
 
 
-class CpuPlace(NamedTuple):
-    """Where a CPU is; None where host.json does not say."""
-
-    cpu: int
-    node: int | None
-    socket: int | None
-    core: int | None
-
-    def title(self) -> str:
-        """Say where it is in words: ``CPU 5 (core 2, node 0)``."""
-        known = [(name, getattr(self, name)) for name in ("core", "socket", "node")]
-        told = ", ".join(f"{name} {number}" for name, number in known if number is not None)
-        return f"CPU {self.cpu} ({told})" if told else f"CPU {self.cpu}"
-
-
-def cpu_places(host: Mapping[str, Any], cpus: Sequence[int]) -> list[CpuPlace]:
+def order_cpus(topology: Topology, cpus: Sequence[int]) -> list[Cpu]:
     """Return CPUs in the order of the topology: node, socket, cache, core; SMT siblings together.
 
-    :param host: host.json of a side
+    What the topology does not say of a CPU is None, which comes last.
     """
-    group = host.get("topology")
-    known = group.get("cpus") if isinstance(group, Mapping) else None
-    found = {one.get("cpu"): one for one in known or () if isinstance(one, Mapping)}
-
-    def key(cpu: int) -> tuple[float, ...]:
-        one = found.get(cpu, {})
-        numbers = (_number(one, name) for name in ("node", "socket", "llc", "cluster", "core"))
-        return (*(float("inf") if number is None else number for number in numbers), cpu)
-
-    return [
-        CpuPlace(cpu, *(_number(found.get(cpu, {}), name) for name in ("node", "socket", "core")))
-        for cpu in sorted(cpus, key=key)
-    ]
+    known = {one.cpu: one for one in topology.cpus}
+    return sorted((known.get(cpu) or Cpu(cpu=cpu) for cpu in cpus), key=_by_topology)
 
 
-def _number(place: Mapping[str, Any], name: str) -> int | None:
-    value = place.get(name)
-    return value if type(value) is int else None
+def _by_topology(cpu: Cpu) -> tuple[float, ...]:
+    numbers = (cpu.node, cpu.socket, cpu.llc, cpu.cluster, cpu.core)
+    return (*(inf if number is None else number for number in numbers), cpu.cpu)
+
+
+def name_cpu(cpu: Cpu) -> str:
+    """Say where a CPU is: ``CPU 5 (core 2, node 0)``."""
+    numbers = {"core": cpu.core, "socket": cpu.socket, "node": cpu.node}
+    told = ", ".join(f"{name} {number}" for name, number in numbers.items() if number is not None)
+    return f"CPU {cpu.cpu} ({told})" if told else f"CPU {cpu.cpu}"
 
 
 def cpu_maps(comparison: Comparison, entries: Sequence[CpuRow]) -> Iterator[Block]:
     """Yield a heat map of each point, those with the most changes first, and what is left out."""
-    hosts = {side.name: side.host for side in comparison.sides}
+    topologies = {side.name: read_host(side.host).topology for side in comparison.sides}
     points: dict[tuple[str, str, str], list[CpuRow]] = {}
     for entry in entries:
         points.setdefault((entry.side, entry.workload, entry.point), []).append(entry)
     ordered = sorted(points.items(), key=lambda one: -sum(map(_count_changes, one[1])))
     for (side, workload, point), found in ordered[:MOST_MAPS]:
         what = f"{workload} at {point}: " if point else f"{workload}: "
-        yield _map(found, side, what if len(points) > 1 else "", hosts.get(side, {}))
+        yield _map(found, side, what if len(points) > 1 else "", topologies.get(side, Topology()))
     if len(ordered) > MOST_MAPS:
         left = count_of(len(ordered) - MOST_MAPS, "other point")
         yield Text(text=f"CPU by CPU, {left} changed no more and stand in the JSON", tone="muted")
@@ -91,9 +73,9 @@ def _count_changes(entry: CpuRow) -> int:
     return sum(bool(changed) for changed in entry.changed)
 
 
-def _map(entries: Sequence[CpuRow], side: str, what: str, host: Mapping[str, Any]) -> Matrix:
+def _map(entries: Sequence[CpuRow], side: str, what: str, topology: Topology) -> Matrix:
     cpus = sorted({cpu for entry in entries for cpu in entry.cpus})
-    places = cpu_places(host, cpus)
+    places = order_cpus(topology, cpus)
     return Matrix(
         caption=f"{what}CPU by CPU, {_describe(entries)}",
         corner="counted",
@@ -105,20 +87,20 @@ def _map(entries: Sequence[CpuRow], side: str, what: str, host: Mapping[str, Any
     )
 
 
-def _columns(places: Sequence[CpuPlace]) -> Iterator[MatrixLabel]:
-    before: CpuPlace | None = None
-    for place in places:
+def _columns(cpus: Sequence[Cpu]) -> Iterator[MatrixLabel]:
+    before: Cpu | None = None
+    for cpu in cpus:
         starts: Starts = "core"
-        if before is None or before.node != place.node:
+        if before is None or before.node != cpu.node:
             starts = "node"
-        elif place.core is not None and (before.socket, before.core) == (place.socket, place.core):
+        elif cpu.core is not None and (before.socket, before.core) == (cpu.socket, cpu.core):
             starts = ""
-        yield MatrixLabel(text=str(place.cpu), title=place.title(), starts=starts)
-        before = place
+        yield MatrixLabel(text=str(cpu.cpu), title=name_cpu(cpu), starts=starts)
+        before = cpu
 
 
-def _nodes(places: Sequence[CpuPlace]) -> Iterator[tuple[MatrixLabel, int]]:
-    for node, found in groupby(places, key=lambda place: place.node):
+def _nodes(cpus: Sequence[Cpu]) -> Iterator[tuple[MatrixLabel, int]]:
+    for node, found in groupby(cpus, key=lambda cpu: cpu.node):
         text = "CPU" if node is None else f"node {node}"
         yield MatrixLabel(text=text), len(list(found))
 
@@ -133,10 +115,10 @@ def scale_of(entry: CpuRow) -> Scale:
     return Scale(factor=scale.factor, unit=f"{scale.unit}/{per}")
 
 
-def _band(entry: CpuRow, places: Sequence[CpuPlace], side: str) -> Band:
+def _band(entry: CpuRow, places: Sequence[Cpu], side: str) -> Band:
     scale = scale_of(entry)
     index = {cpu: place for place, cpu in enumerate(entry.cpus)}
-    titles = [_title(entry, index.get(place.cpu), scale, place.title()) for place in places]
+    titles = [_title(entry, index.get(place.cpu), scale, name_cpu(place)) for place in places]
     columns = [index.get(place.cpu) for place in places]
     lines = [_values(entry, name, columns, titles, scale) for name in ("base", "new")]
     lines.append(_differences(entry, columns, titles, scale))
@@ -256,7 +238,7 @@ def _describe(entries: Sequence[CpuRow]) -> str:
     )
 
 
-def _table(entries: Sequence[CpuRow], places: Sequence[CpuPlace], side: str, what: str) -> Table:
+def _table(entries: Sequence[CpuRow], places: Sequence[Cpu], side: str, what: str) -> Table:
     scales = [scale_of(entry) for entry in entries]
     indices = [{cpu: at for at, cpu in enumerate(entry.cpus)} for entry in entries]
     return Table(

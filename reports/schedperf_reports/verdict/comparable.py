@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.compare.comparability import find_rule, flatten_host
 from schedperf.model.comparison import Comparability, Comparison, Difference, SideSummary
+from schedperf.model.host import read_host
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table
 from schedperf_reports.graphics.panels import Fold, Panel
-from schedperf_reports.verdict.host_fields import format_pair, format_value, name_model, text_at
+from schedperf_reports.verdict.host_fields import format_pair, format_value, name_model
 from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, side_title
 
 # What a reader acts on comes first.
@@ -211,17 +212,15 @@ def _sides_table(sides: Sequence[SideSummary]) -> Table:
 
 
 def _kernel(side: SideSummary) -> str:
-    return text_at(side.host, "kernel.release") or "not known"
+    return read_host(side.host).kernel.release or "not known"
 
 
 def _machine(side: SideSummary) -> str:
-    model = name_model(text_at(side.host, "cpu.model") or "CPU not known")
-    cpus = text_at(side.host, "cpu.count_online")
-    nodes = side.host.get("topology")
-    count = len(nodes.get("nodes") or ()) if isinstance(nodes, dict) else 0
-    parts = [model]
-    parts += [f"{cpus} CPUs"] if cpus else []
-    parts += [count_of(count, "node")] if count else []
+    host = read_host(side.host)
+    cpus, nodes = host.cpu.count_online, host.topology.nodes
+    parts = [name_model(host.cpu.model or "CPU not known")]
+    parts += [] if cpus is None else [f"{cpus} CPUs"]
+    parts += [count_of(len(nodes), "node")] if nodes else []
     return ", ".join(parts)
 
 

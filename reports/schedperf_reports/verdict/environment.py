@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from schedperf.compare.comparability import fields_of
 from schedperf.model.comparison import Comparison, OptionDifference, Severity, SideSummary
+from schedperf.model.host import read_host
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import report_section
@@ -52,11 +53,9 @@ def environment(comparison: Comparison) -> Iterator[Block]:
 def _taints(comparison: Comparison) -> Iterator[Text]:
     reasons: dict[int, list[str]] = {}
     for side in comparison.sides:
-        kernel = side.host.get("kernel")
-        taint = kernel.get("taint") if isinstance(kernel, dict) else None
-        # A boolean is a number too, and no taint.
-        if isinstance(taint, int) and taint > 0:
-            reasons.setdefault(int(taint), []).append(name_side(side))
+        taint = read_host(side.host).kernel.taint
+        if taint is not None and taint > 0:
+            reasons.setdefault(taint, []).append(name_side(side))
     for taint, names in reasons.items():
         text = f"kernel.taint {taint} in {' and '.join(names)}: {explain_taint(taint)}"
         yield Text(text=text, tone="warning")

@@ -103,14 +103,6 @@ def missing_reason(host: Mapping[str, object], path: str) -> str | None:
     return None if reason is None else str(reason)
 
 
-def text_at(host: Mapping[str, object], path: str) -> str | None:
-    """Return a field as text; None where it is null, absent, or the groups above it are."""
-    value: object = host
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return None if value is None else format_value(value)
-
-
 def name_model(model: str) -> str:
     """Return a CPU's model; an Arm core that has only numbers by its name, where that is known.
 

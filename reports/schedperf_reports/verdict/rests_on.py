@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
+from schedperf.model.host import read_host
 from schedperf.runs.side import has_other_kernel
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf_reports.blocks import Item
 from schedperf_reports.results.run_figures import name_halves, sides_of, trend_of
-from schedperf_reports.verdict.host_fields import text_at
 from schedperf_reports.words.instruments import list_costs, list_doubts
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import format_change, format_share
@@ -162,7 +162,7 @@ def _boots(comparison: Comparison) -> Iterator[Item]:
 
 
 def _builds(comparison: Comparison) -> Iterator[Item]:
-    builds = [text_at(side.host, "kernel.build_id") for side in comparison.sides]
+    builds = [read_host(side.host).kernel.build_id for side in comparison.sides]
     if None in builds:
         return
     if len(set(builds)) == 1:

@@ -134,9 +134,7 @@ def as_argument(path: str) -> str:
 
 
 def _program(bundle: Bundle, runs: Sequence[Run]) -> Program:
-    hosts = [boot.host.get("kernel") for boot in bundle.boots]
-    lines = [str(kernel.get("cmdline")) for kernel in hosts if isinstance(kernel, Mapping)]
-    if any(GUEST_MARK in line for line in lines):
+    if any(GUEST_MARK in (boot.host.kernel.cmdline or "") for boot in bundle.boots):
         return "vm"
     return "ab" if any(run.round is not None for run in runs) else "record"
 

@@ -17,7 +17,6 @@ from schedperf.evidence.layout.analysis import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
 from schedperf.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.perf_data.recording import Recording
-from schedperf.runs.host import build_of_host, line_bytes_of_host, nodes_of_host
 from schedperf.runs.ops import operations_of
 from schedperf.runs.side import Side
 from schedperf.symbols.boot_symbols import BootSymbols
@@ -118,8 +117,11 @@ class _Loader:
         profile = analyse_memory(
             recording,
             namer=names.namer(run, recording, symbols.of(recording)),
-            node_of_cpu={**recording.features.node_of_cpu, **nodes_of_host(boot.host)},
-            line_bytes=line_bytes_of_host(boot.host) or USUAL_LINE_BYTES,
+            node_of_cpu={
+                **recording.features.node_of_cpu,
+                **boot.host.topology.node_of_cpu(),
+            },
+            line_bytes=boot.host.cpu.l1_line_bytes or USUAL_LINE_BYTES,
         )
         if name == f"{run.folder}/{LOADS_COLLECTOR}/perf.data":
             self._notes.append(
@@ -135,7 +137,7 @@ class _Loader:
                 operations=operations_of(self._bundle, run),
                 # What does not say which boot or build it is, is none that another bundle has.
                 boot=run.boot_id or f"{self._bundle.path}:{boot.number}",
-                kernel=build_of_host(boot.host) or str(self._bundle.path),
+                kernel=boot.host.kernel.build_id or str(self._bundle.path),
             ),
         )
 

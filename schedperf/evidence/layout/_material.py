@@ -356,11 +356,7 @@ def _member(boot: Boot, name: str) -> str:
 
 
 def _from_boot(bundle: Bundle, boot: Boot, label: str) -> Material:
-    kernel = boot.host.get("kernel")
-    material = Material(
-        label=label,
-        machine=machine_of_uname(kernel.get("machine")) if isinstance(kernel, dict) else None,
-    )
+    material = Material(label=label, machine=machine_of_uname(boot.host.kernel.machine))
     readers = {
         name: partial(bundle.read, _member(boot, name), limit)
         for name, limit in LIMITS_BYTES.items()

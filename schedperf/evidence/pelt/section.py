@@ -5,7 +5,7 @@ context, and what a call took. They get no verdict: more calls are neither bette
 duration holds what the probe cost.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -32,13 +32,13 @@ from schedperf.evidence.pelt.record import (
 from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
 from schedperf.model.counted import MissingSide
 from schedperf.model.errors import InputError
+from schedperf.model.host import Host
 from schedperf.runs.captured import (
     CapturedRun,
     CapturedSide,
     load_captured,
     why_nothing,
 )
-from schedperf.runs.host import machine_facts, nodes_of_host
 from schedperf.runs.side import Side
 
 COLLECTOR = "bpf_pelt"
@@ -118,8 +118,8 @@ def _traced_side(captured: CapturedSide[_Traced]) -> TracedSide:
     )
 
 
-def _pelt_run(captured: CapturedRun[_Traced], host: Mapping[str, object]) -> PeltRun:
-    operations, nodes = captured.operations, nodes_of_host(host)
+def _pelt_run(captured: CapturedRun[_Traced], host: Host) -> PeltRun:
+    operations, nodes = captured.operations, host.topology.node_of_cpu()
     return PeltRun(
         counted=captured.counted({}),
         capture=captured.content.capture,
@@ -127,7 +127,7 @@ def _pelt_run(captured: CapturedRun[_Traced], host: Mapping[str, object]) -> Pel
         operations=None if operations is None else operations.count,
         operation=None if operations is None else operations.unit,
         wakeups=captured.content.wakeups,
-        emulated=machine_facts(host)[1],
+        emulated=host.virtualisation.emulated,
     )
 
 

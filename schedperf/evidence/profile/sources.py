@@ -18,7 +18,6 @@ from schedperf.evidence.profile.shares import weigh
 from schedperf.model.errors import InputError
 from schedperf.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.perf_data.recording import Recording
-from schedperf.runs.host import machine_facts, nodes_of_host
 from schedperf.runs.ops import Operations, operations_of
 from schedperf.runs.side import Side
 from schedperf.symbols.boot_symbols import BootSymbols
@@ -93,7 +92,6 @@ class ProfileReader:
         :raises InputError: it cannot be read
         """
         recording = self._read_recording(run, _label_of(boot, run), keep)
-        machine, emulated = machine_facts(boot.host)
         recorded = read_sight(self._bundle, run)
         placed = place_samples(
             recording,
@@ -107,15 +105,15 @@ class ProfileReader:
             sights=tuple(
                 judge_event(
                     event,
-                    machine=machine,
-                    emulated=emulated,
+                    machine=boot.host.kernel.machine,
+                    emulated=boot.host.virtualisation.emulated,
                     recorded=recorded,
                     pmus=recording.features.pmus,
                     has_pelt=self._has_pelt,
                 )
                 for event in recording.events
             ),
-            node_of_cpu=nodes_of_host(boot.host) or recording.features.node_of_cpu,
+            node_of_cpu=boot.host.topology.node_of_cpu() or recording.features.node_of_cpu,
             operations=operations_of(self._bundle, run),
         )
 

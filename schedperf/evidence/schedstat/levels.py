@@ -5,10 +5,11 @@ threads on one machine and the last-level cache on the next, so a number names n
 host.json knows of the CPUs does, and so do the same CPUs on a side that has names.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedperf.evidence.schedstat.capture import MOST_CPUS, Domain
+from schedperf.evidence.schedstat.capture import Domain
+from schedperf.model.host import Cpu, Topology
 
 # Levels of the kernel in the order in which one that has the CPUs of another is kept: a cluster
 # that is all of the cache is left out, a package (in truth the CPUs of one NUMA node, as
@@ -49,37 +50,24 @@ class Level:
         return max((span.bit_count() for _, span in self.spans), default=None)
 
 
-class Topology:
-    """Which CPUs share what, as host.json says."""
+class CpuGroups:
+    """Which CPUs share what, each group of them as a mask."""
 
-    def __init__(self, host: Mapping[str, object]) -> None:
+    def __init__(self, topology: Topology) -> None:
         self._masks: dict[tuple[object, ...], int] = {}
-        self._places: dict[int, Mapping[str, object]] = {}
-        group = host.get("topology")
-        cpus = group.get("cpus") if isinstance(group, Mapping) else None
-        for place in cpus if isinstance(cpus, list) else []:
-            if isinstance(place, Mapping) and type(cpu := place.get("cpu")) is int:
-                self._add(cpu, place)
-
-    def _add(self, cpu: int, place: Mapping[str, object]) -> None:
-        if not 0 <= cpu < MOST_CPUS:
-            return
-        self._places[cpu] = place
-        for _, keys in LEVELS:
-            values = tuple(place.get(key) for key in keys)
-            if all(type(value) is int for value in values):
-                group = (keys, *values)
-                self._masks[group] = self._masks.get(group, 0) | 1 << cpu
+        self._cpus = {one.cpu: one for one in topology.cpus}
+        for cpu in self._cpus.values():
+            for _, keys in LEVELS:
+                group = _group(cpu, keys)
+                if None not in group:
+                    self._masks[group] = self._masks.get(group, 0) | 1 << cpu.cpu
 
     def name(self, domain: Domain) -> str | None:
         """Return the level of a domain; None where the topology does not tell."""
-        place = self._places.get(domain.cpu)
-        if place is None or domain.span is None:
+        cpu = self._cpus.get(domain.cpu)
+        if cpu is None or domain.span is None:
             return None
-        masks = {
-            name: self._masks.get((keys, *(place.get(key) for key in keys)))
-            for name, keys in LEVELS
-        }
+        masks = {name: self._masks.get(_group(cpu, keys)) for name, keys in LEVELS}
         for name, mask in masks.items():
             if mask == domain.span:
                 return name
@@ -88,7 +76,11 @@ class Topology:
         return BEYOND_NODE if is_larger else None
 
 
-def levels_of(domains: Sequence[Domain], topology: Topology) -> tuple[Level, ...]:
+def _group(cpu: Cpu, keys: tuple[str, ...]) -> tuple[object, ...]:
+    return (keys, *(getattr(cpu, key) for key in keys))
+
+
+def levels_of(domains: Sequence[Domain], groups: CpuGroups) -> tuple[Level, ...]:
     """Group the domains of a run by level; a CPU's second level of one name is ``NUMA2``.
 
     A domain with neither a name nor CPUs has a place alone, which says nothing: it is left out.
@@ -96,7 +88,7 @@ def levels_of(domains: Sequence[Domain], topology: Topology) -> tuple[Level, ...
     rows: dict[tuple[str, bool], list[int]] = {}
     seen: dict[tuple[int, str], int] = {}
     for row, domain in enumerate(domains):
-        name = domain.name or topology.name(domain)
+        name = domain.name or groups.name(domain)
         if name is None and domain.span is None:
             continue
         label = f"domain{domain.number}" if name is None else FORMER_NAMES.get(name, name)

@@ -1,6 +1,6 @@
 """From a bundle to what its runs counted: both snapshots of each, their levels and operations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedperf.bundle.json import decode
@@ -14,7 +14,7 @@ from schedperf.evidence.schedstat.domain_names import (
     read_domain_flags,
     read_domain_names,
 )
-from schedperf.evidence.schedstat.levels import Topology, levels_of
+from schedperf.evidence.schedstat.levels import CpuGroups, levels_of
 from schedperf.evidence.schedstat.totals import SideRuns, StatRun
 from schedperf.model.errors import InputError
 from schedperf.runs.captured import CapturedRun, CapturedSide, load_captured
@@ -26,8 +26,6 @@ LARGEST_BYTES = 128 << 20
 LARGEST_JSON_BYTES = 1 << 20
 # A shorter interval is better known by the wall time of the run: a tick is more than 1 % of it.
 FEWEST_JIFFIES = 100
-# CONFIG_HZ is 100 to 1000, of old machines 24 to 1200.
-LARGEST_HZ = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +38,7 @@ class _Counted:
 class _Boot:
     # :param hz: ticks a second; None: not known
     hz: int | None
-    topology: Topology
+    groups: CpuGroups
     names: Names
 
 
@@ -61,7 +59,9 @@ def _load_side(captured: CapturedSide[_Counted]) -> SideRuns:
             flags = {**read_domain_flags(bundle, boot), **flags}
         except InputError as error:
             notes.append(f"{name}: {error}")
-        boots[boot.number] = _Boot(hz=_hz(boot.host), topology=Topology(boot.host), names=names)
+        boots[boot.number] = _Boot(
+            hz=boot.host.sched.hz, groups=CpuGroups(boot.host.topology), names=names
+        )
     runs = tuple(_stat_run(one, boots[one.run.boot]) for one in captured.runs)
     return SideRuns(name=name, runs=runs, notes=tuple(notes), flags=flags)
 
@@ -80,7 +80,7 @@ def _stat_run(captured: CapturedRun[_Counted], boot: _Boot) -> StatRun:
         operation=None if operations is None else operations.unit,
         is_enabled=captured.content.is_enabled,
         change=change,
-        levels=levels_of(name_domains(change.domains, boot.names), boot.topology),
+        levels=levels_of(name_domains(change.domains, boot.names), boot.groups),
     )
 
 
@@ -122,12 +122,6 @@ def _is_enabled(bundle: Bundle, run: Run) -> bool | None:
             "it was counted; leave it alone while recording"
         )
     return facts.enabled
-
-
-def _hz(host: Mapping[str, object]) -> int | None:
-    group = host.get("sched")
-    hz = group.get("hz") if isinstance(group, Mapping) else None
-    return hz if type(hz) is int and 0 < hz <= LARGEST_HZ else None
 
 
 def _seconds(change: Change, hz: int | None, wall_s: float | None) -> float | None:

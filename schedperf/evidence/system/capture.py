@@ -14,7 +14,6 @@ from msgspec import Meta
 
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
-from schedperf.evidence.system._counters import MOST_CPUS
 from schedperf.evidence.system._sums import CpuKey, SystemKey, SystemSums, SystemValue
 from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
 from schedperf.evidence.system.changes import (
@@ -108,7 +107,7 @@ def read_system_counters(bundle: Bundle, run: Run) -> SystemCounts:
         raise InputError(f"{bundle.path}: {name} is not there; record with {FOLDER}")
     facts = decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name)
     host = next(boot.host for boot in bundle.boots if boot.number == run.boot)
-    reading = _Reading(bundle, folder, SystemSums(_nodes(host)))
+    reading = _Reading(bundle, folder, SystemSums(host.topology.node_of_cpu()))
     _describe_run(reading.sums, facts)
     reading.read_all(facts.seconds, facts.ticks_per_second)
     return SystemCounts(
@@ -193,15 +192,3 @@ def _describe_run(sums: SystemSums, facts: _Facts) -> None:
     stepped_s, seconds = abs(facts.clock_stepped_ns or 0) / 1e9, facts.seconds
     if seconds is not None and stepped_s > LEAST_STEP_S + SLEWED * seconds:
         sums.note("the clock was set during the run, or the machine slept")
-
-
-def _nodes(host: Mapping[str, object]) -> dict[int, int]:
-    """Return the node of each CPU that a host.json names."""
-    group = host.get("topology")
-    cpus = group.get("cpus") if isinstance(group, Mapping) else None
-    nodes: dict[int, int] = {}
-    for one in cpus[:MOST_CPUS] if isinstance(cpus, list) else []:
-        cpu, node = (one.get("cpu"), one.get("node")) if isinstance(one, Mapping) else (None, None)
-        if type(cpu) is int and type(node) is int:
-            nodes[cpu] = node
-    return nodes

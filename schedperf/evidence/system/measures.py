@@ -1,9 +1,11 @@
 """What one run counted, divided by its time, by its operations, and by each other."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from schedperf.evidence.system.capture import SystemCounts, SystemKey
+from schedperf.model.host import Topology
 from schedperf.runs.captured import CapturedRun
 from schedperf.stats.counted.rates import Measure, Measures, divide
 
@@ -44,16 +46,11 @@ _QUOTIENTS = (
 )
 
 
-def count_cpus(host: Mapping[str, object]) -> Cpus:
-    """Return how many CPUs each node of a host.json has; under None all of them."""
-    group = host.get("topology")
-    cpus = group.get("cpus") if isinstance(group, Mapping) else None
-    found: dict[int | None, int] = {}
-    for place in cpus if isinstance(cpus, list) else []:
-        node = place.get("node") if isinstance(place, Mapping) else None
-        for one in {None, node if type(node) is int else None}:
-            found[one] = found.get(one, 0) + 1
-    return found
+def count_cpus(topology: Topology) -> Cpus:
+    """Return how many CPUs each node has; under None all of them."""
+    counts: Counter[int | None] = Counter(topology.node_of_cpu().values())
+    counts[None] = len(topology.cpus)
+    return counts
 
 
 def measure(run: CapturedRun[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:

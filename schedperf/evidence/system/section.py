@@ -64,7 +64,7 @@ def system_counters(sides: Sequence[Side]) -> SystemCounters:
 
 
 def _measure_side(captured: Captured, tasks: Captured) -> SideMeasures:
-    cpus = {boot.number: count_cpus(boot.host) for boot in captured.side.bundle.boots}
+    cpus = {boot.number: count_cpus(boot.host.topology) for boot in captured.side.bundle.boots}
     totals: dict[tuple[str, str, SystemKey], list[float]] = {}
     for run in captured.runs:
         for key, value in run.content.counts.items():
@@ -88,13 +88,13 @@ def _describe(captured: Captured, tasks: Captured) -> SystemSide:
         kind=captured.runs[0].run.kind,
         seconds=sum(seconds) if len(seconds) == len(captured.runs) else None,
         task_runs=len(tasks.runs),
-        cpus=count_cpus(captured.side.bundle.boots[0].host).get(None, 0),
+        cpus=len(captured.side.bundle.boots[0].host.topology.cpus),
         accounted=_accounted(captured),
     )
 
 
 def _accounted(captured: Captured) -> float | None:
-    cpus = {boot.number: count_cpus(boot.host) for boot in captured.side.bundle.boots}
+    cpus = {boot.number: count_cpus(boot.host.topology) for boot in captured.side.bundle.boots}
     shares = [accounted_share(run, cpus[run.run.boot]) for run in captured.runs]
     known = [share for share in shares if share is not None]
     return fmean(known) if known else None

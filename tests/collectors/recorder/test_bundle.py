@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
+from schedperf.model.host import Host, Kernel
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.append import examine
 from schedperf_collectors.recorder.bundle import BundleWriter, check_output
@@ -198,7 +199,7 @@ def test_the_reader_reads_it(tmp_path: Path) -> None:
     writer.commit()
     writer.finish({**MANIFEST, "complete": True, "planned_runs": 0, "label": "b"})
     bundle = open_bundle(tmp_path / "b.tar")
-    assert bundle.boots[0].host["kernel"] == {"release": "6.12"}
+    assert bundle.boots[0].host == Host(kernel=Kernel(release="6.12"))
     assert bundle.caveats == ()
 
 

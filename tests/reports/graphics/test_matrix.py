@@ -8,10 +8,11 @@ import pytest
 
 from schedperf.model.comparison import Comparison, Section
 from schedperf.model.counted import CpuRow
+from schedperf.model.host import Topology
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.graphics.matrix import SHADES, Matrix, shade_of
-from schedperf_reports.rates.cpu_maps import MOST_MAPS, cpu_maps, cpu_places
+from schedperf_reports.rates.cpu_maps import MOST_MAPS, cpu_maps, name_cpu, order_cpus
 from tests.schedperf.evidence.schedstat.records import schedstat_of
 
 Json = dict[str, Any]
@@ -84,9 +85,9 @@ def test_cpus_stand_in_the_order_of_the_topology_with_siblings_side_by_side(
 
 
 def test_cpus_of_an_unknown_topology_stand_in_their_own_order() -> None:
-    assert [place.cpu for place in cpu_places({}, [2, 0, 1])] == [0, 1, 2]
-    assert cpu_places({}, [2])[0].title() == "CPU 2"
-    assert cpu_places({"topology": {"cpus": "damaged"}}, [1])[0].node is None
+    found = order_cpus(Topology(), [2, 0, 1])
+    assert [cpu.cpu for cpu in found] == [0, 1, 2]
+    assert name_cpu(found[2]) == "CPU 2"
 
 
 def test_differences_of_shares_are_points_and_rounds_are_one_number(

@@ -58,7 +58,10 @@ class TestReading:
         assert bundle.treatment == ("sched.autogroup",)
         assert bundle.metric_rules[0].better == "higher"
         assert [boot.folder for boot in bundle.boots] == ["boots/0", "boots/1"]
-        assert bundle.boots[0].host["clock"] == {"source": "tsc", "available": "tsc hpet acpi_pm"}
+        assert bundle.boots[0].host_fields["clock"] == {
+            "source": "tsc",
+            "available": "tsc hpet acpi_pm",
+        }
         first, second, third = bundle.runs
         assert first.command == ("hackbench", "-l", "100", "-g", "1")
         assert (first.kind, second.kind) == ("clean", "instrumented")
@@ -303,7 +306,7 @@ class TestSalvage:
     ) -> None:
         bundle = open_bundle(make_bundle(tmp_path / "b.tar", host=None))
         assert codes(bundle) == ["no-host"]
-        assert bundle.boots[0].host == {}
+        assert bundle.boots[0].host_fields == {}
 
     def test_nothing_left_to_salvage_is_an_error(
         self, tmp_path: Path, make_bundle: MakeBundle

@@ -41,8 +41,8 @@ def test_the_first_bundle_is_base_and_the_others_are_new() -> None:
         ({"release": "6.12.0", "build_id": None}, False),
         ({}, False),
         (None, False),
-        # A bundle is written by strangers.
-        ({**KERNEL, "build_id": ["3f1c5a", {}]}, True),
+        # A bundle is written by strangers: what is not text is unknown.
+        ({**KERNEL, "build_id": ["3f1c5a", {}]}, False),
         ("6.13.0", False),
     ],
 )

@@ -8,12 +8,13 @@ import pytest
 
 from schedperf.evidence.schedstat.analysis import analyse_sides
 from schedperf.evidence.schedstat.fields import FIELDS
-from schedperf.evidence.schedstat.levels import Topology, levels_of
+from schedperf.evidence.schedstat.levels import CpuGroups, levels_of
 from schedperf.evidence.schedstat.perf_sched_report import parse_sched_stats_report
 from schedperf.evidence.schedstat.record import Schedstat, SchedstatRefusal, SchedstatRow
 from schedperf.evidence.schedstat.rules import all_rules
 from schedperf.evidence.schedstat.totals import SHARES, SideRuns, StatRun
 from schedperf.model.counted import Basis
+from schedperf.model.host import Topology
 from schedperf.stats.counted.rates import LEAST_EVENTS
 
 Counts = Mapping[str, int]
@@ -46,7 +47,7 @@ def make_side(make_report: Callable[..., str]) -> MakeSide:
                 operation="message",
                 is_enabled=None,
                 change=change,
-                levels=levels_of(change.domains, Topology({})),
+                levels=levels_of(change.domains, CpuGroups(Topology())),
             )
             made.append(replace(run, **chosen))
         return SideRuns(name=name, runs=tuple(made), notes=(), flags={})

@@ -1,0 +1,182 @@
+"""The facts of a host.json that are read one by one, typed: kernel, CPU, topology, virtualisation.
+
+host.json comes from another machine and from other versions of the collector, so every fact may
+be missing or have another type: it is None then, and a list leaves such an element out. Whatever
+compares two machines field by field needs the whole file, not this.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated, TypeVar, get_type_hints
+
+import msgspec
+
+# NR_CPUS of the largest configuration of x86.
+MOST_CPUS = 8192
+# CONFIG_HZ is 100 to 1000, of old machines 24 to 1200.
+LARGEST_HZ = 10_000
+
+Group = TypeVar("Group")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernel:
+    """The kernel under test.
+
+    :param release: ``uname -r``
+    :param version: ``uname -v``
+    :param machine: ``uname -m``: "x86_64"
+    :param build_id: in hexadecimal digits
+    :param taint: bits of /proc/sys/kernel/tainted
+    """
+
+    release: str | None = None
+    version: str | None = None
+    machine: str | None = None
+    build_id: str | None = None
+    cmdline: str | None = None
+    taint: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Processor:
+    """What all CPUs have in common.
+
+    :param count_online: how many CPUs are online
+    :param l1_line_bytes: size of the hardware's cache lines, whatever the kernel was compiled for
+    """
+
+    model: str | None = None
+    count_online: int | None = None
+    l1_line_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cpu:
+    """One CPU, and the numbers of what it is part of."""
+
+    cpu: Annotated[int, msgspec.Meta(ge=0, lt=MOST_CPUS)]
+    core: int | None = None
+    cluster: int | None = None
+    llc: int | None = None
+    socket: int | None = None
+    node: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Topology:
+    """Which CPUs share what.
+
+    :param nodes: the CPUs of each NUMA node, as the kernel lists them: "0-3"
+    """
+
+    cpus: tuple[Cpu, ...] = ()
+    nodes: Mapping[str, object] | None = None
+
+    def node_of_cpu(self) -> dict[int, int]:
+        """Return the NUMA node of each CPU; empty where none is known."""
+        return {one.cpu: one.node for one in self.cpus if one.node is not None}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scheduler:
+    """Settings of the scheduler.
+
+    :param hz: ticks per second
+    """
+
+    hz: Annotated[int, msgspec.Meta(gt=0, le=LARGEST_HZ)] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memory:
+    """The machine's memory."""
+
+    total_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Virtualisation:
+    """What runs the kernel.
+
+    :param kind: "none", "kvm", "qemu" …
+    :param emulated: are the CPUs emulated in software?
+    :param grounds: how the collector knows
+    """
+
+    kind: str | None = None
+    emulated: bool | None = None
+    grounds: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class System:
+    """The installation."""
+
+    hostname: str | None = None
+    distro: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Host:
+    """The machine, the kernel and their state during one boot."""
+
+    kernel: Kernel = field(default_factory=Kernel)
+    cpu: Processor = field(default_factory=Processor)
+    topology: Topology = field(default_factory=Topology)
+    sched: Scheduler = field(default_factory=Scheduler)
+    memory: Memory = field(default_factory=Memory)
+    virtualisation: Virtualisation = field(default_factory=Virtualisation)
+    system: System = field(default_factory=System)
+
+
+def read_host(fields: Mapping[str, object]) -> Host:
+    """Return the typed facts of a host.json."""
+    return Host(
+        kernel=_read(Kernel, fields.get("kernel")),
+        cpu=_read(Processor, fields.get("cpu")),
+        topology=_read_topology(fields.get("topology")),
+        sched=_read(Scheduler, fields.get("sched")),
+        memory=_read(Memory, fields.get("memory")),
+        virtualisation=_read(Virtualisation, fields.get("virtualisation")),
+        system=_read(System, fields.get("system")),
+    )
+
+
+def _read_topology(value: object) -> Topology:
+    group = value if isinstance(value, Mapping) else {}
+    cpus, nodes = group.get("cpus"), group.get("nodes")
+    return Topology(
+        cpus=tuple(_read_cpus(cpus[:MOST_CPUS] if isinstance(cpus, list) else [])),
+        nodes=nodes if isinstance(nodes, Mapping) else None,
+    )
+
+
+def _read_cpus(values: Sequence[object]) -> Iterator[Cpu]:
+    for value in values:
+        # One without a number is left out.
+        with suppress(msgspec.ValidationError):
+            yield _read(Cpu, value)
+
+
+def _read(kind: type[Group], value: object) -> Group:
+    """Return a group with those facts that have the right type.
+
+    :raises msgspec.ValidationError: a fact without a default is missing
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        known = value if isinstance(value, Mapping) else {}
+        hints = get_type_hints(kind, include_extras=True)
+        usable = (name for name in hints if name in known and _fits(known[name], hints[name]))
+        return msgspec.convert({name: known[name] for name in usable}, kind)
+
+
+def _fits(value: object, hint: object) -> bool:
+    try:
+        msgspec.convert(value, hint)
+    except msgspec.ValidationError:
+        return False
+    return True

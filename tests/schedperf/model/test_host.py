@@ -1,0 +1,46 @@
+"""schedperf.model.host: facts of a foreign host.json, and None for what it does not hold."""
+
+import pytest
+
+from schedperf.model.host import MOST_CPUS, Cpu, Host, Kernel, read_host
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"kernel": None, "cpu": "x", "topology": [], "virtualisation": 7},
+        {"kernel": {"build_id": 7, "taint": True}, "topology": {"cpus": {}, "nodes": "0-1"}},
+        {"virtualisation": {"emulated": "no"}, "sched": {"hz": 0}, "cpu": {"l1_line_bytes": 64.5}},
+    ],
+)
+def test_what_host_json_does_not_hold_is_none(fields: dict[str, object]) -> None:
+    assert read_host(fields) == Host()
+
+
+def test_a_fact_of_another_type_does_not_hide_the_others() -> None:
+    host = read_host({"kernel": {"release": "6.18.0", "build_id": 7, "page": 4096}, "new": {}})
+    assert host == Host(kernel=Kernel(release="6.18.0"))
+
+
+def test_facts_of_one_host() -> None:
+    host = read_host(
+        {
+            "kernel": {"machine": "x86_64", "build_id": "3f1c5a"},
+            "cpu": {"l1_line_bytes": 128},
+            "sched": {"hz": 250, "preempt": "full"},
+            "virtualisation": {"emulated": False, "kind": "kvm"},
+        }
+    )
+    assert (host.kernel.machine, host.kernel.build_id) == ("x86_64", "3f1c5a")
+    assert (host.cpu.l1_line_bytes, host.sched.hz) == (128, 250)
+    assert (host.virtualisation.emulated, host.virtualisation.kind) == (False, "kvm")
+
+
+def test_cpus_without_a_number_are_left_out() -> None:
+    numbers: list[object] = [{"cpu": 3, "node": 1}, {"cpu": "4", "node": 1}, "x", {"node": 1}]
+    numbers += [{"cpu": -1}, {"cpu": MOST_CPUS}, {"cpu": 5, "node": None, "core": "0"}]
+    topology = read_host({"topology": {"cpus": numbers, "nodes": {"1": "3"}}}).topology
+    assert topology.cpus == (Cpu(cpu=3, node=1), Cpu(cpu=5))
+    assert topology.node_of_cpu() == {3: 1}
+    assert topology.nodes == {"1": "3"}
