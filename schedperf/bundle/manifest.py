@@ -12,6 +12,7 @@ from typing import Literal, cast
 from schedperf.bundle.json import JsonObject, parse_object
 from schedperf.model.errors import BundleError
 from schedperf.model.host import Host
+from schedperf.model.run import Kind
 from schedperf_collectors.contract import (
     BUNDLE_FORMAT,
     BUNDLE_VERSION,
@@ -31,7 +32,6 @@ MOST_HOST_VALUES = 10_000
 _OBJECTS_OF_HOST = {"cpu": ("mitigations",), "topology": ("nodes",)}
 
 Status = Literal["ok", "skipped", "failed"]
-Kind = Literal["clean", "instrumented"]
 Direction = Literal["higher", "lower"]
 
 

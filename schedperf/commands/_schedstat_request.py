@@ -21,9 +21,10 @@ from schedperf.evidence.schedstat.perf_sched_report import (
 )
 from schedperf.evidence.schedstat.record import Schedstat
 from schedperf.evidence.schedstat.sources import FOLDER, LARGEST_BYTES, load_sides
-from schedperf.evidence.schedstat.totals import SideRuns, StatRun
+from schedperf.evidence.schedstat.totals import SchedCounts
 from schedperf.model.errors import InputError
 from schedperf.model.host import Topology
+from schedperf.model.run import Captured, RunKey, SideOf
 from schedperf.runs.captured import why_nothing
 from schedperf.runs.side import Side, side_name
 
@@ -71,11 +72,13 @@ def label_sources(sources: Sequence[str]) -> Sequence[str]:
     return sources if len(set(labels)) < len(labels) else labels
 
 
-def _why_nothing(data: Schedstat, sides: Sequence[SideRuns], wanted: Wanted) -> str:
-    known = {cpu for side in sides for run in side.runs for cpu in run.change.cpus}
+def _why_nothing(data: Schedstat, sides: Sequence[SideOf[SchedCounts]], wanted: Wanted) -> str:
+    known = {cpu for side in sides for run in side.runs for cpu in run.content.change.cpus}
     if wanted.cpus is not None and not known & set(wanted.cpus):
         return "has none of these CPUs; name others with --cpu"
-    if not any(run.change.jiffies or run.seconds for side in sides for run in side.runs):
+    if not any(
+        run.content.change.jiffies or run.content.seconds for side in sides for run in side.runs
+    ):
         return "no time passed between the snapshots; give one from before and one from after"
     if data.zeros:
         return "all counts are 0; record while something runs, with kernel.sched_schedstats at 1"
@@ -97,10 +100,10 @@ def parse_cpus(text: str) -> frozenset[int]:
     return frozenset(cpus)
 
 
-def _load(sources: Sequence[str], wanted: Wanted) -> list[SideRuns]:
+def _load(sources: Sequence[str], wanted: Wanted) -> list[SideOf[SchedCounts]]:
     # Bundles are placed in time together; files have no time.
     opened: dict[int, Side] = {}
-    sides: list[SideRuns | None] = []
+    sides: list[SideOf[SchedCounts] | None] = []
     for number, source in enumerate(sources):
         name = side_name(number)
         found = _load_files(source, name, wanted)
@@ -119,47 +122,44 @@ def _load(sources: Sequence[str], wanted: Wanted) -> list[SideRuns]:
     return ready
 
 
-def _at_point(side: SideRuns, point: str | None, source: str) -> SideRuns:
-    runs = tuple(run for run in side.runs if point in (None, run.point))
+def _at_point(side: SideOf[SchedCounts], point: str | None, source: str) -> SideOf[SchedCounts]:
+    runs = tuple(run for run in side.runs if point in (None, run.key.point))
     if not runs:
-        known = ", ".join(sorted({run.point for run in side.runs} - {""}))
+        known = ", ".join(sorted({run.key.point for run in side.runs} - {""}))
         hint = f"there is {known}" if known else "it has no points, so leave --point out"
         raise InputError(f"{source}: nothing was counted at {point!r}; {hint}")
     return replace(side, runs=runs)
 
 
-def _without_workload(side: SideRuns) -> SideRuns:
+def _without_workload(side: SideOf[SchedCounts]) -> SideOf[SchedCounts]:
     # A file does not say what ran, so a bundle beside it is one workload, too.
-    points = {(run.workload, run.point) for run in side.runs}
+    points = {run.key.at for run in side.runs}
     if len(points) > 1:
         raise InputError(f"{side.name}: has {len(points)} points; name one with --point")
-    runs = tuple(replace(run, workload="", point="", operations=None) for run in side.runs)
+    runs = tuple(
+        replace(run, key=replace(run.key, workload="", point=""), ops=None) for run in side.runs
+    )
     return replace(side, runs=runs)
 
 
-def _load_files(source: str, name: str, wanted: Wanted) -> SideRuns | None:
+def _load_files(source: str, name: str, wanted: Wanted) -> SideOf[SchedCounts] | None:
     # None: it is no file or folder of these kinds, so it must be a bundle.
     changes = _changes(source)
     if changes is None:
         return None
     runs = tuple(
-        StatRun(
-            workload="",
-            point="",
-            boot=0,
-            run=number,
-            order=None,
-            round=None,
-            seconds=_seconds(change, wanted.hz),
-            operations=None,
-            operation=None,
-            is_enabled=None,
-            change=change,
-            levels=levels_of(change.domains, CpuGroups(Topology())),
+        Captured(
+            key=RunKey(side=name, workload="", point="", boot=0, run=number),
+            content=SchedCounts(
+                seconds=_seconds(change, wanted.hz),
+                is_enabled=None,
+                change=change,
+                levels=levels_of(change.domains, CpuGroups(Topology())),
+            ),
         )
         for number, change in enumerate(changes)
     )
-    return SideRuns(name=name, runs=runs, notes=(), flags={})
+    return SideOf(name=name, runs=runs)
 
 
 def _seconds(change: Change, hz: int | None) -> float | None:

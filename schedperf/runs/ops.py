@@ -18,12 +18,12 @@ Operations(count=40000.0, unit='message', exact=True)
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from weakref import WeakKeyDictionary
 
 from schedperf.benchmarks import Measurement, Metric, sysbench
 from schedperf.bundle.open import Bundle, Run
+from schedperf.model.run import Operations
 from schedperf.runs.metric_rules import Allowance
 from schedperf.runs.values import LARGEST_TEXT_BYTES, STREAMS, read_run
 
@@ -44,20 +44,6 @@ _ALLOWANCES: WeakKeyDictionary[Bundle, Allowance] = WeakKeyDictionary()
 
 # Rates by their unit: what one operation is called, and how many of the unit it is.
 RATES = {"1/s": ("operation", 1.0), "B/s": ("MB", BYTES_PER_MB)}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Operations:
-    """What a run did.
-
-    :param count: from :data:`LEAST_COUNT` up to :data:`LARGEST_COUNT`
-    :param unit: one of them, in words: "message", "transaction", "MB", "run"
-    :param exact: is it a count, and no rate times the time of the run?
-    """
-
-    count: float
-    unit: str
-    exact: bool
 
 
 def operations_of(bundle: Bundle, run: Run) -> Operations | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from schedperf.evidence.c2c._samples import CONTENDED
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses
 from schedperf.evidence.c2c.record import Sharing
-from schedperf.runs.ops import Operations
+from schedperf.model.run import Operations
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

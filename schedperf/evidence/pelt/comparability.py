@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from schedperf.evidence.pelt.capture import FunctionCalls, PeltCapture
-from schedperf.evidence.pelt.measure import PeltRun, mean_ns
+from schedperf.evidence.pelt.measure import Traced, mean_ns
 from schedperf.evidence.pelt.record import TriedMechanism, UnseenFunction
+from schedperf.model.run import Captured, SideOf
 
 # Exits without an entry, or entries nested too deeply, beyond this part of the calls are said.
 MOST_UNPAIRED = 0.001
@@ -26,20 +27,9 @@ MOST_TOLD = 3
 _UNKNOWN = FunctionCalls(tried={})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TracedSide:
-    """The runs of one side.
-
-    :param notes: what could not be read
-    """
-
-    name: str
-    runs: tuple[PeltRun, ...]
-    notes: tuple[str, ...]
-
-    def seen(self, function: str) -> list[FunctionCalls]:
-        """Return what each run saw of a function."""
-        return [run.capture.functions.get(function, _UNKNOWN) for run in self.runs]
+def seen_by(side: SideOf[Traced], function: str) -> list[FunctionCalls]:
+    """Return what each run of a side saw of a function."""
+    return [run.content.capture.functions.get(function, _UNKNOWN) for run in side.runs]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,13 +47,13 @@ class Comparability:
     remarks: tuple[str, ...]
 
 
-def functions_of(sides: Sequence[TracedSide]) -> list[str]:
+def functions_of(sides: Sequence[SideOf[Traced]]) -> list[str]:
     """Return the functions that any run asked for, in that order."""
-    found = [run.capture.functions for side in sides for run in side.runs]
+    found = [run.content.capture.functions for side in sides for run in side.runs]
     return list(dict.fromkeys(name for functions in found for name in functions))
 
 
-def judge(function: str, sides: Sequence[TracedSide]) -> Comparability:
+def judge(function: str, sides: Sequence[SideOf[Traced]]) -> Comparability:
     """Say what of a function can be compared between these sides."""
     return Comparability(
         calls=_differences(sides, function, _mechanism),
@@ -74,7 +64,7 @@ def judge(function: str, sides: Sequence[TracedSide]) -> Comparability:
     )
 
 
-def context_notes(sides: Sequence[TracedSide]) -> Iterator[str]:
+def context_notes(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
     """Say of which functions the calls are compared and their contexts are not, and why."""
     told: dict[str, list[str]] = {}
     for function in functions_of(sides):
@@ -85,21 +75,21 @@ def context_notes(sides: Sequence[TracedSide]) -> Iterator[str]:
         yield f"contexts of {', '.join(functions)} are not compared; {reason}"
 
 
-def is_seen(function: str, side: TracedSide) -> bool:
+def is_seen(function: str, side: SideOf[Traced]) -> bool:
     """Say whether any run saw a function."""
-    return any(one.mechanism is not None for one in side.seen(function))
+    return any(one.mechanism is not None for one in seen_by(side, function))
 
 
 def _differences(
-    sides: Sequence[TracedSide],
+    sides: Sequence[SideOf[Traced]],
     function: str,
     describe: Callable[[PeltCapture, FunctionCalls], str],
 ) -> str | None:
     told = {
         side.name: sorted(
             {
-                describe(run.capture, seen)
-                for run, seen in zip(side.runs, side.seen(function), strict=True)
+                describe(run.content.capture, seen)
+                for run, seen in zip(side.runs, seen_by(side, function), strict=True)
             }
         )
         for side in sides
@@ -132,14 +122,17 @@ def _timing(capture: PeltCapture, seen: FunctionCalls) -> str:
     return f"1 in {capture.sampling} calls is timed by {seen.mechanism}"
 
 
-def _why_as_read(sides: Sequence[TracedSide], function: str) -> str | None:
+def _why_as_read(sides: Sequence[SideOf[Traced]], function: str) -> str | None:
     # Durations of runs are compared, so all of them are net or none is.
     runs = [run for side in sides for run in side.runs]
     return next((reason for run in runs if (reason := _why_gross(run, function))), None)
 
 
-def _why_gross(run: PeltRun, function: str) -> str | None:
-    seen, probe = run.capture.functions.get(function, _UNKNOWN), run.capture.empty_probe
+def _why_gross(run: Captured[Traced], function: str) -> str | None:
+    seen, probe = (
+        run.content.capture.functions.get(function, _UNKNOWN),
+        run.content.capture.empty_probe,
+    )
     mean = None if seen.durations is None else mean_ns(seen.durations)
     if probe is None or probe.reads_ns is None or probe.mechanism != seen.mechanism:
         return NOT_SHORTER
@@ -148,8 +141,8 @@ def _why_gross(run: PeltRun, function: str) -> str | None:
     return None if mean is None or mean > probe.reads_ns else NOT_SHORTER
 
 
-def _remarks(side: TracedSide, function: str) -> Iterator[str]:
-    seen = side.seen(function)
+def _remarks(side: SideOf[Traced], function: str) -> Iterator[str]:
+    seen = seen_by(side, function)
     calls = sum(sum((one.calls or {}).values()) for one in seen)
     lost = [one.lost for one in seen if one.lost is not None]
     for number, what in (
@@ -160,10 +153,10 @@ def _remarks(side: TracedSide, function: str) -> Iterator[str]:
             yield f"{side.name}: {function} has {number} {what}, beside {calls} calls"
 
 
-def unseen(side: TracedSide) -> Iterator[UnseenFunction]:
+def unseen(side: SideOf[Traced]) -> Iterator[UnseenFunction]:
     """Yield each function that a run could not see, with what was tried in vain."""
     for function in functions_of([side]):
-        blind = [one for one in side.seen(function) if one.mechanism is None]
+        blind = [one for one in seen_by(side, function) if one.mechanism is None]
         if blind:
             tried = {name: reason for one in blind for name, reason in one.tried.items()}
             yield UnseenFunction(

@@ -11,7 +11,6 @@ from typing import get_args
 from schedperf.evidence.pelt.capture import Counts, Durations
 from schedperf.evidence.pelt.comparability import (
     Comparability,
-    TracedSide,
     functions_of,
     is_seen,
     judge,
@@ -21,7 +20,7 @@ from schedperf.evidence.pelt.measure import (
     Found,
     Histogram,
     Key,
-    PeltRun,
+    Traced,
     call_measures,
     duration_measures,
     merge,
@@ -29,9 +28,10 @@ from schedperf.evidence.pelt.measure import (
 )
 from schedperf.evidence.pelt.record import PeltBinsRow, PeltRow, Per, What
 from schedperf.model.counted import Basis, CpuRow, Rate
+from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.histograms import RunBins, compare_bins
-from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
-from schedperf.stats.counted.rates import CountedSide, Question, compare_rates
+from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
+from schedperf.stats.counted.rates import Measures, Question, compare_rates
 
 # What calls are divided by; a share of wakeups is a quotient of two counts of the run.
 PER: Mapping[Basis, Per] = {"share": "wakeup", "operation": "operation", "time": "second"}
@@ -41,13 +41,13 @@ EMULATED = "measured under emulation: times say nothing about real hardware"
 _Means = Mapping[tuple[str, str, Key, str], float]
 # Of the calls of a side, beyond the linear bins: then log2 bins show more.
 MOST_BEYOND = 0.01
-_Runs = list[tuple[PeltRun, Histogram]]
+_Runs = list[tuple[Captured[Traced], Histogram]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Family:
     # Measures that are corrected for together, and by function why they cannot be compared.
-    measure: Callable[[PeltRun], Found]
+    measure: Callable[[Captured[Traced]], Found]
     reasons: Mapping[str, str | None]
 
 
@@ -58,7 +58,7 @@ class _Answer:
     reason: str | None
 
 
-def rows_of(base: TracedSide, new: TracedSide) -> list[PeltRow]:
+def rows_of(base: SideOf[Traced], new: SideOf[Traced]) -> list[PeltRow]:
     """Return the rows of a side against base.
 
     Calls, calls by context, and durations are corrected for as families of tests of their own.
@@ -73,7 +73,7 @@ def rows_of(base: TracedSide, new: TracedSide) -> list[PeltRow]:
     rank = {function: index for index, function in enumerate(judged)}
     answers.sort(key=lambda answer: _order(answer.question, rank))
     beside = (_means(base), _means(new))
-    is_emulated = any(run.emulated for side in sides for run in side.runs)
+    is_emulated = any(run.content.emulated for side in sides for run in side.runs)
     return [
         _row(
             f"{new.name}-{index}",
@@ -89,7 +89,7 @@ def rows_of(base: TracedSide, new: TracedSide) -> list[PeltRow]:
 def _families(judged: Mapping[str, Comparability]) -> Iterator[_Family]:
     net = {function for function, found in judged.items() if found.as_read is None}
 
-    def calls(run: PeltRun, *, split: bool) -> Found:
+    def calls(run: Captured[Traced], *, split: bool) -> Found:
         measures = call_measures(run)
         return {at: one for at, one in measures.items() if (at[0].context != "") == split}
 
@@ -107,8 +107,8 @@ def _families(judged: Mapping[str, Comparability]) -> Iterator[_Family]:
     )
 
 
-def _compare(family: _Family, base: TracedSide, new: TracedSide) -> Iterator[_Answer]:
-    def comparable(run: PeltRun) -> Found:
+def _compare(family: _Family, base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[_Answer]:
+    def comparable(run: Captured[Traced]) -> Found:
         measures = family.measure(run)
         return {at: one for at, one in measures.items() if family.reasons[at[0].function] is None}
 
@@ -121,9 +121,9 @@ def _compare(family: _Family, base: TracedSide, new: TracedSide) -> Iterator[_An
     yield from _set_beside(family, base, new)
 
 
-def _set_beside(family: _Family, base: TracedSide, new: TracedSide) -> Iterator[_Answer]:
+def _set_beside(family: _Family, base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[_Answer]:
     # What must not be compared: of the whole machine alone, and without a ratio.
-    def others(run: PeltRun) -> Found:
+    def others(run: Captured[Traced]) -> Found:
         return {
             at: one
             for at, one in family.measure(run).items()
@@ -148,9 +148,10 @@ def _set_beside(family: _Family, base: TracedSide, new: TracedSide) -> Iterator[
         yield _Answer(question=question, rate=rate, reason=reason)
 
 
-def _counted(side: TracedSide, measure: Callable[[PeltRun], Found]) -> CountedSide[Key]:
-    runs = tuple(replace(run.counted, measures=measure(run)) for run in side.runs)
-    return CountedSide(name=side.name, runs=runs)
+def _counted(
+    side: SideOf[Traced], measure: Callable[[Captured[Traced]], Found]
+) -> SideOf[Measures[Key]]:
+    return SideOf(name=side.name, runs=tuple(run.having(measure(run)) for run in side.runs))
 
 
 def _remarks(
@@ -212,20 +213,20 @@ def _order(question: Question[Key], rank: Mapping[str, int]) -> tuple[object, ..
     )
 
 
-def _means(side: TracedSide) -> _Means:
+def _means(side: SideOf[Traced]) -> _Means:
     values: dict[tuple[str, str, Key, str], list[float]] = {}
     for run in side.runs:
         for key, name, value in shown_beside(run):
-            measured = (run.counted.workload, run.counted.point, key, name)
+            measured = (*run.key.at, key, name)
             values.setdefault(measured, []).append(value)
     return {measured: fmean(of_runs) for measured, of_runs in values.items()}
 
 
-def bins_of(base: TracedSide, new: TracedSide) -> Iterator[PeltBinsRow]:
+def bins_of(base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[PeltBinsRow]:
     """Yield the durations of each function at each point, where both sides have equal bins."""
     for function in functions_of((base, new)):
         reason = judge(function, (base, new)).durations
-        for workload, point in dict.fromkeys(map(_point_of, base.runs)):
+        for workload, point in base.by_point():
             runs = [_histograms(side, (workload, point), function) for side in (base, new)]
             edges = _edges(runs)
             if edges:
@@ -233,8 +234,8 @@ def bins_of(base: TracedSide, new: TracedSide) -> Iterator[PeltBinsRow]:
                 before, after = (
                     [
                         RunBins(
-                            boot=run.counted.boot,
-                            round=run.counted.round,
+                            boot=run.key.boot,
+                            round=run.key.round,
                             counts=getattr(one, kind),
                         )
                         for run, one in side
@@ -251,15 +252,11 @@ def bins_of(base: TracedSide, new: TracedSide) -> Iterator[PeltBinsRow]:
                 )
 
 
-def _point_of(run: PeltRun) -> tuple[str, str]:
-    return run.counted.workload, run.counted.point
-
-
-def _histograms(side: TracedSide, point: tuple[str, str], function: str) -> _Runs:
+def _histograms(side: SideOf[Traced], point: tuple[str, str], function: str) -> _Runs:
     found: _Runs = []
     for run in side.runs:
-        seen = run.capture.functions.get(function)
-        durations = None if seen is None or _point_of(run) != point else seen.durations
+        seen = run.content.capture.functions.get(function)
+        durations = None if seen is None or run.key.at != point else seen.durations
         histogram = None if durations is None else merge([durations])
         if histogram is not None:
             found.append((run, histogram))
@@ -289,14 +286,16 @@ def _edges(runs: Sequence[_Runs]) -> tuple[str, list[float]] | None:
     return kind, [0.0, *(2.0**index / NS_PER_S for index in range(1, number))]
 
 
-def cpus_of(base: TracedSide, new: TracedSide) -> Iterator[CpuRow]:
+def cpus_of(base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[CpuRow]:
     """Yield the calls of each function on each CPU, and the share of its time that they took."""
     judged = {function: judge(function, (base, new)) for function in functions_of((base, new))}
     invalid = {_calls(function) for function, found in judged.items() if found.calls}
     invalid |= {_time(function) for function, found in judged.items() if found.durations}
     yield from compare_cpus(
-        (base.name, [_cpu_run(run) for run in base.runs]),
-        (new.name, [_cpu_run(run) for run in new.runs]),
+        *(
+            SideOf(name=side.name, runs=tuple(run.having(_cpu_values(run)) for run in side.runs))
+            for side in (base, new)
+        ),
         invalid=frozenset(measure.name for measure in invalid),
     )
 
@@ -311,22 +310,15 @@ def _time(function: str) -> CpuMeasure:
     )
 
 
-def _cpu_run(run: PeltRun) -> CpuRun:
+def _cpu_values(run: Captured[Traced]) -> CpuValues:
     values: dict[CpuMeasure, Mapping[int, float]] = {}
-    for function, seen in run.capture.functions.items():
+    for function, seen in run.content.capture.functions.items():
         if seen.calls is not None:
-            seconds = run.capture.seconds
+            seconds = run.content.capture.seconds
             values[_calls(function)] = {cpu: count / seconds for cpu, count in seen.calls.items()}
             if seen.durations is not None:
                 values[_time(function)] = _spent(seen.calls, seen.durations, seconds)
-    workload, point = _point_of(run)
-    return CpuRun(
-        workload=workload,
-        point=point,
-        boot=run.counted.boot,
-        round=run.counted.round,
-        values=values,
-    )
+    return values
 
 
 def _spent(calls: Counts, durations: Durations, seconds: float) -> dict[int, float]:

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from schedperf.evidence.pelt.capture import Bins, Counts, Durations, FunctionCalls, PeltCapture
 from schedperf.evidence.pelt.record import What
 from schedperf.model.counted import Basis
-from schedperf.stats.counted.rates import CountedRun, Measure, divide
+from schedperf.model.run import Captured
+from schedperf.stats.counted.rates import Measure, divide
 
 NS_PER_S = 1e9
 QUANTILES: Mapping[What, float] = {"p50": 0.5, "p99": 0.99}
@@ -129,29 +130,24 @@ Found = dict[tuple[Key, Basis], Measure]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PeltRun:
-    """One run and what was seen of it.
+class Traced:
+    """What was seen of one run.
 
-    :param counted: the run, with nothing measured yet
     :param nodes: of each CPU; empty where they are not known
-    :param operation: one of ``operations``, in words; both are None where they are not known
     :param wakeups: of the whole machine in the run; None where they were not counted
     :param emulated: None: not known
     """
 
-    counted: CountedRun[Key]
     capture: PeltCapture
     nodes: Mapping[int, int]
-    operations: float | None
-    operation: str | None
     wakeups: float | None
     emulated: bool | None
 
 
-def call_counts(run: PeltRun) -> dict[Key, int]:
+def call_counts(run: Captured[Traced]) -> dict[Key, int]:
     """Return the calls of each function that was seen: in all, by node, and by context."""
     found: dict[Key, int] = {}
-    for function, seen in run.capture.functions.items():
+    for function, seen in run.content.capture.functions.items():
         if seen.calls is None:
             continue
         for node, cpus in _cpus_by_node(run):
@@ -161,24 +157,23 @@ def call_counts(run: PeltRun) -> dict[Key, int]:
     return found
 
 
-def call_measures(run: PeltRun) -> Found:
+def call_measures(run: Captured[Traced]) -> Found:
     """Return calls a second (basis "time"), an operation, and a wakeup (basis "share")."""
     amounts = {key: Measure(float(count), "1") for key, count in call_counts(run).items()}
     found = dict(
         divide(
             amounts,
-            seconds=run.capture.seconds,
-            operations=run.operations,
-            operation=run.operation,
+            seconds=run.content.capture.seconds,
+            ops=run.ops,
         )
     )
-    if run.wakeups:
+    if run.content.wakeups:
         for key, (value, _) in amounts.items():
-            found[key, "share"] = Measure(value / run.wakeups, "1/wakeup")
+            found[key, "share"] = Measure(value / run.content.wakeups, "1/wakeup")
     return found
 
 
-def duration_measures(run: PeltRun, net: Collection[str]) -> Found:
+def duration_measures(run: Captured[Traced], net: Collection[str]) -> Found:
     """Return mean, quantiles and share of CPU time of the functions whose calls were timed.
 
     The share is the mean times all calls, of the time that the CPUs had: calls that were not
@@ -186,9 +181,13 @@ def duration_measures(run: PeltRun, net: Collection[str]) -> Found:
 
     :param net: of these functions the probe's own reading is taken off the mean and the share
     """
-    reads = None if run.capture.empty_probe is None else run.capture.empty_probe.reads_ns
+    reads = (
+        None
+        if run.content.capture.empty_probe is None
+        else run.content.capture.empty_probe.reads_ns
+    )
     found: Found = {}
-    for function, seen in run.capture.functions.items():
+    for function, seen in run.content.capture.functions.items():
         if seen.durations is not None:
             own_ns = reads or 0.0 if function in net else 0.0
             found.update(_durations_of(run, function, seen, seen.durations, own_ns))
@@ -196,7 +195,7 @@ def duration_measures(run: PeltRun, net: Collection[str]) -> Found:
 
 
 def _durations_of(
-    run: PeltRun, function: str, seen: FunctionCalls, durations: Durations, own_ns: float
+    run: Captured[Traced], function: str, seen: FunctionCalls, durations: Durations, own_ns: float
 ) -> Iterator[tuple[tuple[Key, Basis], Measure]]:
     for node, cpus in _cpus_by_node(run):
         mean = mean_ns(durations, cpus)
@@ -206,13 +205,13 @@ def _durations_of(
         if mean is not None:
             yield (Key(function, "mean", node), "share"), Measure((mean - own_ns) / NS_PER_S, "s")
         if spent is not None and (count := _count_cpus(run, cpus)):
-            share = spent / NS_PER_S / (run.capture.seconds * count)
+            share = spent / NS_PER_S / (run.content.capture.seconds * count)
             yield (Key(function, "share", node), "share"), Measure(share, "")
     for what, read in _quantiles(durations):
         yield (Key(function, what), "share"), Measure(read.value, "s")
 
 
-def shown_beside(run: PeltRun) -> Iterator[tuple[Key, str, float]]:
+def shown_beside(run: Captured[Traced]) -> Iterator[tuple[Key, str, float]]:
     """Yield what helps to judge a measure, by its name.
 
     "total": calls; "read": a mean in s, or a share, from which nothing was taken off;
@@ -223,7 +222,7 @@ def shown_beside(run: PeltRun) -> Iterator[tuple[Key, str, float]]:
     for (key, _), measure in duration_measures(run, ()).items():
         if key.what in {"mean", "share"}:
             yield key, "read", measure.value
-    for function, seen in run.capture.functions.items():
+    for function, seen in run.content.capture.functions.items():
         for what, read in _quantiles(seen.durations):
             yield Key(function, what), "resolution", read.resolution
 
@@ -244,20 +243,20 @@ def mean_ns(durations: Durations, cpus: Collection[int] | None = None) -> float 
     return _sum(durations.sum_ns, cpus) / timed if timed else None
 
 
-def _cpus_by_node(run: PeltRun) -> Iterator[tuple[int | None, frozenset[int] | None]]:
+def _cpus_by_node(run: Captured[Traced]) -> Iterator[tuple[int | None, frozenset[int] | None]]:
     # All CPUs, then each node; one node alone says the same as all of them.
     yield None, None
-    nodes = sorted(set(run.nodes.values()))
+    nodes = sorted(set(run.content.nodes.values()))
     if len(nodes) > 1:
         for node in nodes:
-            yield node, frozenset(cpu for cpu, one in run.nodes.items() if one == node)
+            yield node, frozenset(cpu for cpu, one in run.content.nodes.items() if one == node)
 
 
-def _count_cpus(run: PeltRun, cpus: Collection[int] | None) -> int:
+def _count_cpus(run: Captured[Traced], cpus: Collection[int] | None) -> int:
     if cpus is not None:
         return len(cpus)
-    seen = {cpu for one in run.capture.functions.values() for cpu in one.calls or ()}
-    return len(run.nodes) or len(seen)
+    seen = {cpu for one in run.content.capture.functions.values() for cpu in one.calls or ()}
+    return len(run.content.nodes) or len(seen)
 
 
 def _sum(counts: Counts, cpus: Collection[int] | None) -> int:

@@ -6,7 +6,6 @@ duration holds what the probe cost.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from schedperf.bundle.open import Bundle, Run
@@ -18,9 +17,9 @@ from schedperf.evidence.pelt.capture import (
     PeltCapture,
     parse_bpf_pelt,
 )
-from schedperf.evidence.pelt.comparability import TracedSide, context_notes, functions_of, unseen
+from schedperf.evidence.pelt.comparability import context_notes, functions_of, seen_by, unseen
 from schedperf.evidence.pelt.compare import bins_of, cpus_of, rows_of
-from schedperf.evidence.pelt.measure import PeltRun, merge
+from schedperf.evidence.pelt.measure import Traced, merge
 from schedperf.evidence.pelt.record import (
     CrossCheck,
     Interval,
@@ -32,13 +31,8 @@ from schedperf.evidence.pelt.record import (
 from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
 from schedperf.model.counted import MissingSide
 from schedperf.model.errors import InputError
-from schedperf.model.host import Host
-from schedperf.runs.captured import (
-    CapturedRun,
-    CapturedSide,
-    load_captured,
-    why_nothing,
-)
+from schedperf.model.run import SideOf
+from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side
 
 COLLECTOR = "bpf_pelt"
@@ -57,35 +51,34 @@ NO_WAKEUPS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Traced:
-    capture: PeltCapture
-    wakeups: float | None
-
-
 @section(Pelt)
 def pelt(sides: Sequence[Side]) -> Pelt:
     """Compare the calls and durations of the runs of one workload and point, side by side."""
     base, *others = load_captured(sides, COLLECTOR, _read_run)
     missing = [
-        MissingSide(side=one.side.name, reason=_why_nothing(one))
-        for one in (base, *others)
+        MissingSide(
+            side=one.name, reason=one.notes[0] if one.notes else why_nothing(side, COLLECTOR)
+        )
+        for side, one in zip(sides, (base, *others), strict=True)
         if not one.runs
     ]
     found = [one for one in others if one.runs]
     if not base.runs or not found:
         raise Absent(missing[0].reason if missing else "there is no new side")
-    return analyse_sides([_traced_side(one) for one in (base, *found)], missing)
+    return analyse_sides([base, *found], missing)
 
 
-def _why_nothing(captured: CapturedSide[_Traced]) -> str:
-    return captured.notes[0] if captured.notes else why_nothing(captured.side, COLLECTOR)
-
-
-def _read_run(bundle: Bundle, run: Run) -> _Traced:
+def _read_run(bundle: Bundle, run: Run) -> Traced:
     name = f"{run.folder}/{COLLECTOR}/pelt.json"
     capture = parse_bpf_pelt(bundle.read(name, LARGEST_BYTES), name)
-    return _Traced(capture=capture, wakeups=_wakeups(bundle, run))
+    host = next(boot.host for boot in bundle.boots if boot.number == run.boot)
+    nodes = host.topology.node_of_cpu()
+    return Traced(
+        capture=capture,
+        nodes=nodes if len(set(nodes.values())) <= MOST_NODES else {},
+        wakeups=_wakeups(bundle, run),
+        emulated=host.virtualisation.emulated,
+    )
 
 
 def _wakeups(bundle: Bundle, run: Run) -> float | None:
@@ -109,29 +102,7 @@ def _wakeups(bundle: Bundle, run: Run) -> float | None:
     return total if total >= 1.0 else None
 
 
-def _traced_side(captured: CapturedSide[_Traced]) -> TracedSide:
-    hosts = {boot.number: boot.host for boot in captured.side.bundle.boots}
-    return TracedSide(
-        name=captured.side.name,
-        runs=tuple(_pelt_run(one, hosts[one.run.boot]) for one in captured.runs),
-        notes=captured.notes,
-    )
-
-
-def _pelt_run(captured: CapturedRun[_Traced], host: Host) -> PeltRun:
-    operations, nodes = captured.operations, host.topology.node_of_cpu()
-    return PeltRun(
-        counted=captured.counted({}),
-        capture=captured.content.capture,
-        nodes=nodes if len(set(nodes.values())) <= MOST_NODES else {},
-        operations=None if operations is None else operations.count,
-        operation=None if operations is None else operations.unit,
-        wakeups=captured.content.wakeups,
-        emulated=host.virtualisation.emulated,
-    )
-
-
-def analyse_sides(sides: Sequence[TracedSide], missing: Sequence[MissingSide]) -> Pelt:
+def analyse_sides(sides: Sequence[SideOf[Traced]], missing: Sequence[MissingSide]) -> Pelt:
     """Compare each side with the first."""
     base, *others = sides
     return Pelt(
@@ -147,9 +118,9 @@ def analyse_sides(sides: Sequence[TracedSide], missing: Sequence[MissingSide]) -
     )
 
 
-def _describe(side: TracedSide) -> PeltSide:
-    captures = [run.capture for run in side.runs]
-    known = [run.emulated for run in side.runs if run.emulated is not None]
+def _describe(side: SideOf[Traced]) -> PeltSide:
+    captures = [run.content.capture for run in side.runs]
+    known = [run.content.emulated for run in side.runs if run.content.emulated is not None]
     return PeltSide(
         side=side.name,
         runs=len(captures),
@@ -157,7 +128,9 @@ def _describe(side: TracedSide) -> PeltSide:
         sampling=tuple(sorted({one.sampling for one in captures})),
         emulated=any(known) if known else None,
         mechanisms={
-            function: tuple(sorted({one.mechanism for one in side.seen(function) if one.mechanism}))
+            function: tuple(
+                sorted({one.mechanism for one in seen_by(side, function) if one.mechanism})
+            )
             for function in functions_of([side])
         },
         markers={
@@ -198,17 +171,10 @@ def _hull(intervals: Sequence[Interval | None]) -> Interval | None:
     return (min(ends), max(ends)) if ends else None
 
 
-def _by_point(side: TracedSide) -> dict[tuple[str, str], list[PeltRun]]:
-    found: dict[tuple[str, str], list[PeltRun]] = {}
-    for run in side.runs:
-        found.setdefault((run.counted.workload, run.counted.point), []).append(run)
-    return found
-
-
-def _histograms(side: TracedSide) -> Iterator[PeltHistogram]:
-    for (workload, point), runs in _by_point(side).items():
+def _histograms(side: SideOf[Traced]) -> Iterator[PeltHistogram]:
+    for (workload, point), runs in side.by_point().items():
         for function in functions_of([side]):
-            seen = [run.capture.functions.get(function) for run in runs]
+            seen = [run.content.capture.functions.get(function) for run in runs]
             timed = [one.durations for one in seen if one is not None and one.durations is not None]
             histogram = merge(timed)
             if histogram is not None:
@@ -224,15 +190,15 @@ def _histograms(side: TracedSide) -> Iterator[PeltHistogram]:
                 )
 
 
-def _cross_checks(side: TracedSide) -> Iterator[CrossCheck]:
+def _cross_checks(side: SideOf[Traced]) -> Iterator[CrossCheck]:
     for function in functions_of([side]):
         pairs = [
             (sum(seen.calls.values()), counted)
             for run in side.runs
-            if (seen := run.capture.functions.get(function)) is not None
+            if (seen := run.content.capture.functions.get(function)) is not None
             and seen.calls is not None
             and seen.mechanism != BREAKPOINT
-            and (counted := run.capture.calls_by_breakpoint(function)) is not None
+            and (counted := run.content.capture.calls_by_breakpoint(function)) is not None
         ]
         calls, counted = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
         if pairs:
@@ -247,18 +213,18 @@ def _cross_checks(side: TracedSide) -> Iterator[CrossCheck]:
             )
 
 
-def _notes(sides: Sequence[TracedSide]) -> Iterator[str]:
+def _notes(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
     for side in sides:
         yield from side.notes
-        told = [note for run in side.runs for note in _notes_of_run(run.capture)]
+        told = [note for run in side.runs for note in _notes_of_run(run.content.capture)]
         for note in dict.fromkeys(told):
             times = f" ({told.count(note)} runs)" if told.count(note) > 1 else ""
             yield f"{side.name}: {note}{times}"
-        lost = sorted({cpu for run in side.runs for cpu in run.capture.lost_cpus})
+        lost = sorted({cpu for run in side.runs for cpu in run.content.capture.lost_cpus})
         if lost:
             cpus = ", ".join(map(str, lost))
             yield f"{side.name}: CPUs that came or went while they were counted: {cpus}"
-    missing = [side.name for side in sides if not all(run.wakeups for run in side.runs)]
+    missing = [side.name for side in sides if not all(run.content.wakeups for run in side.runs)]
     if missing:
         yield NO_WAKEUPS.format(sides=" and ".join(missing))
     yield from _loaders(sides)
@@ -274,9 +240,9 @@ def _notes_of_run(capture: PeltCapture) -> Iterator[str]:
         yield capture.loader.no_types
 
 
-def _loaders(sides: Sequence[TracedSide]) -> Iterator[str]:
+def _loaders(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
     by_side = {
-        side.name: " and ".join(sorted({_loader(run.capture) for run in side.runs}))
+        side.name: " and ".join(sorted({_loader(run.content.capture) for run in side.runs}))
         for side in sides
     }
     if len(set(by_side.values())) > 1:
@@ -290,8 +256,8 @@ def _loader(capture: PeltCapture) -> str:
     return capture.loader.used or "no program loaded"
 
 
-def _single_points(sides: Sequence[TracedSide]) -> Iterator[str]:
-    points = [_by_point(side).keys() for side in sides]
+def _single_points(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
+    points = [side.by_point().keys() for side in sides]
     for side, found in zip(sides[1:], points[1:], strict=True):
         for workload, point in sorted(points[0] ^ found):
             where = sides[0].name if (workload, point) in points[0] else side.name

@@ -22,15 +22,10 @@ from schedperf.evidence.perf_stat.record import (
 )
 from schedperf.model.counted import MissingSide, Rate
 from schedperf.model.errors import BadLine
-from schedperf.runs.captured import (
-    CapturedRun,
-    CapturedSide,
-    load_captured,
-    why_nothing,
-)
+from schedperf.model.run import Captured, SideOf
+from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side
 from schedperf.stats.counted.rates import (
-    CountedSide,
     Measure,
     Question,
     compare_rates,
@@ -65,7 +60,7 @@ class _Counted:
     notes: tuple[str, ...]
 
 
-_Captured = CapturedSide[_Counted]
+_Captured = SideOf[_Counted]
 
 
 @section(Counters)
@@ -73,8 +68,8 @@ def counters(sides: Sequence[Side]) -> Counters:
     """Compare each event's count of the runs of one workload and point, side by side."""
     base, *others = load_captured(sides, FOLDER, _read_run)
     missing = [
-        MissingSide(side=one.side.name, reason=_why_nothing(one))
-        for one in (base, *others)
+        MissingSide(side=one.name, reason=_why_nothing(side, one))
+        for side, one in zip(sides, (base, *others), strict=True)
         if not _has_counts(one)
     ]
     found = [one for one in others if _has_counts(one)]
@@ -102,21 +97,19 @@ def _has_counts(captured: _Captured) -> bool:
     return any(run.content.counts for run in captured.runs)
 
 
-def _why_nothing(captured: _Captured) -> str:
+def _why_nothing(side: Side, captured: _Captured) -> str:
     notes = [*_notes(captured)]
-    return notes[0] if notes else why_nothing(captured.side, FOLDER)
+    return notes[0] if notes else why_nothing(side, FOLDER)
 
 
 def _notes(captured: _Captured) -> Iterator[str]:
     yield from captured.notes
     for run in captured.runs:
-        yield from (f"{captured.side.name}: {note}" for note in run.content.notes)
+        yield from (f"{captured.name}: {note}" for note in run.content.notes)
 
 
 def _describe(captured: _Captured) -> CounterSide:
-    return CounterSide(
-        side=captured.side.name, runs=len(captured.runs), kind=captured.runs[0].run.kind
-    )
+    return CounterSide(side=captured.name, runs=len(captured.runs), kind=captured.kind)
 
 
 def _read_run(bundle: Bundle, run: Run) -> _Counted:
@@ -191,7 +184,7 @@ def _compare(base: _Captured, new: _Captured) -> list[CounterRow]:
         answers |= _answer(base, new, nodes)
     totals = [_totals(side) for side in (base, new)]
     return [
-        _row(new.side.name, index, question, rate, totals)
+        _row(new.name, index, question, rate, totals)
         for index, (question, rate) in enumerate(answers.items())
     ]
 
@@ -200,19 +193,15 @@ def _answer(
     base: _Captured, new: _Captured, nodes: Collection[int | None]
 ) -> dict[Question[_Key], Rate]:
     sides = (
-        CountedSide(
-            name=side.side.name,
-            runs=tuple(run.counted(_measure(run, nodes)) for run in side.runs),
-        )
+        SideOf(name=side.name, runs=tuple(run.having(_measure(run, nodes)) for run in side.runs))
         for side in (base, new)
     )
     return compare_rates(*sides)
 
 
 def _measure(
-    run: CapturedRun[_Counted], nodes: Collection[int | None]
+    run: Captured[_Counted], nodes: Collection[int | None]
 ) -> dict[tuple[_Key, Any], Measure]:
-    operations = run.operations
     return dict(
         divide(
             {
@@ -220,9 +209,8 @@ def _measure(
                 for key, count in run.content.counts.items()
                 if key.node in nodes
             },
-            seconds=run.run.wall_s,
-            operations=None if operations is None else operations.count,
-            operation=None if operations is None else operations.unit,
+            seconds=run.wall_s,
+            ops=run.ops,
         )
     )
 
@@ -234,7 +222,7 @@ def _totals(captured: _Captured) -> _Totals:
     totals: defaultdict[tuple[str, str, _Key], list[_Count]] = defaultdict(list)
     for run in captured.runs:
         for key, count in run.content.counts.items():
-            totals[run.run.workload, run.run.point_key, key].append(count)
+            totals[*run.key.at, key].append(count)
     return totals
 
 
@@ -261,7 +249,7 @@ def _row(
 def _not_counted(captured: _Captured) -> Iterator[NotCounted]:
     for run in captured.runs:
         for event, reason in run.content.not_counted.items():
-            yield NotCounted(side=captured.side.name, event=event, reason=reason)
+            yield NotCounted(side=captured.name, event=event, reason=reason)
 
 
 def _not_compared(
@@ -269,23 +257,23 @@ def _not_compared(
 ) -> Iterator[NotCounted]:
     # Events without a row, of the points that both sides have.
     compared = {row.event for row in rows}
-    points = [{(run.run.workload, run.run.point_key) for run in one.runs} for one in (base, new)]
+    points = [{run.key.at for run in one.runs} for one in (base, new)]
     of_base, of_new = (_events(one, points[0] & points[1]) for one in (base, new))
     for event in dict.fromkeys((*of_base, *of_new)):
         if event in compared:
             continue
         lacks, has = (new, base) if event in of_base else (base, new)
-        reason = f"it was counted in {has.side.name} alone"
+        reason = f"it was counted in {has.name} alone"
         if event in of_base and event in of_new:
             reason = "its units differ, or neither time nor operations of the runs are known"
-        yield NotCounted(side=lacks.side.name, event=event, reason=reason)
+        yield NotCounted(side=lacks.name, event=event, reason=reason)
 
 
 def _events(captured: _Captured, points: Collection[tuple[str, str]]) -> dict[str, None]:
     return {
         key.event: None
         for run in captured.runs
-        if (run.run.workload, run.run.point_key) in points
+        if run.key.at in points
         for key in run.content.counts
     }
 

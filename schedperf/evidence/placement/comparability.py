@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from schedperf.evidence.placement.capture import PlacementCapture, Program
-from schedperf.evidence.placement.measure import Key, WatchedSide
+from schedperf.evidence.placement.measure import Key
 from schedperf.evidence.placement.record import PARTS, Part
 from schedperf.kernel.renames import newest_function
+from schedperf.model.run import SideOf
 
 # Mechanisms that count alike. A probe that is alone is one of a pair.
 _CLASSES: Mapping[str, str] = {
@@ -162,7 +163,7 @@ def loss_of(found: PlacementCapture) -> str | None:
     return None
 
 
-def refusals(base: WatchedSide, new: WatchedSide) -> dict[Part, str]:
+def refusals(base: SideOf[PlacementCapture], new: SideOf[PlacementCapture]) -> dict[Part, str]:
     """Return the parts that cannot be compared, with the reason."""
     found = ((part, _why_not(base, new, part)) for part in PARTS)
     return {part: reason for part, reason in found if reason is not None}
@@ -173,9 +174,9 @@ def has_named_level(key: Key) -> bool:
     return key.part in MOVE_PARTS and key.level not in _SAME_LEVELS
 
 
-def why_levels_differ(base: WatchedSide, new: WatchedSide) -> str | None:
+def why_levels_differ(base: SideOf[PlacementCapture], new: SideOf[PlacementCapture]) -> str | None:
     """Say why moves cannot be compared level by level; None where they can."""
-    sources = [{run.placement.levels_from for run in side.runs} for side in (base, new)]
+    sources = [{run.content.levels_from for run in side.runs} for side in (base, new)]
     if len(sources[0] | sources[1]) == 1:
         return None
     ways = [
@@ -185,11 +186,13 @@ def why_levels_differ(base: WatchedSide, new: WatchedSide) -> str | None:
     return f"levels of moves are named in different ways: {', '.join(ways)}; record both alike"
 
 
-def _why_not(base: WatchedSide, new: WatchedSide, part: Part) -> str | None:
+def _why_not(
+    base: SideOf[PlacementCapture], new: SideOf[PlacementCapture], part: Part
+) -> str | None:
     seen = [_mechanisms(side, part) for side in (base, new)]
     for side, mechanisms in zip((base, new), seen, strict=True):
         if not mechanisms:
-            return f"not seen on {side.name}: {why_unseen(side.runs[0].placement, part)}"
+            return f"not seen on {side.name}: {why_unseen(side.runs[0].content, part)}"
     if seen[0] != seen[1] or len(seen[0]) > 1:
         ways = [
             f"{side.name} by {' or '.join(sorted(one))}"
@@ -199,15 +202,15 @@ def _why_not(base: WatchedSide, new: WatchedSide, part: Part) -> str | None:
     return _why_lost((base, new))
 
 
-def _mechanisms(side: WatchedSide, part: Part) -> set[str]:
-    found = (mechanism_of(run.placement, part) for run in side.runs)
+def _mechanisms(side: SideOf[PlacementCapture], part: Part) -> set[str]:
+    found = (mechanism_of(run.content, part) for run in side.runs)
     return {one for one in found if one is not None}
 
 
-def _why_lost(sides: Sequence[WatchedSide]) -> str | None:
+def _why_lost(sides: Sequence[SideOf[PlacementCapture]]) -> str | None:
     for side in sides:
         for run in side.runs:
-            reason = loss_of(run.placement)
+            reason = loss_of(run.content)
             if reason is not None:
-                return f"{side.name}: {reason} in run {run.run} of boot {run.boot}"
+                return f"{side.name}: {reason} in run {run.key.run} of boot {run.key.boot}"
     return None

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from schedperf.evidence.placement.capture import PlacementCapture
 from schedperf.evidence.placement.comparability import (
     has_named_level,
     mechanism_of,
@@ -15,8 +16,6 @@ from schedperf.evidence.placement.measure import (
     Amounts,
     Key,
     Quotients,
-    WatchedRun,
-    WatchedSide,
     amounts_of,
     has_nodes,
     quotients_of,
@@ -27,10 +26,10 @@ from schedperf.evidence.placement.record import (
     PlacementRow,
 )
 from schedperf.model.counted import Rate
+from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.rates import (
-    CountedRun,
-    CountedSide,
     Measure,
+    Measures,
     Question,
     compare_rates,
     divide,
@@ -58,42 +57,35 @@ class _Refusals(NamedTuple):
 class _Numbers:
     # What the runs of a side counted, with the events behind each number.
 
-    def __init__(self, side: WatchedSide, universe: Universe) -> None:
+    def __init__(self, side: SideOf[PlacementCapture], universe: Universe) -> None:
         self.side = side
         self._events: dict[tuple[str, str, Key, bool], list[float]] = {}
-        self.counted = CountedSide(
+        self.counted = SideOf(
             name=side.name,
-            runs=tuple(self._count(run, universe[run.workload, run.point]) for run in side.runs),
+            runs=tuple(self._count(run, universe[run.key.at]) for run in side.runs),
         )
 
-    def _count(self, run: WatchedRun, keys: frozenset[Key]) -> CountedRun[Key]:
+    def _count(
+        self, run: Captured[PlacementCapture], keys: frozenset[Key]
+    ) -> Captured[Measures[Key]]:
         amounts = _with_zeros(run, keys)
-        quotients = quotients_of(run.placement, amounts)
+        quotients = quotients_of(run.content, amounts)
         self._note_events(run, amounts, quotients)
         rates = divide(
             {key: Measure(amount, _unit(key)) for key, amount in amounts.items()},
-            seconds=run.placement.seconds,
-            operations=run.operations,
-            operation=run.operation,
+            seconds=run.content.seconds,
+            ops=run.ops,
         )
-        return CountedRun(
-            workload=run.workload,
-            point=run.point,
-            boot=run.boot,
-            run=run.run,
-            order=run.order,
-            round=run.round,
-            measures={
-                **dict(rates),
-                **{(key, "share"): Measure(one.value, one.unit) for key, one in quotients.items()},
-            },
-        )
+        shares = {(key, "share"): Measure(one.value, one.unit) for key, one in quotients.items()}
+        return run.having({**dict(rates), **shares})
 
-    def _note_events(self, run: WatchedRun, amounts: Amounts, quotients: Quotients) -> None:
+    def _note_events(
+        self, run: Captured[PlacementCapture], amounts: Amounts, quotients: Quotients
+    ) -> None:
         events = [((key, False), amount) for key, amount in amounts.items()]
         events += [((key, True), one.events) for key, one in quotients.items()]
         for (key, is_share), count in events:
-            self._events.setdefault((run.workload, run.point, key, is_share), []).append(count)
+            self._events.setdefault((*run.key.at, key, is_share), []).append(count)
 
     def events(self, question: Question[Key]) -> Sequence[float]:
         """Return the number of events of each run behind the answer of a question."""
@@ -101,25 +93,26 @@ class _Numbers:
         what = question.workload, question.point, question.key, is_share
         return self._events.get(what, ())
 
-    def only(self, refused: "_Refusals", *, are_refused: bool) -> CountedSide[Key]:
+    def only(self, refused: "_Refusals", *, are_refused: bool) -> SideOf[Measures[Key]]:
         """Return the side with those numbers only that are, or are not, refused."""
-        return CountedSide(
+        return SideOf(
             name=self.side.name,
             runs=tuple(
-                replace(
-                    run,
-                    measures={
+                run.having(
+                    {
                         (key, basis): measure
-                        for (key, basis), measure in run.measures.items()
+                        for (key, basis), measure in run.content.items()
                         if (refused.reason_of(key) is not None) == are_refused
-                    },
+                    }
                 )
                 for run in self.counted.runs
             ),
         )
 
 
-def compare_counts(sides: Sequence[WatchedSide]) -> tuple[list[PlacementRow], list[str]]:
+def compare_counts(
+    sides: Sequence[SideOf[PlacementCapture]],
+) -> tuple[list[PlacementRow], list[str]]:
     """Return the rows of each side against the first, and notes of what was left out.
 
     Counts are divided by the time in which they were counted, and by the operations of the run
@@ -135,13 +128,13 @@ def compare_counts(sides: Sequence[WatchedSide]) -> tuple[list[PlacementRow], li
     return [row for other in others for row in _rows(base, other)], cut
 
 
-def _universe(sides: Sequence[WatchedSide]) -> tuple[Universe, list[str]]:
+def _universe(sides: Sequence[SideOf[PlacementCapture]]) -> tuple[Universe, list[str]]:
     # What was seen in any run of a point was looked for in all of them.
     totals: dict[tuple[str, str], Amounts] = {}
     for side in sides:
         for run in side.runs:
-            found = totals.setdefault((run.workload, run.point), {})
-            for key, amount in amounts_of(run.placement).items():
+            found = totals.setdefault(run.key.at, {})
+            for key, amount in amounts_of(run.content).items():
                 found[key] = found.get(key, 0.0) + amount
     kept = {point: frozenset(_keep(amounts)) for point, amounts in totals.items()}
     dropped = sum(len(amounts) - len(kept[point]) for point, amounts in totals.items())
@@ -160,10 +153,10 @@ def _keep(amounts: Amounts) -> Iterator[Key]:
         yield from sorted(keys, key=lambda key: -amounts[key])[:MOST_PLACES]
 
 
-def _with_zeros(run: WatchedRun, keys: Iterable[Key]) -> Amounts:
-    amounts = amounts_of(run.placement)
-    seen = {part for part in PARTS if mechanism_of(run.placement, part) is not None}
-    is_numa = has_nodes(run.placement)
+def _with_zeros(run: Captured[PlacementCapture], keys: Iterable[Key]) -> Amounts:
+    amounts = amounts_of(run.content)
+    seen = {part for part in PARTS if mechanism_of(run.content, part) is not None}
+    is_numa = has_nodes(run.content)
     return {
         key: amounts.get(key, 0.0)
         for key in keys

@@ -10,14 +10,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedperf.evidence.placement.capture import LATENCY_BINS, PHASE_BINS
+from schedperf.evidence.placement.capture import LATENCY_BINS, PHASE_BINS, PlacementCapture
 from schedperf.evidence.placement.comparability import mechanism_of
 from schedperf.evidence.placement.measure import (
     CONCENTRATED,
     NS_PER_S,
     Phase,
-    WatchedRun,
-    WatchedSide,
     concurrent_pairs,
     has_nodes,
     phases_of,
@@ -34,6 +32,7 @@ from schedperf.evidence.placement.record import (
     TimersRow,
 )
 from schedperf.model.counted import BinsRow
+from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.circular import distance
 from schedperf.stats.counted.grids import PlacedRun as Counted
 from schedperf.stats.counted.grids import compare_places
@@ -57,24 +56,22 @@ class _Point(NamedTuple):
     side: str
     workload: str
     point: str
-    base: list[WatchedRun]
-    new: list[WatchedRun]
+    base: list[Captured[PlacementCapture]]
+    new: list[Captured[PlacementCapture]]
 
 
-def _by_point(base: WatchedSide, new: WatchedSide | None) -> Iterator[_Point]:
-    for workload, point in dict.fromkeys((run.workload, run.point) for run in base.runs):
-        before, after = (
-            [run for run in side.runs if (run.workload, run.point) == (workload, point)]
-            if side is not None
-            else []
-            for side in (base, new)
-        )
+def _by_point(
+    base: SideOf[PlacementCapture], new: SideOf[PlacementCapture] | None
+) -> Iterator[_Point]:
+    others = {} if new is None else new.by_point()
+    for (workload, point), before in base.by_point().items():
+        after = others.get((workload, point), [])
         if after or new is None:
             yield _Point((new or base).name, workload, point, before, after)
 
 
 def moves_of(
-    base: WatchedSide, new: WatchedSide | None, invalid: Collection[Part]
+    base: SideOf[PlacementCapture], new: SideOf[PlacementCapture] | None, invalid: Collection[Part]
 ) -> Iterator[MovesRow]:
     """Yield how many tasks went from each node to each, by event, and migrations by cause.
 
@@ -84,10 +81,10 @@ def moves_of(
     :param invalid: parts that are shown and not compared"""
     for where in _by_point(base, new):
         runs = (*where.base, *where.new)
-        if not any(has_nodes(run.placement) for run in runs):
+        if not any(has_nodes(run.content) for run in runs):
             continue
         per, amounts = _divisors(runs)
-        seen = {(move.event, cause) for run in runs for move in run.placement.moves
+        seen = {(move.event, cause) for run in runs for move in run.content.moves
                 for cause in ("", move.cause or "")}  # fmt: skip
         for event, cause in sorted(seen, key=lambda one: (PARTS.index(one[0]), one[1])):
             counted = [_count_pairs(run, event, cause, amounts) for run in runs]
@@ -114,26 +111,26 @@ def moves_of(
                 )
 
 
-def _divisors(runs: Sequence[WatchedRun]) -> tuple[str, bool]:
+def _divisors(runs: Sequence[Captured[PlacementCapture]]) -> tuple[str, bool]:
     # Of what an operation is, and whether all runs know how many they did.
-    units = {run.operation for run in runs if run.operations}
-    is_known = len(units) == 1 and all(run.operations for run in runs)
-    return (str(units.pop()), True) if is_known else ("s", False)
+    units = {None if run.ops is None else run.ops.unit for run in runs}
+    unit = units.pop() if len(units) == 1 else None
+    return ("s", False) if unit is None else (unit, True)
 
 
 def _count_pairs(
-    run: WatchedRun,
+    run: Captured[PlacementCapture],
     event: Event,
     cause: str,
     by_operations: bool,  # noqa: FBT001 # of the table
 ) -> Counted[_Pair]:
-    amount = (run.operations if by_operations else None) or run.placement.seconds
+    amount = run.ops.count if by_operations and run.ops is not None else run.content.seconds
     found: dict[_Pair, float] = {}
-    for move in run.placement.moves:
+    for move in run.content.moves:
         if move.event == event and cause in ("", move.cause):
             pair = (move.from_node, move.to_node)
             found[pair] = found.get(pair, 0.0) + move.count / amount
-    return Counted(run.boot, found, run.round)
+    return Counted(run.key.boot, found, run.key.round)
 
 
 def _with_zeros(counted: Counted[_Pair], pairs: Sequence[_Pair]) -> Counted[_Pair]:
@@ -143,7 +140,7 @@ def _with_zeros(counted: Counted[_Pair], pairs: Sequence[_Pair]) -> Counted[_Pai
 
 
 def waits_of(
-    base: WatchedSide, new: WatchedSide | None, invalid: Collection[Part]
+    base: SideOf[PlacementCapture], new: SideOf[PlacementCapture] | None, invalid: Collection[Part]
 ) -> Iterator[BinsRow]:
     """Yield how long runnable tasks waited for a CPU, in bins of powers of two."""
     for where in _by_point(base, new):
@@ -156,14 +153,14 @@ def waits_of(
             )
 
 
-def _waits(run: WatchedRun) -> RunBins:
-    nodes = [one.log2_ns for one in run.placement.latency] or [(0,) * LATENCY_BINS]
+def _waits(run: Captured[PlacementCapture]) -> RunBins:
+    nodes = [one.log2_ns for one in run.content.latency] or [(0,) * LATENCY_BINS]
     counts = [sum(column) for column in zip(*nodes, strict=True)]
-    return RunBins(boot=run.boot, counts=counts, round=run.round)
+    return RunBins(boot=run.key.boot, counts=counts, round=run.key.round)
 
 
 def phases_of_all(
-    base: WatchedSide, new: WatchedSide | None, invalid: Collection[Part]
+    base: SideOf[PlacementCapture], new: SideOf[PlacementCapture] | None, invalid: Collection[Part]
 ) -> Iterator[PhasesRow]:
     """Yield when in their period the bandwidth timers of cgroups expire, against the first one's.
 
@@ -177,7 +174,7 @@ def phases_of_all(
         groups = {group: period for side in sides for run in side for group, period in run}
         for group, period_s in sorted(groups.items()):
             one, other = (
-                [RunBins(boot=run.boot, counts=found[group, period_s], round=run.round)
+                [RunBins(boot=run.key.boot, counts=found[group, period_s], round=run.key.round)
                  for run, found in zip(runs, side, strict=True) if (group, period_s) in found]
                 for runs, side in zip(of_sides, sides, strict=True)
             )  # fmt: skip
@@ -199,15 +196,15 @@ def phases_of_all(
                 )
 
 
-def _turned(run: WatchedRun) -> Mapping[tuple[str, float], Sequence[int]]:
-    phases = phases_of(run.placement.timers)
+def _turned(run: Captured[PlacementCapture]) -> Mapping[tuple[str, float], Sequence[int]]:
+    phases = phases_of(run.content.timers)
     first = next((one for one in phases if one.concentration >= CONCENTRATED), None)
     if first is None:
         return {}
     shift = int(first.part * PHASE_BINS) - PHASE_BINS // 2
     return {
         (timer.group, first.period_s): _turn(timer.phases, shift)
-        for timer in run.placement.timers
+        for timer in run.content.timers
         if timer.period_ns / NS_PER_S == first.period_s and any(timer.phases)
     }
 
@@ -216,23 +213,16 @@ def _turn(phases: Sequence[int], shift: int) -> list[int]:
     return [phases[(index + shift) % PHASE_BINS] for index in range(PHASE_BINS)]
 
 
-def _runs_by_point(side: WatchedSide) -> dict[tuple[str, str], list[WatchedRun]]:
-    found: dict[tuple[str, str], list[WatchedRun]] = {}
-    for run in side.runs:
-        found.setdefault((run.workload, run.point), []).append(run)
-    return found
-
-
-def series_of(side: WatchedSide) -> Iterator[SeriesRow]:
+def series_of(side: SideOf[PlacementCapture]) -> Iterator[SeriesRow]:
     """Yield how often tasks left their node over the relative time of the runs, by event."""
-    for (workload, point), runs in _runs_by_point(side).items():
+    for (workload, point), runs in side.by_point().items():
         for event in EVENTS:
             seeing = [run for run in runs if _sees_crossings(run, event)]
             rates = np.array([_rates(run, event) for run in seeing])
             if rates.any():
                 # The parts are equally long, so their mean is the rate of the run.
                 found = means_over_runs(
-                    np.column_stack([rates.mean(axis=1), rates]), [run.boot for run in seeing]
+                    np.column_stack([rates.mean(axis=1), rates]), [run.key.boot for run in seeing]
                 )
                 yield SeriesRow(
                     side=side.name,
@@ -250,12 +240,12 @@ def series_of(side: WatchedSide) -> Iterator[SeriesRow]:
                 )
 
 
-def _sees_crossings(run: WatchedRun, event: Event) -> bool:
-    return has_nodes(run.placement) and mechanism_of(run.placement, event) is not None
+def _sees_crossings(run: Captured[PlacementCapture], event: Event) -> bool:
+    return has_nodes(run.content) and mechanism_of(run.content, event) is not None
 
 
-def _rates(run: WatchedRun, event: Event) -> list[float]:
-    found = run.placement
+def _rates(run: Captured[PlacementCapture], event: Event) -> list[float]:
+    found = run.content
     total = np.zeros(TIME_BINS)
     for row in found.series.rows:
         if row.event == event and row.crossing:
@@ -264,15 +254,15 @@ def _rates(run: WatchedRun, event: Event) -> list[float]:
     return rates
 
 
-def depths_of(side: WatchedSide) -> Iterator[DepthRow]:
+def depths_of(side: SideOf[PlacementCapture]) -> Iterator[DepthRow]:
     """Yield how deep the task groups were in which the workload's tasks ran."""
-    for (workload, point), runs in _runs_by_point(side).items():
-        seen = [run for run in runs if any(row.switches for row in run.placement.depth)]
-        depths = sorted({row.depth for run in seen for row in run.placement.depth if row.switches})
+    for (workload, point), runs in side.by_point().items():
+        seen = [run for run in runs if any(row.switches for row in run.content.depth)]
+        depths = sorted({row.depth for run in seen for row in run.content.depth if row.switches})
         if not depths:
             continue
-        shares = np.array([_shares(run.placement.switches_by_depth, depths) for run in seen])
-        found = means_over_runs(shares, [run.boot for run in seen])
+        shares = np.array([_shares(run.content.switches_by_depth, depths) for run in seen])
+        found = means_over_runs(shares, [run.key.boot for run in seen])
         means = zip(depths, found.mean, found.ci_low, found.ci_high, strict=True)
         for depth, share, low, high in means:
             yield DepthRow(
@@ -293,12 +283,12 @@ def _shares(switches: Mapping[int, int], depths: Sequence[int]) -> list[float]:
     return [switches.get(depth, 0) / total for depth in depths]
 
 
-def timers_of(side: WatchedSide) -> Iterator[TimersRow]:
+def timers_of(side: SideOf[PlacementCapture]) -> Iterator[TimersRow]:
     """Yield which bandwidth timers expire together, by pair of groups."""
-    for (workload, point), runs in _runs_by_point(side).items():
+    for (workload, point), runs in side.by_point().items():
         pairs: dict[tuple[str, str], list[tuple[Phase, Phase]]] = {}
         for run in runs:
-            for one, other in concurrent_pairs(phases_of(run.placement.timers)):
+            for one, other in concurrent_pairs(phases_of(run.content.timers)):
                 pairs.setdefault((one.group, other.group), []).append((one, other))
         for groups, phases in pairs.items():
             parts = [distance(one.part, other.part) for one, other in phases]

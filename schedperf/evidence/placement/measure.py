@@ -65,40 +65,6 @@ class Quotient(NamedTuple):
     events: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WatchedRun:
-    """One run and what was seen of it.
-
-    :param boot: number of the boot; runs of one boot are not independent of it
-    :param order: place in time over all sides; None where that is unknown
-    :param round: where sides took turns
-    :param operations: what its benchmark did; None where that is unknown
-    :param operation: one of them, in words
-    """
-
-    workload: str
-    point: str
-    boot: int
-    run: int
-    order: int | None
-    round: int | None
-    operations: float | None
-    operation: str | None
-    placement: PlacementCapture
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WatchedSide:
-    """The runs of one side.
-
-    :param notes: what could not be read
-    """
-
-    name: str
-    runs: tuple[WatchedRun, ...]
-    notes: tuple[str, ...]
-
-
 Amounts = dict[Key, float]
 Quotients = dict[Key, Quotient]
 

@@ -28,7 +28,7 @@ from schedperf.evidence.placement.distributions import (
     timers_of,
     waits_of,
 )
-from schedperf.evidence.placement.measure import WatchedRun, WatchedSide, has_nodes
+from schedperf.evidence.placement.measure import has_nodes
 from schedperf.evidence.placement.record import (
     PARTS,
     NotComparedPart,
@@ -37,12 +37,8 @@ from schedperf.evidence.placement.record import (
     PlacementProgram,
     PlacementSide,
 )
-from schedperf.runs.captured import (
-    CapturedRun,
-    CapturedSide,
-    load_captured,
-    why_nothing,
-)
+from schedperf.model.run import SideOf
+from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side
 
 FOLDER = "bpf_placement"
@@ -54,10 +50,10 @@ LARGEST_BYTES = 16 << 20
 def placement(sides: Sequence[Side]) -> Placement:
     """Compare where tasks went in the runs of one workload and point, side by side."""
     loaded = load_captured(sides, FOLDER, _read)
-    for found in loaded:
+    for side, found in zip(sides, loaded, strict=True):
         if not found.runs:
-            raise Absent(found.notes[0] if found.notes else why_nothing(found.side, FOLDER))
-    return analyse_sides([_placed(found) for found in loaded])
+            raise Absent(found.notes[0] if found.notes else why_nothing(side, FOLDER))
+    return analyse_sides(loaded)
 
 
 def _read(bundle: Bundle, run: Run) -> PlacementCapture:
@@ -65,28 +61,7 @@ def _read(bundle: Bundle, run: Run) -> PlacementCapture:
     return parse_placement(bundle.read(name, LARGEST_BYTES), name)
 
 
-def _placed(found: CapturedSide[PlacementCapture]) -> WatchedSide:
-    return WatchedSide(
-        name=found.side.name, runs=tuple(map(_placed_run, found.runs)), notes=found.notes
-    )
-
-
-def _placed_run(found: CapturedRun[PlacementCapture]) -> WatchedRun:
-    operations = found.operations
-    return WatchedRun(
-        workload=found.run.workload,
-        point=found.run.point_key,
-        boot=found.run.boot,
-        run=found.run.run,
-        order=found.moment.order,
-        round=found.moment.round,
-        operations=None if operations is None else operations.count,
-        operation=None if operations is None else operations.unit,
-        placement=found.content,
-    )
-
-
-def analyse_sides(sides: Sequence[WatchedSide]) -> Placement:
+def analyse_sides(sides: Sequence[SideOf[PlacementCapture]]) -> Placement:
     """Compare each side with the first; one side alone gets its rates.
 
     :param sides: each with a run
@@ -96,7 +71,9 @@ def analyse_sides(sides: Sequence[WatchedSide]) -> Placement:
     zeros = {row.name for row in rows} - {row.name for row in shown}
     pairs = [(new, frozenset(refusals(sides[0], new))) for new in sides[1:]]
     # What must not be compared is shown only.
-    against: Sequence[tuple[WatchedSide | None, frozenset[Part]]] = pairs or [(None, frozenset())]
+    against: Sequence[tuple[SideOf[PlacementCapture] | None, frozenset[Part]]] = pairs or [
+        (None, frozenset())
+    ]
     return Placement(
         sides=tuple(map(_describe, sides)),
         rows=tuple(shown),
@@ -119,21 +96,21 @@ def analyse_sides(sides: Sequence[WatchedSide]) -> Placement:
     )
 
 
-def _describe(side: WatchedSide) -> PlacementSide:
+def _describe(side: SideOf[PlacementCapture]) -> PlacementSide:
     return PlacementSide(
         side=side.name,
         runs=len(side.runs),
-        mechanisms=tuple(sorted({run.placement.mechanism for run in side.runs})),
-        nodes=max(len(set(run.placement.nodes.values())) for run in side.runs),
-        seconds=sum(run.placement.seconds for run in side.runs),
+        mechanisms=tuple(sorted({run.content.mechanism for run in side.runs})),
+        nodes=max(len(set(run.content.nodes.values())) for run in side.runs),
+        seconds=sum(run.content.seconds for run in side.runs),
     )
 
 
-def _programs(side: WatchedSide) -> Iterator[PlacementProgram]:
+def _programs(side: SideOf[PlacementCapture]) -> Iterator[PlacementProgram]:
     for part in PARTS:
-        seen = {mechanism_of(run.placement, part) for run in side.runs} - {None}
+        seen = {mechanism_of(run.content, part) for run in side.runs} - {None}
         mechanism = " or ".join(sorted(one for one in seen if one)) or None
-        unseen = None if mechanism else why_unseen(side.runs[0].placement, part)
+        unseen = None if mechanism else why_unseen(side.runs[0].content, part)
         yield PlacementProgram(
             side=side.name,
             part=part,
@@ -143,7 +120,9 @@ def _programs(side: WatchedSide) -> Iterator[PlacementProgram]:
         )
 
 
-def _refused(base: WatchedSide, new: WatchedSide) -> Iterator[NotComparedPart]:
+def _refused(
+    base: SideOf[PlacementCapture], new: SideOf[PlacementCapture]
+) -> Iterator[NotComparedPart]:
     unseen = {
         program.part
         for side in (base, new)
@@ -156,20 +135,20 @@ def _refused(base: WatchedSide, new: WatchedSide) -> Iterator[NotComparedPart]:
             yield NotComparedPart(side=new.name, what=part, reason=reason)
 
 
-def _notes(side: WatchedSide) -> Iterator[str]:
+def _notes(side: SideOf[PlacementCapture]) -> Iterator[str]:
     yield from side.notes
-    told = [note for run in side.runs for note in run.placement.notes]
+    told = [note for run in side.runs for note in run.content.notes]
     told += [
         f"{what} is invisible: {reason}"
         for run in side.runs
-        for what, reason in invisible_elsewhere(run.placement)
+        for what, reason in invisible_elsewhere(run.content)
     ]
     lost = Counter[str]()
     for run in side.runs:
-        lost.update(run.placement.lost)
+        lost.update(run.content.lost)
     told += [f"{count} lost: {name}" for name, count in lost.items() if count]
-    told += [reason for run in side.runs if (reason := loss_of(run.placement)) is not None]
+    told += [reason for run in side.runs if (reason := loss_of(run.content)) is not None]
     for note, runs in Counter(told).items():
         yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"
-    if not any(has_nodes(run.placement) for run in side.runs):
+    if not any(has_nodes(run.content) for run in side.runs):
         yield f"{side.name}: one node, so no move leaves it"

@@ -31,7 +31,7 @@ from schedperf.evidence.profile.shares import Floats, RunWeights, align_weights
 from schedperf.evidence.profile.sources import RunProfile
 from schedperf.evidence.profile.spread import Spread, class_spread, one_node_only, spread_of
 from schedperf.model.comparison import BaseNew
-from schedperf.runs.ops import Operations
+from schedperf.model.run import Operations
 from schedperf.stats import Columns, Difference
 from schedperf.stats.verdicts import MARGIN
 from schedperf.symbols.functions import is_scheduler_function

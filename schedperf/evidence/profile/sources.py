@@ -16,9 +16,10 @@ from schedperf.evidence.profile.compare import ProfiledRun
 from schedperf.evidence.profile.loaded import LoadedRun, make_run
 from schedperf.evidence.profile.shares import weigh
 from schedperf.model.errors import InputError
+from schedperf.model.run import Operations
 from schedperf.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.perf_data.recording import Recording
-from schedperf.runs.ops import Operations, operations_of
+from schedperf.runs.ops import operations_of
 from schedperf.runs.side import Side
 from schedperf.symbols.boot_symbols import BootSymbols
 from schedperf.symbols.places import Placed, build_ids, place_samples

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, Field
 from schedperf.evidence.schedstat.levels import Level, match_levels
-from schedperf.evidence.schedstat.places import cpu_runs, levels_of_side
+from schedperf.evidence.schedstat.places import cpu_rates, levels_of_side
 from schedperf.evidence.schedstat.record import (
     Schedstat,
     SchedstatRefusal,
@@ -19,18 +19,17 @@ from schedperf.evidence.schedstat.totals import (
     NS_PER_S,
     SHARES,
     Key,
+    SchedCounts,
     Share,
-    SideRuns,
-    StatRun,
     shares_of,
     totals_of,
 )
 from schedperf.model.counted import CpuRow, Rate
-from schedperf.stats.counted.per_cpu import CpuRun, compare_cpus
+from schedperf.model.run import Captured, SideOf
+from schedperf.stats.counted.per_cpu import CpuValues, compare_cpus
 from schedperf.stats.counted.rates import (
-    CountedRun,
-    CountedSide,
     Measure,
+    Measures,
     Question,
     compare_rates,
     divide,
@@ -45,13 +44,15 @@ SWITCHED_OFF = (
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _SideValues:
     # :param totals: means over the runs, by workload, point and key
-    side: SideRuns
-    counted: CountedSide[Key]
+    side: SideOf[SchedCounts]
+    counted: SideOf[Measures[Key]]
     totals: Mapping[tuple[str, str, Key], float]
-    cpus: Sequence[CpuRun]
+    cpus: SideOf[CpuValues]
 
 
-def analyse_sides(sides: Sequence[SideRuns], cpus: Collection[int] | None = None) -> Schedstat:
+def analyse_sides(
+    sides: Sequence[SideOf[SchedCounts]], cpus: Collection[int] | None = None
+) -> Schedstat:
     """Compare each side with the first; one side alone gets its rates.
 
     A count is divided by the time between the snapshots, and by the operations of the run where
@@ -61,7 +62,7 @@ def analyse_sides(sides: Sequence[SideRuns], cpus: Collection[int] | None = None
     :param cpus: look at these only
     """
     labels = _label_levels(sides)
-    has_seconds = all(run.seconds for side in sides for run in side.runs)
+    has_seconds = all(run.content.seconds for side in sides for run in side.runs)
     measured = [_measure(side, labels, cpus, has_seconds=has_seconds) for side in sides]
     others: list[_SideValues | None] = [*measured[1:]]
     rows = [row for other in others or [None] for row in _rows(measured[0], other)]
@@ -85,18 +86,18 @@ def analyse_sides(sides: Sequence[SideRuns], cpus: Collection[int] | None = None
     )
 
 
-def _describe(side: SideRuns) -> SchedstatSide:
-    seconds = [run.seconds for run in side.runs if run.seconds is not None]
+def _describe(side: SideOf[SchedCounts]) -> SchedstatSide:
+    seconds = [run.content.seconds for run in side.runs if run.content.seconds is not None]
     return SchedstatSide(
         side=side.name,
         runs=len(side.runs),
-        versions=tuple(sorted({run.change.version for run in side.runs})),
+        versions=tuple(sorted({run.content.change.version for run in side.runs})),
         seconds=sum(seconds) if len(seconds) == len(side.runs) else None,
     )
 
 
-def _label_levels(sides: Sequence[SideRuns]) -> dict[Level, str]:
-    levels = [run.levels for side in sides for run in side.runs]
+def _label_levels(sides: Sequence[SideOf[SchedCounts]]) -> dict[Level, str]:
+    levels = [run.content.levels for side in sides for run in side.runs]
     matched = match_levels(levels)
     return {
         level: matched.get((level.label, level.spans), level.label)
@@ -107,28 +108,30 @@ def _label_levels(sides: Sequence[SideRuns]) -> dict[Level, str]:
 
 
 def _measure(
-    side: SideRuns,
+    side: SideOf[SchedCounts],
     labels: Mapping[Level, str],
     cpus: Collection[int] | None,
     *,
     has_seconds: bool,
 ) -> _SideValues:
     counted: dict[tuple[str, str, Key], list[float]] = {}
-    runs: list[CountedRun[Key]] = []
+    runs: list[Captured[Measures[Key]]] = []
     for run in side.runs:
-        totals = totals_of(run, labels, cpus)
+        totals = totals_of(run.content, labels, cpus)
         for key, total in totals.items():
-            counted.setdefault((run.workload, run.point, key), []).append(total)
-        runs.append(_counted(run, totals, has_seconds=has_seconds))
+            counted.setdefault((*run.key.at, key), []).append(total)
+        runs.append(run.having(_measures(run, totals, has_seconds=has_seconds)))
     return _SideValues(
         side=side,
-        counted=CountedSide(name=side.name, runs=tuple(runs)),
+        counted=SideOf(name=side.name, runs=tuple(runs)),
         totals={key: fmean(found) for key, found in counted.items()},
-        cpus=cpu_runs(side, cpus, has_seconds=has_seconds),
+        cpus=cpu_rates(side, cpus, has_seconds=has_seconds),
     )
 
 
-def _counted(run: StatRun, totals: Mapping[Key, float], *, has_seconds: bool) -> CountedRun[Key]:
+def _measures(
+    run: Captured[SchedCounts], totals: Mapping[Key, float], *, has_seconds: bool
+) -> Measures[Key]:
     amounts = {
         key: Measure(total / NS_PER_S, "s")
         if FIELDS[key.field].unit == "ns"
@@ -137,24 +140,15 @@ def _counted(run: StatRun, totals: Mapping[Key, float], *, has_seconds: bool) ->
     }
     rates = divide(
         amounts,
-        seconds=run.seconds if has_seconds else run.change.jiffies,
-        operations=run.operations,
-        operation=run.operation,
+        seconds=run.content.seconds if has_seconds else run.content.change.jiffies,
+        ops=run.ops,
         tick="s" if has_seconds else "tick",
     )
     shares = shares_of(totals).items()
-    return CountedRun(
-        workload=run.workload,
-        point=run.point,
-        boot=run.boot,
-        run=run.run,
-        order=run.order,
-        round=run.round,
-        measures={
-            **dict(rates),
-            **{(key, "share"): Measure(value, SHARES[key.field].unit) for key, value in shares},
-        },
-    )
+    return {
+        **dict(rates),
+        **{(key, "share"): Measure(value, SHARES[key.field].unit) for key, value in shares},
+    }
 
 
 def _rows(base: _SideValues, new: _SideValues | None) -> Iterator[SchedstatRow]:
@@ -212,21 +206,21 @@ def _refusals(base: _SideValues, new: _SideValues) -> Iterator[SchedstatRefusal]
 
 
 def _cpus(base: _SideValues, new: _SideValues | None) -> Iterator[CpuRow]:
-    other = None if new is None else (new.side.name, new.cpus)
-    yield from compare_cpus((base.side.name, base.cpus), other)
+    yield from compare_cpus(base.cpus, None if new is None else new.cpus)
 
 
-def _notes(side: SideRuns) -> Iterator[str]:
+def _notes(side: SideOf[SchedCounts]) -> Iterator[str]:
     yield from side.notes
-    off = sum(run.is_off for run in side.runs)
+    off = sum(run.content.is_off for run in side.runs)
     if off:
         yield SWITCHED_OFF.format(runs=off, all=len(side.runs), side=side.name)
-    told = [note for run in side.runs for note in run.change.notes]
+    told = [note for run in side.runs for note in run.content.change.notes]
     for note in dict.fromkeys(told):
         times = f" ({told.count(note)} runs)" if told.count(note) > 1 else ""
         yield f"{side.name}: {note}{times}"
     lost = sum(
-        len(run.change.domains) - sum(len(level.rows) for level in run.levels) for run in side.runs
+        len(counts.change.domains) - sum(len(level.rows) for level in counts.levels)
+        for counts in (run.content for run in side.runs)
     )
     if lost:
         yield f"{side.name}: {lost} domains have neither a name nor CPUs and are left out"

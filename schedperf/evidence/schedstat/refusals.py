@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from schedperf.evidence.schedstat.fields import FIELDS
 from schedperf.evidence.schedstat.levels import Level
 from schedperf.evidence.schedstat.record import SchedstatRefusal
-from schedperf.evidence.schedstat.totals import ALWAYS_COUNTED, Key, SideRuns
+from schedperf.evidence.schedstat.totals import ALWAYS_COUNTED, Key, SchedCounts
+from schedperf.model.run import SideOf
 
 
 def describe_refusals(
@@ -46,12 +47,12 @@ def _reason_of_level(level: str, other: str) -> str:
     return f"{other} has no level of this name"
 
 
-def describe_spans(sides: Sequence[SideRuns], labels: Mapping[Level, str]) -> list[str]:
+def describe_spans(sides: Sequence[SideOf[SchedCounts]], labels: Mapping[Level, str]) -> list[str]:
     """Say which levels have another number of CPUs on another side."""
     widest: dict[str, dict[str, int]] = {}
     for side in sides:
         for run in side.runs:
-            for level in run.levels:
+            for level in run.content.levels:
                 if level.widest is not None:
                     widest.setdefault(labels[level], {})[side.name] = level.widest
     return [

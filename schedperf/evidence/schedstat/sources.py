@@ -15,9 +15,10 @@ from schedperf.evidence.schedstat.domain_names import (
     read_domain_names,
 )
 from schedperf.evidence.schedstat.levels import CpuGroups, levels_of
-from schedperf.evidence.schedstat.totals import SideRuns, StatRun
+from schedperf.evidence.schedstat.totals import SchedCounts
 from schedperf.model.errors import InputError
-from schedperf.runs.captured import CapturedRun, CapturedSide, load_captured
+from schedperf.model.run import Captured, SideOf
+from schedperf.runs.captured import load_captured
 from schedperf.runs.side import Side
 
 FOLDER = "schedstat"
@@ -40,47 +41,40 @@ class _Boot:
     hz: int | None
     groups: CpuGroups
     names: Names
+    flags: Flags
 
 
-def load_sides(sides: Sequence[Side]) -> list[SideRuns]:
+def load_sides(sides: Sequence[Side]) -> list[SideOf[SchedCounts]]:
     """Read the runs of all sides: the clean ones where all sides have them, else instrumented."""
-    return [_load_side(captured) for captured in load_captured(sides, FOLDER, _read_run)]
+    loaded = load_captured(sides, FOLDER, _read_run)
+    return [_add_levels(side, found) for side, found in zip(sides, loaded, strict=True)]
 
 
-def _load_side(captured: CapturedSide[_Counted]) -> SideRuns:
-    bundle, name = captured.side.bundle, captured.side.name
+def _add_levels(side: Side, found: SideOf[_Counted]) -> SideOf[SchedCounts]:
     boots: dict[int, _Boot] = {}
-    notes = list(captured.notes)
-    flags: Flags = {}
-    for boot in bundle.boots:
+    notes = list(found.notes)
+    for boot in side.bundle.boots:
         names: Names = {}
+        flags: Flags = {}
         try:
-            names = read_domain_names(bundle, boot)
-            flags = {**read_domain_flags(bundle, boot), **flags}
+            names = read_domain_names(side.bundle, boot)
+            flags = read_domain_flags(side.bundle, boot)
         except InputError as error:
-            notes.append(f"{name}: {error}")
-        boots[boot.number] = _Boot(
-            hz=boot.host.sched.hz, groups=CpuGroups(boot.host.topology), names=names
-        )
-    runs = tuple(_stat_run(one, boots[one.run.boot]) for one in captured.runs)
-    return SideRuns(name=name, runs=runs, notes=tuple(notes), flags=flags)
+            notes.append(f"{side.name}: {error}")
+        groups = CpuGroups(boot.host.topology)
+        boots[boot.number] = _Boot(hz=boot.host.sched.hz, groups=groups, names=names, flags=flags)
+    runs = tuple(run.having(_sched_counts(run, boots[run.key.boot])) for run in found.runs)
+    return SideOf(name=side.name, kind=found.kind, runs=runs, notes=tuple(notes))
 
 
-def _stat_run(captured: CapturedRun[_Counted], boot: _Boot) -> StatRun:
-    run, operations, change = captured.run, captured.operations, captured.content.change
-    return StatRun(
-        workload=run.workload,
-        point=run.point_key,
-        boot=run.boot,
-        run=run.run,
-        order=captured.moment.order,
-        round=captured.moment.round,
+def _sched_counts(run: Captured[_Counted], boot: _Boot) -> SchedCounts:
+    change = run.content.change
+    return SchedCounts(
         seconds=_seconds(change, boot.hz, run.wall_s),
-        operations=None if operations is None else operations.count,
-        operation=None if operations is None else operations.unit,
-        is_enabled=captured.content.is_enabled,
+        is_enabled=run.content.is_enabled,
         change=change,
         levels=levels_of(name_domains(change.domains, boot.names), boot.groups),
+        flags=boot.flags,
     )
 
 

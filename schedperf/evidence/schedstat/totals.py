@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -18,30 +18,19 @@ NS_PER_S = 1e9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StatRun:
-    """What is known of one run.
+class SchedCounts:
+    """What the scheduler counted during one run.
 
-    :param boot: number of the boot; runs of one boot are not independent of it
-    :param order: place in time over all sides; None where that is unknown
-    :param round: where sides took turns
     :param seconds: from one snapshot to the other; None where the tick's length is unknown
-    :param operations: how many the benchmark did; None where that is unknown
-    :param operation: one of them, in words
     :param is_enabled: was kernel.sched_schedstats on? None: the numbers must tell
+    :param flags: of the domains, by label of their level; a level without any was not captured
     """
 
-    workload: str
-    point: str
-    boot: int
-    run: int
-    order: int | None
-    round: int | None
     seconds: float | None
-    operations: float | None
-    operation: str | None
     is_enabled: bool | None
     change: Change
     levels: tuple[Level, ...]
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def cpu_columns(self) -> tuple[Column, ...]:
@@ -56,20 +45,6 @@ class StatRun:
         column = {one.field: place for place, one in enumerate(self.cpu_columns)}
         sums = np.nansum(self.change.cpu_counts, axis=0)
         return bool(sums[column["pcount"]] > 0.0 and sums[column["sched_count"]] == 0.0)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideRuns:
-    """The runs of one side.
-
-    :param notes: what could not be read
-    :param flags: of the domains, by label of their level; a level without any was not captured
-    """
-
-    name: str
-    runs: tuple[StatRun, ...]
-    notes: tuple[str, ...]
-    flags: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -162,24 +137,24 @@ SHARES: Mapping[str, Share] = {share.name: share for share in (*CPU_SHARES, *BAL
 
 
 def totals_of(
-    run: StatRun, labels: Mapping[Level, str], cpus: Collection[int] | None
+    counts: SchedCounts, labels: Mapping[Level, str], cpus: Collection[int] | None
 ) -> dict[Key, float]:
     """Return each count of a run, summed over CPUs; a count that is unknown is left out.
 
     :param labels: of the run's levels
     :param cpus: sum over these only; None: over all
     """
-    change, layout = run.change, LAYOUTS[run.change.version]
+    change, layout = counts.change, LAYOUTS[counts.change.version]
     found: dict[Key, float] = {}
     if cpus is not None and not any(cpu in cpus for cpu in change.cpus):
         return found
     is_wanted = np.array([cpus is None or cpu in cpus for cpu in change.cpus])
     _add(found, "", layout.cpu, change.cpu_counts[is_wanted])
-    for level in run.levels:
+    for level in counts.levels:
         rows = [row for row in level.rows if cpus is None or change.domains[row].cpu in cpus]
         if rows:
             _add(found, labels[level], layout.domain, change.domain_counts[rows])
-    if run.is_off:
+    if counts.is_off:
         return {key: value for key, value in found.items() if key.field in ALWAYS_COUNTED}
     return found
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from schedperf.evidence.system.capture import CpuKey, SystemCounts
 from schedperf.evidence.system.words import about
 from schedperf.model.counted import CpuRow
-from schedperf.runs.captured import CapturedRun, CapturedSide
-from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
+from schedperf.model.run import Captured, SideOf
+from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
 
 # Kinds of a CPU's time in which it did nothing.
 NOT_BUSY = ("idle", "iowait")
@@ -16,23 +16,18 @@ OWN_SHARE = "share of the CPU's own time"
 _BUSY = CpuMeasure("cpu busy", "", "share of its time in which the CPU was not idle")
 
 
-def compare_loaded(
-    base: CapturedSide[SystemCounts], new: CapturedSide[SystemCounts]
-) -> Iterator[CpuRow]:
+def compare_loaded(base: SideOf[SystemCounts], new: SideOf[SystemCounts]) -> Iterator[CpuRow]:
     """Compare each CPU of two sides: shares of its time, and interrupts a second."""
-    sides = [(one.side.name, [*map(_cpu_run, one.runs)]) for one in (base, new)]
+    sides = [
+        SideOf(name=one.name, runs=tuple(run.having(_cpu_values(run)) for run in one.runs))
+        for one in (base, new)
+    ]
     yield from compare_cpus(*sides)
 
 
-def _cpu_run(run: CapturedRun[SystemCounts]) -> CpuRun:
-    seconds = run.content.seconds or run.run.wall_s
-    return CpuRun(
-        workload=run.run.workload,
-        point=run.run.point_key,
-        boot=run.run.boot,
-        round=run.moment.round,
-        values=_values(run.content.cpus, seconds) if seconds else {},
-    )
+def _cpu_values(run: Captured[SystemCounts]) -> CpuValues:
+    seconds = run.content.seconds or run.wall_s
+    return _values(run.content.cpus, seconds) if seconds else {}
 
 
 def _values(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from schedperf.evidence.system.capture import SystemCounts, SystemKey
 from schedperf.model.host import Topology
-from schedperf.runs.captured import CapturedRun
+from schedperf.model.run import Captured
 from schedperf.stats.counted.rates import Measure, Measures, divide
 
 # What has a share of the run's time, or of the time of all CPUs, needs no second number a second.
@@ -53,7 +53,7 @@ def count_cpus(topology: Topology) -> Cpus:
     return counts
 
 
-def measure(run: CapturedRun[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
+def measure(run: Captured[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
     """Return the rates, levels and shares of a run.
 
     Counts are divided by the time between both looks (the run's wall time where that is
@@ -61,7 +61,7 @@ def measure(run: CapturedRun[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
     time of all CPUs, periods with throttling one of all periods. A J/s is a W.
     """
     counts = run.content.counts
-    seconds, operations = run.content.seconds or run.run.wall_s, run.operations
+    seconds = run.content.seconds or run.wall_s
     grown = {key: value for key, value in counts.items() if value.kind == "count"}
     divided = divide(
         {
@@ -70,8 +70,7 @@ def measure(run: CapturedRun[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
             if key.group not in (STALLS, TASKS)
         },
         seconds=seconds,
-        operations=None if operations is None else operations.count,
-        operation=None if operations is None else operations.unit,
+        ops=run.ops,
     )
     found = {place: one._replace(unit="W") if one.unit == "J/s" else one for place, one in divided}
     for key, value in counts.items():
@@ -85,7 +84,7 @@ def measure(run: CapturedRun[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
     return found
 
 
-def accounted_share(run: CapturedRun[SystemCounts], cpus: Cpus) -> float | None:
+def accounted_share(run: Captured[SystemCounts], cpus: Cpus) -> float | None:
     """Return which share of the wall time of all CPUs /proc/stat has; None where it is not known.
 
     Every tick of a CPU is of one kind, idle among them, so it is 1 where none is lost. The time of

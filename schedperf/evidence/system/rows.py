@@ -13,7 +13,8 @@ from schedperf.evidence.system.capture import SystemKey
 from schedperf.evidence.system.record import Group, SystemRefusal, SystemRow
 from schedperf.evidence.system.words import BY_NAME, GROUPS, about, rank
 from schedperf.model.counted import Rate
-from schedperf.stats.counted.rates import CountedSide, Question, compare_rates
+from schedperf.model.run import SideOf
+from schedperf.stats.counted.rates import Measures, Question, compare_rates
 from schedperf.stats.verdicts import percent
 
 # Subjects of a group whose nodes have rows of their own; of the others the sums say enough.
@@ -43,7 +44,7 @@ class SideMeasures:
     :param totals: of a run, as they were counted: mean over the runs, by workload, point and key
     """
 
-    counted: CountedSide[SystemKey]
+    counted: SideOf[Measures[SystemKey]]
     totals: Mapping[tuple[str, str, SystemKey], float]
 
 
@@ -65,7 +66,7 @@ def compare_measures(base: SideMeasures, new: SideMeasures) -> list[SystemRow]:
 
 def _of_groups(
     side: SideMeasures, groups: Collection[str], shown: Collection[Subject]
-) -> CountedSide[SystemKey]:
+) -> SideOf[Measures[SystemKey]]:
     def keep(key: SystemKey) -> bool:
         is_shown = key.node is None or (key.group, key.subject) in shown
         return key.group in groups and is_shown
@@ -73,10 +74,7 @@ def _of_groups(
     return replace(
         side.counted,
         runs=tuple(
-            replace(
-                run,
-                measures={place: value for place, value in run.measures.items() if keep(place[0])},
-            )
+            run.having({place: one for place, one in run.content.items() if keep(place[0])})
             for run in side.counted.runs
         ),
     )
@@ -180,7 +178,7 @@ def is_zero(row: SystemRow) -> bool:
 
 def describe_refusals(base: SideMeasures, new: SideMeasures) -> Iterator[SystemRefusal]:
     """Yield what only one of two sides counted, at the points that both have."""
-    points = [{(run.workload, run.point) for run in one.counted.runs} for one in (base, new)]
+    points = [{run.key.at for run in one.counted.runs} for one in (base, new)]
     both = points[0] & points[1]
     for mine, other in ((base, new), (new, base)):
         theirs = _counters(other, both)
@@ -204,6 +202,6 @@ def _counters(
     return {
         (key.group, key.subject, key.field): None
         for run in side.counted.runs
-        if (run.workload, run.point) in points
-        for key, _ in run.measures
+        if run.key.at in points
+        for key, _ in run.content
     }

@@ -5,7 +5,7 @@ softirqs, and the statistics of the workload's own tasks. They say what happened
 never whether it was worse, so they get no verdict.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from schedperf.evidence import Absent, section
@@ -17,7 +17,7 @@ from schedperf.evidence.system.capture import (
     read_task_counters,
 )
 from schedperf.evidence.system.cpus import compare_loaded
-from schedperf.evidence.system.measures import accounted_share, count_cpus, measure
+from schedperf.evidence.system.measures import Cpus, accounted_share, count_cpus, measure
 from schedperf.evidence.system.record import SystemCounters, SystemMissing, SystemSide
 from schedperf.evidence.system.rows import (
     SideMeasures,
@@ -27,14 +27,14 @@ from schedperf.evidence.system.rows import (
     is_zero,
 )
 from schedperf.evidence.system.settings import compare_settings
-from schedperf.runs.captured import CapturedSide, load_captured, why_nothing
+from schedperf.model.run import SideOf
+from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side
-from schedperf.stats.counted.rates import CountedSide
 
 # Looks at the tasks disturb them, so they are in instrumented runs alone.
 TASKS_FOLDER = "task_sched"
 
-Captured = CapturedSide[SystemCounts]
+Loaded = SideOf[SystemCounts]
 
 
 @section(SystemCounters)
@@ -45,7 +45,7 @@ def system_counters(sides: Sequence[Side]) -> SystemCounters:
         if not found.runs:
             raise Absent(found.notes[0] if found.notes else why_nothing(side, FOLDER))
     tasks = load_captured(sides, TASKS_FOLDER, read_task_counters)
-    captured = list(zip(loaded, tasks, strict=True))
+    captured = list(zip(loaded, tasks, map(_count_by_boot, sides), strict=True))
     base, *others = [_measure_side(*one) for one in captured]
     rows = [row for other in others for row in compare_measures(base, other)]
     if not rows:
@@ -59,60 +59,61 @@ def system_counters(sides: Sequence[Side]) -> SystemCounters:
         settings=tuple(settings),
         missing=(*(one for found in loaded for one in _missing(found)), *unknown),
         not_compared=tuple(one for other in others for one in describe_refusals(base, other)),
-        notes=tuple(note for one in captured for note in _notes(*one)),
+        notes=tuple(note for one in captured for note in _notes(*one[:2])),
     )
 
 
-def _measure_side(captured: Captured, tasks: Captured) -> SideMeasures:
-    cpus = {boot.number: count_cpus(boot.host.topology) for boot in captured.side.bundle.boots}
+def _count_by_boot(side: Side) -> Mapping[int, Cpus]:
+    return {boot.number: count_cpus(boot.host.topology) for boot in side.bundle.boots}
+
+
+def _measure_side(captured: Loaded, tasks: Loaded, cpus: Mapping[int, Cpus]) -> SideMeasures:
     totals: dict[tuple[str, str, SystemKey], list[float]] = {}
     for run in captured.runs:
         for key, value in run.content.counts.items():
             if value.kind == "count":
-                place = (run.run.workload, run.run.point_key, key)
-                totals.setdefault(place, []).append(value.value)
+                totals.setdefault((*run.key.at, key), []).append(value.value)
     runs = tuple(
-        run.counted(measure(run, cpus[run.run.boot])) for run in (*captured.runs, *tasks.runs)
+        run.having(measure(run, cpus[run.key.boot])) for run in (*captured.runs, *tasks.runs)
     )
     return SideMeasures(
-        counted=CountedSide(name=captured.side.name, runs=runs),
+        counted=SideOf(name=captured.name, runs=runs),
         totals={place: fmean(values) for place, values in totals.items()},
     )
 
 
-def _describe(captured: Captured, tasks: Captured) -> SystemSide:
+def _describe(captured: Loaded, tasks: Loaded, cpus: Mapping[int, Cpus]) -> SystemSide:
     seconds = [run.content.seconds for run in captured.runs if run.content.seconds is not None]
     return SystemSide(
-        side=captured.side.name,
+        side=captured.name,
         runs=len(captured.runs),
-        kind=captured.runs[0].run.kind,
+        kind=captured.kind,
         seconds=sum(seconds) if len(seconds) == len(captured.runs) else None,
         task_runs=len(tasks.runs),
-        cpus=len(captured.side.bundle.boots[0].host.topology.cpus),
-        accounted=_accounted(captured),
+        cpus=next(iter(cpus.values()))[None],
+        accounted=_accounted(captured, cpus),
     )
 
 
-def _accounted(captured: Captured) -> float | None:
-    cpus = {boot.number: count_cpus(boot.host.topology) for boot in captured.side.bundle.boots}
-    shares = [accounted_share(run, cpus[run.run.boot]) for run in captured.runs]
+def _accounted(captured: Loaded, cpus: Mapping[int, Cpus]) -> float | None:
+    shares = [accounted_share(run, cpus[run.key.boot]) for run in captured.runs]
     known = [share for share in shares if share is not None]
     return fmean(known) if known else None
 
 
-def _missing(captured: Captured) -> Iterator[SystemMissing]:
+def _missing(captured: Loaded) -> Iterator[SystemMissing]:
     reasons = {
         (what, reason): None
         for run in captured.runs
         for what, reason in run.content.missing.items()
     }
     for what, reason in reasons:
-        yield SystemMissing(side=captured.side.name, what=what, reason=reason)
+        yield SystemMissing(side=captured.name, what=what, reason=reason)
 
 
-def _notes(captured: Captured, tasks: Captured) -> Iterator[str]:
+def _notes(captured: Loaded, tasks: Loaded) -> Iterator[str]:
     yield from (*captured.notes, *tasks.notes)
     told = [note for run in (*captured.runs, *tasks.runs) for note in run.content.notes]
     for note in dict.fromkeys(told):
         times = f" ({told.count(note)} runs)" if told.count(note) > 1 else ""
-        yield f"{captured.side.name}: {note}{times}"
+        yield f"{captured.name}: {note}{times}"

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from schedperf.model.counted import Basis, Rate
+from schedperf.model.run import Operations, RunKey, SideOf
 from schedperf.stats import JudgedRow, compare_runs, welch_difference
 from schedperf.stats._correction import false_discovery
 from schedperf.stats.verdicts import CHANGED, FALSE_DISCOVERY_RATE
@@ -38,34 +39,8 @@ class Measure(NamedTuple):
     unit: str
 
 
+# What one run counted, by what was counted and what it was divided by.
 Measures = Mapping[tuple[Key, Basis], Measure]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CountedRun(Generic[Key]):
-    """What one run counted.
-
-    :param boot: number of the boot; runs of one boot are not independent of it
-    :param order: place in time over all sides; None where that is unknown
-    :param round: where sides took turns
-    :param measures: by what was counted and what it was divided by
-    """
-
-    workload: str
-    point: str
-    boot: int
-    run: int
-    order: int | None
-    round: int | None
-    measures: Measures[Key]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CountedSide(Generic[Key]):
-    """The runs of one side."""
-
-    name: str
-    runs: tuple[CountedRun[Key], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +78,22 @@ def divide(
     amounts: Mapping[Key, Measure],
     *,
     seconds: float | None,
-    operations: float | None,
-    operation: str | None,
+    ops: Operations | None,
     tick: str = "s",
 ) -> Iterator[tuple[tuple[Key, Basis], Measure]]:
     """Divide what a run counted by its time and by its operations, where they are known.
 
     :param seconds: in which it was counted; of another clock with ``tick`` as its unit
-    :param operation: one of them, in words: "message"
     """
     for key, (value, unit) in amounts.items():
         if seconds:
             yield (key, "time"), Measure(value / seconds, f"{unit}/{tick}")
-        if operations:
-            yield (key, "operation"), Measure(value / operations, f"{unit}/{operation}")
+        if ops is not None and ops.count:
+            yield (key, "operation"), Measure(value / ops.count, f"{unit}/{ops.unit}")
 
 
 def compare_rates(
-    base: CountedSide[Key], new: CountedSide[Key] | None
+    base: SideOf[Measures[Key]], new: SideOf[Measures[Key]] | None
 ) -> dict[Question[Key], Rate]:
     """Answer every question that can be asked of both sides, or of one alone.
 
@@ -144,15 +117,15 @@ def compare_rates(
     }
 
 
-_Values = list[tuple[CountedRun[Key], Measure]]
+_Values = list[tuple[RunKey, Measure]]
 
 
-def _by_question(side: CountedSide[Key]) -> dict[Question[Key], _Values[Key]]:
-    found: dict[Question[Key], _Values[Key]] = {}
+def _by_question(side: SideOf[Measures[Key]]) -> dict[Question[Key], _Values]:
+    found: dict[Question[Key], _Values] = {}
     for run in side.runs:
-        for (key, basis), measure in run.measures.items():
-            question = Question(run.workload, run.point, key, basis)
-            found.setdefault(question, []).append((run, measure))
+        for (key, basis), measure in run.content.items():
+            question = Question(*run.key.at, key, basis)
+            found.setdefault(question, []).append((run.key, measure))
     return found
 
 
@@ -166,7 +139,7 @@ class _Confirmed:
 
 def _compare(
     asked: Sequence[Question[Key]],
-    sides: Mapping[str, Mapping[Question[Key], _Values[Key]]],
+    sides: Mapping[str, Mapping[Question[Key], _Values]],
     base: str,
     new: str,
 ) -> dict[int, _Confirmed]:
@@ -198,7 +171,7 @@ def _compare(
 
 def _correct(
     asked: Sequence[Question[Key]],
-    sides: Mapping[str, Mapping[Question[Key], _Values[Key]]],
+    sides: Mapping[str, Mapping[Question[Key], _Values]],
     rows: Mapping[int, JudgedRow],
 ) -> dict[int, _Confirmed]:
     # Once more, since what was not confirmed must not make the other rows of its basis cheaper.
@@ -214,7 +187,7 @@ def _correct(
     }
 
 
-def _confirm(row: JudgedRow, values: Sequence[_Values[Key]]) -> float | None:
+def _confirm(row: JudgedRow, values: Sequence[_Values]) -> float | None:
     if row.p is None:
         # Runs that never vary leave a t test nothing; that all of new differ is for ranks to show.
         # Where they do not, there is nothing to test, and the other rows shall not pay for it.
@@ -241,7 +214,7 @@ def _plain_p(sides: Iterable[Sequence[float]]) -> float | None:
     return welch_difference(base, new).p
 
 
-def _units(values: _Values[Key], replication: str) -> list[float]:
+def _units(values: _Values, replication: str) -> list[float]:
     # What is independent; pairs are taken apart, which errs on the safe side.
     units: dict[object, list[float]] = {}
     for number, (run, measure) in enumerate(values):
@@ -250,7 +223,7 @@ def _units(values: _Values[Key], replication: str) -> list[float]:
     return [fmean(one) for one in units.values()]
 
 
-def _answer(base: _Values[Key], new: _Values[Key], found: _Confirmed) -> Rate:
+def _answer(base: _Values, new: _Values, found: _Confirmed) -> Rate:
     row = found.row
     assert row.n_base is not None
     assert row.n_new is not None
@@ -272,7 +245,7 @@ def _answer(base: _Values[Key], new: _Values[Key], found: _Confirmed) -> Rate:
     )
 
 
-def _numbers(values: _Values[Key]) -> tuple[float, ...]:
+def _numbers(values: _Values) -> tuple[float, ...]:
     return tuple(measure.value for _, measure in values)
 
 
@@ -285,7 +258,7 @@ def _is_changed(found: _Confirmed) -> bool | None:
     return None if may_be_drift else found.row.verdict in CHANGED and is_beyond_chance
 
 
-def _alone(values: _Values[Key]) -> Rate:
+def _alone(values: _Values) -> Rate:
     return Rate(
         unit=values[0][1].unit,
         n_base=len(values),

@@ -9,7 +9,8 @@ import pytest
 from schedperf.model.comparison import Comparison, Section
 from schedperf.model.counted import CpuRow
 from schedperf.model.host import Topology
-from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
+from schedperf.model.run import Captured, RunKey, SideOf
+from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.graphics.matrix import SHADES, Matrix, shade_of
 from schedperf_reports.rates.cpu_maps import MOST_MAPS, cpu_maps, name_cpu, order_cpus
@@ -27,18 +28,23 @@ BUSY = CpuMeasure("cpu busy", "", "share of its time")
 def entries(cpus: int = 8, point: str = "", more: float = 500.0) -> list[CpuRow]:
     """Compare runs in which CPU 4 of new wakes so many more tasks and CPU 1 is less busy."""
 
-    def run(number: int, *, is_new: bool) -> CpuRun:
+    def run(number: int, *, is_new: bool) -> Captured[CpuValues]:
         wakeups = {cpu: 1000.0 + 3 * number + cpu for cpu in range(cpus)}
         busy = dict.fromkeys(range(cpus), 0.5 + 0.001 * number)
         if is_new:
             wakeups[4] += more
             busy[1] -= 0.25
-        return CpuRun(
-            workload="hackbench", point=point, boot=0, values={WAKEUPS: wakeups, BUSY: busy}
+        name = "new" if is_new else "base"
+        return Captured(
+            key=RunKey(side=name, workload="hackbench", point=point, boot=0, run=number),
+            content={WAKEUPS: wakeups, BUSY: busy},
         )
 
-    sides = [[run(number, is_new=is_new) for number in range(5)] for is_new in (False, True)]
-    return list(compare_cpus(("base", sides[0]), ("new", sides[1])))
+    base, new = (
+        SideOf(name=name, runs=tuple(run(number, is_new=name == "new") for number in range(5)))
+        for name in ("base", "new")
+    )
+    return list(compare_cpus(base, new))
 
 
 def taking_turns(found: list[CpuRow]) -> list[CpuRow]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.runs.ops import Operations, count_printed, operations_of
+from schedperf.model.run import Operations
+from schedperf.runs.ops import count_printed, operations_of
 
 MakeBundle = Callable[..., Path]
 

@@ -11,7 +11,7 @@ from schedperf.evidence.c2c.compare import MemoryComparison, compare_memory
 from schedperf.evidence.c2c.merge import MemoryRun, see_lines
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses
 from schedperf.model.comparison import BaseNew
-from schedperf.runs.ops import Operations
+from schedperf.model.run import Operations
 
 MESSAGES = Operations(count=1_000_000.0, unit="message", exact=True)
 PERIOD = 100

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.placement.capture import parse_placement
-from schedperf.evidence.placement.measure import WatchedRun, WatchedSide
+from schedperf.evidence.placement.capture import PlacementCapture, parse_placement
 from schedperf.evidence.placement.record import Placement
 from schedperf.evidence.placement.section import analyse_sides
+from schedperf.model.run import Captured, Operations, RunKey, SideOf
 
 Json = dict[str, Any]
 
@@ -137,14 +137,15 @@ def make_program() -> Callable[..., Json]:
 
 def _place_side(
     name: str, contents: Sequence[Json], operations: float | None = 1000.0
-) -> WatchedSide:
-    return WatchedSide(
+) -> SideOf[PlacementCapture]:
+    return SideOf(
         name=name,
         runs=tuple(
-            WatchedRun(
-                workload="hackbench", point="groups=4", boot=0, run=run, order=None, round=None,
-                operations=operations, operation=None if operations is None else "message",
-                placement=parse_placement(json.dumps(content).encode(), f"{name}:{run}"),
+            Captured(
+                key=RunKey(side=name, workload="hackbench", point="groups=4", boot=0, run=run),
+                ops=None if operations is None
+                else Operations(count=operations, unit="message", exact=True),
+                content=parse_placement(json.dumps(content).encode(), f"{name}:{run}"),
             )
             for run, content in enumerate(contents)
         ),
@@ -153,7 +154,7 @@ def _place_side(
 
 
 @pytest.fixture(scope="session")
-def place_side() -> Callable[..., WatchedSide]:
+def place_side() -> Callable[..., SideOf[PlacementCapture]]:
     """Parse the runs of a side: ``place_side("base", [make_placement()], operations=1000.0)``."""
     return _place_side
 

@@ -107,9 +107,9 @@ def test_a_function_without_a_program_is_found_among_the_invisible(
     programs.pop("find_busiest_group_exit")
     invisible = [{"what": "find_busiest_group", "reason": "inlined"}]
     [run] = place_side("base", [make_placement(programs=programs, invisible=invisible)]).runs
-    assert mechanism_of(run.placement, "source") is None
-    assert why_unseen(run.placement, "source") == ("find_busiest_group", "inlined")
-    assert invisible_elsewhere(run.placement) == []
+    assert mechanism_of(run.content, "source") is None
+    assert why_unseen(run.content, "source") == ("find_busiest_group", "inlined")
+    assert invisible_elsewhere(run.content) == []
 
 
 def test_a_whole_group_that_is_invisible_and_notes_are_reasons(
@@ -126,9 +126,9 @@ def test_a_whole_group_that_is_invisible_and_notes_are_reasons(
         notes=["depth: CONFIG_FAIR_GROUP_SCHED is off"],
     )
     [run] = place_side("base", [content]).runs
-    assert why_unseen(run.placement, "attempts") == (None, "no BTF")
-    assert why_unseen(run.placement, "depth") == (None, "CONFIG_FAIR_GROUP_SCHED is off")
-    assert invisible_elsewhere(run.placement) == [("detach_tasks", "inlined")]
+    assert why_unseen(run.content, "attempts") == (None, "no BTF")
+    assert why_unseen(run.content, "depth") == (None, "CONFIG_FAIR_GROUP_SCHED is off")
+    assert invisible_elsewhere(run.content) == [("detach_tasks", "inlined")]
 
 
 def test_perf_compares_with_bpf_until_it_loses_an_event(sides: Make, make_program: Make) -> None:
@@ -156,7 +156,7 @@ def test_few_losses_of_bpf_are_tolerated_and_many_are_not(
 ) -> None:
     # 9400 moves were counted.
     few, many = (
-        place_side("base", [make_placement(lost={"moves": lost})]).runs[0].placement
+        place_side("base", [make_placement(lost={"moves": lost})]).runs[0].content
         for lost in (90, 100)
     )
     assert loss_of(few) is None

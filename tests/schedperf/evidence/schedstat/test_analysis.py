@@ -12,14 +12,16 @@ from schedperf.evidence.schedstat.levels import CpuGroups, levels_of
 from schedperf.evidence.schedstat.perf_sched_report import parse_sched_stats_report
 from schedperf.evidence.schedstat.record import Schedstat, SchedstatRefusal, SchedstatRow
 from schedperf.evidence.schedstat.rules import all_rules
-from schedperf.evidence.schedstat.totals import SHARES, SideRuns, StatRun
+from schedperf.evidence.schedstat.totals import SHARES, SchedCounts
 from schedperf.model.counted import Basis
 from schedperf.model.host import Topology
+from schedperf.model.run import Captured, Operations, RunKey, SideOf
 from schedperf.stats.counted.rates import LEAST_EVENTS
 
 Counts = Mapping[str, int]
-MakeSide = Callable[..., SideRuns]
+MakeSide = Callable[..., SideOf[SchedCounts]]
 
+MESSAGES = Operations(count=100.0, unit="message", exact=True)
 BUSY = {"sched_count": 1000, "pcount": 500}
 
 
@@ -28,29 +30,33 @@ def make_side(make_report: Callable[..., str]) -> MakeSide:
     """Return a side; each run is the counts of its CPUs, 2 s and 100 messages long."""
 
     def make(
-        name: str, version: int, *runs: Sequence[Counts], domain: str = "0", **chosen: Any
-    ) -> SideRuns:
+        name: str,
+        version: int,
+        *runs: Sequence[Counts],
+        domain: str = "0",
+        ops: Operations = MESSAGES,
+        **chosen: Any,
+    ) -> SideOf[SchedCounts]:
         made = []
         for number, cpus in enumerate(runs):
             machine = {cpu: {**BUSY, **counts} for cpu, counts in enumerate(cpus)}
             text = make_report(version, machine, name=domain, jiffies=500)
             change = parse_sched_stats_report(text.splitlines(), name)
-            run = StatRun(
-                workload="hackbench",
-                point="",
-                boot=0,
-                run=number,
-                order=number,
-                round=None,
+            counts = SchedCounts(
                 seconds=2.0,
-                operations=100.0,
-                operation="message",
                 is_enabled=None,
                 change=change,
                 levels=levels_of(change.domains, CpuGroups(Topology())),
             )
-            made.append(replace(run, **chosen))
-        return SideRuns(name=name, runs=tuple(made), notes=(), flags={})
+            run = Captured(
+                key=RunKey(
+                    side=name, workload="hackbench", point="", boot=0, run=number, order=number
+                ),
+                ops=ops,
+                content=replace(counts, **chosen),
+            )
+            made.append(run)
+        return SideOf(name=name, runs=tuple(made))
 
     return make
 
@@ -159,7 +165,7 @@ def test_shares_follow_from_the_counts(make_side: MakeSide) -> None:
     assert not [row for row in data.rows if row.idle == "busy"]
 
 
-def pulls(make_side: MakeSide, name: str, *counts: int, **chosen: Any) -> SideRuns:
+def pulls(make_side: MakeSide, name: str, *counts: int, **chosen: Any) -> SideOf[SchedCounts]:
     runs = [[{"newidle lb_gained": count, "newidle lb_count": 100_000}] for count in counts]
     return make_side(name, 17, *runs, domain="MC", **chosen)
 
@@ -207,7 +213,7 @@ def test_a_handful_of_events_is_not_read(make_side: MakeSide) -> None:
 def test_work_decides_before_time(make_side: MakeSide) -> None:
     # Twice as many pulls of twice as many messages: a faster kernel, not another balancer.
     base = pulls(make_side, "base", 1000, 1010, 990, 1005)
-    new = pulls(make_side, "new", 2000, 2020, 1980, 2010, operations=200.0)
+    new = pulls(make_side, "new", 2000, 2020, 1980, 2010, ops=replace(MESSAGES, count=200.0))
     data = analyse_sides([base, new])
     assert row_of(data, "MC newidle lb_gained").changed is True
     assert row_of(data, "MC newidle lb_gained", "operation").changed is False
@@ -216,7 +222,7 @@ def test_work_decides_before_time(make_side: MakeSide) -> None:
 
 def test_other_operations_have_no_common_rate(make_side: MakeSide) -> None:
     base = pulls(make_side, "base", 1000, 1010)
-    new = pulls(make_side, "new", 1000, 1010, operation="transaction")
+    new = pulls(make_side, "new", 1000, 1010, ops=replace(MESSAGES, unit="transaction"))
     assert {row.basis for row in analyse_sides([base, new]).rows} == {"time", "share"}
 
 
@@ -260,10 +266,12 @@ def test_each_rule_names_a_count_and_where_to_look() -> None:
 
 
 def test_levels_are_told_with_their_flags_where_these_are_known(make_side: MakeSide) -> None:
-    side = make_side("base", 17, [{"idle lb_count": 5}], domain="MC")
-    described = analyse_sides([replace(side, flags={"MC": ("SD_SHARE_LLC",)})]).levels
+    counts = [{"idle lb_count": 5}]
+    flags = {"MC": ("SD_SHARE_LLC",)}
+    described = analyse_sides([make_side("base", 17, counts, domain="MC", flags=flags)]).levels
     assert [(one.level, one.flags) for one in described] == [("MC", ("SD_SHARE_LLC",))]
-    assert [one.flags for one in analyse_sides([side]).levels] == [None]
+    unknown = analyse_sides([make_side("base", 17, counts, domain="MC")])
+    assert [one.flags for one in unknown.levels] == [None]
 
 
 def test_each_cpu_of_both_sides_is_compared_and_off_runs_are_not(make_side: MakeSide) -> None:

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from schedperf.model.run import Captured, RunKey, SideOf
 from schedperf.stats.counted.grids import PlacedRun, compare_places
 from schedperf.stats.counted.histograms import MOST_BINS, RunBins, compare_bins
-from schedperf.stats.counted.per_cpu import CpuMeasure, CpuRun, compare_cpus
+from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
 from schedperf.stats.welch import welch_difference
 
 
@@ -175,16 +176,20 @@ WAKEUPS = CpuMeasure("ttwu_count", "1/s", "wakeups")
 NOTHING = CpuMeasure("yld_count", "1/s", "yields")
 
 
-def cpu_run(*counts: float, point: str = "") -> CpuRun:
-    return CpuRun(
-        workload="hackbench", point=point, boot=0,
-        values={WAKEUPS: dict(enumerate(counts)), NOTHING: dict.fromkeys(range(len(counts)), 0.0)},
-    )  # fmt: skip
+def cpu_run(*counts: float, point: str = "", number: int | None = None) -> Captured[CpuValues]:
+    return Captured(
+        key=RunKey(side="base", workload="hackbench", point=point, boot=0, run=0, round=number),
+        content={WAKEUPS: dict(enumerate(counts)), NOTHING: dict.fromkeys(range(len(counts)), 0.0)},
+    )
+
+
+def cpu_side(name: str, *runs: Captured[CpuValues]) -> SideOf[CpuValues]:
+    return SideOf(name=name, runs=runs)
 
 
 def test_a_measure_of_the_cpus_is_one_entry_and_one_that_is_zero_none() -> None:
-    base = ("base", [cpu_run(1.0, 5.0), cpu_run(1.1, 5.1)])
-    new = ("new", [cpu_run(9.0, 5.0), cpu_run(9.1, 5.2)])
+    base = cpu_side("base", cpu_run(1.0, 5.0), cpu_run(1.1, 5.1))
+    new = cpu_side("new", cpu_run(9.0, 5.0), cpu_run(9.1, 5.2))
     [found] = compare_cpus(base, new)
     assert (found.side, found.measure, found.unit) == ("new", "ttwu_count", "1/s")
     assert (found.cpus, found.changed) == ((0, 1), (True, False))
@@ -196,8 +201,8 @@ def test_a_measure_of_the_cpus_is_one_entry_and_one_that_is_zero_none() -> None:
 
 def test_cpus_and_bins_of_sides_that_took_turns_are_compared_by_rounds() -> None:
     rounds = enumerate(((1.0, 5.0), (3.0, 2.0), (9.0, 7.0)))
-    base = [replace(cpu_run(*counts), round=number) for number, counts in rounds]
-    [found] = compare_cpus(("base", base), ("new", base))
+    base = [cpu_run(*counts, number=number) for number, counts in rounds]
+    [found] = compare_cpus(cpu_side("base", *base), cpu_side("new", *base))
     assert (found.replication, found.n_base) == ("rounds", 3)
     bins = [replace(one, round=number) for number, one in enumerate(bins_of(*[[0, 9, 4, 0]] * 3))]
     assert compare_bins(bins, bins, EDGES).replication == "rounds"
@@ -205,5 +210,5 @@ def test_cpus_and_bins_of_sides_that_took_turns_are_compared_by_rounds() -> None
 
 def test_points_of_one_side_only_are_left_out() -> None:
     both = [cpu_run(1.0), cpu_run(1.0, point="groups=2")]
-    found = list(compare_cpus(("base", both), ("new", both[:1])))
+    found = list(compare_cpus(cpu_side("base", *both), cpu_side("new", *both[:1])))
     assert [one.point for one in found] == [""]

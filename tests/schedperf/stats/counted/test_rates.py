@@ -5,34 +5,41 @@ from typing import Any
 import numpy as np
 import pytest
 
+from schedperf.model.run import Captured, Operations, RunKey, SideOf
 from schedperf.stats.counted.rates import (
-    CountedRun,
-    CountedSide,
     Measure,
+    Measures,
     Question,
     compare_rates,
     divide,
 )
 
 
+def measured(values: dict[str, float], unit: str = "1/s") -> Measures[str]:
+    return {(key, "time"): Measure(value, unit) for key, value in values.items()}
+
+
 def side(
     name: str, *values: float, unit: str = "1/s", key: str = "calls", in_turns: bool = True
-) -> CountedSide[str]:
+) -> SideOf[Measures[str]]:
     """Return runs that alternate with those of the other side, or come before or after all."""
     is_new = name == "new"
     runs = tuple(
-        CountedRun(
-            workload="hackbench",
-            point="",
-            boot=0,
-            run=number,
-            order=2 * number + is_new if in_turns else number + len(values) * is_new,
-            round=number if in_turns else None,
-            measures={(key, "time"): Measure(value, unit)},
+        Captured(
+            key=RunKey(
+                side=name,
+                workload="hackbench",
+                point="",
+                boot=0,
+                run=number,
+                order=2 * number + is_new if in_turns else number + len(values) * is_new,
+                round=number if in_turns else None,
+            ),
+            content=measured({key: value}, unit),
         )
         for number, value in enumerate(values)
     )
-    return CountedSide(name=name, runs=runs)
+    return SideOf(name=name, runs=runs)
 
 
 ASKED = Question("hackbench", "", "calls", "time")
@@ -44,15 +51,15 @@ def noisy(mean: float, seed: int, runs: int = 10) -> Any:
 
 def test_amounts_are_divided_by_what_is_known() -> None:
     amounts = {"calls": Measure(6.0, "1"), "busy": Measure(0.5, "s")}
-    both = dict(divide(amounts, seconds=2.0, operations=3.0, operation="message"))
+    both = dict(divide(amounts, seconds=2.0, ops=Operations(count=3.0, unit="message", exact=True)))
     assert both == {
         ("calls", "time"): Measure(3.0, "1/s"),
         ("calls", "operation"): Measure(2.0, "1/message"),
         ("busy", "time"): Measure(0.25, "s/s"),
         ("busy", "operation"): Measure(0.5 / 3.0, "s/message"),
     }
-    assert not dict(divide(amounts, seconds=None, operations=None, operation=None))
-    ticks = dict(divide(amounts, seconds=2.0, operations=None, operation=None, tick="tick"))
+    assert not dict(divide(amounts, seconds=None, ops=None))
+    ticks = dict(divide(amounts, seconds=2.0, ops=None, tick="tick"))
     assert ticks["calls", "time"] == Measure(3.0, "1/tick")
 
 
@@ -129,20 +136,20 @@ def test_equal_sides_with_many_zeros_differ_in_less_than_one_of_twenty(
     # 400 rows of a test at 5 % would be above 7.2 % once in forty times, these are far below 5 %.
     rng = np.random.default_rng(runs)
     sides = [
-        CountedSide(
+        SideOf(
             name=name,
             runs=tuple(
-                CountedRun(
-                    workload="hackbench",
-                    point="",
-                    boot=number if design == "boots" else 0,
-                    run=number,
-                    order=2 * number + (number + place) % 2,
-                    round=number if design == "rounds" else None,
-                    measures={
-                        (str(key), "time"): Measure(value, "1/s")
-                        for key, value in enumerate(values.tolist())
-                    },
+                Captured(
+                    key=RunKey(
+                        side=name,
+                        workload="hackbench",
+                        point="",
+                        boot=number if design == "boots" else 0,
+                        run=number,
+                        order=2 * number + (number + place) % 2,
+                        round=number if design == "rounds" else None,
+                    ),
+                    content=measured(dict(zip(map(str, range(400)), values.tolist(), strict=True))),
                 )
                 for number, values in enumerate(draw(rng, (runs, 400)))
             ),
@@ -157,23 +164,26 @@ def test_equal_sides_with_many_zeros_differ_in_less_than_one_of_twenty(
     assert sum(bool(rate.changed) for rate in found) <= 0.01 * len(found)
 
 
-def booted(name: str, *boots: tuple[float, ...]) -> CountedSide[str]:
+def booted(name: str, *boots: tuple[float, ...]) -> SideOf[Measures[str]]:
     """Return runs of several boots, which are not independent of their boot."""
     is_new = name == "new"
     runs = tuple(
-        CountedRun(
-            workload="hackbench",
-            point="",
-            boot=boot,
-            run=number,
-            order=2 * (boot * len(values) + number) + is_new,
-            round=None,
-            measures={("calls", "time"): Measure(value, "1/s")},
+        Captured(
+            key=RunKey(
+                side=name,
+                workload="hackbench",
+                point="",
+                boot=boot,
+                run=number,
+                order=2 * (boot * len(values) + number) + is_new,
+                round=None,
+            ),
+            content=measured({"calls": value}),
         )
         for boot, values in enumerate(boots)
         for number, value in enumerate(values)
     )
-    return CountedSide(name=name, runs=runs)
+    return SideOf(name=name, runs=runs)
 
 
 @pytest.mark.parametrize(
@@ -229,5 +239,5 @@ def test_nothing_is_compared_that_has_no_counterpart_or_another_unit() -> None:
     base = side("base", 1.0, 2.0)
     assert compare_rates(base, side("new", 1.0, 2.0, key="other")) == {}
     assert compare_rates(base, side("new", 1.0, 2.0, unit="1/tick")) == {}
-    empty: CountedSide[str] = CountedSide(name="new", runs=())
+    empty: SideOf[Measures[str]] = SideOf(name="new", runs=())
     assert compare_rates(base, empty) == {}
