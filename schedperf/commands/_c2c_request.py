@@ -8,8 +8,8 @@ from schedperf.bundle.files import read_head, read_regular
 from schedperf.bundle.open import open_bundle
 from schedperf.commands._profile_inputs import is_perf_data
 from schedperf.evidence.c2c.analysis import analyse_memory
-from schedperf.evidence.c2c.bundle_sources import PointRun, load_memory, store_period
-from schedperf.evidence.c2c.merge import MemoryRun, SeenLine, see_lines
+from schedperf.evidence.c2c.bundle_sources import load_memory, store_period
+from schedperf.evidence.c2c.merge import MemorySamples, SeenLine, see_lines
 from schedperf.evidence.c2c.perf_text import (
     LARGEST_BYTES,
     is_c2c_text,
@@ -31,6 +31,7 @@ from schedperf.evidence.c2c.record import (
 from schedperf.evidence.c2c.sources import file_namer
 from schedperf.evidence.layout.analysis import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
+from schedperf.model.run import Captured, RunKey
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.runs.side import Side, side_name
 from schedperf.symbols.local_symbols import symbols_for_file
@@ -88,7 +89,7 @@ class LoadedSide:
     label: str
     path: Path
     point: str
-    runs: tuple[PointRun, ...]
+    runs: tuple[Captured[MemorySamples], ...]
     notes: tuple[str, ...]
 
 
@@ -147,10 +148,10 @@ def _load(path: Path, number: int, wanted: Wanted) -> LoadedSide:
             errors="replace"
         )
         profile = profile_of_text(parse_c2c_text(text, str(path)))
-        run = MemoryRun(
-            profile=profile, store_period=None, operations=None, boot=str(path), kernel=str(path)
+        samples = MemorySamples(
+            profile=profile, store_period=None, boot=str(path), kernel=str(path)
         )
-        return _of_file("text of perf c2c report", path, run, ())
+        return _of_file("text of perf c2c report", path, samples, ())
     if head and _CONTROL.isdisjoint(head):
         raise InputError(
             f"{path}: a text without cache lines; give the whole output of "
@@ -159,8 +160,10 @@ def _load(path: Path, number: int, wanted: Wanted) -> LoadedSide:
     return _load_bundle(path, number, wanted)
 
 
-def _of_file(kind: SourceKind, path: Path, run: MemoryRun, notes: Sequence[str]) -> LoadedSide:
-    runs = (PointRun(workload="", point="", run=run),)
+def _of_file(
+    kind: SourceKind, path: Path, samples: MemorySamples, notes: Sequence[str]
+) -> LoadedSide:
+    runs = (Captured(key=RunKey(side="", workload="", point="", boot=0, run=0), content=samples),)
     return LoadedSide(
         kind=kind, label=path.name, path=path, point="", runs=runs, notes=tuple(notes)
     )
@@ -181,24 +184,21 @@ def _load_perf_data(path: Path, wanted: Wanted) -> LoadedSide:
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    run = MemoryRun(
+    samples = MemorySamples(
         profile=profile,
         store_period=store_period(recording),
-        operations=None,
         boot=str(path),
         kernel=recording.features.kernel_build_id or str(path),
     )
-    return _of_file("perf.data", path, run, notes)
+    return _of_file("perf.data", path, samples, notes)
 
 
 def _load_bundle(path: Path, number: int, wanted: Wanted) -> LoadedSide:
     bundle = open_bundle(path)
     found = load_memory(Side(name=side_name(number), bundle=bundle))
-    if found.reason is not None:
-        raise InputError(f"{path}: no memory samples: {found.reason}")
-    points: dict[tuple[str, str], list[PointRun]] = {}
-    for run in found.runs:
-        points.setdefault((run.workload, run.point), []).append(run)
+    if not found.runs:
+        raise InputError(f"{path}: no memory samples: {found.notes[0]}")
+    points = found.by_point()
     chosen = [key for key in points if wanted.point in (None, key[1])]
     if not chosen:
         known = ", ".join(sorted({point for _, point in points if point})) or "no point"
@@ -219,12 +219,12 @@ def _skipped(count: int) -> str:
     return f"{count} more points were sampled; --point names another"
 
 
-def _samples(run: PointRun) -> int:
-    return run.run.profile.totals.get("total_records", 0)
+def _samples(run: Captured[MemorySamples]) -> int:
+    return run.content.profile.totals.get("total_records", 0)
 
 
 def _describe_source(side: LoadedSide, role: Role | None, sort: SortKey) -> C2cSource:
-    profiles = [one.run.profile for one in side.runs]
+    profiles = [one.content.profile for one in side.runs]
     first = profiles[0]
     if sort == "peer" and first.observable != "peer":
         raise InputError(
@@ -233,7 +233,7 @@ def _describe_source(side: LoadedSide, role: Role | None, sort: SortKey) -> C2cS
     # What two sides' profiles could not see is in their comparison.
     notes = [note for profile in profiles for note in profile.notes] if role is None else []
     keys = dict.fromkeys(key for profile in profiles for key in profile.totals)
-    seen = see_lines([one.run for one in side.runs]).values()
+    seen = see_lines(side.runs).values()
     return C2cSource(
         side=role,
         kind=side.kind,

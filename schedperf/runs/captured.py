@@ -94,7 +94,7 @@ def _load_side(
     for run in chosen:
         try:
             captured = Captured(
-                key=_key_of(side, run, moments[side.name, run.folder]),
+                key=key_of(side, run, moments[side.name, run.folder]),
                 ops=operations_of(side.bundle, run),
                 wall_s=run.wall_s,
                 content=read(side.bundle, run),
@@ -106,15 +106,19 @@ def _load_side(
     return SideOf(name=side.name, runs=tuple(runs), notes=tuple(notes))
 
 
-def _key_of(side: Side, run: Run, moment: Moment) -> RunKey:
+def key_of(side: Side, run: Run, moment: Moment | None = None) -> RunKey:
+    """Return the identity of a run of a bundle.
+
+    :param moment: None: its place in time among the runs of all sides is not looked at
+    """
     return RunKey(
         side=side.name,
         workload=run.workload,
         point=run.point_key,
         boot=run.boot,
         run=run.run,
-        order=moment.order,
-        round=moment.round,
+        order=None if moment is None else moment.order,
+        round=None if moment is None else moment.round,
     )
 
 

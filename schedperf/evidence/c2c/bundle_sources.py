@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -11,12 +10,14 @@ import numpy as np
 from schedperf.bundle.open import Boot, Bundle, Run
 from schedperf.evidence.c2c.analysis import analyse_memory
 from schedperf.evidence.c2c.entries import contended_entries
-from schedperf.evidence.c2c.merge import MemoryRun, see_lines
+from schedperf.evidence.c2c.merge import MemorySamples, see_lines
 from schedperf.evidence.c2c.sources import COLLECTOR, BootNames
 from schedperf.evidence.layout.analysis import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
+from schedperf.model.run import Captured, SideOf
 from schedperf.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.perf_data.recording import Recording
+from schedperf.runs.captured import key_of
 from schedperf.runs.ops import operations_of
 from schedperf.runs.side import Side
 from schedperf.symbols.boot_symbols import BootSymbols
@@ -25,38 +26,19 @@ from schedperf.symbols.boot_symbols import BootSymbols
 LOADS_COLLECTOR = "perf_mem"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PointRun:
-    """One run's cache lines, and at which point of the workload it was made."""
-
-    workload: str
-    point: str
-    run: MemoryRun
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideMemory:
-    """The memory samples of one side.
-
-    :param notes: what could not be read, one sentence each
-    :param reason: why there is no run; None where there is one
-    """
-
-    runs: tuple[PointRun, ...]
-    notes: tuple[str, ...]
-    reason: str | None
-
-
 # Two sections look at one bundle's samples; they are read once and forgotten with the bundle.
-_READ: WeakKeyDictionary[Bundle, SideMemory] = WeakKeyDictionary()
+_READ: WeakKeyDictionary[Bundle, dict[str, SideOf[MemorySamples]]] = WeakKeyDictionary()
 
 
-def load_memory(side: Side) -> SideMemory:
-    """Read the memory samples of every instrumented run; an unreadable one is a note."""
-    found = _READ.get(side.bundle)
-    if found is None:
-        found = _READ[side.bundle] = _Loader(side.bundle).load()
-    return found
+def load_memory(side: Side) -> SideOf[MemorySamples]:
+    """Read the memory samples of every instrumented run; an unreadable one is a note.
+
+    Where no run has any, the first note says why.
+    """
+    found = _READ.setdefault(side.bundle, {})
+    if side.name not in found:
+        found[side.name] = _Loader(side).load()
+    return found[side.name]
 
 
 def measure_heat(sides: Iterable[Side]) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
@@ -66,26 +48,26 @@ def measure_heat(sides: Iterable[Side]) -> Mapping[str, Mapping[str, Mapping[str
     """
     sampled = {side.name: load_memory(side).runs for side in sides}
     return {
-        name: contended_entries(see_lines([one.run for one in runs]).values())
-        for name, runs in sampled.items()
-        if runs
+        name: contended_entries(see_lines(runs).values()) for name, runs in sampled.items() if runs
     }
 
 
 class _Loader:
-    # One bundle, and what could not be read of it so far.
+    # One side, and what could not be read of it so far.
 
-    def __init__(self, bundle: Bundle) -> None:
-        self._bundle = bundle
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._bundle = side.bundle
         self._notes: list[str] = []
 
-    def load(self) -> SideMemory:
+    def load(self) -> SideOf[MemorySamples]:
         runs = tuple(self._runs())
         notes = tuple(dict.fromkeys(self._notes))
-        why_nothing = next(iter(notes), None) or self._why_nothing()
-        return SideMemory(runs=runs, notes=notes, reason=None if runs else why_nothing)
+        if not runs and not notes:
+            notes = (self._why_nothing(),)
+        return SideOf(name=self._side.name, kind="instrumented", runs=runs, notes=notes)
 
-    def _runs(self) -> Iterator[PointRun]:
+    def _runs(self) -> Iterator[Captured[MemorySamples]]:
         for boot in self._bundle.boots:
             sampled = list(self._sampled(boot))
             if not sampled:
@@ -110,7 +92,7 @@ class _Loader:
 
     def _read_run(
         self, boot: Boot, run: Run, name: str, symbols: BootSymbols, names: BootNames
-    ) -> PointRun:
+    ) -> Captured[MemorySamples]:
         with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
             path = self._bundle.extract(name, Path(folder), LARGEST_PERF_DATA_BYTES)
             recording = read_perf_data(path, name, keep=frozenset({Keep.MEMORY}))
@@ -128,13 +110,13 @@ class _Loader:
                 f"runs without {COLLECTOR}: their samples are {LOADS_COLLECTOR}'s, loads with the "
                 "cache that answered them"
             )
-        return PointRun(
-            workload=run.workload,
-            point=run.point_key,
-            run=MemoryRun(
+        return Captured(
+            key=key_of(self._side, run),
+            ops=operations_of(self._bundle, run),
+            wall_s=run.wall_s,
+            content=MemorySamples(
                 profile=profile,
                 store_period=store_period(recording),
-                operations=operations_of(self._bundle, run),
                 # What does not say which boot or build it is, is none that another bundle has.
                 boot=run.boot_id or f"{self._bundle.path}:{boot.number}",
                 kernel=boot.host.kernel.build_id or str(self._bundle.path),

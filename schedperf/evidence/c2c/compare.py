@@ -20,9 +20,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from schedperf.evidence.c2c.merge import MemoryRun, Pair, SeenLine, pair_lines, see_lines
+from schedperf.evidence.c2c.merge import MemorySamples, Pair, SeenLine, pair_lines, see_lines
 from schedperf.evidence.c2c.record import C2cChange, C2cTotals, CountModel, Observable
 from schedperf.model.comparison import BaseNew, Replication
+from schedperf.model.run import Captured
 from schedperf.stats import Rates, compare_counts
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.stats.welch import FEWEST_RUNS
@@ -93,7 +94,7 @@ class MemoryComparison:
     notes: tuple[str, ...]
 
 
-Runs = Sequence[MemoryRun]
+Runs = Sequence[Captured[MemorySamples]]
 Sides = tuple[Runs, Runs]
 Floats = npt.NDArray[np.float64]
 _NUMBER = re.compile(r"\d+")
@@ -111,7 +112,7 @@ def compare_memory(base: Runs, new: Runs) -> MemoryComparison:
         raise ValueError("both sides need a run")
     sides = (base, new)
     reason = _why_incomparable(base, new)
-    unit = None if base[0].operations is None else base[0].operations.unit
+    unit = None if base[0].ops is None else base[0].ops.unit
     per = 1 if unit == WHOLE_RUN else USUAL_PER
     basis = None if reason else _Basis.of(sides, per)
     seen = (see_lines(base), see_lines(new))
@@ -135,8 +136,8 @@ def compare_memory(base: Runs, new: Runs) -> MemoryComparison:
 
 def _why_incomparable(base: Runs, new: Runs) -> str | None:
     # Why rates of the sides' runs are different things; None where they are not.
-    observables = {run.profile.observable for run in (*base, *new)}
-    if len(observables) == 1 and any(run.profile.is_text for run in (*base, *new)):
+    observables = {run.content.profile.observable for run in (*base, *new)}
+    if len(observables) == 1 and any(run.content.profile.is_text for run in (*base, *new)):
         return "the text of a report does not say the period of its samples"
     for what, values in _settings((*base, *new)).items():
         if len(values) > 1:
@@ -147,22 +148,22 @@ def _why_incomparable(base: Runs, new: Runs) -> str | None:
             )
             where = f"{one} in base, {other} in new" if one != other else f"{one}, in both sides"
             return f"{what} differ between runs: {where}"
-    if base[0].profile.period is None:
+    if base[0].content.profile.period is None:
         return "the period is not fixed, so a sample stands for no known number of accesses"
-    if any(run.operations is None for run in (*base, *new)):
+    if any(run.ops is None for run in (*base, *new)):
         return "how many operations of the benchmark a run did is not known"
     return None
 
 
 def _settings(runs: Runs) -> dict[str, set[object]]:
-    profiles = [run.profile for run in runs]
+    profiles = [run.content.profile for run in runs]
     return {
         "observables": {profile.observable for profile in profiles},
         "events": {" and ".join(sorted(profile.event)) for profile in profiles},
         "periods": {profile.period for profile in profiles},
         "least latencies": {profile.ldlat for profile in profiles},
         "line sizes": {profile.line_bytes for profile in profiles},
-        "operations": {run.operations.unit for run in runs if run.operations is not None},
+        "operations": {run.ops.unit for run in runs if run.ops is not None},
     }
 
 
@@ -177,10 +178,10 @@ class _Basis:
 
     @classmethod
     def of(cls, sides: Sides, per: int) -> "_Basis":
-        boots = [list(dict.fromkeys(run.boot for run in runs)) for runs in sides]
+        boots = [list(dict.fromkeys(run.content.boot for run in runs)) for runs in sides]
         by_boot = min(map(len, boots)) >= FEWEST_RUNS
         units = [
-            [known.index(run.boot) for run in runs] if by_boot else [*range(len(runs))]
+            [known.index(run.content.boot) for run in runs] if by_boot else [*range(len(runs))]
             for known, runs in zip(boots, sides, strict=True)
         ]
         loads, stores = (
@@ -190,7 +191,7 @@ class _Basis:
             )
             for period in (_load_period, _store_period)
         )
-        periods = {run.store_period for runs in sides for run in runs}
+        periods = {run.content.store_period for runs in sides for run in runs}
         return cls(
             replication="boots" if by_boot else "runs",
             units=(units[0], units[1]),
@@ -199,16 +200,16 @@ class _Basis:
         )
 
 
-def _load_period(run: MemoryRun) -> int | None:
-    return run.profile.period
+def _load_period(run: Captured[MemorySamples]) -> int | None:
+    return run.content.profile.period
 
 
-def _store_period(run: MemoryRun) -> int | None:
-    return run.store_period
+def _store_period(run: Captured[MemorySamples]) -> int | None:
+    return run.content.store_period
 
 
-def _done(run: MemoryRun) -> float:
-    return 1.0 if run.operations is None else run.operations.count
+def _done(run: Captured[MemorySamples]) -> float:
+    return 1.0 if run.ops is None else run.ops.count
 
 
 def _summed(values: Sequence[float], units: Sequence[int]) -> Floats:
@@ -232,15 +233,17 @@ def _compare_totals(sides: Sides, basis: _Basis | None) -> C2cTotals:
 def _but_unsaid(change: C2cChange, sides: Sides, words: Mapping[Observable, str]) -> C2cChange:
     # A text may have its lines and no totals.
     base, new = (
-        count if all(words[run.profile.observable] in run.profile.totals for run in runs) else None
+        count
+        if all(words[run.content.profile.observable] in run.content.profile.totals for run in runs)
+        else None
         for runs, count in zip(sides, change.samples, strict=True)
     )
     return replace(change, samples=BaseNew(base=base, new=new))
 
 
 def _total(sides: Sides, words: Mapping[Observable, str]) -> _Column:
-    def count(run: MemoryRun) -> int:
-        return run.profile.totals.get(words[run.profile.observable], 0)
+    def count(run: Captured[MemorySamples]) -> int:
+        return run.content.profile.totals.get(words[run.content.profile.observable], 0)
 
     return [count(run) for run in sides[0]], [count(run) for run in sides[1]]
 
@@ -259,8 +262,8 @@ class _Sight:
         lines = seen.values()
         return cls(
             name=name,
-            boots=frozenset(run.boot for run in runs),
-            kernels=frozenset(run.kernel for run in runs),
+            boots=frozenset(run.content.boot for run in runs),
+            kernels=frozenset(run.content.kernel for run in runs),
             kinds=frozenset(_kind(line) for line in lines if line.names),
             hidden=sum(line.is_address and line.contended > 0 for line in lines),
         )
@@ -390,7 +393,7 @@ def _notes(sides: Sides, lines: Sequence[LineChange]) -> Iterator[str]:
         # What differs between runs in its numbers alone is said once.
         alike: dict[str, list[str]] = {}
         for run in runs:
-            for note in run.profile.notes:
+            for note in run.content.profile.notes:
                 alike.setdefault(_NUMBER.sub("", note), []).append(note)
         for notes in alike.values():
             more = f" (and alike in {len(notes) - 1} more runs)" if len(set(notes)) > 1 else ""

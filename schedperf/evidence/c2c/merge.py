@@ -12,23 +12,21 @@ from dataclasses import dataclass
 from schedperf.evidence.c2c._samples import CONTENDED
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses
 from schedperf.evidence.c2c.record import Sharing
-from schedperf.model.run import Operations
+from schedperf.model.run import Captured
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryRun:
-    """One run's memory samples and what they are to be divided by.
+class MemorySamples:
+    """The memory samples of one run.
 
     :param store_period: stores from one sampled one to the next, where they have a period of their
         own; None where it is not fixed
-    :param operations: what the run did; None where that is unknown
     :param boot: one boot of one machine: addresses mean the same within it
     :param kernel: one build of the kernel: offsets mean the same within it
     """
 
     profile: MemoryProfile
     store_period: int | None
-    operations: Operations | None
     boot: str
     kernel: str
 
@@ -85,29 +83,29 @@ def is_address_only(line: Line) -> bool:
     return line.name is None and line.key.startswith("0x")
 
 
-def see_lines(runs: Sequence[MemoryRun]) -> dict[str, SeenLine]:
+def see_lines(runs: Sequence[Captured[MemorySamples]]) -> dict[str, SeenLine]:
     """Return the lines of one side's runs by identity, most contended first."""
     found: dict[str, list[tuple[int, Line]]] = {}
     for place, run in enumerate(runs):
-        for line in run.profile.lines:
-            identity = f"{line.key}@{run.boot}" if is_address_only(line) else line.key
+        for line in run.content.profile.lines:
+            identity = f"{line.key}@{run.content.boot}" if is_address_only(line) else line.key
             found.setdefault(identity, []).append((place, line))
     seen = [_together(identity, lines, runs) for identity, lines in found.items()]
     return {line.identity: line for line in sorted(seen, key=lambda one: -one.contended)}
 
 
 def _together(
-    identity: str, lines: Sequence[tuple[int, Line]], runs: Sequence[MemoryRun]
+    identity: str, lines: Sequence[tuple[int, Line]], runs: Sequence[Captured[MemorySamples]]
 ) -> SeenLine:
-    local_name, remote_name = CONTENDED[runs[0].profile.observable]
+    local_name, remote_name = CONTENDED[runs[0].content.profile.observable]
     hottest = max((line for _, line in lines), key=lambda line: line.records)
     return SeenLine(
         identity=identity,
         key=hottest.key,
         name=hottest.name,
         is_address=is_address_only(hottest),
-        boots=frozenset(runs[place].boot for place, _ in lines),
-        kernels=frozenset(runs[place].kernel for place, _ in lines),
+        boots=frozenset(runs[place].content.boot for place, _ in lines),
+        kernels=frozenset(runs[place].content.kernel for place, _ in lines),
         copies=None if hottest.copies is None else max(line.copies or 0 for _, line in lines),
         remote=_by_run(lines, remote_name),
         local=_by_run(lines, local_name),

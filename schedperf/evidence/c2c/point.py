@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from schedperf.evidence.c2c.bundle_sources import PointRun
 from schedperf.evidence.c2c.compare import LineChange, compare_memory
-from schedperf.evidence.c2c.merge import MemoryRun, SeenLine
+from schedperf.evidence.c2c.merge import MemorySamples, SeenLine
 from schedperf.evidence.c2c.model import Access
 from schedperf.evidence.c2c.record import (
     C2cAccess,
@@ -20,6 +19,7 @@ from schedperf.evidence.c2c.record import (
     say_name,
 )
 from schedperf.model.comparison import BaseNew
+from schedperf.model.run import Captured
 
 # Lines that the data holds of each point; those that changed are all there.
 MOST_LINES = 40
@@ -27,12 +27,12 @@ MOST_LINES = 40
 MOST_SYMBOLS = 5
 MOST_COMMANDS = 5
 
-Runs = Sequence[MemoryRun]
+Runs = Sequence[Captured[MemorySamples]]
 
 
 def describe_point(
-    base: Sequence[PointRun],
-    new: Sequence[PointRun],
+    base: Runs,
+    new: Runs,
     prefix: str = "",
     most_lines: int | None = MOST_LINES,
 ) -> C2cPoint:
@@ -41,19 +41,19 @@ def describe_point(
     :param prefix: of the ids of its rows
     :param most_lines: that the data holds; those that changed are all there; None: all
     """
-    sides = BaseNew(base=base, new=new).map(lambda runs: [one.run for one in runs])
-    found = compare_memory(sides.base, sides.new)
+    sides = BaseNew(base=base, new=new)
+    found = compare_memory(base, new)
     of_base, of_new = _unmatched(found.lines)
     return C2cPoint(
-        workload=base[0].workload,
-        point=base[0].point,
+        workload=base[0].key.workload,
+        point=base[0].key.point,
         runs=sides.map(len),
-        observable=sides.map(lambda runs: runs[0].profile.observable),
-        events=sides.map(lambda runs: runs[0].profile.event),
-        period=sides.map(lambda runs: runs[0].profile.period),
-        store_period=sides.map(lambda runs: runs[0].store_period),
-        ldlat=sides.map(lambda runs: runs[0].profile.ldlat),
-        line_bytes=sides.map(lambda runs: runs[0].profile.line_bytes),
+        observable=sides.map(lambda runs: runs[0].content.profile.observable),
+        events=sides.map(lambda runs: runs[0].content.profile.event),
+        period=sides.map(lambda runs: runs[0].content.profile.period),
+        store_period=sides.map(lambda runs: runs[0].content.store_period),
+        ldlat=sides.map(lambda runs: runs[0].content.profile.ldlat),
+        line_bytes=sides.map(lambda runs: runs[0].content.profile.line_bytes),
         samples=sides.map(_samples),
         reason=found.reason,
         unit=found.unit,
@@ -71,7 +71,7 @@ def describe_point(
 
 
 def _samples(runs: Runs) -> int | None:
-    return _sum_known(run.profile.totals.get("total_records") for run in runs)
+    return _sum_known(run.content.profile.totals.get("total_records") for run in runs)
 
 
 def _chosen(lines: Sequence[LineChange], most: int | None) -> list[LineChange]:

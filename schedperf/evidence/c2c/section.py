@@ -9,62 +9,59 @@ the most samples comes first; in a point what changed, then what is most contend
 from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.evidence import Absent, section
-from schedperf.evidence.c2c.bundle_sources import PointRun, SideMemory, load_memory
+from schedperf.evidence.c2c.bundle_sources import load_memory
+from schedperf.evidence.c2c.merge import MemorySamples
 from schedperf.evidence.c2c.point import describe_point
 from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cMissing, C2cPoint
+from schedperf.model.run import Captured, SideOf
 from schedperf.runs.side import FIRST_NEW, Side
 
-# Workload and point.
-_Key = tuple[str, str]
+# By workload and point.
+_Runs = Mapping[tuple[str, str], Sequence[Captured[MemorySamples]]]
 
 
 @section(C2c)
 def c2c(sides: Sequence[Side]) -> C2c:
     """Compare the cache lines of each new side with base's."""
     base = load_memory(sides[0])
-    if base.reason is not None:
-        raise Absent(f"{sides[0].name}: {base.reason}")
+    if not base.runs:
+        raise Absent(f"{base.name}: {base.notes[0]}")
     comparisons, missing = [], []
     for side in sides[1:]:
         new = load_memory(side)
-        if new.reason is not None:
-            missing.append(C2cMissing(side=side.name, reason=f"{side.name}: {new.reason}"))
+        if new.runs:
+            comparisons.append(_compare(base, new))
         else:
-            comparisons.append(_compare(sides[0].name, base, side.name, new))
+            missing.append(C2cMissing(side=new.name, reason=f"{new.name}: {new.notes[0]}"))
     if not comparisons:
         raise Absent("; ".join(one.reason for one in missing) or "there is no new side")
     return C2c(comparisons=tuple(comparisons), missing=tuple(missing))
 
 
-def _compare(base_name: str, base: SideMemory, name: str, new: SideMemory) -> C2cComparison:
+def _compare(base: SideOf[MemorySamples], new: SideOf[MemorySamples]) -> C2cComparison:
     # The first new side's rows have plain names.
-    path = [] if name == FIRST_NEW else [name]
-    points = (_by_point(base.runs), _by_point(new.runs))
+    path = [] if new.name == FIRST_NEW else [new.name]
+    points = (base.by_point(), new.by_point())
     return C2cComparison(
-        side=name,
+        side=new.name,
         points=tuple(_compare_points(path, *points)),
         notes=(
-            *(f"{base_name}: {note}" for note in base.notes),
-            *(f"{name}: {note}" for note in new.notes),
-            *_describe_single_points(name, *points),
+            *(f"{base.name}: {note}" for note in base.notes),
+            *(f"{new.name}: {note}" for note in new.notes),
+            *_describe_single_points(new.name, *points),
         ),
     )
 
 
-def _by_point(runs: Sequence[PointRun]) -> dict[_Key, list[PointRun]]:
-    found: dict[_Key, list[PointRun]] = {}
-    for run in runs:
-        found.setdefault((run.workload, run.point), []).append(run)
-    return found
-
-
 def _compare_points(
     path: Sequence[str],
-    base: Mapping[_Key, Sequence[PointRun]],
-    new: Mapping[_Key, Sequence[PointRun]],
+    base: _Runs,
+    new: _Runs,
 ) -> Iterator[C2cPoint]:
     samples = {
-        key: sum(one.run.profile.totals.get("total_records", 0) for one in (*base[key], *new[key]))
+        key: sum(
+            one.content.profile.totals.get("total_records", 0) for one in (*base[key], *new[key])
+        )
         for key in base
         if key in new
     }
@@ -75,8 +72,8 @@ def _compare_points(
 
 def _describe_single_points(
     side: str,
-    base: Mapping[_Key, Sequence[PointRun]],
-    new: Mapping[_Key, Sequence[PointRun]],
+    base: _Runs,
+    new: _Runs,
 ) -> Iterator[str]:
     for workload, point in sorted(base.keys() ^ new.keys()):
         where = "base" if (workload, point) in base else side

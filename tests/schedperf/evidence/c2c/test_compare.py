@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from schedperf.evidence.c2c.compare import MemoryComparison, compare_memory
-from schedperf.evidence.c2c.merge import MemoryRun, see_lines
+from schedperf.evidence.c2c.merge import MemorySamples, see_lines
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses
 from schedperf.model.comparison import BaseNew
-from schedperf.model.run import Operations
+from schedperf.model.run import Captured, Operations, RunKey
 
 MESSAGES = Operations(count=1_000_000.0, unit="message", exact=True)
 PERIOD = 100
@@ -68,16 +68,23 @@ def profile(*lines: Line, **values: Any) -> MemoryProfile:
     return MemoryProfile(lines=lines, **chosen | values)
 
 
-def run(*lines: Line, boot: str = "boot", kernel: str = "kernel", **values: Any) -> MemoryRun:
-    chosen: dict[str, Any] = {"operations": MESSAGES, "store_period": PERIOD}
-    picked = {name: values.pop(name) for name in list(values) if name in chosen}
-    return MemoryRun(profile=profile(*lines, **values), boot=boot, kernel=kernel, **chosen | picked)
+def run(
+    *lines: Line, boot: str = "boot", kernel: str = "kernel", **values: Any
+) -> Captured[MemorySamples]:
+    operations, period = values.pop("operations", MESSAGES), values.pop("store_period", PERIOD)
+    return Captured(
+        key=RunKey(side="", workload="", point="", boot=0, run=0),
+        ops=operations,
+        content=MemorySamples(
+            profile=profile(*lines, **values), store_period=period, boot=boot, kernel=kernel
+        ),
+    )
 
 
 Counts = Mapping[str, tuple[int, ...]]
 
 
-def runs(lines: Counts, **values: Any) -> list[MemoryRun]:
+def runs(lines: Counts, **values: Any) -> list[Captured[MemorySamples]]:
     """Return a run for each place of the counts of remote HITMs, by ``key name``."""
     number = len(next(iter(lines.values())))
     named = [(*named.partition(" ")[::2], counts) for named, counts in lines.items()]
@@ -283,7 +290,7 @@ def test_peers_are_counted_as_what_they_are() -> None:
 
 
 def test_with_several_boots_a_side_boots_are_what_is_independent() -> None:
-    def side(counts: list[int], boots: str) -> list[MemoryRun]:
+    def side(counts: list[int], boots: str) -> list[Captured[MemorySamples]]:
         return [
             run(line("percpu+0x40", count, "x"), boot=boot)
             for count, boot in zip(counts, boots, strict=True)
@@ -336,7 +343,7 @@ def test_notes_that_differ_in_their_numbers_alone_are_said_once() -> None:
 
 
 def test_lines_of_several_objects_of_one_struct_are_added_up() -> None:
-    def side(*counts: int) -> list[MemoryRun]:
+    def side(*counts: int) -> list[Captured[MemorySamples]]:
         objects = [
             line("task_group+0x100", count, "task_group.load_avg", local=2 * count)
             for count in counts
@@ -380,7 +387,7 @@ def test_intervals_of_lines_hold_the_truth(ratio: float) -> None:
     random = np.random.default_rng(9)
     means = np.geomspace(0.5, 200.0, 30)
 
-    def side(scale: float) -> list[MemoryRun]:
+    def side(scale: float) -> list[Captured[MemorySamples]]:
         return [
             run(*(line(f"percpu+{64 * i:#x}", int(n), f"v{i}") for i, n in enumerate(counts)))
             for counts in random.poisson(means * scale, (3, 30))

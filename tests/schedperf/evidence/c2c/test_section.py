@@ -374,7 +374,7 @@ def test_samples_of_new_outrank_the_table_in_the_layout_section(sides: Sides) ->
 
 def test_samples_are_counted_by_entry_of_the_layout(sides: Sides) -> None:
     _, new = sides(runs_of("base", 1.0), runs_of("new", *SCALES))
-    seen = see_lines([one.run for one in load_memory(new).runs]).values()
+    seen = see_lines(load_memory(new).runs).values()
     assert contended_entries(seen)["percpu"]["runqueues"] == 120 + 72
 
 
