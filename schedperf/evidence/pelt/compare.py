@@ -29,7 +29,7 @@ from schedperf.evidence.pelt.measure import (
 from schedperf.evidence.pelt.record import PeltBinsRow, PeltRow, Per, What
 from schedperf.model.counted import Basis, CpuRow, Rate
 from schedperf.model.run import Captured, SideOf
-from schedperf.stats.counted.histograms import RunBins, compare_bins
+from schedperf.stats.counted.histograms import compare_bins
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
 from schedperf.stats.counted.rates import Measures, Question, compare_rates
 
@@ -232,15 +232,7 @@ def bins_of(base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[PeltBinsRow]:
             if edges:
                 kind, lows = edges
                 before, after = (
-                    [
-                        RunBins(
-                            boot=run.key.boot,
-                            round=run.key.round,
-                            counts=getattr(one, kind),
-                        )
-                        for run, one in side
-                    ]
-                    for side in runs
+                    [run.having(getattr(one, kind)) for run, one in side] for side in runs
                 )
                 bins = compare_bins(before, after, lows, is_comparable=reason is None)
                 yield PeltBinsRow(

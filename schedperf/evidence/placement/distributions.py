@@ -34,9 +34,8 @@ from schedperf.evidence.placement.record import (
 from schedperf.model.counted import BinsRow
 from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.circular import distance
-from schedperf.stats.counted.grids import PlacedRun as Counted
 from schedperf.stats.counted.grids import compare_places
-from schedperf.stats.counted.histograms import RunBins, compare_bins
+from schedperf.stats.counted.histograms import compare_bins
 from schedperf.stats.counted.means import means_over_runs
 
 # Both edges of a bin of waits are powers of two of nanoseconds; bin 0 also has 0 ns.
@@ -88,7 +87,7 @@ def moves_of(
                 for cause in ("", move.cause or "")}  # fmt: skip
         for event, cause in sorted(seen, key=lambda one: (PARTS.index(one[0]), one[1])):
             counted = [_count_pairs(run, event, cause, amounts) for run in runs]
-            nodes = sorted({node for one in counted for pair in one.values for node in pair})
+            nodes = sorted({node for one in counted for pair in one.content for node in pair})
             pairs = [(start, to) for start in nodes for to in nodes]
             whole = [_with_zeros(one, pairs) for one in counted]
             part: Part = "cause" if cause else event
@@ -123,20 +122,22 @@ def _count_pairs(
     event: Event,
     cause: str,
     by_operations: bool,  # noqa: FBT001 # of the table
-) -> Counted[_Pair]:
+) -> Captured[Mapping[_Pair, float]]:
     amount = run.ops.count if by_operations and run.ops is not None else run.content.seconds
     found: dict[_Pair, float] = {}
     for move in run.content.moves:
         if move.event == event and cause in ("", move.cause):
             pair = (move.from_node, move.to_node)
             found[pair] = found.get(pair, 0.0) + move.count / amount
-    return Counted(run.key.boot, found, run.key.round)
+    return run.having(found)
 
 
-def _with_zeros(counted: Counted[_Pair], pairs: Sequence[_Pair]) -> Counted[_Pair]:
+def _with_zeros(
+    counted: Captured[Mapping[_Pair, float]], pairs: Sequence[_Pair]
+) -> Captured[Mapping[_Pair, float]]:
     # What was not seen of nodes that were watched did not happen.
-    known = {pair: counted.values.get(pair, 0.0) for pair in pairs}
-    return Counted(counted.boot, known, counted.round)
+    known = {pair: counted.content.get(pair, 0.0) for pair in pairs}
+    return counted.having(known)
 
 
 def waits_of(
@@ -145,7 +146,7 @@ def waits_of(
     """Yield how long runnable tasks waited for a CPU, in bins of powers of two."""
     for where in _by_point(base, new):
         one, other = ([_waits(run) for run in runs] for runs in (where.base, where.new))
-        if all(any(any(run.counts) for run in side) for side in (one, other) if side):
+        if all(any(any(run.content) for run in side) for side in (one, other) if side):
             is_comparable = "latency" not in invalid
             bins = compare_bins(one, other, _WAITS_S, is_comparable=is_comparable)
             yield BinsRow(
@@ -153,10 +154,10 @@ def waits_of(
             )
 
 
-def _waits(run: Captured[PlacementCapture]) -> RunBins:
+def _waits(run: Captured[PlacementCapture]) -> Captured[Sequence[int]]:
     nodes = [one.log2_ns for one in run.content.latency] or [(0,) * LATENCY_BINS]
     counts = [sum(column) for column in zip(*nodes, strict=True)]
-    return RunBins(boot=run.key.boot, counts=counts, round=run.key.round)
+    return run.having(counts)
 
 
 def phases_of_all(
@@ -174,7 +175,7 @@ def phases_of_all(
         groups = {group: period for side in sides for run in side for group, period in run}
         for group, period_s in sorted(groups.items()):
             one, other = (
-                [RunBins(boot=run.key.boot, counts=found[group, period_s], round=run.key.round)
+                [run.having(found[group, period_s])
                  for run, found in zip(runs, side, strict=True) if (group, period_s) in found]
                 for runs, side in zip(of_sides, sides, strict=True)
             )  # fmt: skip

@@ -5,20 +5,24 @@ nothing is a number like any other, and p is corrected for all places of the fam
 Welch's, and where sides took turns t of the differences of the rounds, as it is of the sums.
 
 >>> base, new = [{0: 1.0, 1: 5.0}, {0: 1.1, 1: 5.1}], [{0: 9.0, 1: 5.0}, {0: 9.1, 1: 5.2}]
->>> found = compare_places([PlacedRun(0, one) for one in base], [PlacedRun(0, one) for one in new])
+>>> from schedperf.model.run import RunKey
+>>> key = RunKey(side="base", workload="hackbench", point="", boot=0, run=0)
+>>> runs = [[Captured(key=key, content=one) for one in side] for side in (base, new)]
+>>> found = compare_places(*runs)
 >>> found.places, found.changed
 ((0, 1), (True, False))
 """
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
 from schedperf.model.counted import Places, Replication
+from schedperf.model.run import Captured
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._rows import FEWEST_BOOTS, FEWEST_ROUNDS
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
@@ -26,17 +30,8 @@ from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
 Floats = npt.NDArray[np.float64]
 Place = TypeVar("Place", bound=Hashable)
-
-
-class PlacedRun(NamedTuple, Generic[Place]):
-    """What one run counted, by place; a place that was not looked at is not there.
-
-    ``round`` is where sides took turns.
-    """
-
-    boot: int
-    values: Mapping[Place, float]
-    round: int | None = None
+# What a run counted, by place; a place that was not looked at is not there.
+PlacedRuns = Sequence[Captured[Mapping[Place, float]]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,8 +45,8 @@ class Grid(Places, Generic[Place]):
 
 
 def compare_places(
-    base: Sequence[PlacedRun[Place]],
-    new: Sequence[PlacedRun[Place]],
+    base: PlacedRuns[Place],
+    new: PlacedRuns[Place],
     places: Sequence[Place] | None = None,
     *,
     is_comparable: bool = True,
@@ -68,7 +63,7 @@ def compare_places(
     :param is_comparable: False: values only, and nothing is said of their difference
     """
     if places is None:
-        places = list(dict.fromkeys(place for run in (*base, *new) for place in run.values))
+        places = list(dict.fromkeys(place for run in (*base, *new) for place in run.content))
     replication, units, (low, high, p) = _test(base, new, places)
     if not is_comparable:
         low, high, p = (np.full(len(places), np.nan) for _ in range(3))
@@ -92,7 +87,7 @@ def compare_places(
 
 
 def _test(
-    base: Sequence[PlacedRun[Place]], new: Sequence[PlacedRun[Place]], places: Sequence[Place]
+    base: PlacedRuns[Place], new: PlacedRuns[Place], places: Sequence[Place]
 ) -> tuple[Replication, list[Floats], tuple[Floats, Floats, Floats]]:
     # What is independent, its values of both sides, and lower end, upper end and p.
     sides = (base, new)
@@ -100,11 +95,11 @@ def _test(
     rounds = _rounds(base, new)
     if rounds:
         units = [
-            _units(rows, [run.round for run in side], rounds)
+            _units(rows, [run.key.round for run in side], rounds)
             for side, rows in zip(sides, runs, strict=True)
         ]
         return "rounds", units, _paired(*units)
-    boots = [[run.boot for run in side] for side in sides]
+    boots = [[run.key.boot for run in side] for side in sides]
     among_runs = _welch(*runs)
     if any(len(set(one)) < FEWEST_RUNS for one in boots):
         return "runs", runs, among_runs
@@ -117,20 +112,22 @@ def _test(
     return "boots", units, found
 
 
-def _rounds(base: Sequence[PlacedRun[Place]], new: Sequence[PlacedRun[Place]]) -> list[int]:
+def _rounds(base: PlacedRuns[Place], new: PlacedRuns[Place]) -> list[int]:
     # Those in which both sides ran; none where they are too few, or share the boots of each other.
-    theirs = {run.round for run in new}
-    shared = [run.round for run in base if run.round is not None and run.round in theirs]
+    theirs = {run.key.round for run in new}
+    shared = [
+        run.key.round for run in base if run.key.round is not None and run.key.round in theirs
+    ]
     rounds = list(dict.fromkeys(shared))
-    boots = min(len({run.boot for run in side}) for side in (base, new))
+    boots = min(len({run.key.boot for run in side}) for side in (base, new))
     is_paired = len(rounds) >= FEWEST_ROUNDS and (boots < FEWEST_BOOTS or len(rounds) <= boots)
     return rounds if is_paired else []
 
 
-def _rows(side: Sequence[PlacedRun[Place]], places: Sequence[Place]) -> Floats:
+def _rows(side: PlacedRuns[Place], places: Sequence[Place]) -> Floats:
     # Shape (runs, places); NaN where a run did not look.
     return np.array(
-        [[run.values.get(place, np.nan) for place in places] for run in side], dtype=np.float64
+        [[run.content.get(place, np.nan) for place in places] for run in side], dtype=np.float64
     ).reshape(len(side), len(places))
 
 

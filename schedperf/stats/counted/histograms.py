@@ -5,10 +5,10 @@ an open one; and neighbours are joined until there are few enough to read.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from schedperf.model.counted import Bins
-from schedperf.stats.counted.grids import PlacedRun, compare_places
+from schedperf.model.run import Captured
+from schedperf.stats.counted.grids import compare_places
 
 # Bins of a drawing; more are joined.
 MOST_BINS = 24
@@ -16,22 +16,15 @@ MOST_BINS = 24
 FEWEST_LAST = 0.005
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunBins:
-    """What one run counted in each bin, shape (bins,); ``round`` is where sides took turns."""
-
-    boot: int
-    counts: Sequence[int]
-    round: int | None = None
-
-
+# What runs counted in each bin, shape (bins,) each.
+BinnedRuns = Sequence[Captured[Sequence[int]]]
 # Numbers of the first and of the last bin that are joined to one.
 Joined = tuple[int, int]
 
 
 def compare_bins(
-    base: Sequence[RunBins],
-    new: Sequence[RunBins],
+    base: BinnedRuns,
+    new: BinnedRuns,
     edges: Sequence[float],
     *,
     is_comparable: bool = True,
@@ -48,10 +41,7 @@ def compare_bins(
     sides = (base, new)
     sums = [_sum(side) for side in sides]
     joined = _join(_range(sums) if is_trimmed else (0, len(edges) - 1))
-    before, after = (
-        [PlacedRun(run.boot, _shares(run.counts, joined), run.round) for run in side]
-        for side in sides
-    )
+    before, after = ([run.having(_shares(run.content, joined)) for run in side] for side in sides)
     grid = compare_places(before, after, range(len(joined)), is_comparable=is_comparable)
     return Bins(
         low=tuple(edges[first] for first, _ in joined),
@@ -62,8 +52,8 @@ def compare_bins(
     )
 
 
-def _sum(side: Sequence[RunBins]) -> list[int]:
-    return [sum(column) for column in zip(*(run.counts for run in side), strict=True)]
+def _sum(side: BinnedRuns) -> list[int]:
+    return [sum(column) for column in zip(*(run.content for run in side), strict=True)]
 
 
 def _range(sums: Sequence[Sequence[int]]) -> Joined:

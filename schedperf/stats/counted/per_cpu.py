@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from schedperf.model.counted import CpuRow
 from schedperf.model.run import Captured, SideOf
-from schedperf.stats.counted.grids import PlacedRun, compare_places
+from schedperf.stats.counted.grids import compare_places
 
 
 class CpuMeasure(NamedTuple):
@@ -42,8 +42,8 @@ def compare_cpus(
             continue
         for measure in dict.fromkeys(one for side in sides for run in side for one in run.content):
             before, after = (_placed(side, measure) for side in sides)
-            cpus = sorted({cpu for run in (*before, *after) for cpu in run.values})
-            if any(value for run in (*before, *after) for value in run.values.values()):
+            cpus = sorted({cpu for run in (*before, *after) for cpu in run.content})
+            if any(value for run in (*before, *after) for value in run.content.values()):
                 is_comparable = measure.name not in invalid
                 grid = compare_places(before, after, cpus, is_comparable=is_comparable)
                 yield CpuRow(
@@ -58,9 +58,7 @@ def compare_cpus(
                 )
 
 
-def _placed(runs: Sequence[Captured[CpuValues]], measure: CpuMeasure) -> list[PlacedRun[int]]:
-    return [
-        PlacedRun(run.key.boot, run.content[measure], run.key.round)
-        for run in runs
-        if measure in run.content
-    ]
+def _placed(
+    runs: Sequence[Captured[CpuValues]], measure: CpuMeasure
+) -> list[Captured[Mapping[int, float]]]:
+    return [run.having(run.content[measure]) for run in runs if measure in run.content]

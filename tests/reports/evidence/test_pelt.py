@@ -19,7 +19,8 @@ from schedperf.evidence.pelt.record import (
 )
 from schedperf.model.comparison import Comparison, Section
 from schedperf.model.counted import MissingSide
-from schedperf.stats.counted.histograms import RunBins, compare_bins
+from schedperf.model.run import Captured, RunKey
+from schedperf.stats.counted.histograms import compare_bins
 from schedperf_reports.blocks import Drawing, Items, Table, Text, is_note
 from schedperf_reports.evidence.pelt.section import MOST_DRAWN, pelt
 from schedperf_reports.formats import Options, all_formats
@@ -29,6 +30,7 @@ Json = dict[str, Any]
 Describe = Callable[..., Any]
 Cells = Callable[[Table], list[list[str]]]
 
+KEY = RunKey(side="base", workload="hackbench", point="", boot=0, run=0)
 _ROW = PeltRow(
     row="new-0", side="new", workload="hackbench", point="groups=4", basis="share",
     function="update_cfs_group", what="calls", per="wakeup", node=None, context="", status="ok",
@@ -92,7 +94,8 @@ def binned(base: list[int], new: list[int], *, function: str = "update_cfs_group
     """Return the bins of two sides with two runs each, that do not vary."""
     width = max(len(base), len(new)) + 1
     before, after = (
-        [RunBins(boot=0, counts=counts + [0] * (width - len(counts)))] * 2 for counts in (base, new)
+        [Captured(key=KEY, content=counts + [0] * (width - len(counts)))] * 2
+        for counts in (base, new)
     )
     edges = [place * 50e-9 for place in range(width)]
     return PeltBinsRow(

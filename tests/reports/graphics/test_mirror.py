@@ -8,19 +8,21 @@ import pytest
 
 from schedperf.model.comparison import Comparison, Section
 from schedperf.model.counted import BinsRow
-from schedperf.stats.counted.histograms import RunBins, compare_bins
+from schedperf.model.run import Captured, RunKey
+from schedperf.stats.counted.histograms import compare_bins
 from schedperf_reports.blocks import Drawing
 from schedperf_reports.graphics.mirror import Mirror
 from schedperf_reports.rates.histograms import mirror_of, write_time
 from tests.placement_records import make_placement, placement_row
 
+KEY = RunKey(side="base", workload="hackbench", point="", boot=0, run=0)
 EDGES = [0.0, 1e-6, 2e-6, 4e-6]
 BASE = ([0, 50, 50, 0], [0, 51, 49, 0], [0, 49, 51, 0])
 NEW = ([0, 20, 80, 0], [0, 21, 79, 0], [0, 19, 81, 0])
 
 
 def binned(base: Any = BASE, new: Any = NEW) -> BinsRow:
-    before, after = ([RunBins(boot=0, counts=one) for one in side] for side in (base, new))
+    before, after = ([Captured(key=KEY, content=one) for one in side] for side in (base, new))
     bins = compare_bins(before, after, EDGES)
     values = {field.name: getattr(bins, field.name) for field in fields(bins)}
     return BinsRow(side="new", workload="hackbench", point="", **values)

@@ -6,18 +6,24 @@ import numpy as np
 import pytest
 
 from schedperf.model.run import Captured, RunKey, SideOf
-from schedperf.stats.counted.grids import PlacedRun, compare_places
-from schedperf.stats.counted.histograms import MOST_BINS, RunBins, compare_bins
+from schedperf.stats.counted.grids import compare_places
+from schedperf.stats.counted.histograms import MOST_BINS, compare_bins
 from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
 from schedperf.stats.welch import welch_difference
 
+KEY = RunKey(side="base", workload="hackbench", point="", boot=0, run=0)
 
-def runs_of(*values: list[float], boots: tuple[int, ...] = ()) -> list[PlacedRun[int]]:
+
+def placed(
+    boot: int, values: dict[int, float], number: int | None = None
+) -> Captured[dict[int, float]]:
+    return Captured(key=replace(KEY, boot=boot, round=number), content=values)
+
+
+def runs_of(*values: list[float], boots: tuple[int, ...] = ()) -> list[Captured[dict[int, float]]]:
     """Return a run for each list, of the places 0, 1 …"""
     numbers = boots or (0,) * len(values)
-    return [
-        PlacedRun(boot, dict(enumerate(one))) for boot, one in zip(numbers, values, strict=True)
-    ]
+    return [placed(boot, dict(enumerate(one))) for boot, one in zip(numbers, values, strict=True)]
 
 
 def test_intervals_are_those_of_welch() -> None:
@@ -72,9 +78,9 @@ def test_boots_that_happen_to_agree_tell_no_change_where_runs_scatter() -> None:
     assert high > 136.5
 
 
-def in_rounds(*values: float, first: int = 0, boot: int = 0) -> list[PlacedRun[int]]:
+def in_rounds(*values: float, first: int = 0, boot: int = 0) -> list[Captured[dict[int, float]]]:
     """Return a run for each value, of place 0, in rounds of their own."""
-    return [PlacedRun(boot, {0: value}, number) for number, value in enumerate(values, start=first)]
+    return [placed(boot, {0: value}, number) for number, value in enumerate(values, start=first)]
 
 
 def test_sides_that_took_turns_are_compared_round_by_round() -> None:
@@ -117,8 +123,8 @@ def test_what_cannot_be_said_is_not_said() -> None:
 
 
 def test_a_place_that_a_run_did_not_look_at_has_no_interval() -> None:
-    base = [PlacedRun(0, {0: 1.0, 1: 2.0}), PlacedRun(0, {0: 1.1})]
-    new = [PlacedRun(0, {0: 1.0}), PlacedRun(0, {0: 1.2})]
+    base = [placed(0, {0: 1.0, 1: 2.0}), placed(0, {0: 1.1})]
+    new = [placed(0, {0: 1.0}), placed(0, {0: 1.2})]
     found = compare_places(base, new)
     assert (found.base[1], found.new[1], found.changed[1]) == (2.0, None, None)
     assert found.changed[0] is False
@@ -132,8 +138,8 @@ def test_a_side_alone_has_values() -> None:
     }  # fmt: skip
 
 
-def bins_of(*counts: list[int]) -> list[RunBins]:
-    return [RunBins(boot=0, counts=one) for one in counts]
+def bins_of(*counts: list[int]) -> list[Captured[list[int]]]:
+    return [Captured(key=KEY, content=one) for one in counts]
 
 
 EDGES = [0.0, 1.0, 2.0, 3.0]
@@ -204,7 +210,8 @@ def test_cpus_and_bins_of_sides_that_took_turns_are_compared_by_rounds() -> None
     base = [cpu_run(*counts, number=number) for number, counts in rounds]
     [found] = compare_cpus(cpu_side("base", *base), cpu_side("new", *base))
     assert (found.replication, found.n_base) == ("rounds", 3)
-    bins = [replace(one, round=number) for number, one in enumerate(bins_of(*[[0, 9, 4, 0]] * 3))]
+    binned = enumerate(bins_of(*[[0, 9, 4, 0]] * 3))
+    bins = [replace(one, key=replace(KEY, round=number)) for number, one in binned]
     assert compare_bins(bins, bins, EDGES).replication == "rounds"
 
 
