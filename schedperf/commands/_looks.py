@@ -75,7 +75,7 @@ class Judge:
         if not blocking:
             return _answer(CONTINUE, "")
         remedy = "record where it does not differ, or add --vary if it is what you compare"
-        return _answer(REFUSE, f"{self._base.path}: {describe_blocking(blocking)}; {remedy}")
+        return _answer(REFUSE, f"{self._base.path}: {describe_blocking(blocking).text}; {remedy}")
 
     def _look(self) -> Answer:
         assert self._base is not None
