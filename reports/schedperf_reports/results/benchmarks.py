@@ -23,7 +23,7 @@ from schedperf_reports.words.units import scale_for
 FAMILIES: dict[Family, str] = {
     "primary": "",
     "secondary": ", deciding nothing",
-    "informational": ", deciding nothing",
+    "informational": "",
 }
 
 # Reasons of undecided results that a terminal lists.

@@ -37,7 +37,7 @@ def test_where_nothing_is_primary_the_short_text_has_the_first_family(
     rows = (make_row(family="informational", point=""), make_row(family="secondary", point=""))
     tables = of_kind(make_comparison(rows=rows, sweeps=()), Table)
     assert [(table.caption[:9], table.brief) for table in tables] == [
-        ("1 seconda", True), ("1 diagnos", False),
+        ("1 seconda", True), ("1 informa", False),
     ]  # fmt: skip
 
 

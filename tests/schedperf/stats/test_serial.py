@@ -95,7 +95,7 @@ def test_the_correlation_allows_for_the_mean_that_its_values_share(
     ramp = list(np.exp(0.01 * np.arange(1, 7)))
     order = {"base": list(range(6)), "new": list(range(6, 12))}
     row = compare_values(ramp, ramp, order=order)
-    [serial] = [one for one in row["warnings"] if one.code == "serial"]
+    [serial] = [one for one in row["caveats"] if one.code == "serial"]
     assert serial.numbers["correlation"] == pytest.approx(1 / 2 + 1 / 6)
 
 

@@ -118,7 +118,7 @@ class TestWhatIsRefused:
             compare_runs(runs.assign(better=word), base="base")
 
     def test_an_unknown_family_is_refused(self, runs: pd.DataFrame) -> None:
-        with pytest.raises(InputError, match="family is main; write primary or secondary or dia"):
+        with pytest.raises(InputError, match="family is main; write primary or secondary or info"):
             compare_runs(runs.assign(family="main"), base="base")
 
     @pytest.mark.parametrize("step", [math.inf, 1e200])
