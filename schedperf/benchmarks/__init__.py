@@ -12,6 +12,9 @@ A parser takes lines and a label (only for messages), opens no file and yields.
 A bad line is a value, not an exception. Every metric says its unit and which
 direction is better; nothing is guessed from a name. Its ``definition`` and the line
 of each measurement travel into the record, so that a reader can check both.
+
+What a real run printed goes to ``tests/data/benchmarks/NAME.txt``; docs/extending.md has a complete
+parser.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""From estimates to the rows of a result: what may be said of each, and with which words."""
+"""From estimates to the rows of a result: intervals, verdicts, and the reasons in words."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What one run's calls amount to: rates, and durations with their quantiles.
+"""What one run's calls amount to: values of rates, and durations with their quantiles.
 
 Calls are divided by the time, by the operations of the benchmark and by the wakeups of the run.
 Those of a node or of a context are divided by the same, so that the parts add up to the whole.

@@ -2,8 +2,9 @@
 
 A count of a run grows with its length and its work, so it is divided by both. Each rate is
 one value a run, and runs are compared as results of benchmarks are
-(:func:`schedperf.stats.compare_runs`). The family is "informational": more is neither better nor
-worse. Rates by time, by operation and shares are three families of tests.
+(:func:`schedperf.stats.compare_runs`): ``stats._estimates`` has the standard errors, and
+``stats._judge`` makes the intervals of them. The family is "informational": more is neither better
+nor worse. Rates by time, by operation and shares are three families of tests.
 
 Counts are often 0, which benchmarks' results are not. A value of 0 has no logarithm, so such a rate
 has no ratio and its values are compared as they are: 0 before and 27 to 64 after is a change.

@@ -9,8 +9,8 @@ from schedperf.evidence.layout.record import (
     LayoutKernel,
 )
 from schedperf_reports.blocks import Block, Text
-from schedperf_reports.evidence.layout._drawing import call_unit, list_names
-from schedperf_reports.evidence.layout._lines import draw_rows
+from schedperf_reports.evidence.layout._graphic import draw_rows
+from schedperf_reports.evidence.layout._text_drawing import call_unit, list_names
 from schedperf_reports.words.rows import count_of
 
 

@@ -10,8 +10,8 @@ from schedperf.evidence.layout.record import (
 )
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.evidence.layout._advice import describe_advice
-from schedperf_reports.evidence.layout._drawing import call_unit, list_names
-from schedperf_reports.evidence.layout._lines import draw_rows
+from schedperf_reports.evidence.layout._graphic import draw_rows
+from schedperf_reports.evidence.layout._text_drawing import call_unit, list_names
 from schedperf_reports.words.rows import count_of, merge_sides
 
 _COLUMNS = (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from schedperf.evidence.layout.record import LayoutAlarm, LayoutWindow
-from schedperf_reports.evidence.layout._lines import draw_lines
+from schedperf_reports.evidence.layout._graphic import draw_lines
 from schedperf_reports.graphics.cache_lines import BELOW, ROW, TITLE, TRACK, column_width
 from tests.schedperf.evidence.layout.records import make_column, make_entry, make_window
 

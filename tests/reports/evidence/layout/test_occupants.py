@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.layout.record import LayoutAlarm, LayoutRow, LayoutWindow
-from schedperf_reports.evidence.layout._lines import draw_lines
+from schedperf_reports.evidence.layout._graphic import draw_lines
 from schedperf_reports.graphics.cache_lines import (
     MOST_LANES,
     LineRow,

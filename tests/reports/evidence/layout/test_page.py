@@ -7,7 +7,7 @@ import pytest
 
 from schedperf.evidence.layout.record import LayoutAlarm, LayoutWindow
 from schedperf_reports.blocks import Drawing
-from schedperf_reports.evidence.layout._lines import MOST_LINES, draw_lines, draw_rows
+from schedperf_reports.evidence.layout._graphic import MOST_LINES, draw_lines, draw_rows
 from schedperf_reports.graphics.cache_lines import (
     CacheLines,
     LineGroup,

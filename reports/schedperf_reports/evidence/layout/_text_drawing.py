@@ -1,4 +1,4 @@
-"""Cache lines drawn as kernel developers draw them: one column a kernel, equal names in one row."""
+"""Cache lines as text, as kernel developers draw them: a column per kernel, a row per name."""
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher

@@ -1,4 +1,4 @@
-"""The cache lines of a layout as a drawing to scale: who was where, and who went elsewhere."""
+"""Cache lines as the graphic ``CacheLines``, to scale: where variables were, and which moved."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from schedperf.evidence.layout.record import (
     Pair,
 )
 from schedperf_reports.blocks import Tone
-from schedperf_reports.evidence.layout._drawing import (
+from schedperf_reports.evidence.layout._text_drawing import (
     call_unit,
     draw_map,
     draw_window,
