@@ -101,8 +101,6 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.system
-@pytest.mark.xdist_group("machine")
 def missing_for(command: str) -> str | None:
     """Return what a command needs that is not here; None where it can run."""
     if "/proc/sys/" in command and os.geteuid() != 0:
@@ -112,6 +110,8 @@ def missing_for(command: str) -> str | None:
     return None
 
 
+@pytest.mark.system
+@pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_commands_of_the_documents_print_what_the_documents_show(
     document: Path, tmp_path: Path
