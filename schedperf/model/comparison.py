@@ -195,8 +195,8 @@ class Row:
         settled, or where that cannot be known
     :param method: the test by name: "Welch t on logs"
     :param reason: one sentence that says why this verdict, with its numbers
-    :param reason_plain: the same without the row's numbers and without advice
-    :param reason_short: its first part
+    :param reason_plain: the same without the row's numbers and the number of runs that it needs
+    :param reason_short: its first part, without advice
     :param replication: what ``n_base`` and ``n_new`` count, the unit that is independent
     :param icc: share of the variance that is between boots; None with one boot
     :param design_effect: by how much runs of one boot repeat each other: 1 is not at all

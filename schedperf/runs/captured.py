@@ -1,4 +1,4 @@
-"""What a collector captured around each run, read from all sides alike; rates of it as rows."""
+"""What a collector captured around each run, read from all sides alike."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -70,8 +70,7 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
     ``order`` (place in time over all sides), ``round`` (None where the sides did not
     take turns in one session), ``status`` ("ok"), ``definition`` of the metric (None where nobody
     says) and ``source`` (:class:`~schedperf.model.comparison.Source`). A run that failed has one
-    row,
-    with status "failed", an empty metric, no value and no source.
+    row, with status "failed", an empty metric, no value and no source.
     """
     moments = place_in_time(sides)
     rows: list[dict[str, object]] = []

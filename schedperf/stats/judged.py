@@ -11,9 +11,10 @@ from schedperf.stats.verdicts import Reason
 class JudgedRow:
     """One metric of one point, base against one new side.
 
-    The fields are those of :class:`schedperf.model.comparison.Row`, besides:
+    Fields that :class:`schedperf.model.comparison.Row` has, too, are described there.
 
     :param comparison: which of the comparisons in the table it belongs to
+    :param reason: in its parts, of which the record makes text
     :param caveats: what weakens it, what holds of whole sides included
     """
 

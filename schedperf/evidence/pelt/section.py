@@ -28,7 +28,7 @@ from schedperf.evidence.pelt.record import (
     PeltProbe,
     PeltSide,
 )
-from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
+from schedperf.evidence.perf_stat.capture import Counter, counted_everywhere, parse_perf_stat
 from schedperf.model.counted import MissingSide
 from schedperf.model.errors import InputError
 from schedperf.model.run import SideOf
@@ -82,7 +82,7 @@ def _read_run(bundle: Bundle, run: Run) -> Traced:
 
 
 def _wakeups(bundle: Bundle, run: Run) -> float | None:
-    # A count that perf could not make, on any node, is no count of the machine.
+    # None where perf could not count on some node.
     name = f"{run.folder}/perf_stat/perf_stat.csv"
     if bundle.size(name) is None:
         return None
@@ -91,14 +91,13 @@ def _wakeups(bundle: Bundle, run: Run) -> float | None:
     except InputError:
         # What cannot be read is said where these counters are the subject.
         return None
-    found = [
-        one.value
-        for one in parse_perf_stat(lines, name)
-        if isinstance(one, Counter) and one.event == WAKEUP_EVENT
-    ]
-    known = [value for value in found if value is not None]
-    total = sum(known) if len(known) == len(found) else 0.0
-    # Without a wakeup there is nothing to divide by, and a fraction of one is no count.
+    read = list(parse_perf_stat(lines, name))
+    if WAKEUP_EVENT not in counted_everywhere(read):
+        return None
+    total = sum(
+        one.value or 0.0 for one in read if isinstance(one, Counter) and one.event == WAKEUP_EVENT
+    )
+    # Without a wakeup there is nothing to divide by, and a fraction of one is not a count.
     return total if total >= 1.0 else None
 
 

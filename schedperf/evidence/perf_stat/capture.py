@@ -18,7 +18,7 @@ derived, which is not read.
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from schedperf.model.errors import BadLine
@@ -60,6 +60,18 @@ def parse_perf_stat(lines: Iterable[str], label: str) -> Iterator[Counter | BadL
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith("#"):
             yield _parse_line(line.rstrip("\r\n").split(","), f"{label}:{number}")
+
+
+def counted_everywhere(read: Sequence[Counter | BadLine]) -> frozenset[str]:
+    """Return the events that were counted on all their nodes, whose sum is that of the machine.
+
+    A line that cannot be read may be of any event, so with one there are none.
+    """
+    counters = [one for one in read if isinstance(one, Counter)]
+    if len(counters) < len(read):
+        return frozenset()
+    missing = {one.event for one in counters if one.value is None}
+    return frozenset(one.event for one in counters) - missing
 
 
 def _parse_line(fields: list[str], where: str) -> Counter | BadLine:

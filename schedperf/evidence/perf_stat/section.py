@@ -13,7 +13,11 @@ from typing import Any, NamedTuple
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence import Absent, section
-from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
+from schedperf.evidence.perf_stat.capture import (
+    Counter,
+    counted_everywhere,
+    parse_perf_stat,
+)
 from schedperf.evidence.perf_stat.record import (
     CounterRow,
     Counters,
@@ -122,7 +126,7 @@ def _read_run(bundle: Bundle, run: Run) -> _Counted:
     )
     read = list(parse_perf_stat(lines, name))
     return _Counted(
-        counts=_add_up([found for found in read if isinstance(found, Counter)]),
+        counts=_add_up(read),
         not_counted=_reasons(bundle, run),
         notes=tuple(_describe_bad([one.problem for one in read if isinstance(one, BadLine)])),
     )
@@ -152,12 +156,17 @@ def _reasons(bundle: Bundle, run: Run) -> Mapping[str, str]:
     return decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name).not_counted
 
 
-def _add_up(counters: Sequence[Counter]) -> dict[_Key, _Count]:
+def _add_up(read: Sequence[Counter | BadLine]) -> dict[_Key, _Count]:
     # The whole machine is the sum over its nodes, where all of them were counted.
+    whole = counted_everywhere(read)
     places: defaultdict[_Key, list[Counter]] = defaultdict(list)
-    for counter in counters:
-        for node in dict.fromkeys((None, counter.node)):
-            places[_Key(counter.event, node)].append(counter)
+    for counter in read:
+        if not isinstance(counter, Counter):
+            continue
+        if counter.event in whole:
+            places[_Key(counter.event, None)].append(counter)
+        if counter.node is not None:
+            places[_Key(counter.event, counter.node)].append(counter)
     return {
         key: _Count(
             value=sum(one.value for one in found if one.value is not None),

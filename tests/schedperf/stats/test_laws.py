@@ -187,7 +187,7 @@ class TestFamilies:
     """What explains a row takes no part in its decision."""
 
     @given(st.sampled_from(sorted(DESIGNS)), SEED, SEED)
-    def test_a_informational_row_leaves_the_primary_ones(
+    def test_an_informational_row_leaves_the_primary_ones(
         self, design: str, seed: int, other: int
     ) -> None:
         table = designed(design, seed)

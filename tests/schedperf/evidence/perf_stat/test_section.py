@@ -141,6 +141,15 @@ def test_a_sum_without_one_node_is_no_sum(analyse: Analyse) -> None:
     assert {row.node for row in rows if row.event == "cycles"} == {0}
 
 
+def test_with_a_damaged_line_nothing_is_a_sum(analyse: Analyse) -> None:
+    whole = csv({"cycles": [60, 40], "page-faults": [1, 2]})
+    damaged = whole.replace("N1,2,40,,cycles", "N1,2,x,,cycles")
+    rows = analyse([run(damaged)] * 2, [run(damaged)] * 2).rows
+    assert {(row.event, row.node) for row in rows} == {
+        ("cycles", 0), ("page-faults", 0), ("page-faults", 1),
+    }  # fmt: skip
+
+
 def test_one_run_a_side_has_a_ratio_and_no_interval(analyse: Analyse) -> None:
     row = by_basis(analyse(switches(BASE[:1]), switches(NEW[:1])))["time"]
     assert row.ratio == pytest.approx(1.5)
