@@ -52,9 +52,10 @@ settings.load_profile("dev")
 
 END_TO_END = Path(__file__).parent / "end_to_end"
 # A test does what its fixtures do: those that use one of these start programs.
-STARTS_PROGRAMS = {"compare_two_recordings", "recorder", "recorder_with", "server", "small_disk"}
+STARTS_PROGRAMS = {"recorder", "recorder_with", "server", "small_disk"}
 # These watch or set what the machine has once: its PMU, its breakpoints, its counts, its settings.
 WATCHES_MACHINE = {
+    "compare_two_recordings",
     "forks_since_boot",
     "needs_bpf",
     "needs_breakpoints",
