@@ -5,6 +5,7 @@ import sys
 
 import schedperf
 from schedperf.evidence import all_sections
+from schedperf.model.comparison import SectionData
 
 
 def test_every_name_is_there() -> None:
@@ -13,9 +14,12 @@ def test_every_name_is_there() -> None:
     assert dir(schedperf) == schedperf.__all__
 
 
-def test_the_record_of_every_section_is_there() -> None:
-    records = {plugin.record for plugin in all_sections().values()}
-    assert records <= {getattr(schedperf, name) for name in schedperf.__all__}
+def test_the_records_are_those_of_sections() -> None:
+    # A plugin's record is imported from the plugin: it needs no edit here.
+    offered = {getattr(schedperf, name) for name in schedperf.__all__}
+    records = {one for one in offered if isinstance(one, type) and issubclass(one, SectionData)}
+    assert records
+    assert records <= {plugin.record for plugin in all_sections().values()}
 
 
 def test_the_import_alone_loads_nothing() -> None:
