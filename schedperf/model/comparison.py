@@ -337,6 +337,14 @@ class SectionData:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MissingSide:
+    """A side that a section has nothing of."""
+
+    side: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
     """The result of one analysis: what it found, or why there is nothing.
 

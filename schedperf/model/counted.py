@@ -72,14 +72,6 @@ class RateRow(Rate):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MissingSide:
-    """A side without any count, and why."""
-
-    side: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Places:
     """What was counted at several places, such as CPUs, base against new."""
 

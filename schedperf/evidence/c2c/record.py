@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from schedperf.model.comparison import BaseNew, Replication, SectionData
+from schedperf.model.comparison import BaseNew, MissingSide, Replication, SectionData
 
 # What a machine can see of a line that another CPU modified. They are different observables and
 # never compared with each other: "hitm" is a load that hit a modified line (Intel), "ibs" the same
@@ -243,14 +243,6 @@ class C2cComparison:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class C2cMissing:
-    """A new side without memory samples."""
-
-    side: str
-    reason: Annotated[str, "why, with the side's name in front"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class C2c(SectionData):
     """Contended cache lines of each new side against those of base."""
 
@@ -258,7 +250,7 @@ class C2c(SectionData):
     version: ClassVar[int] = 1
 
     comparisons: tuple[C2cComparison, ...]
-    missing: tuple[C2cMissing, ...]
+    missing: tuple[MissingSide, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

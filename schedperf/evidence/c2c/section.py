@@ -12,7 +12,8 @@ from schedperf.evidence import Absent, section
 from schedperf.evidence.c2c.bundle_sources import load_memory
 from schedperf.evidence.c2c.merge import MemorySamples
 from schedperf.evidence.c2c.point import describe_point
-from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cMissing, C2cPoint
+from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cPoint
+from schedperf.model.comparison import MissingSide
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.side import FIRST_NEW, Side
 
@@ -32,7 +33,7 @@ def c2c(sides: Sequence[Side]) -> C2c:
         if new.runs:
             comparisons.append(_compare(base, new))
         else:
-            missing.append(C2cMissing(side=new.name, reason=f"{new.name}: {new.notes[0]}"))
+            missing.append(MissingSide(side=new.name, reason=f"{new.name}: {new.notes[0]}"))
     if not comparisons:
         raise Absent("; ".join(one.reason for one in missing) or "there is no new side")
     return C2c(comparisons=tuple(comparisons), missing=tuple(missing))

@@ -23,13 +23,13 @@ from schedperf.evidence.layout.record import (
     LayoutCounts,
     LayoutKernel,
     LayoutLines,
-    LayoutMissingSide,
     LayoutMissingUnit,
     Origin,
     UnitKind,
 )
 from schedperf.evidence.layout.units import UnitPair, compare_pair, shorten_alarm, unit_record
 from schedperf.evidence.layout.windows import draw_windows
+from schedperf.model.comparison import MissingSide
 from schedperf.model.errors import InputError
 from schedperf.runs.side import FIRST_NEW, side_name
 
@@ -62,7 +62,7 @@ def analyse_kernels(
     hot: Sequence[str] = (),
     hitm: Hitm | None = None,
     sides: Sequence[str] | None = None,
-    missing: Sequence[LayoutMissingSide] = (),
+    missing: Sequence[MissingSide] = (),
 ) -> Layout:
     """Compare every kernel with the first one.
 

@@ -9,7 +9,7 @@ name that base has. Long lists are cut; the counts are of everything.
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from schedperf.model.comparison import BaseNew, SectionData
+from schedperf.model.comparison import BaseNew, MissingSide, SectionData
 
 UnitKind = Literal["percpu", "struct", "globals"]
 # Memory samples of this very comparison, what somebody measured on some machine, what the kernel's
@@ -59,14 +59,6 @@ class LayoutMissingUnit:
     """A unit that cannot be seen, and why."""
 
     unit: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutMissingSide:
-    """A side whose layout cannot be compared, and why."""
-
-    side: str
     reason: str
 
 
@@ -546,7 +538,7 @@ class Layout(SectionData):
     notes: tuple[str, ...]
     comparisons: tuple[LayoutComparison, ...]
     windows: tuple[LayoutWindow, ...]
-    missing: tuple[LayoutMissingSide, ...]
+    missing: tuple[MissingSide, ...]
 
     @property
     def has_alarms(self) -> bool:

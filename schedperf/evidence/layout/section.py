@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from schedperf.evidence import Absent, section
 from schedperf.evidence.layout.analysis import Hitm, analyse_kernels, check_comparable
 from schedperf.evidence.layout.model import Kernel
-from schedperf.evidence.layout.record import Layout, LayoutMissingSide
+from schedperf.evidence.layout.record import Layout
 from schedperf.evidence.layout.sources import load_kernel
+from schedperf.model.comparison import MissingSide
 from schedperf.model.errors import InputError
 from schedperf.runs.side import Side
 
@@ -42,15 +43,15 @@ def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> La
         raise Absent(str(error)) from None
 
 
-def _load(base: Side, news: Sequence[Side]) -> tuple[Mapping[str, Kernel], list[LayoutMissingSide]]:
+def _load(base: Side, news: Sequence[Side]) -> tuple[Mapping[str, Kernel], list[MissingSide]]:
     kernels = {base.name: load_kernel(base.bundle, label=base.name)}
-    missing: list[LayoutMissingSide] = []
+    missing: list[MissingSide] = []
     for side in news:
         try:
             kernel = load_kernel(side.bundle, label=side.name)
             check_comparable(kernels[base.name], kernel)
         except InputError as error:
-            missing.append(LayoutMissingSide(side=side.name, reason=str(error)))
+            missing.append(MissingSide(side=side.name, reason=str(error)))
         else:
             kernels[side.name] = kernel
     return kernels, missing

@@ -4,8 +4,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from schedperf.model.comparison import SectionData
-from schedperf.model.counted import BinsRow, CpuRow, MissingSide, RateRow
+from schedperf.model.comparison import MissingSide, SectionData
+from schedperf.model.counted import BinsRow, CpuRow, RateRow
 
 What = Literal["calls", "mean", "p50", "p99", "share"]
 Per = Literal["wakeup", "operation", "second", ""]

@@ -29,7 +29,7 @@ from schedperf.evidence.pelt.record import (
     PeltSide,
 )
 from schedperf.evidence.perf_stat.capture import Counter, counted_everywhere, parse_perf_stat
-from schedperf.model.counted import MissingSide
+from schedperf.model.comparison import MissingSide
 from schedperf.model.errors import InputError
 from schedperf.model.run import SideOf
 from schedperf.runs.captured import load_captured, why_nothing

@@ -4,8 +4,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from schedperf.model.comparison import SectionData
-from schedperf.model.counted import MissingSide, RateRow
+from schedperf.model.comparison import MissingSide, SectionData
+from schedperf.model.counted import RateRow
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,8 @@ from schedperf.evidence.perf_stat.record import (
     CounterSide,
     NotCounted,
 )
-from schedperf.model.counted import MissingSide, Rate
+from schedperf.model.comparison import MissingSide
+from schedperf.model.counted import Rate
 from schedperf.model.errors import BadLine
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing

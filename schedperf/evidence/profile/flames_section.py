@@ -21,12 +21,12 @@ from schedperf.evidence.profile.record import (
     FlameComparison,
     FlameTree,
     FlameTrees,
-    MissingProfile,
 )
 from schedperf.evidence.profile.sampled import Side as SampledSide
 from schedperf.evidence.profile.sampled import sampled_events
 from schedperf.evidence.profile.sources import read_profiles
 from schedperf.evidence.profile.stacks import collect_stacks
+from schedperf.model.comparison import MissingSide
 from schedperf.perf_data.recording import NO_CHAIN
 from schedperf.runs.side import BASE, Side
 from schedperf.runs.timeline import Moment, place_in_time
@@ -72,7 +72,7 @@ def flames(sides: Sequence[Side]) -> FlameTrees:
         try:
             new = _load_stacks(side)
         except Absent as absent:
-            missing.append(MissingProfile(side=side.name, reason=str(absent)))
+            missing.append(MissingSide(side=side.name, reason=str(absent)))
         else:
             comparisons.append(_compare(sides[0], side, base, new))
     if not any(compared.events for compared in comparisons):

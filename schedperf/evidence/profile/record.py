@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from schedperf.model.comparison import BaseNew, SectionData
+from schedperf.model.comparison import BaseNew, MissingSide, SectionData
 
 Independent = Literal["runs", "boots"]
 Measure = Literal["share", "operation"]
@@ -246,14 +246,6 @@ class ProfileComparison:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MissingProfile:
-    """A side that is compared with nothing."""
-
-    side: str
-    reason: Annotated[str, "why, with the side's name in front"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Profile(SectionData):
     """Which functions took a larger or smaller share of the CPUs."""
 
@@ -261,7 +253,7 @@ class Profile(SectionData):
     version: ClassVar[int] = 2
 
     comparisons: tuple[ProfileComparison, ...]
-    missing: tuple[MissingProfile, ...]
+    missing: tuple[MissingSide, ...]
 
 
 Numbers = tuple[float | None, ...]
@@ -433,4 +425,4 @@ class FlameTrees(SectionData):
     version: ClassVar[int] = 1
 
     comparisons: tuple[FlameComparison, ...]
-    missing: tuple[MissingProfile, ...]
+    missing: tuple[MissingSide, ...]

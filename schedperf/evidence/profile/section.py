@@ -19,14 +19,13 @@ from schedperf.evidence import Absent, section
 from schedperf.evidence.profile.order import may_be_drift
 from schedperf.evidence.profile.point import compare_runs
 from schedperf.evidence.profile.record import (
-    MissingProfile,
     Profile,
     ProfileComparison,
     ProfileEvent,
     ProfilePoint,
 )
 from schedperf.evidence.profile.sources import RunProfile, SideProfiles, load_profiles
-from schedperf.model.comparison import BaseNew
+from schedperf.model.comparison import BaseNew, MissingSide
 from schedperf.runs.side import BASE, FIRST_NEW, Side
 from schedperf.runs.timeline import Moment, place_in_time
 
@@ -53,7 +52,7 @@ def profile(sides: Sequence[Side]) -> Profile:
         try:
             new = load_profiles(side)
         except Absent as absent:
-            missing.append(MissingProfile(side=side.name, reason=str(absent)))
+            missing.append(MissingSide(side=side.name, reason=str(absent)))
         else:
             moments = place_in_time([sides[0], side])
             comparisons.append(_compare(side.name, path, base, new, moments))

@@ -17,8 +17,7 @@ from schedperf.evidence.pelt.record import (
     TriedMechanism,
     UnseenFunction,
 )
-from schedperf.model.comparison import Comparison, Section
-from schedperf.model.counted import MissingSide
+from schedperf.model.comparison import Comparison, MissingSide, Section
 from schedperf.model.run import Captured, RunKey
 from schedperf.stats.counted.histograms import compare_bins
 from schedperf_reports.blocks import Drawing, Items, Table, Text, is_note

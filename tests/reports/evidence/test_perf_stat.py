@@ -12,8 +12,7 @@ from schedperf.evidence.perf_stat.record import (
     CounterSide,
     NotCounted,
 )
-from schedperf.model.comparison import Comparison, Section
-from schedperf.model.counted import MissingSide
+from schedperf.model.comparison import Comparison, MissingSide, Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.perf_stat import counters
 

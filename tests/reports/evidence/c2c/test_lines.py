@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cMissing, C2cTotals
-from schedperf.model.comparison import BaseNew, Comparison, Section
+from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cTotals
+from schedperf.model.comparison import BaseNew, Comparison, MissingSide, Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.c2c.section import c2c
 from schedperf_reports.formats import Options
@@ -145,7 +145,7 @@ def test_each_observable_is_called_what_it_is(
 def test_a_missing_side_and_a_side_without_common_points_are_said(describe: Describe) -> None:
     data = C2c(
         comparisons=(C2cComparison(side="new", points=(), notes=("sampled on base only",)),),
-        missing=(C2cMissing(side="new2", reason="new2: no PEBS"),),
+        missing=(MissingSide(side="new2", reason="new2: no PEBS"),),
     )
     assert describe(data).texts() == [
         "no point was sampled on both sides",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.profile.record import MissingProfile, Profile
-from schedperf.model.comparison import BaseNew, Comparison, Section
+from schedperf.evidence.profile.record import Profile
+from schedperf.model.comparison import BaseNew, Comparison, MissingSide, Section
 from schedperf_reports.blocks import Block, Item, Items, Table, Text
 from schedperf_reports.evidence.profile.section import profile
 from tests.schedperf.evidence.profile.records import (
@@ -188,7 +188,7 @@ def test_missing_sides_are_named_and_so_are_several(
     make_side: Callable[..., Any],
     to_blocks: Callable[[Iterable[Block]], Any],
 ) -> None:
-    missing = MissingProfile(side="new2", reason="new2: perf is not installed")
+    missing = MissingSide(side="new2", reason="new2: perf is not installed")
     data = replace(make_profile(), missing=(missing,))
     assert describe(data).texts()[-1] == "new2: perf is not installed"
     section = Section.of(data)

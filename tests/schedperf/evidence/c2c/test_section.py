@@ -17,10 +17,10 @@ from schedperf.evidence.c2c.entries import contended_entries
 from schedperf.evidence.c2c.findings import MOST_FINDINGS, bouncing_lines
 from schedperf.evidence.c2c.merge import see_lines
 from schedperf.evidence.c2c.point import format_cpus
-from schedperf.evidence.c2c.record import C2c, C2cCommand, C2cMissing, C2cSymbol
+from schedperf.evidence.c2c.record import C2c, C2cCommand, C2cSymbol
 from schedperf.evidence.c2c.section import c2c
 from schedperf.evidence.layout.section import layout
-from schedperf.model.comparison import BaseNew, Finding
+from schedperf.model.comparison import BaseNew, Finding, MissingSide
 from schedperf.model.schema import schema_of, to_plain
 from schedperf.runs.side import Side, name_sides
 from schedperf_generators.kernel import KernelImage, Symbol
@@ -270,7 +270,7 @@ def test_a_side_without_samples_is_missing_with_the_collectors_reason(sides: Sid
     data = data_of((base, new, other))
     assert [one.side for one in data.comparisons] == ["new2"]
     assert data.missing == (
-        C2cMissing(side="new", reason="new: perf_c2c was skipped: no PEBS in this guest"),
+        MissingSide(side="new", reason="new: perf_c2c was skipped: no PEBS in this guest"),
     )
     with pytest.raises(Absent, match="^new: perf_c2c was skipped: no PEBS in this guest$"):
         c2c((base, new))

@@ -13,7 +13,7 @@ from schedperf.evidence.pelt.capture import MOST_CONTEXTS, MOST_FUNCTIONS, MOST_
 from schedperf.evidence.pelt.comparability import NOT_SHORTER, READS_TOO_MUCH
 from schedperf.evidence.pelt.compare import EMULATED
 from schedperf.evidence.pelt.record import Pelt
-from schedperf.model.counted import MissingSide
+from schedperf.model.comparison import MissingSide
 from schedperf.model.schema import to_plain
 
 Json = dict[str, Any]

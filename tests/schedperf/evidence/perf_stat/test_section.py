@@ -15,7 +15,7 @@ from schedperf.evidence.perf_stat.record import (
     NotCounted,
 )
 from schedperf.evidence.perf_stat.section import counters
-from schedperf.model.counted import MissingSide
+from schedperf.model.comparison import MissingSide
 
 # One run: counts by event, per node.
 Counts = Mapping[str, Sequence[float | str]]

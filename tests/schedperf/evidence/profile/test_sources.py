@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.evidence.profile.record import MissingProfile
-from schedperf.model.comparison import BaseNew
+from schedperf.model.comparison import BaseNew, MissingSide
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.features import BuildId, Cpu, Machine
 from schedperf_generators.perf_data import PerfData, write_perf_data
@@ -82,7 +81,7 @@ def test_a_side_without_profiles_is_missing_and_the_others_are_compared(profiled
     data = profiled.compare(profiled.runs(10), [{}], profiled.runs(30))
     assert [one.side for one in data.comparisons] == ["new2"]
     assert list(data.missing) == [
-        MissingProfile(side="new", reason="new: no instrumented run was recorded with perf_profile")
+        MissingSide(side="new", reason="new: no instrumented run was recorded with perf_profile")
     ]
 
 
