@@ -5,12 +5,14 @@ What a run counts grows with its length and its work, so it is divided by both
 about.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
+from schedperf.model.comparison import Replication
+
 Basis = Literal["time", "operation", "share"]
-Replication = Literal["runs", "boots", "rounds"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +48,7 @@ class Rate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RateRow(Rate):
+class RateRow(Rate, ABC):
     """One rate of one workload and point, base against a new side."""
 
     row: Annotated[str, "names the row for findings and evidence"]
@@ -56,9 +58,9 @@ class RateRow(Rate):
     basis: Annotated[Basis, "what the count is divided by"]
 
     @property
+    @abstractmethod
     def identity(self) -> tuple[Hashable, ...]:
         """What the row is about, whatever it is divided by."""
-        raise NotImplementedError
 
     @property
     def statistic(self) -> str:

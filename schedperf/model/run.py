@@ -3,6 +3,7 @@
 Every kind of evidence reads its captures into these, whatever their content is.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -81,6 +82,11 @@ class SideOf(Generic[Content_co]):
     kind: Kind = "clean"
     runs: tuple[Captured[Content_co], ...]
     notes: tuple[str, ...] = ()
+
+    def having(self, content_of: "Callable[[Captured[Content_co]], Other]") -> "SideOf[Other]":
+        """Return the side with another content of each run."""
+        runs = tuple(run.having(content_of(run)) for run in self.runs)
+        return SideOf(name=self.name, kind=self.kind, runs=runs, notes=self.notes)
 
     def by_point(self) -> dict[tuple[str, str], list[Captured[Content_co]]]:
         """Return the runs by workload and point."""

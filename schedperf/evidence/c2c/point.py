@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import groupby
 
 from schedperf.evidence.c2c.compare import LineChange, compare_memory
@@ -166,22 +167,9 @@ def describe_access(access: Access) -> C2cAccess:
 
 def describe_timed_access(access: Access) -> C2cTimedAccess:
     """Return the same of one source alone, with the latency."""
-    return C2cTimedAccess(
-        offset=access.offset,
-        size=access.size,
-        name=access.name,
-        grade=access.grade,
-        reads=access.reads,
-        writes=access.writes,
-        local=access.local,
-        remote=access.remote,
-        readers=_cpus(access.readers),
-        writers=_cpus(access.writers),
-        nodes=_nodes(access),
-        symbols=_symbols(access),
-        commands=_commands(access),
-        mean_weight=access.mean_weight,
-    )
+    plain = describe_access(access)
+    values = {field.name: getattr(plain, field.name) for field in fields(plain)}
+    return C2cTimedAccess(**values, mean_weight=access.mean_weight)
 
 
 def _cpus(cpus: Iterable[int] | None) -> str | None:

@@ -151,7 +151,7 @@ def _set_beside(family: _Family, base: SideOf[Traced], new: SideOf[Traced]) -> I
 def _counted(
     side: SideOf[Traced], measure: Callable[[Captured[Traced]], Found]
 ) -> SideOf[Measures[Key]]:
-    return SideOf(name=side.name, runs=tuple(run.having(measure(run)) for run in side.runs))
+    return side.having(measure)
 
 
 def _remarks(
@@ -284,10 +284,7 @@ def cpus_of(base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[CpuRow]:
     invalid = {_calls(function) for function, found in judged.items() if found.calls}
     invalid |= {_time(function) for function, found in judged.items() if found.durations}
     yield from compare_cpus(
-        *(
-            SideOf(name=side.name, runs=tuple(run.having(_cpu_values(run)) for run in side.runs))
-            for side in (base, new)
-        ),
+        *(side.having(_cpu_values) for side in (base, new)),
         invalid=frozenset(measure.name for measure in invalid),
     )
 

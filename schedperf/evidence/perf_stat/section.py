@@ -202,10 +202,7 @@ def _compare(base: _Captured, new: _Captured) -> list[CounterRow]:
 def _answer(
     base: _Captured, new: _Captured, nodes: Collection[int | None]
 ) -> dict[Question[_Key], Rate]:
-    sides = (
-        SideOf(name=side.name, runs=tuple(run.having(_measure(run, nodes)) for run in side.runs))
-        for side in (base, new)
-    )
+    sides = (side.having(lambda run: _measure(run, nodes)) for side in (base, new))
     return compare_rates(*sides)
 
 

@@ -95,18 +95,12 @@ class _Numbers:
 
     def only(self, refused: "_Refusals", *, are_refused: bool) -> SideOf[Measures[Key]]:
         """Return the side with those numbers only that are, or are not, refused."""
-        return SideOf(
-            name=self.side.name,
-            runs=tuple(
-                run.having(
-                    {
-                        (key, basis): measure
-                        for (key, basis), measure in run.content.items()
-                        if (refused.reason_of(key) is not None) == are_refused
-                    }
-                )
-                for run in self.counted.runs
-            ),
+        return self.counted.having(
+            lambda run: {
+                (key, basis): measure
+                for (key, basis), measure in run.content.items()
+                if (refused.reason_of(key) is not None) == are_refused
+            }
         )
 
 

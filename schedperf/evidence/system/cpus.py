@@ -18,11 +18,7 @@ _BUSY = CpuMeasure("cpu busy", "", "share of its time in which the CPU was not i
 
 def compare_loaded(base: SideOf[SystemCounts], new: SideOf[SystemCounts]) -> Iterator[CpuRow]:
     """Compare each CPU of two sides: shares of its time, and interrupts a second."""
-    sides = [
-        SideOf(name=one.name, runs=tuple(run.having(_cpu_values(run)) for run in one.runs))
-        for one in (base, new)
-    ]
-    yield from compare_cpus(*sides)
+    yield from compare_cpus(base.having(_cpu_values), new.having(_cpu_values))
 
 
 def _cpu_values(run: Captured[SystemCounts]) -> CpuValues:

@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from schedperf.model.counted import Places, Replication
+from schedperf.model.comparison import Replication
+from schedperf.model.counted import Places
 from schedperf.model.run import Captured
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._rows import FEWEST_BOOTS, FEWEST_ROUNDS
