@@ -281,60 +281,18 @@ def to_rows(found: Sequence[JudgedRow], clean: pd.DataFrame, margin: float) -> I
         if (definition := run.get("definition")) is not None:
             definitions.setdefault(key, definition)
     for row in found:
-        yield _to_row(
-            row,
-            margin,
-            definitions.get(row.key),
-            values.get((BASE, *row.key), ()),
-            values.get((row.side, *row.key), ()),
-        )
-
-
-def _to_row(
-    found: JudgedRow,
-    margin: float,
-    definition: str | None,
-    values_base: Sequence[RunValue],
-    values_new: Sequence[RunValue],
-) -> Row:
-    return Row(
-        side=found.side,
-        workload=found.workload,
-        point=found.point,
-        metric=found.metric,
-        unit=found.unit,
-        better=found.better,
-        family=found.family,
-        n_base=found.n_base,
-        n_new=found.n_new,
-        base=found.base,
-        new=found.new,
-        ratio=found.ratio,
-        ci_low=found.ci_low,
-        ci_high=found.ci_high,
-        p=found.p,
-        q=found.q,
-        margin=margin,
-        verdict=found.verdict,
-        mde=found.mde,
-        more_runs=found.more_runs,
-        reason=found.reason.text,
-        reason_plain=found.reason.plain,
-        reason_short=found.reason.short,
-        method=found.method,
-        replication=found.replication,
-        icc=found.icc,
-        design_effect=found.design_effect,
-        p_rank=found.p_rank,
-        rank_ratio=found.rank_ratio,
-        rank_low=found.rank_low,
-        rank_high=found.rank_high,
         # What holds of whole sides is said once, of the comparison.
-        caveats=tuple(one for one in found.caveats if one.code != "one-boot"),
-        values_base=tuple(values_base),
-        values_new=tuple(values_new),
-        definition=definition,
-    )
+        caveats = tuple(one for one in row.caveats if one.code != "one-boot")
+        yield Row(
+            **replace(row, caveats=caveats).as_fields(),
+            margin=margin,
+            reason=row.reason.text,
+            reason_plain=row.reason.plain,
+            reason_short=row.reason.short,
+            values_base=tuple(values.get((BASE, *row.question), ())),
+            values_new=tuple(values.get((row.side, *row.question), ())),
+            definition=definitions.get(row.question),
+        )
 
 
 def _whole(number: float | None) -> int | None:

@@ -8,8 +8,8 @@ Missing is ``None``, never 0. Values are in base units (s, B, 1/s, count).
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Generic, Literal, TypeVar
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from schedperf.model.caveats import Caveat
 
@@ -181,29 +181,23 @@ class RunValue:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
-    """One metric of one point, base against one new side.
+class RowNumbers:
+    """The numbers and the verdict of one metric of one point, base against one new side.
 
     :param n_base: independent values; None where a published mean does not say
     :param base: geometric mean of the runs (arithmetic where a value is not positive), in ``unit``
     :param ratio: new / base; None where it has no meaning
     :param ci_low: lower end of the 95 % interval of ``ratio``
     :param q: p after the correction for all rows of the family in this comparison
-    :param margin: half-width of the equivalence band as a fraction: 0.03
     :param mde: the smallest change, as a fraction, that as many runs find with 80 % power
     :param more_runs: how many more independent units a side would settle the row; None where it is
         settled, or where that cannot be known
     :param method: the test by name: "Welch t on logs"
-    :param reason: one sentence that says why this verdict, with its numbers
-    :param reason_plain: the same without the row's numbers and the number of runs that it needs
-    :param reason_short: its first part, without advice
     :param replication: what ``n_base`` and ``n_new`` count, the unit that is independent
     :param icc: share of the variance that is between boots; None with one boot
     :param design_effect: by how much runs of one boot repeat each other: 1 is not at all
     :param p_rank: of the exact Mann-Whitney test; None with fewer than five a side
     :param rank_ratio: Hodges and Lehmann's shift as a ratio, with its exact 95 % interval
-    :param definition: one sentence: what the metric measures, and of what it is the mean, sum or
-        percentile; None where nobody says
     """
 
     side: str
@@ -222,13 +216,9 @@ class Row:
     ci_high: float | None
     p: float | None
     q: float | None
-    margin: float
     verdict: Verdict
     mde: float | None
     more_runs: int | None
-    reason: str
-    reason_plain: str
-    reason_short: str
     method: str
     replication: Replication
     icc: float | None
@@ -238,6 +228,33 @@ class Row:
     rank_low: float | None
     rank_high: float | None
     caveats: tuple[Caveat, ...]
+
+    @property
+    def question(self) -> tuple[str, str, str, str, str]:
+        """What is asked, whatever the side: workload, point, metric, unit and direction."""
+        return self.workload, self.point, self.metric, self.unit, self.better
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return the fields of these numbers, of which a row is made."""
+        return {field.name: getattr(self, field.name) for field in fields(RowNumbers)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row(RowNumbers):
+    """One metric of one point, base against one new side.
+
+    :param margin: half-width of the equivalence band as a fraction: 0.03
+    :param reason: one sentence that says why this verdict, with its numbers
+    :param reason_plain: the same without the row's numbers and the number of runs that it needs
+    :param reason_short: its first part, without advice
+    :param definition: one sentence: what the metric measures, and of what it is the mean, sum or
+        percentile; None where the benchmark's parser does not say
+    """
+
+    margin: float
+    reason: str
+    reason_plain: str
+    reason_short: str
     values_base: tuple[RunValue, ...]
     values_new: tuple[RunValue, ...]
     definition: str | None = None

@@ -157,7 +157,7 @@ def _row(
         rank_low=_ratio(ranks["low"], has_ratio=has_ratio),
         rank_high=_ratio(ranks["high"], has_ratio=has_ratio),
     )
-    contradicted = contradictions.get((row.comparison, row.side, *row.key), ())
+    contradicted = contradictions.get((row.comparison, row.side, *row.question), ())
     return replace(row, caveats=(*row.caveats, *contradicted))
 
 

@@ -33,7 +33,7 @@ class TestTables:
     def test_columns_are_the_documented_ones(self, make_runs: MakeRuns) -> None:
         result = compare_runs(make_runs({"base": BASE, "new": SLOWER}), base="base")
         [row] = result.rows
-        assert (row.side, row.key) == ("new", ("hackbench", "", "time", "s", "lower"))
+        assert (row.side, row.question) == ("new", ("hackbench", "", "time", "s", "lower"))
         assert (row.n_base, row.n_new, row.verdict) == (len(BASE), len(SLOWER), "regression")
         assert result.sweeps == ()
 
