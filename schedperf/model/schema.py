@@ -12,10 +12,20 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-
-from schedperf.model.unset import UNSET, Unset
+from enum import Enum
+from typing import Final
 
 Schema = Mapping[str, object]
+
+
+class Unset(Enum):
+    """The type of ``UNSET``: a document leaves out a field ``node: int | Unset`` that is unset."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+
 
 _PLAIN_TYPES: Mapping[object, Schema] = {
     str: {"type": "string"},

@@ -35,7 +35,7 @@ def name_sides(bundles: Sequence[Bundle]) -> tuple[Side, ...]:
 def has_other_kernel(base: SideSummary, new: SideSummary) -> bool:
     """Say whether two sides ran different kernels: another release, or another build of the same.
 
-    What is not known of both sides says nothing.
+    A fact that one side lacks is not compared.
     """
     kernels = [read_host(side.host).kernel for side in (base, new)]
     pairs = [

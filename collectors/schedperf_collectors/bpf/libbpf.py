@@ -192,7 +192,7 @@ class BpfObject:
     def resize(self, name: str, max_entries: int) -> None:
         """Set how many entries a map has, before loading.
 
-        :raises Unavailable: there is no such map
+        :raises Unavailable: the object lacks the map
         """
         self._demand(
             self._library.bpf_map__set_max_entries(self._find_map(name), max_entries), name
@@ -201,7 +201,7 @@ class BpfObject:
     def share(self, name: str, shared: BpfMap) -> None:
         """Use a map of another object in place of its own, before loading.
 
-        :raises Unavailable: there is no such map, or it is another kind of map
+        :raises Unavailable: the object lacks the map, or the map is of another kind
         """
         self._demand(self._library.bpf_map__reuse_fd(self._find_map(name), shared.fd), name)
 
@@ -263,7 +263,7 @@ class BpfObject:
     def map(self, name: str) -> BpfMap:
         """Return a map of the loaded object; ".bss" holds the global variables.
 
-        :raises Unavailable: there is no such map
+        :raises Unavailable: the object lacks the map
         """
         return BpfMap(self._library, self._find_map(name), name)
 

@@ -59,21 +59,21 @@ class NoPrograms(Programs):
         self.why = why
 
     def attach_pair(self, mechanism: str, name: str) -> None:  # noqa: ARG002 # as Programs has it
-        """Refuse for the reason that there are no programs.
+        """Raise, with the reason why no program was loaded.
 
         :raises Unavailable: always
         """
         raise Unavailable(self.why.reason)
 
     def attach_raw_tracepoint(self, name: str) -> None:  # noqa: ARG002 # as Programs has it
-        """Refuse for the reason that there are no programs.
+        """Raise, with the reason why no program was loaded.
 
         :raises Unavailable: always
         """
         raise Unavailable(self.why.reason)
 
     def write(self, table: str, index: int, value: int) -> None:
-        """Write nothing: nobody would read it."""
+        """Ignore the write: no program reads it."""
 
     def read(self, table: str, index: int) -> dict[int, Any]:  # noqa: ARG002 # as Programs has it
         """Return no CPU: nothing was counted."""

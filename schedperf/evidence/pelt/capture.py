@@ -30,7 +30,7 @@ from msgspec import Meta
 from schedperf.bundle.json import Count as AnyCount
 from schedperf.bundle.json import Sentence, decode
 
-# What counts a second time where programs count the first; alone, it is no check of itself.
+# The second counter of a cross-check; a function that it alone counted has no cross-check.
 BREAKPOINT = "breakpoint"
 # NR_CPUS is 8192 where it is largest.
 MOST_CPUS = 8192
@@ -45,7 +45,7 @@ LARGEST_STEP_NS = 1_000_000
 LARGEST_COUNT = 2**53
 # A gate is open for as long as a workload runs: more than nothing, and less than three years.
 SECONDS = (1e-6, 1e8)
-# Of a probe's own cost; a second is no cost of a call.
+# Largest cost of a probe per call that is plausible.
 LARGEST_COST_NS = 1e9
 # Parts are counted by other programs than the whole, which may see a call more or less while the
 # gate opens; beyond this part of the whole they are not of the same calls.

@@ -15,7 +15,7 @@ from schedperf.stats.verdicts import count_units
 MOST_FINDINGS = 4
 # Contexts that one sentence names.
 MOST_CONTEXTS = 3
-# Fewer calls than these in a run are no habit of the kernel.
+# A function with fewer calls in a run is too rare to compare.
 FEWEST_CALLS = 10.0
 # Best first. A slower kernel lowers every rate a second, so that speaks only where nothing else is
 # known.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from schedperf.evidence.profile.record import Clock, Independent
-from schedperf.model.unset import UNSET, Unset
+from schedperf.model.schema import UNSET, Unset
 
 SortKey = Literal["event", "cpu", "node", "comm", "dso", "symbol"]
 SideName = Literal["base", "new"]

@@ -7,8 +7,7 @@ import jsonschema
 import pytest
 
 from schedperf.model.comparison import BaseNew
-from schedperf.model.schema import Schema, describe, schema_of, to_plain
-from schedperf.model.unset import UNSET, Unset
+from schedperf.model.schema import UNSET, Schema, Unset, describe, schema_of, to_plain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -81,7 +81,7 @@ _ALARM_COLUMNS = (
     Column(title="touched by", code=True),
     Column(title="reference"),
 )
-# A hole that a table leaves where nobody can know a number.
+# What a table shows where a number is unknown.
 _UNKNOWN = "unknown"
 
 
@@ -316,7 +316,7 @@ def _units_table(changed: Sequence[LayoutUnit], unchanged: int, side: str, limit
 
 def _unit_row(unit: LayoutUnit) -> tuple[Cell, ...]:
     counts = unit.counts
-    # Nobody is known to have grown where nobody's size is known.
+    # Growth needs sizes, which some kernels do not record.
     is_sized = counts.unsized < counts.common or not counts.common
     numbers = (
         counts.mates_changed,

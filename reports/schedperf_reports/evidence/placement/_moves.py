@@ -28,7 +28,7 @@ MOST_COLUMNS = 12
 # An eighth of a character each; none at all is a dot.
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOTHING = "·"
-# Of one run there is no interval.
+# An interval needs two runs.
 _UNKNOWN = "-"
 _COLOURS = {"base": "var(--base)"}
 _COLOUR_OF_OTHERS = "var(--new)"

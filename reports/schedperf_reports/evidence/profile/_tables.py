@@ -162,7 +162,7 @@ def nodes_table(rows: Iterable[ProfileRow], caption: str) -> Table:
 def changed_nodes_table(point: ProfilePoint) -> Table | None:
     """Return the nodes of what changed; None where nothing did, or there is one node only."""
     changed = [row for row in point.rows if row.changed]
-    if not changed or len(changed[0].new_nodes) < 2:  # noqa: PLR2004 # one node is no range
+    if not changed or len(changed[0].new_nodes) < 2:  # noqa: PLR2004 # a range needs two
         return None
     return nodes_table(
         changed,

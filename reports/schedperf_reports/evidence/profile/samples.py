@@ -12,8 +12,8 @@ from schedperf.evidence.profile.document import (
     SampleRow,
     SortKey,
 )
+from schedperf.model.schema import UNSET
 from schedperf.model.units import RATE_DIGITS, Scale, cost_scale
-from schedperf.model.unset import UNSET
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import MISSING, format_percent, format_points

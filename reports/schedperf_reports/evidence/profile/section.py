@@ -179,7 +179,7 @@ def _stacks_of(comparison: Comparison, side: str) -> FlameComparison | None:
 
 
 def _why_no_stacks(comparison: Comparison) -> str:
-    """Say why there is no tree."""
+    """Return the reason why the flame graph is missing."""
     section = comparison.sections.get(FlameTrees.section)
     if section is None or section.status == "ok":
         return "no point was sampled with call chains on both sides"
@@ -196,7 +196,7 @@ def _draw_stacks(trees: FlameComparison, side: str) -> Iterator[Block]:
 
 
 def _state_changes(trees: FlameComparison) -> str:
-    # Of one run a side nobody knows what is noise, which the caption says already.
+    # With one run per side noise is unknown; the caption says so.
     told = [
         tree.lists.counts.changed
         for tree in trees.events
