@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from schedperf.evidence.pelt.capture import FunctionCalls, PeltCapture
-from schedperf.evidence.pelt.measure import Traced, mean_ns
+from schedperf.evidence.pelt.measure import Traced, cpus_by_node, mean_ns
 from schedperf.evidence.pelt.record import TriedMechanism, UnseenFunction
 from schedperf.model.run import Captured, SideOf
 
@@ -133,12 +133,17 @@ def _why_gross(run: Captured[Traced], function: str) -> str | None:
         run.content.capture.functions.get(function, _UNKNOWN),
         run.content.capture.empty_probe,
     )
-    mean = None if seen.durations is None else mean_ns(seen.durations)
     if probe is None or probe.reads_ns is None or probe.mechanism != seen.mechanism:
         return NOT_SHORTER
     if probe.pair_ns is not None and probe.reads_ns > probe.pair_ns:
         return READS_TOO_MUCH
-    return None if mean is None or mean > probe.reads_ns else NOT_SHORTER
+    # Of each node, too: a mean below the reading would become negative.
+    by_node = (
+        None if seen.durations is None else mean_ns(seen.durations, cpus)
+        for _, cpus in cpus_by_node(run)
+    )
+    is_longer = all(mean is None or mean > probe.reads_ns for mean in by_node)
+    return None if is_longer else NOT_SHORTER
 
 
 def _remarks(side: SideOf[Traced], function: str) -> Iterator[str]:

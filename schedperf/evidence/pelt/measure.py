@@ -150,7 +150,7 @@ def call_counts(run: Captured[Traced]) -> dict[Key, int]:
     for function, seen in run.content.capture.functions.items():
         if seen.calls is None:
             continue
-        for node, cpus in _cpus_by_node(run):
+        for node, cpus in cpus_by_node(run):
             found[Key(function, "calls", node)] = _sum(seen.calls, cpus)
         for context, calls in (seen.contexts or {}).items():
             found[Key(function, "calls", None, context)] = sum(calls.values())
@@ -197,7 +197,7 @@ def duration_measures(run: Captured[Traced], net: Collection[str]) -> Found:
 def _durations_of(
     run: Captured[Traced], function: str, seen: FunctionCalls, durations: Durations, own_ns: float
 ) -> Iterator[tuple[tuple[Key, Basis], Measure]]:
-    for node, cpus in _cpus_by_node(run):
+    for node, cpus in cpus_by_node(run):
         mean = mean_ns(durations, cpus)
         calls = _sum(seen.calls or {}, cpus)
         # CPUs without calls spent no time on them; how long one would take is not known.
@@ -243,8 +243,8 @@ def mean_ns(durations: Durations, cpus: Collection[int] | None = None) -> float 
     return _sum(durations.sum_ns, cpus) / timed if timed else None
 
 
-def _cpus_by_node(run: Captured[Traced]) -> Iterator[tuple[int | None, frozenset[int] | None]]:
-    # All CPUs, then each node; one node alone says the same as all of them.
+def cpus_by_node(run: Captured[Traced]) -> Iterator[tuple[int | None, frozenset[int] | None]]:
+    """Yield all CPUs (None), then those of each node; one node alone is the same as all of them."""
     yield None, None
     nodes = sorted(set(run.content.nodes.values()))
     if len(nodes) > 1:

@@ -12,6 +12,7 @@ from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.pelt.capture import (
     BREAKPOINT,
+    FEWEST_MISMATCHES,
     MOST_NOTES,
     EmptyProbe,
     PeltCapture,
@@ -46,8 +47,8 @@ WAKEUP_EVENT = "sched:sched_wakeup"
 # long (18 pairs, Linux 6.1 and 6.18 under emulation); beyond this one of the two missed calls.
 LARGEST_DISAGREEMENT = 0.01
 NO_WAKEUPS = (
-    "calls per wakeup are not known of {sides}: no count of sched:sched_wakeup in the same runs; "
-    "record with perf_stat and bpf_pelt together"
+    "calls per wakeup are not known of {sides}: perf did not count sched:sched_wakeup on all nodes "
+    "in the same runs, or it was 0; record with perf_stat and bpf_pelt together"
 )
 
 
@@ -199,8 +200,8 @@ def _cross_checks(side: SideOf[Traced]) -> Iterator[CrossCheck]:
             and seen.mechanism != BREAKPOINT
             and (counted := run.content.capture.calls_by_breakpoint(function)) is not None
         ]
-        calls, counted = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
         if pairs:
+            calls, counted = (sum(column) for column in zip(*pairs, strict=True))
             difference = abs(calls - counted)
             yield CrossCheck(
                 side=side.name,
@@ -208,7 +209,8 @@ def _cross_checks(side: SideOf[Traced]) -> Iterator[CrossCheck]:
                 runs=len(pairs),
                 calls=calls,
                 breakpoint=counted,
-                agrees=difference <= LARGEST_DISAGREEMENT * max(calls, counted),
+                agrees=difference
+                <= max(LARGEST_DISAGREEMENT * max(calls, counted), FEWEST_MISMATCHES * len(pairs)),
             )
 
 

@@ -97,6 +97,27 @@ def test_a_reading_that_is_unknown_or_longer_than_the_calls_is_not_taken_off(
     assert mean.remarks == (NOT_SHORTER,)
 
 
+def test_a_reading_longer_than_the_calls_of_one_node_is_not_taken_off(
+    analyse: Analyse, traced_runs: Runs
+) -> None:
+    def with_a_fast_node() -> list[Json]:
+        runs = traced_runs(BASE)
+        for run in runs:
+            capture = json.loads(run["files"]["bpf_pelt/pelt.json"])
+            durations = capture["functions"]["update_cfs_group"]["durations"]
+            durations["sum_ns"]["2"] = 39 * durations["timed"]["2"]
+            run["files"]["bpf_pelt/pelt.json"] = json.dumps(capture)
+        return runs
+
+    data = analyse(with_a_fast_node(), with_a_fast_node())
+    assert row_of(data, what="mean").remarks == (NOT_SHORTER,)
+    means = [row for row in data.rows if row.what == "mean"]
+    assert len(means) > 1
+    read = [row for row in means if row.read_base is not None]
+    assert [row.base for row in read] == pytest.approx([row.read_base for row in read])
+    assert all(row.base is not None and row.base > 0.0 for row in means)
+
+
 def test_a_reading_longer_than_all_that_the_probe_adds_is_not_taken_off(
     analyse: Analyse, traced_runs: Runs, capture: Make
 ) -> None:
@@ -247,6 +268,17 @@ def test_a_wakeup_count_that_perf_did_not_make_is_none(
         run["files"]["perf_stat/perf_stat.csv"] = text
     data = analyse(runs, traced_runs(NEW))
     assert not any(row.per == "wakeup" for row in data.rows)
+
+
+def test_a_call_that_the_gate_cut_off_does_not_make_few_calls_disagree(
+    analyse: Analyse, traced_runs: Runs
+) -> None:
+    def checked(counted: int) -> Json:
+        return {"breakpoints": {"functions": {"update_cfs_group": counted}}}
+
+    # 30 calls in all, of which the breakpoint saw one more.
+    data = analyse(traced_runs((20,), **checked(31)), traced_runs((20,), **checked(33)))
+    assert [one.agrees for one in data.cross_checks] == [True, False]
 
 
 def test_histograms_and_second_counts_are_data(analyse: Analyse, traced_runs: Runs) -> None:
