@@ -25,6 +25,7 @@ import functools
 import hashlib
 import io
 import json
+import os
 import pickle
 import signal
 import subprocess
@@ -52,10 +53,9 @@ settings.load_profile("dev")
 
 END_TO_END = Path(__file__).parent / "end_to_end"
 # A test does what its fixtures do: those that use one of these start programs.
-STARTS_PROGRAMS = {"recorder", "recorder_with", "server", "small_disk"}
+STARTS_PROGRAMS = {"compare_two_recordings", "recorder", "recorder_with", "server", "small_disk"}
 # These watch or set what the machine has once: its PMU, its breakpoints, its counts, its settings.
 WATCHES_MACHINE = {
-    "compare_two_recordings",
     "forks_since_boot",
     "needs_bpf",
     "needs_breakpoints",
@@ -378,6 +378,30 @@ def _make_bundle(path: Path, **chosen: Any) -> Path:
 def make_bundle() -> Callable[..., Path]:
     """Write a bundle: ``make_bundle(path, **what_bundle_members_takes) -> path``."""
     return _make_bundle
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Run a test that changes a setting of the machine alone: others record that setting."""
+    mode = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
+    # All workers lock the same two files. A test that waits for the machine holds the gate, so that
+    # those behind it cannot take the machine first, again and again.
+    assert item.config.inipath is not None
+    with locked(item.config.rootpath, mode, gate=item.config.inipath):
+        return (yield)
+
+
+@contextlib.contextmanager
+def locked(path: Path, mode: int, *, gate: Path) -> Iterator[None]:
+    """Hold a lock of a file or folder, got through the lock of another one."""
+    entry, machine = (os.open(one, os.O_RDONLY | os.O_CLOEXEC) for one in (gate, path))
+    try:
+        fcntl.flock(entry, fcntl.LOCK_EX)
+        fcntl.flock(machine, mode)
+        os.close(entry)
+        yield
+    finally:
+        os.close(machine)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -192,7 +192,11 @@ def bring_memory_samples(folder: Path) -> None:
 
 @pytest.mark.system
 @pytest.mark.xdist_group("machine")
-@pytest.mark.parametrize("name", all_commands())
+@pytest.mark.parametrize(
+    "name",
+    # Those of ab set sched_autogroup_enabled.
+    [pytest.param(name, marks=[pytest.mark.alone] * (name == "ab")) for name in all_commands()],
+)
 def test_examples_of_help_run(
     name: str, folder: Path, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

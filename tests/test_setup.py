@@ -318,6 +318,35 @@ def test_tests_of_a_group_share_a_worker(tmp_path: Path) -> None:
     assert len({worker.get("value") for worker in workers if worker is not None}) == 1
 
 
+def test_a_test_that_changes_the_machine_runs_alone(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_runtest_protocol\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = alone\n")
+    (tmp_path / "test_alone.py").write_text(
+        "import time, pytest\n"
+        "one = pytest.param(20, marks=pytest.mark.alone)\n"
+        "@pytest.mark.parametrize('number', [*range(20), one, *range(21, 40)])\n"
+        "def test_it(number, record_property):\n"
+        "    begin = time.monotonic()\n"
+        "    time.sleep(0.05)\n"
+        "    record_property('span', f'{number} {begin} {time.monotonic()}')\n"
+    )
+    result = tmp_path / "result.xml"
+    inherited = {key: one for key, one in os.environ.items() if not key.startswith("PYTEST")}
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "--numprocesses", "4", f"--junit-xml={result}", "."],
+        cwd=tmp_path,
+        env=inherited | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+    )
+    found = ET.parse(result).iter("property")  # noqa: S314 # written by pytest above
+    texts = [one.get("value", "").split() for one in found if one.get("name") == "span"]
+    spans = {int(number): (float(begin), float(end)) for number, begin, end in texts}
+    begin, end = spans.pop(20)
+    assert len(spans) == 39
+    assert all(ended <= begin or began >= end for began, ended in spans.values())
+
+
 @pytest.fixture
 def ci(tmp_path: Path) -> Path:
     """Return a folder with .ci/run, and targets of which one passes, one fails, one hangs."""
