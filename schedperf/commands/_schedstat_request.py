@@ -10,18 +10,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedperf.bundle.open import open_bundle
-from schedperf.evidence.schedstat.analysis import analyse_sides
-from schedperf.evidence.schedstat.capture import MOST_CPUS, Snapshot, is_schedstat, parse_schedstat
-from schedperf.evidence.schedstat.change import Change, change_between
+from schedperf.evidence.schedstat.capture import (
+    MOST_CPUS,
+    Change,
+    Snapshot,
+    change_between,
+    is_schedstat,
+    parse_schedstat,
+)
+from schedperf.evidence.schedstat.compare import analyse_sides
 from schedperf.evidence.schedstat.levels import CpuGroups, levels_of
-from schedperf.evidence.schedstat.perf_sched_data import is_perf_data, read_sched_stats
-from schedperf.evidence.schedstat.perf_sched_report import (
+from schedperf.evidence.schedstat.measure import SchedCounts
+from schedperf.evidence.schedstat.perf_sched import (
+    is_perf_data,
     is_sched_stats_report,
     parse_sched_stats_report,
+    read_sched_stats,
 )
 from schedperf.evidence.schedstat.record import Schedstat
-from schedperf.evidence.schedstat.sources import FOLDER, LARGEST_BYTES, load_sides
-from schedperf.evidence.schedstat.totals import SchedCounts
+from schedperf.evidence.schedstat.section import FOLDER, LARGEST_BYTES, load_sides
 from schedperf.model.errors import InputError
 from schedperf.model.host import Topology
 from schedperf.model.run import Captured, RunKey, SideOf

@@ -3,6 +3,6 @@
 A count is named by (domain level, idle type, field), never by its place, so kernels of different
 versions of the file can be compared where they count the same, and are not where they do not.
 
-Read ``fields`` (what each version of the file has), ``capture`` (which parses it), ``change``,
-``analysis`` and ``findings`` in this order; the record that they fill is in ``record``.
+Read ``fields`` (what each version of the file has), ``capture`` (which parses it), ``levels``,
+``measure``, ``compare`` and ``findings`` in this order; the record that they fill is in ``record``.
 """

@@ -6,13 +6,35 @@ often, never whether it was worse, so they get no verdict.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from schedperf.bundle.json import decode
+from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence import Absent, section
-from schedperf.evidence.schedstat.analysis import analyse_sides
+from schedperf.evidence.schedstat.capture import Change, Snapshot, change_between, parse_schedstat
+from schedperf.evidence.schedstat.compare import analyse_sides
+from schedperf.evidence.schedstat.levels import (
+    CpuGroups,
+    Flags,
+    Names,
+    levels_of,
+    name_domains,
+    read_domain_flags,
+    read_domain_names,
+)
+from schedperf.evidence.schedstat.measure import SchedCounts
 from schedperf.evidence.schedstat.record import Schedstat
-from schedperf.evidence.schedstat.sources import FOLDER, load_sides
-from schedperf.runs.captured import why_nothing
+from schedperf.model.errors import InputError
+from schedperf.model.run import Captured, SideOf
+from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side
+
+FOLDER = "schedstat"
+# 8192 CPUs with four levels have 85 MB, half of it masks of CPUs.
+LARGEST_BYTES = 128 << 20
+_LARGEST_JSON_BYTES = 1 << 20
+# A shorter interval is better known by the wall time of the run: a tick is more than 1 % of it.
+_FEWEST_JIFFIES = 100
 
 
 @section(Schedstat)
@@ -26,3 +48,98 @@ def schedstat(sides: Sequence[Side]) -> Schedstat:
     if not data.rows:
         raise Absent("nothing that was counted is on both sides")
     return data
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Counted:
+    change: Change
+    is_enabled: bool | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Boot:
+    # :param hz: ticks a second; None: not known
+    hz: int | None
+    groups: CpuGroups
+    names: Names
+    flags: Flags
+
+
+def load_sides(sides: Sequence[Side]) -> list[SideOf[SchedCounts]]:
+    """Read the runs of all sides: the clean ones where all sides have them, else instrumented."""
+    loaded = load_captured(sides, FOLDER, _read_run)
+    return [_add_levels(side, found) for side, found in zip(sides, loaded, strict=True)]
+
+
+def _add_levels(side: Side, found: SideOf[_Counted]) -> SideOf[SchedCounts]:
+    boots: dict[int, _Boot] = {}
+    notes = list(found.notes)
+    for boot in side.bundle.boots:
+        names: Names = {}
+        flags: Flags = {}
+        try:
+            names = read_domain_names(side.bundle, boot)
+            flags = read_domain_flags(side.bundle, boot)
+        except InputError as error:
+            notes.append(f"{side.name}: {error}")
+        groups = CpuGroups(boot.host.topology)
+        boots[boot.number] = _Boot(hz=boot.host.sched.hz, groups=groups, names=names, flags=flags)
+    runs = tuple(run.having(_sched_counts(run, boots[run.key.boot])) for run in found.runs)
+    return SideOf(name=side.name, kind=found.kind, runs=runs, notes=tuple(notes))
+
+
+def _sched_counts(run: Captured[_Counted], boot: _Boot) -> SchedCounts:
+    change = run.content.change
+    return SchedCounts(
+        seconds=_seconds(change, boot.hz, run.wall_s),
+        is_enabled=run.content.is_enabled,
+        change=change,
+        levels=levels_of(name_domains(change.domains, boot.names), boot.groups),
+        flags=boot.flags,
+    )
+
+
+def _read_run(bundle: Bundle, run: Run) -> _Counted:
+    return _Counted(change=_read_change(bundle, run), is_enabled=_is_enabled(bundle, run))
+
+
+def _read_change(bundle: Bundle, run: Run) -> Change:
+    folder = f"{run.folder}/{FOLDER}"
+    before, after = (_read_snapshot(bundle, f"{folder}/{name}") for name in ("before", "after"))
+    return change_between(before, after, folder)
+
+
+def _read_snapshot(bundle: Bundle, name: str) -> Snapshot:
+    text = bundle.read_text(name, LARGEST_BYTES)
+    return parse_schedstat(text.splitlines(keepends=True), name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Facts:
+    """What schedstat.json says of kernel.sched_schedstats; None: unknown.
+
+    :param enabled: when the run ended
+    :param enabled_before: when it began; older recorders did not look
+    """
+
+    enabled: bool | None = None
+    enabled_before: bool | None = None
+
+
+def _is_enabled(bundle: Bundle, run: Run) -> bool | None:
+    name = f"{run.folder}/{FOLDER}/schedstat.json"
+    if bundle.size(name) is None:
+        return None
+    facts = decode(bundle.read(name, _LARGEST_JSON_BYTES), _Facts, name)
+    if None not in (facts.enabled, facts.enabled_before) and facts.enabled != facts.enabled_before:
+        raise InputError(
+            f"{name}: kernel.sched_schedstats was switched during the run, so that a part of "
+            "it was counted; leave it alone while recording"
+        )
+    return facts.enabled
+
+
+def _seconds(change: Change, hz: int | None, wall_s: float | None) -> float | None:
+    if hz is None or change.jiffies is None or change.jiffies < _FEWEST_JIFFIES:
+        return wall_s
+    return change.jiffies / hz

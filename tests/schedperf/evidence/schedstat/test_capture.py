@@ -7,8 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.schedstat.capture import MOST_CPUS, Snapshot, parse_schedstat
-from schedperf.evidence.schedstat.change import change_between
+from schedperf.evidence.schedstat.capture import (
+    MOST_CPUS,
+    Snapshot,
+    change_between,
+    parse_schedstat,
+)
 from schedperf.evidence.schedstat.fields import LAYOUTS, Column
 from schedperf.model.errors import InputError
 

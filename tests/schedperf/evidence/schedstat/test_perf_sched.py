@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.schedstat.change import Change, change_between
+from schedperf.evidence.schedstat.capture import Change, change_between
 from schedperf.evidence.schedstat.fields import LAYOUTS
-from schedperf.evidence.schedstat.perf_sched_data import read_sched_stats
-from schedperf.evidence.schedstat.perf_sched_report import parse_sched_stats_report
+from schedperf.evidence.schedstat.perf_sched import (
+    parse_sched_stats_report,
+    read_sched_stats,
+)
 from schedperf.model.errors import InputError
 
 Make = Callable[..., str]

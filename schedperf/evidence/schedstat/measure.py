@@ -1,4 +1,4 @@
-"""A run's counts, summed over CPUs, and what follows from them."""
+"""Sum a run's counts over CPUs, and derive shares from them."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from schedperf.evidence.schedstat.change import Change, Floats
+from schedperf.evidence.schedstat.capture import Change, Floats
 from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, LAYOUTS, Column
 from schedperf.evidence.schedstat.levels import Level
 from schedperf.evidence.schedstat.record import Idle

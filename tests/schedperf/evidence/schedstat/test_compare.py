@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.schedstat.analysis import analyse_sides
+from schedperf.evidence.schedstat.compare import analyse_sides
 from schedperf.evidence.schedstat.fields import FIELDS
 from schedperf.evidence.schedstat.levels import CpuGroups, levels_of
-from schedperf.evidence.schedstat.perf_sched_report import parse_sched_stats_report
+from schedperf.evidence.schedstat.measure import SHARES, SchedCounts
+from schedperf.evidence.schedstat.perf_sched import parse_sched_stats_report
 from schedperf.evidence.schedstat.record import Schedstat, SchedstatRefusal, SchedstatRow
 from schedperf.evidence.schedstat.rules import all_rules
-from schedperf.evidence.schedstat.totals import SHARES, SchedCounts
 from schedperf.model.counted import Basis
 from schedperf.model.host import Topology
 from schedperf.model.run import Captured, Operations, RunKey, SideOf

@@ -1,4 +1,4 @@
-"""Schedstat of several sides: rates of each count, how sure a change is, what cannot be joined."""
+"""Compare schedstat of several sides: rates of each count, and what cannot be compared and why."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,16 +6,8 @@ from statistics import fmean
 
 from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, Field
 from schedperf.evidence.schedstat.levels import Level, match_levels
-from schedperf.evidence.schedstat.places import cpu_rates, levels_of_side
-from schedperf.evidence.schedstat.record import (
-    Schedstat,
-    SchedstatRefusal,
-    SchedstatRow,
-    SchedstatSide,
-)
-from schedperf.evidence.schedstat.refusals import describe_refusals, describe_spans
-from schedperf.evidence.schedstat.rules import read_rows
-from schedperf.evidence.schedstat.totals import (
+from schedperf.evidence.schedstat.measure import (
+    ALWAYS_COUNTED,
     NS_PER_S,
     SHARES,
     Key,
@@ -24,9 +16,17 @@ from schedperf.evidence.schedstat.totals import (
     shares_of,
     totals_of,
 )
+from schedperf.evidence.schedstat.record import (
+    LevelRow,
+    Schedstat,
+    SchedstatRefusal,
+    SchedstatRow,
+    SchedstatSide,
+)
+from schedperf.evidence.schedstat.rules import read_rows
 from schedperf.model.counted import CpuRow, Rate
 from schedperf.model.run import Captured, SideOf
-from schedperf.stats.counted.per_cpu import CpuValues, compare_cpus
+from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
 from schedperf.stats.counted.rates import (
     Measure,
     Measures,
@@ -76,13 +76,13 @@ def analyse_sides(
         )
     return Schedstat(
         sides=tuple(_describe(side) for side in sides),
-        levels=tuple(level for side in sides for level in levels_of_side(side, labels)),
+        levels=tuple(level for side in sides for level in _levels_of_side(side, labels)),
         rows=shown,
         zeros=tuple(sorted(zeros - {_name(row) for row in shown})),
         readings=read_rows(shown),
         not_compared=tuple(one for new in measured[1:] for one in _refusals(measured[0], new)),
         cpus=tuple(row for other in others or [None] for row in _cpus(measured[0], other)),
-        notes=(*notes, *describe_spans(sides, labels)),
+        notes=(*notes, *_describe_spans(sides, labels)),
     )
 
 
@@ -125,7 +125,7 @@ def _measure(
         side=side,
         counted=SideOf(name=side.name, runs=tuple(runs)),
         totals={key: fmean(found) for key, found in counted.items()},
-        cpus=cpu_rates(side, cpus, has_seconds=has_seconds),
+        cpus=_cpu_rates(side, cpus, has_seconds=has_seconds),
     )
 
 
@@ -202,7 +202,7 @@ def _refusals(base: _SideValues, new: _SideValues) -> Iterator[SchedstatRefusal]
         {key for workload, point, key in one.totals if (workload, point) in shared}
         for one in (base, new)
     ]
-    yield from describe_refusals(base.side.name, new.side.name, keys[0], keys[1])
+    yield from _describe_refusals(base.side.name, new.side.name, keys[0], keys[1])
 
 
 def _cpus(base: _SideValues, new: _SideValues | None) -> Iterator[CpuRow]:
@@ -224,3 +224,121 @@ def _notes(side: SideOf[SchedCounts]) -> Iterator[str]:
     )
     if lost:
         yield f"{side.name}: {lost} domains have neither a name nor CPUs and are left out"
+
+
+def _cpu_rates(
+    side: SideOf[SchedCounts], cpus: Collection[int] | None, *, has_seconds: bool
+) -> SideOf[CpuValues]:
+    """Return the rates of each CPU in each run; a run that did not count has none.
+
+    :param cpus: these only; None: all
+    :param has_seconds: rates are per second; else per tick
+    """
+    return SideOf(
+        name=side.name,
+        runs=tuple(
+            run.having(dict(_cpu_values(run.content, cpus, has_seconds=has_seconds)))
+            for run in side.runs
+            if not run.content.is_off
+        ),
+    )
+
+
+def _cpu_values(
+    counts: SchedCounts, cpus: Collection[int] | None, *, has_seconds: bool
+) -> Iterator[tuple[CpuMeasure, Mapping[int, float]]]:
+    change = counts.change
+    time = counts.seconds if has_seconds else change.jiffies
+    if not time:
+        return
+    tick = "s" if has_seconds else "tick"
+    for place, column in enumerate(counts.cpu_columns):
+        field = FIELDS[column.field]
+        scale = 1.0 / NS_PER_S if field.unit == "ns" else 1.0
+        of_cpus = zip(change.cpus, change.cpu_counts[:, place].tolist(), strict=True)
+        known = {
+            cpu: count * scale / time
+            for cpu, count in of_cpus
+            # NaN, of a counter that cannot be known, is not itself.
+            if count == count and (cpus is None or cpu in cpus)  # noqa: PLR0124
+        }
+        if field.is_used and known:
+            counted = "s" if field.unit == "ns" else "1"
+            yield CpuMeasure(field.name, f"{counted}/{tick}", field.meaning), known
+
+
+def _levels_of_side(side: SideOf[SchedCounts], labels: Mapping[Level, str]) -> Iterator[LevelRow]:
+    """Yield the levels of the domains, the one with the fewest CPUs first."""
+    found: dict[str, list[Level]] = {}
+    for run in side.runs:
+        for level in run.content.levels:
+            found.setdefault(labels[level], []).append(level)
+    described = [_level_row(side, label, levels) for label, levels in found.items()]
+    yield from sorted(described, key=lambda row: row.cpus or 0)
+
+
+def _level_row(side: SideOf[SchedCounts], label: str, levels: Sequence[Level]) -> LevelRow:
+    widths = [level.widest for level in levels if level.widest is not None]
+    spans = [{span for _, span in level.spans} for level in levels if level.spans is not None]
+    return LevelRow(
+        side=side.name,
+        level=label,
+        cpus=max(widths, default=None),
+        domains=max(map(len, spans), default=None),
+        flags=next(
+            (run.content.flags[label] for run in side.runs if label in run.content.flags), None
+        ),
+    )
+
+
+def _describe_refusals(
+    base: str, new: str, in_base: Collection[Key], in_new: Collection[Key]
+) -> Iterator[SchedstatRefusal]:
+    """Yield what only one of two sides counted.
+
+    :param in_base: what was counted in base
+    """
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for name, other, mine, theirs in (
+        (base, new, set(in_base), set(in_new)),
+        (new, base, set(in_new), set(in_base)),
+    ):
+        for key in sorted(mine - theirs):
+            what, reason = _reason(key, other, theirs)
+            counts = by_reason.setdefault((name, reason), [])
+            if what not in counts:
+                counts.append(what)
+    for (name, reason), counts in by_reason.items():
+        yield SchedstatRefusal(side=name, what=", ".join(counts), reason=reason)
+
+
+def _reason(key: Key, other: str, theirs: Collection[Key]) -> tuple[str, str]:
+    # The field or the level that has no counterpart, and why.
+    if key.field not in ALWAYS_COUNTED and all(one.field in ALWAYS_COUNTED for one in theirs):
+        return "all but the times", f"{other} counted nothing else"
+    if FIELDS[key.field].split and not any(one.field == key.field for one in theirs):
+        return key.field, FIELDS[key.field].split
+    if key.level not in {one.level for one in theirs}:
+        return key.level, _reason_of_level(key.level, other)
+    return f"{key.level} {key.idle} {key.field}".strip(), f"what {other} counted is unknown"
+
+
+def _reason_of_level(level: str, other: str) -> str:
+    if level.startswith("domain"):
+        return f"nothing names this level, and no level of {other} has its CPUs"
+    return f"{other} has no level of this name"
+
+
+def _describe_spans(sides: Sequence[SideOf[SchedCounts]], labels: Mapping[Level, str]) -> list[str]:
+    """Say which levels have another number of CPUs on another side."""
+    widest: dict[str, dict[str, int]] = {}
+    for side in sides:
+        for run in side.runs:
+            for level in run.content.levels:
+                if level.widest is not None:
+                    widest.setdefault(labels[level], {})[side.name] = level.widest
+    return [
+        f"{label} spans {', '.join(f'{cpus} CPUs in {side}' for side, cpus in found.items())}"
+        for label, found in widest.items()
+        if len(set(found.values())) > 1
+    ]

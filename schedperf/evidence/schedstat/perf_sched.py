@@ -1,0 +1,485 @@
+"""Read what ``perf sched stats`` writes: the perf.data of ``record`` and the text of ``report``.
+
+The perf.data holds two snapshots of /proc/schedstat, in one of two forms. Upstream writes records
+85 and 86, and the domains' names and CPUs in a header section. The patches that went around before
+write 83 and 84, which upstream gave to others meanwhile: 83 is compressed data where the header
+says that anything is compressed. Structures: tools/lib/perf/include/perf/event.h of both.
+
+The report says what was counted on each CPU between the snapshots::
+
+    Time elapsed (in jiffies)                                        :      150000
+    CPU 0
+    schedule() called                                                :     6249493
+    schedule() left the processor idle                               :     1347960  (    21.57% )
+    CPU 0, DOMAIN MC CPUS <0-15, >
+    ----------------------------------------- <Category busy> ----------------------------------
+    load_balance() count on cpu busy                                 :           0  $     0.00 $
+
+It names fields by sentences and not its version, which the sentences and the order of the
+categories tell. Its summary is a mean over CPUs and is passed over, as are the lines with a star,
+which follow from the others. Its "in jiffies" is wrong for the times: the kernel counts ns.
+"""
+
+import mmap
+import re
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from schedperf.evidence.schedstat.capture import (
+    MOST_CPUS,
+    MOST_DOMAINS,
+    MOST_WRAPPED,
+    SHOWN,
+    Change,
+    Domain,
+    Floats,
+    Snapshot,
+    describe_restarts,
+    make_snapshot,
+    refuse_missing_cpus,
+)
+from schedperf.evidence.schedstat.fields import FIELDS, LAYOUTS, Column, Layout, known_versions
+from schedperf.evidence.schedstat.record import Idle
+from schedperf.model.errors import InputError
+from schedperf_collectors.perf_header import (
+    BIG_ENDIAN_MAGIC,
+    HEADER_BYTES,
+    MAGIC,
+    BadPerfData,
+    Buffer,
+    Cursor,
+    open_section,
+    read_header,
+    records,
+    text_until_nul,
+)
+
+_FIRST_LINE = "Columns description"
+_LONGEST_LINE = 8192
+_ADVICE_OF_REPORT = "write the report again"
+
+_BLOCK = re.compile(
+    r"CPU (?:(?P<cpu>\d{1,5})|<ALL CPUS SUMMARY>)"
+    r"(?:, DOMAIN (?P<name>[\w-]{1,32})(?: CPUS <(?P<cpus>[\d, -]*)>)?)?",
+    re.ASCII,
+)
+_VALUE = re.compile(r"([^:]{1,100}?) *: *(\d{1,20})(,?)(?: .*)?", re.ASCII)
+_IDLE = re.compile(r"(.*) on cpu (busy|idle|newly idle)", re.ASCII)
+_RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
+_ELAPSED = "Time elapsed (in jiffies)"
+
+_FIELDS: Mapping[str, str] = {
+    "sched_yield() count": "yld_count",
+    "Legacy counter can be ignored": "array_exp",
+    "schedule() called": "sched_count",
+    "schedule() left the processor idle": "sched_goidle",
+    "try_to_wake_up() was called": "ttwu_count",
+    "try_to_wake_up() was called to wake up the local cpu": "ttwu_local",
+    "total runtime by tasks on this processor (in jiffies)": "rq_cpu_time",
+    "total waittime by tasks on this processor (in jiffies)": "run_delay",
+    "total timeslices run on this cpu": "pcount",
+    "load_balance() count": "lb_count",
+    "load_balance() found balanced": "lb_balanced",
+    "load_balance() move task failed": "lb_failed",
+    "imbalance sum": "lb_imbalance",
+    "imbalance in load": "lb_imbalance_load",
+    "imbalance in utilization": "lb_imbalance_util",
+    "imbalance in number of tasks": "lb_imbalance_task",
+    "imbalance in misfit tasks": "lb_imbalance_misfit",
+    "pull_task() count": "lb_gained",
+    "pull_task() when target task was cache-hot": "lb_hot_gained",
+    "load_balance() failed to find busier queue": "lb_nobusyq",
+    "load_balance() failed to find busier group": "lb_nobusyg",
+    "active_load_balance() count": "alb_count",
+    "active_load_balance() move task failed": "alb_failed",
+    "active_load_balance() successfully moved a task": "alb_pushed",
+    **{
+        f"{name}_{what} is not used": f"{name}_{what}"
+        for name in ("sbe", "sbf")
+        for what in ("count", "balanced", "pushed")
+    },
+    # perf says it wrong: the kernel compares with the waker's CPU, not with the task's last one.
+    "try_to_wake_up() awoke a task that last ran on a diff cpu": "ttwu_wake_remote",
+    "try_to_wake_up() moved task because cache-cold on own cpu": "ttwu_move_affine",
+    "try_to_wake_up() started passive balancing": "ttwu_move_balance",
+}
+_IDLE_TYPES: Mapping[str, Idle] = {"busy": "busy", "idle": "idle", "newly idle": "newidle"}
+_CPU_DOMAIN_INFO = 32
+# A record has at most 64 kB, and a machine at most so many of them.
+_LARGEST_BYTES = 1 << 30
+_ADVICE = "record it again with perf sched stats record"
+_NAME_BYTES = 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Block:
+    # Of one CPU, or of one of its domains. Columns are in the order of the lines.
+    cpu: int
+    domain: Domain | None
+    counts: dict[Column, int] = field(default_factory=dict)
+
+
+def is_sched_stats_report(head: str) -> bool:
+    """Say whether a text begins as the report does, or as that of ``perf sched stats diff``."""
+    return head.startswith(_FIRST_LINE)
+
+
+def parse_sched_stats_report(lines: Iterable[str], label: str) -> Change:
+    """Read a report.
+
+    :param label: of the file, for messages
+    :raises InputError: it is none, it is one of a comparison, it is cut off or damaged
+    """
+    reading = _ReportReading(label)
+    for number, line in enumerate(lines, 1):
+        # perf takes its last comma back on a terminal, which in a file leaves both and backspaces.
+        reading.take(number, line.replace("\b", "").rstrip())
+    return reading.finish()
+
+
+class _ReportReading:
+    """The lines of one report, taken one after the other."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.jiffies: int | None = None
+        self.cpus: list[_Block] = []
+        self.domains: list[_Block] = []
+        self.seen: set[int] = set()
+        # How many domains of the last CPU there were.
+        self.levels = 0
+        # None: the lines belong to a summary, or to no block yet.
+        self.block: _Block | None = None
+
+    def bad(self, number: int, problem: str, advice: str = _ADVICE_OF_REPORT) -> InputError:
+        return InputError(f"{self.label}:{number}: {problem}; {advice}")
+
+    def take(self, number: int, line: str) -> None:
+        if len(line) > _LONGEST_LINE:
+            raise self.bad(number, f"the line has {len(line)} characters, perf writes fewer")
+        if line.startswith("CPU "):
+            self._begin(number, line)
+        elif ":" in line and not line.startswith(("*", "-")):
+            self._take_value(number, line)
+
+    def _begin(self, number: int, line: str) -> None:
+        found = _BLOCK.fullmatch(line)
+        if found is None:
+            raise self.bad(number, f"neither a CPU nor a domain: {line[:SHOWN]!r}")
+        self.block = None
+        if found["cpu"] is None:
+            return
+        cpu = int(found["cpu"])
+        if found["name"] is None:
+            if cpu >= MOST_CPUS or cpu in self.seen:
+                raise self.bad(number, f"CPU {cpu} a second time, or of more than {MOST_CPUS}")
+            self.seen.add(cpu)
+            self.levels = 0
+            self.block = _Block(cpu=cpu, domain=None)
+            self.cpus.append(self.block)
+            return
+        self._begin_domain(number, cpu, found)
+
+    def _begin_domain(self, number: int, cpu: int, found: re.Match[str]) -> None:
+        if not self.cpus or self.cpus[-1].cpu != cpu or len(self.domains) >= MOST_DOMAINS:
+            raise self.bad(number, f"a domain of CPU {cpu}, which is not the last one before it")
+        name = found["name"]
+        domain = Domain(
+            cpu=cpu,
+            number=int(name) if name.isdigit() else self.levels,
+            name=None if name.isdigit() else name,
+            span=None if found["cpus"] is None else self._span(number, found["cpus"]),
+        )
+        self.levels += 1
+        self.block = _Block(cpu=cpu, domain=domain)
+        self.domains.append(self.block)
+
+    def _span(self, number: int, cpus: str) -> int:
+        span = 0
+        for part in cpus.replace(",", " ").split():
+            found = _RANGE.fullmatch(part)
+            low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+            if not low <= high < MOST_CPUS:
+                raise self.bad(number, f"no list of CPUs: {cpus[:SHOWN]!r}")
+            span |= (1 << high + 1) - (1 << low)
+        return span
+
+    def _take_value(self, number: int, line: str) -> None:
+        found = _VALUE.fullmatch(line)
+        if found is None:
+            raise self.bad(number, f"no count: {line[:SHOWN]!r}")
+        if found[3]:
+            advice = "it joins kernels by position; give the reports of both sides instead"
+            raise self.bad(number, "is the output of perf sched stats diff", advice)
+        if found[1] == _ELAPSED:
+            self.jiffies = int(found[2])
+        elif self.block is not None:
+            self._add(number, found[1], int(found[2]))
+
+    def _add(self, number: int, text: str, value: int) -> None:
+        assert self.block is not None
+        of_idle = _IDLE.fullmatch(text)
+        name = _FIELDS.get(of_idle[1] if of_idle else text)
+        if name is None:
+            raise self.bad(number, f"an unknown field: {text[:SHOWN]!r}", "read the data instead")
+        column = Column(_IDLE_TYPES[of_idle[2]] if of_idle else "", name)
+        if column in self.block.counts or value >> (FIELDS[name].bits or 64):
+            raise self.bad(number, f"{name} a second time, or more than its counter holds")
+        self.block.counts[column] = value
+
+    def finish(self) -> Change:
+        if not self.cpus:
+            problem = "has no CPU"
+            raise InputError(f"{self.label}: {problem}; give the whole perf sched stats report")
+        domains = [block.domain for block in self.domains if block.domain is not None]
+        refuse_missing_cpus([block.cpu for block in self.cpus], domains, self.label)
+        layout = self._layout()
+        cpu_counts = self._table(self.cpus, layout.cpu)
+        domain_counts = self._table(self.domains, layout.domain)
+        notes = [
+            *describe_restarts("CPUs", cpu_counts),
+            *describe_restarts("domains", domain_counts),
+        ]
+        return Change(
+            version=layout.version,
+            jiffies=self.jiffies or None,
+            cpus=tuple(block.cpu for block in self.cpus),
+            cpu_counts=cpu_counts,
+            domains=tuple(domains),
+            domain_counts=domain_counts,
+            notes=tuple(notes),
+        )
+
+    def _layout(self) -> Layout:
+        # Without any domain there is nothing in which the versions differ.
+        columns = tuple(self.domains[0].counts) if self.domains else LAYOUTS[17].domain
+        for layout in LAYOUTS.values():
+            if layout.domain == columns:
+                return layout
+        first = next(iter(self.domains[0].counts), None)
+        problem = "the first domain is cut off, or of an unknown version"
+        raise InputError(f"{self.label}: {problem} (it begins with {first}); {_ADVICE_OF_REPORT}")
+
+    def _table(self, blocks: list[_Block], columns: tuple[Column, ...]) -> Floats:
+        for block in blocks:
+            if tuple(block.counts) != columns:
+                where = f"CPU {block.cpu}{'' if block.domain is None else ', a domain'}"
+                raise InputError(
+                    f"{self.label}: {where} has {len(block.counts)} of {len(columns)} counts; "
+                    f"it is cut off, {_ADVICE_OF_REPORT}"
+                )
+        rows = [list(block.counts.values()) for block in blocks]
+        counts = np.array(rows, dtype=np.float64).reshape(len(blocks), len(columns))
+        # perf subtracts without sign, so a counter that started again shows as one near 2**32.
+        is_narrow = np.array([FIELDS[column.field].bits == 32 for column in columns])  # noqa: PLR2004 # a width
+        counts[(is_narrow & (counts >= MOST_WRAPPED)).any(axis=1)] = np.nan
+        return counts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Form:
+    # Numbers of the records, and offsets in them. Counts of a union of all versions are followed
+    # by the number of CPUs and their mask where the record has one.
+    cpu_type: int
+    domain_type: int
+    cpu_number: int
+    cpu_version: int
+    cpu_counts: int
+    domain_time: int
+    domain_cpu: int
+    domain_version: int
+    domain_number: int
+    domain_counts: int
+    domain_name: int | None
+    domain_mask: int | None
+
+
+_UPSTREAM = _Form(
+    cpu_type=85,
+    domain_type=86,
+    cpu_number=16,
+    cpu_version=20,
+    cpu_counts=24,
+    domain_time=8,
+    domain_cpu=16,
+    domain_version=20,
+    domain_number=22,
+    domain_counts=24,
+    domain_name=None,
+    domain_mask=None,
+)
+_PATCHES = _Form(
+    cpu_type=83,
+    domain_type=84,
+    cpu_number=64,
+    cpu_version=68,
+    cpu_counts=16,
+    domain_time=16,
+    domain_cpu=24,
+    domain_version=8,
+    domain_number=28,
+    domain_counts=48,
+    domain_name=30,
+    domain_mask=48 + 4 * 45,
+)
+
+
+def is_perf_data(head: bytes) -> bool:
+    """Say whether bytes begin as a perf.data file does."""
+    return head.startswith((MAGIC, BIG_ENDIAN_MAGIC))
+
+
+def read_sched_stats(path: Path, label: str) -> tuple[Snapshot, Snapshot]:
+    """Return the first and the last snapshot of a file.
+
+    :param label: of the file, for messages
+    :raises InputError: it has no two snapshots, is cut off or damaged
+    :raises OSError: it cannot be read
+    """
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        if not HEADER_BYTES <= size <= _LARGEST_BYTES:
+            raise InputError(f"{label}: {size} bytes are no recording of schedstat; {_ADVICE}")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            try:
+                return _DataReading(data, label).snapshots()
+            except BadPerfData as error:
+                raise InputError(str(error)) from None
+
+
+class _Moment:
+    """The rows of one snapshot."""
+
+    def __init__(self) -> None:
+        self.version: int | None = None
+        self.cpus: dict[int, Sequence[int]] = {}
+        self.domains: dict[Domain, Sequence[int]] = {}
+
+
+class _DataReading:
+    """One file: its header's places, then its records."""
+
+    def __init__(self, data: Buffer, label: str) -> None:
+        self.data = data
+        self.label = label
+        self.header = read_header(data, label, fewest_events=0)
+        self.order = self.header.order
+        if self.header.cut:
+            raise InputError(f"{label}: cut off: perf did not end properly; {_ADVICE}")
+        self.moments: dict[int, _Moment] = {}
+
+    def snapshots(self) -> tuple[Snapshot, Snapshot]:
+        upstream = self._domains_of_header()
+        for kind, _, start, end in records(self.data, self.header, self.label):
+            form = _UPSTREAM if kind in (_UPSTREAM.cpu_type, _UPSTREAM.domain_type) else _PATCHES
+            if form is _PATCHES and self.header.compressed:
+                continue
+            if kind == form.cpu_type:
+                self._take_cpu(form, start, end)
+            elif kind == form.domain_type:
+                self._take_domain(form, start, end, upstream)
+        if len(self.moments) < 2:  # noqa: PLR2004 # before and after
+            raise InputError(
+                f"{self.label}: has {len(self.moments)} snapshots of schedstat, not two; {_ADVICE}"
+            )
+        times = list(self.moments)
+        return self._snapshot(times[0]), self._snapshot(times[-1])
+
+    def _number(self, start: int, end: int, offset: int, code: str) -> int:
+        what = struct.Struct(self.order + code)
+        cursor = Cursor(self.data, self.order, start + offset, end, self.label)
+        return int(what.unpack_from(self.data, cursor.skip(what.size))[0])
+
+    def _take_cpu(self, form: _Form, start: int, end: int) -> None:
+        moment = self._moment(start, end, 8, form.cpu_version)
+        cpu = self._number(start, end, form.cpu_number, "I")
+        if cpu >= MOST_CPUS or cpu in moment.cpus:
+            raise InputError(f"{self.label}: a second cpu{cpu}, or of too many; {_ADVICE}")
+        columns = LAYOUTS[moment.version or 0].cpu
+        moment.cpus[cpu] = self._counts(start + form.cpu_counts, end, columns)
+
+    def _take_domain(
+        self, form: _Form, start: int, end: int, known: Mapping[tuple[int, int], Domain]
+    ) -> None:
+        moment = self._moment(start, end, form.domain_time, form.domain_version)
+        cpu = self._number(start, end, form.domain_cpu, "I")
+        number = self._number(start, end, form.domain_number, "H")
+        domain = known.get((cpu, number), Domain(cpu=cpu, number=number, name=None, span=None))
+        if form.domain_name is not None and form.domain_mask is not None:
+            name = text_until_nul(self._bytes(start + form.domain_name, end, _NAME_BYTES))
+            span = self._span(start, end, form.domain_mask)
+            domain = Domain(cpu=cpu, number=number, name=name or None, span=span)
+        if domain in moment.domains or len(moment.domains) >= MOST_DOMAINS:
+            raise InputError(f"{self.label}: domain{number} of cpu{cpu} twice; {_ADVICE}")
+        columns = LAYOUTS[moment.version or 0].domain
+        moment.domains[domain] = self._counts(start + form.domain_counts, end, columns)
+
+    def _moment(self, start: int, end: int, time: int, version: int) -> _Moment:
+        moment = self.moments.setdefault(self._number(start, end, time, "Q"), _Moment())
+        found = self._number(start, end, version, "H")
+        if found not in LAYOUTS:
+            raise InputError(f"{self.label}: is version {found}; {known_versions()} can be read")
+        if moment.version not in (None, found):
+            raise InputError(f"{self.label}: versions {moment.version} and {found}; {_ADVICE}")
+        moment.version = found
+        return moment
+
+    def _bytes(self, start: int, end: int, count: int) -> bytes:
+        at = Cursor(self.data, self.order, start, end, self.label).skip(count)
+        return bytes(self.data[at : at + count])
+
+    def _span(self, start: int, end: int, offset: int) -> int:
+        # Bit n of the mask's byte m is CPU 8 m + n, in either byte order.
+        count = self._number(start, end, offset, "H")
+        if count > MOST_CPUS:
+            raise InputError(f"{self.label}: a domain of {count} CPUs; {_ADVICE}")
+        mask = self._bytes(start + offset + 2, end, -(-count // 8))
+        return int.from_bytes(mask, "little")
+
+    def _counts(self, start: int, end: int, columns: Sequence[Column]) -> Sequence[int]:
+        # Fields of unsigned long are widened to 64 bits.
+        codes = "".join("I" if FIELDS[column.field].bits == 32 else "Q" for column in columns)  # noqa: PLR2004 # a width
+        what = struct.Struct(self.order + codes)
+        cursor = Cursor(self.data, self.order, start, end, self.label)
+        return what.unpack_from(self.data, cursor.skip(what.size))
+
+    def _snapshot(self, time: int) -> Snapshot:
+        moment = self.moments[time]
+        refuse_missing_cpus(list(moment.cpus), moment.domains, self.label)
+        if not moment.cpus:
+            raise InputError(f"{self.label}: a snapshot without CPUs; {_ADVICE}")
+        return make_snapshot(
+            LAYOUTS[moment.version or 0],
+            time,
+            cpus=list(moment.cpus),
+            cpu_rows=list(moment.cpus.values()),
+            domains=list(moment.domains),
+            domain_rows=list(moment.domains.values()),
+        )
+
+    def _domains_of_header(self) -> dict[tuple[int, int], Domain]:
+        if _CPU_DOMAIN_INFO not in self.header.features:
+            return {}
+        place = self.header.features.index(_CPU_DOMAIN_INFO)
+        cursor = open_section(self.data, self.order, self.header.end, place, self.label)
+        version, _ = cursor.u32(), cursor.u32()
+        known: dict[tuple[int, int], Domain] = {}
+        while cursor.offset < cursor.end:
+            cpu, domains = cursor.u32(), cursor.u32()
+            for _ in range(domains):
+                number = cursor.u32()
+                name = cursor.text() if version >= 17 else None  # noqa: PLR2004 # a version
+                span = self._mask(cursor.text())
+                cursor.text()  # The same CPUs as a list.
+                known[cpu, number] = Domain(cpu=cpu, number=number, name=name or None, span=span)
+        return known
+
+    def _mask(self, text: str) -> int:
+        digits = text.replace(",", "")
+        if len(digits) > MOST_CPUS // 4 or not all(one in "0123456789abcdef" for one in digits):
+            raise InputError(f"{self.label}: a damaged mask of CPUs; {_ADVICE}")
+        return int(digits or "0", 16)
