@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
-from schedperf.evidence.system.cpufreq import parse_cpufreq
-from schedperf.evidence.system.cpuidle import parse_cpuidle
-from schedperf.evidence.system.power import parse_power
+from schedperf.evidence.system.sys_tables import parse_cpufreq, parse_cpuidle, parse_power
 from schedperf_collectors import system_counters as module
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.cpu_counters import frequency_table, idle_table, power_table

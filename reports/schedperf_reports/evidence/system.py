@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from schedperf.evidence.system.compare import CPU_TIME, LEAST, why_small
 from schedperf.evidence.system.record import SettingRow, SystemCounters, SystemRow, SystemSide
-from schedperf.evidence.system.rows import CPU_TIME, LEAST, why_small
 from schedperf.evidence.system.words import BY_NAME
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import (

@@ -14,9 +14,13 @@ from msgspec import Meta
 
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
-from schedperf.evidence.system._sums import CpuKey, SystemKey, SystemSums, SystemValue
 from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
-from schedperf.evidence.system.changes import (
+from schedperf.evidence.system.proc_files import parse_cpu_times, parse_interrupts, parse_pressure
+from schedperf.evidence.system.sums import (
+    CpuKey,
+    SystemKey,
+    SystemSums,
+    SystemValue,
     add_cpu_times,
     add_frequency,
     add_groups,
@@ -26,12 +30,7 @@ from schedperf.evidence.system.changes import (
     add_pressure,
     add_tasks,
 )
-from schedperf.evidence.system.cpu_times import parse_cpu_times
-from schedperf.evidence.system.cpufreq import parse_cpufreq
-from schedperf.evidence.system.cpuidle import parse_cpuidle
-from schedperf.evidence.system.interrupts import parse_interrupts
-from schedperf.evidence.system.power import parse_power
-from schedperf.evidence.system.pressure import parse_pressure
+from schedperf.evidence.system.sys_tables import parse_cpufreq, parse_cpuidle, parse_power
 from schedperf.evidence.system.task_sched import parse_task_sched
 from schedperf.evidence.system.words import BY_NAME
 from schedperf.model.errors import InputError

@@ -16,17 +16,17 @@ from schedperf.evidence.system.capture import (
     read_system_counters,
     read_task_counters,
 )
-from schedperf.evidence.system.cpus import compare_loaded
-from schedperf.evidence.system.measures import Cpus, accounted_share, count_cpus, measure
-from schedperf.evidence.system.record import SystemCounters, SystemMissing, SystemSide
-from schedperf.evidence.system.rows import (
+from schedperf.evidence.system.compare import (
     SideMeasures,
+    compare_loaded,
     compare_measures,
+    compare_settings,
     describe_refusals,
     describe_zeros,
     is_zero,
 )
-from schedperf.evidence.system.settings import compare_settings
+from schedperf.evidence.system.measure import Cpus, accounted_share, count_cpus, measure
+from schedperf.evidence.system.record import SystemCounters, SystemMissing, SystemSide
 from schedperf.model.run import SideOf
 from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side

@@ -16,10 +16,8 @@ from schedperf.evidence.system.capture import (
     read_system_counters,
     read_task_counters,
 )
-from schedperf.evidence.system.cpufreq import COLUMNS as CPUFREQ
-from schedperf.evidence.system.cpuidle import COLUMNS as CPUIDLE
-from schedperf.evidence.system.power import COLUMNS as POWER
 from schedperf.evidence.system.record import Group
+from schedperf.evidence.system.sys_tables import FREQUENCY_COLUMNS, IDLE_COLUMNS, POWER_COLUMNS
 from schedperf.model.errors import InputError
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
 from schedperf_collectors.system_counters import system_counters
@@ -130,8 +128,8 @@ def test_a_counter_of_32_bits_wraps_and_one_that_fell_is_unknown(read: Read) -> 
 
 
 def test_idle_states_are_summed_over_cpus_in_seconds(read: Read) -> None:
-    before = table(CPUIDLE, "0 1 C1 10 1000000 1 2 -", "2 1 C1 20 2000000 3 4 -")
-    after = table(CPUIDLE, "0 1 C1 15 1500000 1 3 -", "2 1 C1 21 4000000 4 4 -")
+    before = table(IDLE_COLUMNS, "0 1 C1 10 1000000 1 2 -", "2 1 C1 20 2000000 3 4 -")
+    after = table(IDLE_COLUMNS, "0 1 C1 15 1500000 1 3 -", "2 1 C1 21 4000000 4 4 -")
     found = read({"cpuidle": (before, after)})
     assert value(found, "idle", "C1", "time") == count(2.5, "s")
     assert value(found, "idle", "C1", "time", 1) == count(2.0, "s")
@@ -151,8 +149,12 @@ def test_pressure_is_in_seconds(read: Read) -> None:
 
 
 def test_frequencies_are_means_over_cpus_and_over_the_run(read: Read) -> None:
-    before = table(CPUFREQ, "0 1000 800 3000 5 1000:10,3000:10 0,1,2", "3 2000 800 3000 1 - 3")
-    after = table(CPUFREQ, "0 3000 800 3000 9 1000:10,3000:30 0,1,2", "3 2000 800 3000 1 - 3")
+    before = table(
+        FREQUENCY_COLUMNS, "0 1000 800 3000 5 1000:10,3000:10 0,1,2", "3 2000 800 3000 1 - 3"
+    )
+    after = table(
+        FREQUENCY_COLUMNS, "0 3000 800 3000 9 1000:10,3000:30 0,1,2", "3 2000 800 3000 1 - 3"
+    )
     found = read({"cpufreq": (before, after)})
     assert value(found, "frequency", "CPUs", "cur") == SystemValue(2e6, "Hz", "level")
     assert value(found, "frequency", "CPUs", "mean") == SystemValue(3e6, "Hz", "level")
@@ -161,8 +163,10 @@ def test_frequencies_are_means_over_cpus_and_over_the_run(read: Read) -> None:
 
 def test_energy_wraps_at_its_range_and_long_runs_are_said(read: Read) -> None:
     most = 262143328850
-    before = table(POWER, f"/p/rapl:0 package-0 {most - 1000000} {most} -", "/h/p1 fan - - 2000000")
-    after = table(POWER, f"/p/rapl:0 package-0 500000 {most} -", "/h/p1 fan - - 4000000")
+    before = table(
+        POWER_COLUMNS, f"/p/rapl:0 package-0 {most - 1000000} {most} -", "/h/p1 fan - - 2000000"
+    )
+    after = table(POWER_COLUMNS, f"/p/rapl:0 package-0 500000 {most} -", "/h/p1 fan - - 4000000")
     found = read({"power": (before, after)})
     assert value(found, "power", "package-0", "energy") == count(1.5, "J")
     assert value(found, "power", "fan", "power") == SystemValue(3.0, "W", "level")
@@ -270,7 +274,7 @@ def test_a_damaged_file_costs_only_itself(read: Read) -> None:
 
 
 def test_a_file_of_one_look_only_is_said(read: Read) -> None:
-    found = read({}, {"system_counters/after/cpuidle": table(CPUIDLE)})
+    found = read({}, {"system_counters/after/cpuidle": table(IDLE_COLUMNS)})
     assert found.notes == ("cpuidle: read after the run only",)
 
 

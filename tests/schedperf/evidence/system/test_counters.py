@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from schedperf.evidence.system._counters import growth, read_table
 from schedperf.evidence.system.cgroup_cpu import parse_cgroup_cpu
-from schedperf.evidence.system.cpu_times import parse_cpu_times
-from schedperf.evidence.system.cpufreq import COLUMNS as CPUFREQ
-from schedperf.evidence.system.cpufreq import parse_cpufreq
-from schedperf.evidence.system.cpuidle import COLUMNS as CPUIDLE
-from schedperf.evidence.system.cpuidle import parse_cpuidle
-from schedperf.evidence.system.interrupts import parse_interrupts
-from schedperf.evidence.system.power import COLUMNS as POWER
-from schedperf.evidence.system.power import parse_power
-from schedperf.evidence.system.pressure import parse_pressure
+from schedperf.evidence.system.proc_files import parse_cpu_times, parse_interrupts, parse_pressure
+from schedperf.evidence.system.sys_tables import (
+    FREQUENCY_COLUMNS,
+    IDLE_COLUMNS,
+    POWER_COLUMNS,
+    parse_cpufreq,
+    parse_cpuidle,
+    parse_power,
+)
 from schedperf.evidence.system.task_sched import parse_sched
 from schedperf.model.errors import InputError
 
@@ -26,9 +26,12 @@ Parse = Callable[[list[str], str], Any]
 SAMPLES: dict[str, tuple[Parse, str]] = {
     "pressure": (parse_pressure, "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull total=3"),
     "interrupts": (parse_interrupts, "  CPU0 CPU1\n 4: 1 2 IO-APIC 4-edge  ttyS0\nERR: 7"),
-    "cpuidle": (parse_cpuidle, "\t".join(CPUIDLE) + "\n0\t0\tPOLL\t1\t2\t3\t4\t-"),
-    "cpufreq": (parse_cpufreq, "\t".join(CPUFREQ) + "\n0\t1\t1\t2\t3\t1:2,2:3\t0,1"),
-    "power": (parse_power, "\t".join(POWER) + "\n/a:0\tpackage-0\t1\t9\t-\n/a:0:0\tcore\t1\t-\t-"),
+    "cpuidle": (parse_cpuidle, "\t".join(IDLE_COLUMNS) + "\n0\t0\tPOLL\t1\t2\t3\t4\t-"),
+    "cpufreq": (parse_cpufreq, "\t".join(FREQUENCY_COLUMNS) + "\n0\t1\t1\t2\t3\t1:2,2:3\t0,1"),
+    "power": (
+        parse_power,
+        "\t".join(POWER_COLUMNS) + "\n/a:0\tpackage-0\t1\t9\t-\n/a:0:0\tcore\t1\t-\t-",
+    ),
     "cgroups": (parse_cgroup_cpu, "=== /a\nnr_periods 1\n--- max 100000 0\n+++ 3 4 new"),
     "stat": (parse_cpu_times, "cpu 1 2\ncpu0 1 2 3\nctxt 5\nprocesses 6"),
     "sched": (lambda lines, label: parse_sched("\n".join(lines), label), "nr_switches : 3\na : 4"),
@@ -76,17 +79,17 @@ def test_a_text_without_groups_is_fine() -> None:
         ("interrupts", "CPU0\nLOC: 1\nLOC: 2", "3: 'LOC' a second time"),
         ("interrupts", "CPU0 CPU1", "no interrupts"),
         ("cpuidle", "cpu\tstate", "1: no column 'above'"),
-        ("cpuidle", "\t".join(CPUIDLE) + "\n0\t0", "2: 2 values under 8 columns"),
+        ("cpuidle", "\t".join(IDLE_COLUMNS) + "\n0\t0", "2: 2 values under 8 columns"),
         (
             "cpuidle",
-            "\t".join(CPUIDLE) + 2 * "\n0\t0\tP\t-\t-\t-\t-\t-",
+            "\t".join(IDLE_COLUMNS) + 2 * "\n0\t0\tP\t-\t-\t-\t-\t-",
             "state 0 of cpu0 a second",
         ),
-        ("cpuidle", "\t".join(CPUIDLE) + "\n0\t0\tP\t-1\t-\t-\t-\t-", "2: not a count: '-1'"),
-        ("cpuidle", "\t".join(CPUIDLE) + f"\n0\t0\tP\t{2**64}\t-\t-\t-\t-", "not a count"),
-        ("cpufreq", "\t".join(CPUFREQ) + "\n0\t-\t-\t-\t-\t1;2\t0", "not a count"),
-        ("cpufreq", "\t".join(CPUFREQ) + "\n0\t-\t-\t-\t-\t-\t0,x", "not a count: 'x'"),
-        ("power", "\t".join(POWER) + "\n-\ta\t1\t-\t-", "no meter"),
+        ("cpuidle", "\t".join(IDLE_COLUMNS) + "\n0\t0\tP\t-1\t-\t-\t-\t-", "2: not a count: '-1'"),
+        ("cpuidle", "\t".join(IDLE_COLUMNS) + f"\n0\t0\tP\t{2**64}\t-\t-\t-\t-", "not a count"),
+        ("cpufreq", "\t".join(FREQUENCY_COLUMNS) + "\n0\t-\t-\t-\t-\t1;2\t0", "not a count"),
+        ("cpufreq", "\t".join(FREQUENCY_COLUMNS) + "\n0\t-\t-\t-\t-\t-\t0,x", "not a count: 'x'"),
+        ("power", "\t".join(POWER_COLUMNS) + "\n-\ta\t1\t-\t-", "no meter"),
         ("cgroups", "nr_periods 1", "1: no group before 'nr_periods 1'"),
         ("cgroups", "=== /a\nnr_periods 1", "/a: the group is cut off"),
         ("cgroups", "=== /a", "/a: the group is cut off"),
@@ -158,7 +161,7 @@ def test_interrupts_are_called_by_their_device_or_label() -> None:
 
 def test_meters_of_one_name_are_told_apart() -> None:
     rows = [
-        "\t".join(POWER),
+        "\t".join(POWER_COLUMNS),
         "/sys/class/powercap/intel-rapl-mmio:0\tpackage-0\t1\t9\t-",
         "/sys/class/powercap/intel-rapl:0\tpackage-0\t1\t9\t-",
         "/sys/class/powercap/intel-rapl:0:1\tdram\t1\t9\t-",

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
+from schedperf.evidence.system.compare import MOST_NAMED
 from schedperf.evidence.system.record import SystemMissing, SystemSide
-from schedperf.evidence.system.rows import MOST_NAMED
 
 Analyse = Callable[..., Any]
 Run = dict[str, Any]

@@ -1,19 +1,32 @@
-"""Rows that compare what the system counted, and what has no counterpart.
+"""Compare what the system counted as rows, CPU by CPU, and the settings that differ.
 
 Interrupts and softirqs by name are a family of tests of their own: there are hundreds, and they
 must not hide one cgroup that is throttled. So are the times of the CPUs: they are the few parts of
 one whole, where the time of an operation went, which dozens of idle states and cgroups must not
 hide either. All other groups together are the third.
+
+host.json has the settings that decide whether sides are comparable at all (``sched.features``,
+``sched.base_slice_ns``, ``sched.preempt``); compared here are the others, of debugfs.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schedperf.evidence.system.capture import SystemKey
-from schedperf.evidence.system.record import Group, SystemRefusal, SystemRow
+from schedperf.evidence.system.capture import CpuKey, SystemCounts, SystemKey
+from schedperf.evidence.system.record import (
+    Group,
+    SettingRow,
+    SystemMissing,
+    SystemRefusal,
+    SystemRow,
+)
 from schedperf.evidence.system.words import BY_NAME, GROUPS, about, rank
-from schedperf.model.counted import Rate
-from schedperf.model.run import SideOf
+from schedperf.kernel.sched_debug import FOLDER, flat_settings, read_sched_debug
+from schedperf.model.counted import CpuRow, Rate
+from schedperf.model.errors import InputError
+from schedperf.model.run import Captured, SideOf
+from schedperf.runs.side import Side
+from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
 from schedperf.stats.counted.rates import Measures, Question, compare_rates
 from schedperf.stats.verdicts import percent
 
@@ -35,6 +48,19 @@ FAMILIES = (
 )
 
 Subject = tuple[Group, str]
+# Whole values are in the bundle; these are for people to read.
+LONGEST_VALUE = 200
+# Kernels of which more settings differ have other settings altogether.
+MOST_SETTINGS = 100
+
+# By name; of one side. None: nothing is known of them.
+_Settings = dict[str, str] | None
+# Kinds of a CPU's time in which it did nothing.
+NOT_BUSY = ("idle", "iowait")
+# The guests' time is part of the user's.
+COUNTED_TWICE = ("guest", "guest_nice")
+_OWN_SHARE = "share of the CPU's own time"
+_BUSY = CpuMeasure("cpu busy", "", "share of its time in which the CPU was not idle")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,3 +231,90 @@ def _counters(
         if run.key.at in points
         for key, _ in run.content
     }
+
+
+def compare_settings(sides: Sequence[Side]) -> tuple[list[SettingRow], list[SystemMissing]]:
+    """Compare the first boots of base and of each other side.
+
+    :return: what differs, a value None where a kernel has no such setting; and what of a side
+        could not be read, with the reason
+    """
+    found = [(side, *_read_settings(side)) for side in sides]
+    (_, base, _), *others = found
+    rows = [
+        row
+        for side, settings, _ in others
+        if base is not None and settings is not None
+        for row in _setting_rows(side.name, base, settings)
+    ]
+    missing = [
+        SystemMissing(side=side.name, what=FOLDER, reason=reason)
+        for side, _, reason in found
+        if reason
+    ]
+    return rows, missing
+
+
+def _read_settings(side: Side) -> tuple[_Settings, str]:
+    """Return the settings; without them the reason, "" where nobody asked for them."""
+    for boot in side.bundle.boots[:1]:
+        try:
+            debug = read_sched_debug(side.bundle, boot)
+        except InputError as error:
+            return None, str(error)
+        if debug is not None:
+            return flat_settings(debug), ""
+    tried = (entry.reason for entry in side.bundle.captures if entry.collector == FOLDER)
+    return None, next(filter(None, tried), "")
+
+
+def _setting_rows(side: str, base: dict[str, str], new: dict[str, str]) -> Iterator[SettingRow]:
+    names = [name for name in sorted(base | new) if base.get(name) != new.get(name)]
+    for name in names[:MOST_SETTINGS]:
+        yield SettingRow(
+            side=side,
+            name=name,
+            base=_shorten(base.get(name)),
+            new=_shorten(new.get(name)),
+        )
+
+
+def _shorten(value: str | None) -> str | None:
+    if value is None or len(value) <= LONGEST_VALUE:
+        return value
+    return f"{value[: LONGEST_VALUE - 1]}…"
+
+
+def compare_loaded(base: SideOf[SystemCounts], new: SideOf[SystemCounts]) -> Iterator[CpuRow]:
+    """Compare each CPU of two sides: shares of its time, and interrupts a second."""
+    yield from compare_cpus(base.having(_cpu_values), new.having(_cpu_values))
+
+
+def _cpu_values(run: Captured[SystemCounts]) -> CpuValues:
+    seconds = run.content.seconds or run.wall_s
+    return _per_cpu(run.content.cpus, seconds) if seconds else {}
+
+
+def _per_cpu(
+    counted: Mapping[CpuKey, Mapping[int, float]], seconds: float
+) -> dict[CpuMeasure, Mapping[int, float]]:
+    busy: dict[int, float] = {}
+    found: dict[CpuMeasure, Mapping[int, float]] = {_BUSY: busy}
+    for key, counts in counted.items():
+        found[_cpu_measure(key)] = {cpu: value / seconds for cpu, value in counts.items()}
+        if key.group == "cpu" and key.subject not in (*NOT_BUSY, *COUNTED_TWICE):
+            for cpu, value in counts.items():
+                busy[cpu] = busy.get(cpu, 0.0) + value / seconds
+    return found
+
+
+def _cpu_measure(key: CpuKey) -> CpuMeasure:
+    if key.unit == "s":
+        # What is said of the sum is of all CPUs.
+        is_time = key.group == "cpu"
+        meaning = _OWN_SHARE if is_time else about(key.group, key.subject, "share").meaning
+        return CpuMeasure(f"{key.group} {key.subject}", "", meaning)
+    if key.group == "interrupts":
+        return CpuMeasure("interrupts", "1/s", "interrupts of all kinds")
+    meaning = about(key.group, key.subject, "count").meaning
+    return CpuMeasure(f"{key.group} {key.subject}", "1/s", meaning)
