@@ -29,7 +29,7 @@ from schedperf.evidence.c2c.record import (
     say_name,
 )
 from schedperf.evidence.c2c.sources import file_namer
-from schedperf.evidence.layout.analysis import USUAL_LINE_BYTES
+from schedperf.evidence.layout.compare import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, RunKey
 from schedperf.perf_data import Keep, read_perf_data

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedperf.commands._outputs import draw_for_stdout, dump_section
-from schedperf.evidence.layout.analysis import KINDS, analyse_kernels
+from schedperf.evidence.layout.compare import KINDS, analyse_kernels
 from schedperf.evidence.layout.maps import map_kernel
 from schedperf.evidence.layout.model import Kernel
 from schedperf.evidence.layout.record import Layout, LayoutMap, UnitKind

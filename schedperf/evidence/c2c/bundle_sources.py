@@ -12,7 +12,7 @@ from schedperf.evidence.c2c.analysis import analyse_memory
 from schedperf.evidence.c2c.entries import contended_entries
 from schedperf.evidence.c2c.merge import MemorySamples, see_lines
 from schedperf.evidence.c2c.sources import COLLECTOR, BootNames
-from schedperf.evidence.layout.analysis import USUAL_LINE_BYTES
+from schedperf.evidence.layout.compare import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
 from schedperf.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data

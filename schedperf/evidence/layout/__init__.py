@@ -1,5 +1,7 @@
 """Cache lines of kernels: who shares one, what moved, and whether it matters.
 
-``load_kernel`` reads whatever is there of a kernel; ``compare_units`` compares who shares a
-line; the table of hot variables says which of the changes matter.
+Read ``capture`` (finds the files of a kernel), ``sources`` (``load_kernel`` puts them together),
+``cotenancy`` (who shares a line), ``causes`` (which edit moved what), ``ranking`` (which change
+matters, by the table of hot variables), ``compare`` and ``findings`` in this order; the record that
+they fill is in ``record``.
 """

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 
-from schedperf.evidence.layout.changes import UnitChange
-from schedperf.evidence.layout.cotenancy import Span, spans_of
+from schedperf.evidence.layout.cotenancy import Span, UnitChange, spans_of
 from schedperf.evidence.layout.heat import Apart, HeatTable, Together, Use
 from schedperf.evidence.layout.model import Unit
 from schedperf.evidence.layout.packing import Block, fewest_lines

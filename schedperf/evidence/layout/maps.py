@@ -9,7 +9,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from schedperf.evidence.layout.advice import advise
-from schedperf.evidence.layout.analysis import (
+from schedperf.evidence.layout.compare import (
     KINDS,
     choose_line_bytes,
     describe_kernel,

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from schedperf.evidence.layout.atoms import NOBODY, Atom, Seat
-from schedperf.evidence.layout.chain import Chain, round_up
-from schedperf.evidence.layout.changes import Lines
+from schedperf.evidence.layout.chain import NOBODY, Atom, Chain, Seat, round_up
+from schedperf.evidence.layout.cotenancy import Lines
 
 
 class TooMuchWork(Exception):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from schedperf.evidence.layout.alarms import Facts, Found, find_all
-from schedperf.evidence.layout.changes import UnitChange
+from schedperf.evidence.layout.cotenancy import UnitChange
 from schedperf.evidence.layout.heat import HeatTable, heat_table
 from schedperf.evidence.layout.model import Unit, say_unsized
 from schedperf.evidence.layout.record import (

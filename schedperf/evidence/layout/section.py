@@ -7,7 +7,7 @@ the globals that they are in.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from schedperf.evidence import Absent, section
-from schedperf.evidence.layout.analysis import Hitm, analyse_kernels, check_comparable
+from schedperf.evidence.layout.compare import Hitm, analyse_kernels, check_comparable
 from schedperf.evidence.layout.model import Kernel
 from schedperf.evidence.layout.record import Layout
 from schedperf.evidence.layout.sources import load_kernel

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from schedperf.evidence.layout.causes import explain
-from schedperf.evidence.layout.changes import CoTenancy, UnitChange
 from schedperf.evidence.layout.cotenancy import (
+    CoTenancy,
     Spans,
+    UnitChange,
     check_line_bytes,
     comparable_spans,
     compare_tenants,

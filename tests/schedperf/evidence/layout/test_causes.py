@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.evidence.layout import causes as causes_module
-from schedperf.evidence.layout.changes import UnitChange
+from schedperf.evidence.layout.cotenancy import UnitChange
 from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.record import LayoutCause, UnitKind
 from schedperf.evidence.layout.units import compare_units

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.layout.changes import UnitChange
+from schedperf.evidence.layout.cotenancy import UnitChange
 from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.record import LayoutEntryChange, Pair, UnitKind
 from schedperf.evidence.layout.units import compare_units

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.evidence.layout._variables import HOT_GROUP, plain_name
 from schedperf.evidence.layout.record import LineBytes
-from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
+from schedperf.evidence.layout.sources import HOT_GROUP, SCHEDULER_STRUCTS, load_kernel, plain_name
 from schedperf.model.errors import InputError
 from tests.shared_data import shared
 

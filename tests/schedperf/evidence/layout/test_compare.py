@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.evidence.layout.analysis import analyse_kernels
+from schedperf.evidence.layout.compare import analyse_kernels
 from schedperf.evidence.layout.maps import map_kernel
 from schedperf.evidence.layout.model import Entry, Kernel, Unit
 from schedperf.evidence.layout.record import (
