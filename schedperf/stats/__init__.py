@@ -20,11 +20,9 @@ from schedperf.stats._counts import Rates, compare_counts
 from schedperf.stats._engine import Findings, analyse
 from schedperf.stats._failures import failure_rows
 from schedperf.stats._judge import judge
-from schedperf.stats._rows import Rows, form_rows
+from schedperf.stats._rows import KEY, Rows, complete, form_rows
 from schedperf.stats._sweeps import SweepPoint, describe_sweep
-from schedperf.stats._table import KEY, complete
-from schedperf.stats.judged import JudgedRow
-from schedperf.stats.verdicts import MARGIN
+from schedperf.stats.verdicts import MARGIN, JudgedRow
 from schedperf.stats.welch import Difference, welch_difference
 from schedperf.tables.consistency import find_contradictions
 

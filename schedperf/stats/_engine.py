@@ -7,15 +7,12 @@ import numpy as np
 import pandas as pd
 
 from schedperf.stats._correction import false_discovery, holm
-from schedperf.stats._drift import Drift, find_drift
 from schedperf.stats._estimates import Estimates, estimate
 from schedperf.stats._moderation import moderate, past_variances, sweeps_of
-from schedperf.stats._modes import Modes, find_modes
 from schedperf.stats._ranks import rank
-from schedperf.stats._rows import Block, Floats, Rows, blocks_of, count_units, number_of
-from schedperf.stats._serial import widen
-from schedperf.stats._spread import boot_shares, compare_spread
-from schedperf.stats._table import QUESTION
+from schedperf.stats._rows import QUESTION, Block, Floats, Rows, blocks_of, count_units, number_of
+from schedperf.stats._spread import Modes, boot_shares, compare_spread, find_modes
+from schedperf.stats._time_order import Drift, find_drift, widen
 from schedperf.stats.sequential import equality_level, nominal_level
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 

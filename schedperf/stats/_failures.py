@@ -7,8 +7,7 @@ import pandas as pd
 from scipy import stats
 
 from schedperf.model.comparison import Verdict
-from schedperf.stats.judged import JudgedRow
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, reason_of
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, JudgedRow, reason_of
 
 METRIC = "failed runs"
 RUN = ["workload", "point"]

@@ -12,7 +12,6 @@ from schedperf.stats._engine import Findings
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._power import least_detectable, runs_to_settle
 from schedperf.stats._rows import REPLICATIONS, Flags, Floats, Rows
-from schedperf.stats.judged import JudgedRow
 from schedperf.stats.verdicts import (
     FALSE_DISCOVERY_RATE,
     FEWEST_IN_BLOCKS,
@@ -20,6 +19,7 @@ from schedperf.stats.verdicts import (
     LARGEST_LOG,
     SMALLEST_EFFECT,
     Evidence,
+    JudgedRow,
     Reason,
     decide,
     fraction_of,

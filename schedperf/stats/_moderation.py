@@ -20,8 +20,7 @@ import pandas as pd
 from scipy import special, stats
 
 from schedperf.stats._estimates import Estimates
-from schedperf.stats._rows import Floats, Integers, Rows, add_up, number_of
-from schedperf.stats._table import QUESTION
+from schedperf.stats._rows import QUESTION, Floats, Integers, Rows, add_up, number_of
 from schedperf.stats.verdicts import FEWEST_POINTS
 
 # Degrees of freedom of the common variance. 12 is where the logarithms of variances scatter as

@@ -1,4 +1,4 @@
-"""From runs to rows: which values stand against which, in units that are independent.
+"""Check the table of runs and make rows of it: which values are compared, in independent units.
 
 One row is one metric of one point, base against one new side. Its values are
 those of the runs, or the means of what is not independent: of the runs of a boot
@@ -6,15 +6,17 @@ where there are several boots, of the runs of a round where both sides took turn
 The means of its sides are those of the same values, so that they differ by what the row says.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from schedperf.model.comparison import Family, Replication
-from schedperf.stats._table import MOST_RUNS, QUESTION
+from schedperf.model.comparison import Better, Family, Replication
+from schedperf.model.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -26,6 +28,38 @@ REPLICATIONS: tuple[Replication, ...] = ("runs", "boots", "rounds")
 # Pairs have one degree of freedom less than there are; with two of them that is one.
 FEWEST_ROUNDS = 3
 FEWEST_BOOTS = 2
+# What makes two runs the same question; ``family`` and ``resolution`` only describe it.
+KEY = ["workload", "point", "metric", "unit", "better"]
+QUESTION = ["comparison", *KEY]
+_SUMMARY = ["mean", "cv", "n"]
+_NUMBERS = ["value", "resolution", "order", "round", "boot", *_SUMMARY]
+
+_DEFAULTS: Mapping[str, object] = {
+    "comparison": 0,
+    "value": math.nan,
+    "resolution": math.nan,
+    "family": "primary",
+    "status": "ok",
+    "boot": math.nan,
+    "round": math.nan,
+    "run": math.nan,
+    "order": math.nan,
+    "claimed": None,
+    "claimed_mean": None,
+    "mean": math.nan,
+    "cv": math.nan,
+    "n": math.nan,
+}
+
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "better": get_args(Better),
+    "family": get_args(Family),
+}
+
+# Squares of larger numbers leave the range of a float, and no benchmark counts that far.
+_LARGEST_VALUE = 1e150
+# Neither has a table so many runs, nor a benchmark so wide a spread.
+_MOST_RUNS = 1e9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,6 +125,80 @@ class Block:
     order_new: Floats
     floors: Floats
     is_paired: bool
+
+
+def complete(runs: pd.DataFrame) -> pd.DataFrame:
+    """Fill in the optional columns, with numbers as floats; refuse what is no number.
+
+    ``is_summary`` is added: is ``value`` the published mean of several runs?
+
+    :param runs: as :func:`schedperf.stats.compare_runs` describes it
+    :raises InputError: names the column that is missing, or the row with a bad value
+    """
+    missing = [name for name in ("side", *KEY) if name not in runs]
+    if not {"value", "mean"} & set(runs):
+        missing.append("value")
+    if missing:
+        raise InputError(f"runs: no column {missing[0]}; a row a run needs side, {', '.join(KEY)}")
+    filled = runs.reset_index(drop=True).astype({"side": str})
+    for name in _DEFAULTS.keys() - set(filled):
+        filled[name] = pd.Series([_DEFAULTS[name]] * len(filled), index=filled.index)
+    filled["family"] = filled["family"].astype(object).fillna(str(_DEFAULTS["family"]))
+    for name in _NUMBERS:
+        filled[name] = _numbers(filled, name)
+    filled["is_summary"] = filled["mean"].notna()
+    filled["value"] = filled["value"].where(~filled["is_summary"], filled["mean"])
+    _refuse_bad_values(filled, runs)
+    _refuse_bad_words(filled)
+    return filled
+
+
+def _numbers(table: pd.DataFrame, name: str) -> pd.Series:
+    return pd.to_numeric(table[name], errors="coerce").astype(np.float64)
+
+
+def _refuse_bad_values(table: pd.DataFrame, original: pd.DataFrame) -> None:
+    value, is_summary = table["value"].to_numpy(), table["is_summary"].to_numpy()
+    bad = (table["status"] == "ok").to_numpy() & ~(np.abs(value) <= _LARGEST_VALUE)
+    if bad.any():
+        place = int(np.argmax(bad))
+        shown = original["mean" if is_summary[place] else "value"].iloc[place]
+        problem = f"the value of a run is {shown}; leave the run out or mark it as failed"
+        raise InputError(f"{_where(table, place)}: {problem}")
+    # A spread below zero and half a run are slips of the pen; an empty field is an unknown one.
+    spread, number = table["cv"].to_numpy(), table["n"].to_numpy()
+    bad = (spread < 0.0) | (spread > _MOST_RUNS) | (number < 1.0) | (number > _MOST_RUNS)
+    bad = (
+        is_summary & bad | is_summary & table.duplicated(["side", *QUESTION], keep=False).to_numpy()
+    )
+    if bad.any():
+        place = int(np.argmax(bad))
+        problem = (
+            f"cv = {spread[place]:g}, n = {number[place]:g} cannot be; a summary needs one row, "
+            "with a spread of 0 or more and a number of runs from 1, or none"
+        )
+        raise InputError(f"{_where(table, place)}: {problem}")
+
+
+def _refuse_bad_words(table: pd.DataFrame) -> None:
+    # A direction that is guessed would turn a regression into an improvement.
+    is_ok = (table["status"] == "ok").to_numpy()
+    for name, words in _WORDS.items():
+        bad = is_ok & ~table[name].isin(words).to_numpy()
+        if bad.any():
+            place = int(np.argmax(bad))
+            found = f"{name} is {table[name].iloc[place]}"
+            raise InputError(f"{_where(table, place)}: {found}; write {' or '.join(words)}")
+    step = table["resolution"].to_numpy()
+    if (step > _LARGEST_VALUE).any():
+        place = int(np.argmax(step > _LARGEST_VALUE))
+        problem = f"the resolution is {step[place]:g}; leave it out where it is not known"
+        raise InputError(f"{_where(table, place)}: {problem}")
+
+
+def _where(table: pd.DataFrame, place: int) -> str:
+    row = table.iloc[place]
+    return ", ".join(str(row[name]) for name in ("side", "workload", "point", "metric"))
 
 
 def form_rows(runs: pd.DataFrame, *, base: str, new: Sequence[str]) -> Rows:
@@ -214,7 +322,7 @@ def _floors(value: Floats, step: Floats, is_log: Flags, scale: Floats) -> Floats
     # printed number cannot vary less than that, whatever the sample says. On logarithms it is
     # relative to the value, which is a step at least; else to the mean, which is a step divided by
     # the number of runs at least.
-    size = np.where(is_log, np.maximum(value, step), np.maximum(scale, step / MOST_RUNS))
+    size = np.where(is_log, np.maximum(value, step), np.maximum(scale, step / _MOST_RUNS))
     return (step / size) ** 2 / 12.0
 
 

@@ -8,7 +8,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from schedperf.model.comparison import Better, Difference, Overall, Replication, Row, Verdict
+from schedperf.model.comparison import (
+    Better,
+    Difference,
+    Overall,
+    Replication,
+    Row,
+    RowNumbers,
+    Verdict,
+)
 from schedperf.stats.welch import FEWEST_RUNS
 
 # Share of false discoveries tolerated among the rows called changed: Benjamini & Hochberg,
@@ -376,3 +384,15 @@ def percent(fraction: float) -> str:
 def signed(fraction: float) -> str:
     """Write a fraction as a percentage with its sign."""
     return ("+" if fraction >= 0.0 else "") + percent(fraction)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedRow(RowNumbers):
+    """One metric of one point, base against one new side.
+
+    :param comparison: which of the comparisons in the table it belongs to
+    :param reason: in its parts, of which the record makes text
+    """
+
+    comparison: object
+    reason: Reason

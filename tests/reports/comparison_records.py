@@ -24,7 +24,7 @@ from schedperf.model.comparison import (
     Verdict,
 )
 from schedperf.stats import compare_runs
-from schedperf.stats._table import complete
+from schedperf.stats._rows import complete
 from schedperf.stats.verdicts import MARGIN, Reason, decide_overall, reason_of
 
 UNSETTLED = "no significant change, and not shown equal within ±3 %"

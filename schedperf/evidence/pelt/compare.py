@@ -29,8 +29,7 @@ from schedperf.evidence.pelt.measure import (
 from schedperf.evidence.pelt.record import PeltBinsRow, PeltRow, Per, What
 from schedperf.model.counted import Basis, CpuRow, Rate
 from schedperf.model.run import Captured, SideOf
-from schedperf.stats.counted.histograms import compare_bins
-from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
+from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_bins, compare_cpus
 from schedperf.stats.counted.rates import Measures, Question, compare_rates
 
 # What calls are divided by; a share of wakeups is a quotient of two counts of the run.

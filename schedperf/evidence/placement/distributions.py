@@ -34,8 +34,7 @@ from schedperf.evidence.placement.record import (
 from schedperf.model.counted import BinsRow
 from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.circular import distance
-from schedperf.stats.counted.grids import compare_places
-from schedperf.stats.counted.histograms import compare_bins
+from schedperf.stats.counted.distributions import compare_bins, compare_places
 from schedperf.stats.counted.means import means_over_runs
 
 # Both edges of a bin of waits are powers of two of nanoseconds; bin 0 also has 0 ns.

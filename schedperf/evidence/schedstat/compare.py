@@ -26,7 +26,7 @@ from schedperf.evidence.schedstat.record import (
 from schedperf.evidence.schedstat.rules import read_rows
 from schedperf.model.counted import CpuRow, Rate
 from schedperf.model.run import Captured, SideOf
-from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
+from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_cpus
 from schedperf.stats.counted.rates import (
     Measure,
     Measures,

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from schedperf.evidence import finding
 from schedperf.evidence.schedstat.record import ReadingRow, Schedstat, SchedstatRow
 from schedperf.model.comparison import Finding
-from schedperf.stats.counted.findings import describe_interval, rate_finding
-from schedperf.stats.counted.pace import Paces
+from schedperf.stats.counted.findings import Paces, describe_interval, rate_finding
 
 # Of one side; the section has every reading.
 MOST_FINDINGS = 4

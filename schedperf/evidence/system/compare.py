@@ -26,7 +26,7 @@ from schedperf.model.counted import CpuRow, Rate
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.side import Side
-from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
+from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_cpus
 from schedperf.stats.counted.rates import Measures, Question, compare_rates
 from schedperf.stats.verdicts import percent
 

@@ -1,8 +1,8 @@
 """Throttled cgroups, CPU time, watts, stalls, idle states and interrupts that changed beyond noise.
 
 What is a mere consequence of a longer or a shorter run is left out: counts an operation of what
-comes with time (:mod:`schedperf.stats.counted.pace`), and shares of the CPUs' time. All shares add
-up to 1, so one of them falls where another grows, and the time per operation tells which did.
+comes with time (:mod:`schedperf.stats.counted.findings`), and shares of the CPUs' time. All shares
+add up to 1, so one of them falls where another grows, and the time per operation tells which did.
 """
 
 import math
@@ -18,8 +18,7 @@ from schedperf.evidence.system.sums import TOTAL
 from schedperf.model.comparison import Finding
 from schedperf.model.counted import Basis
 from schedperf.model.units import format_measure
-from schedperf.stats.counted.findings import describe_interval, rate_finding
-from schedperf.stats.counted.pace import Paces
+from schedperf.stats.counted.findings import Paces, describe_interval, rate_finding
 from schedperf.stats.counted.rates import distance_of
 
 # Of one side; the section's tables have every row.
@@ -254,7 +253,7 @@ def _logarithmic_mean(one: float, other: float) -> float:
 
 
 def _rates(rows: Iterable[SystemRow]) -> Iterator[SystemRow]:
-    """Yield what is known by time, for :class:`schedperf.stats.counted.pace.Paces`.
+    """Yield what is known by time, for :class:`schedperf.stats.counted.findings.Paces`.
 
     The share of the time that CPUs did nothing is the rate of that time: they do so for longer
     while a run takes longer. Of the time that they work no rate is asked: where the whole of it was

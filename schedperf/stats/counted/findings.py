@@ -1,8 +1,17 @@
-"""A changed rate as a finding: its change in per cent, the interval, and what it rests on."""
+"""Describe a changed rate as a finding: its change in per cent, the interval, and its cause.
+
+A count an operation is the count a second times the seconds that an operation takes. So where an
+operation takes a fifth longer, what the clock drives, such as ticks and the softirqs that they
+raise, comes a fifth more often per operation, and explains nothing. The rates themselves tell it,
+no list of names is needed: a reason came more (or less) often per second too.
+"""
+
+import math
+from collections.abc import Iterable
 
 from schedperf.model.comparison import Better, Finding
 from schedperf.model.counted import RateRow
-from schedperf.stats.verdicts import count_units
+from schedperf.stats.verdicts import SMALLEST_EFFECT, count_units
 
 CO_OCCURS = "co-occurs; not shown to cause the change"
 
@@ -54,3 +63,59 @@ def _interval(row: RateRow) -> tuple[float, float] | None:
 
 def _percent(ratio: float) -> float:
     return 100.0 * (ratio - 1.0)
+
+
+class Paces:
+    """The rates a second of what has a rate an operation, too.
+
+    :param rates: rows by time
+    """
+
+    def __init__(self, rates: Iterable[RateRow]) -> None:
+        self._rates = {row.identity: row for row in rates}
+
+    def is_reason(self, row: RateRow) -> bool:
+        """Did a changed row change by itself, and not because the run takes longer or shorter?
+
+        So it is where the rate a second changed beyond noise in the same direction, where an
+        operation takes as long as before, and where no rate a second is known.
+        """
+        rate = self._rate_of(row)
+        return rate is None or _moves_alike(row, rate) or _takes_as_long(row, rate)
+
+    def describe(self, row: RateRow) -> str:
+        """Say the change of the rate a second: ``per second +10 % within +2..+18 %``, or ""."""
+        rate = self._rate_of(row)
+        if rate is None:
+            return ""
+        unit = rate.unit.partition("/")[2]
+        per = f"per {unit}" if unit not in ("", "s") else "per second"
+        if rate.ratio is None:
+            return f"{per} {rate.base:.3g} -> {rate.new:.3g}"
+        change, low, high = (
+            None if ratio is None else f"{100.0 * (ratio - 1.0):+.0f}"
+            for ratio in (rate.ratio, rate.ci_low, rate.ci_high)
+        )
+        within = "" if None in (low, high) else f" within {low}..{high} %"
+        return f"{per} {change} %{within}"
+
+    def _rate_of(self, row: RateRow) -> RateRow | None:
+        return self._rates.get(row.identity) if row.basis == "operation" else None
+
+
+def _moves_alike(row: RateRow, rate: RateRow) -> bool:
+    return bool(rate.changed) and _rises(row) == _rises(rate)
+
+
+def _rises(row: RateRow) -> bool:
+    assert row.base is not None
+    assert row.new is not None
+    return row.new > row.base
+
+
+def _takes_as_long(row: RateRow, rate: RateRow) -> bool:
+    # The quotient of both ratios is that of the seconds an operation.
+    if not row.ratio or not rate.ratio:
+        return False
+    longer = math.log(row.ratio / rate.ratio)
+    return abs(longer) < math.log1p(SMALLEST_EFFECT)

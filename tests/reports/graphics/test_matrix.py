@@ -10,7 +10,7 @@ from schedperf.model.comparison import Comparison, Section
 from schedperf.model.counted import CpuRow
 from schedperf.model.host import Topology
 from schedperf.model.run import Captured, RunKey, SideOf
-from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
+from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_cpus
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.graphics.matrix import SHADES, Matrix, shade_of
 from schedperf_reports.rates.cpu_maps import MOST_MAPS, cpu_maps, name_cpu, order_cpus

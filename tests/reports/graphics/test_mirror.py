@@ -9,7 +9,7 @@ import pytest
 from schedperf.model.comparison import Comparison, Section
 from schedperf.model.counted import BinsRow
 from schedperf.model.run import Captured, RunKey
-from schedperf.stats.counted.histograms import compare_bins
+from schedperf.stats.counted.distributions import compare_bins
 from schedperf_reports.blocks import Drawing
 from schedperf_reports.graphics.mirror import Mirror
 from schedperf_reports.rates.histograms import mirror_of, write_time

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from schedperf.stats import Result, compare_runs
-from schedperf.stats._rows import Block
-from schedperf.stats._table import complete
+from schedperf.stats._rows import Block, complete
 from tests.schedperf.stats.as_dicts import as_dicts
 
 Floats = npt.NDArray[np.float64]

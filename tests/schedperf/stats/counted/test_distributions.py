@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from schedperf.model.run import Captured, RunKey, SideOf
-from schedperf.stats.counted.grids import compare_places
-from schedperf.stats.counted.histograms import MOST_BINS, compare_bins
-from schedperf.stats.counted.per_cpu import CpuMeasure, CpuValues, compare_cpus
+from schedperf.stats.counted.distributions import (
+    MOST_BINS,
+    CpuMeasure,
+    CpuValues,
+    compare_bins,
+    compare_cpus,
+    compare_places,
+)
 from schedperf.stats.welch import welch_difference
 
 KEY = RunKey(side="base", workload="hackbench", point="", boot=0, run=0)

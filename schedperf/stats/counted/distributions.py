@@ -1,4 +1,4 @@
-"""What runs counted at many places: CPUs, pairs of nodes, bins of a histogram; place by place.
+"""Compare how counts are distributed over CPUs, pairs of nodes and bins of histograms, one by one.
 
 Places of one kind are a family: each is tested on the plain values, so that a place that counted
 nothing is a number like any other, and p is corrected for all places of the family. The test is
@@ -13,17 +13,17 @@ Welch's, and where sides took turns t of the differences of the rounds, as it is
 ((0, 1), (True, False))
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
 from schedperf.model.comparison import Replication
-from schedperf.model.counted import Places
-from schedperf.model.run import Captured
+from schedperf.model.counted import Bins, CpuRow, Places
+from schedperf.model.run import Captured, SideOf
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._rows import FEWEST_BOOTS, FEWEST_ROUNDS
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
@@ -33,6 +33,16 @@ Floats = npt.NDArray[np.float64]
 Place = TypeVar("Place", bound=Hashable)
 # What a run counted, by place; a place that was not looked at is not there.
 PlacedRuns = Sequence[Captured[Mapping[Place, float]]]
+# Bins of a drawing; more are joined.
+MOST_BINS = 24
+# Of the events of a side: the last bin has at least so many of them.
+_FEWEST_LAST = 0.005
+
+
+# What runs counted in each bin, shape (bins,) each.
+_BinnedRuns = Sequence[Captured[Sequence[int]]]
+# Numbers of the first and of the last bin that are joined to one.
+_Joined = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,3 +193,121 @@ def _squared_error(side: Floats) -> Floats:
 
 def _known(values: Floats) -> tuple[float | None, ...]:
     return tuple(None if np.isnan(value) else value for value in values.tolist())
+
+
+def compare_bins(
+    base: _BinnedRuns,
+    new: _BinnedRuns,
+    edges: Sequence[float],
+    *,
+    is_comparable: bool = True,
+    is_trimmed: bool = True,
+) -> Bins:
+    """Compare the share of the events that is in each bin.
+
+    :param base: runs of one side, all with as many bins
+    :param edges: the lower one of each bin, shape (bins,); the last bin is open
+    :param is_comparable: False: shares only, and nothing is said of their difference
+    :param is_trimmed: rare bins at the end are joined to one that is open; else all are kept, and
+        the last one ends where a turn ends
+    """
+    sides = (base, new)
+    sums = [_sum(side) for side in sides]
+    joined = _join(_range(sums) if is_trimmed else (0, len(edges) - 1))
+    before, after = ([run.having(_shares(run.content, joined)) for run in side] for side in sides)
+    grid = compare_places(before, after, range(len(joined)), is_comparable=is_comparable)
+    return Bins(
+        low=tuple(edges[first] for first, _ in joined),
+        high=(*(edges[last + 1] for _, last in joined[:-1]), None),
+        events_base=sum(sums[0]),
+        events_new=sum(sums[1]),
+        **grid.as_fields(),
+    )
+
+
+def _sum(side: _BinnedRuns) -> list[int]:
+    return [sum(column) for column in zip(*(run.content for run in side), strict=True)]
+
+
+def _range(sums: Sequence[Sequence[int]]) -> _Joined:
+    # From the first bin that has any to the last one behind which there is next to nothing.
+    known = [side for side in sums if any(side)]
+    first = min(next(place for place, count in enumerate(side) if count) for side in known)
+    last = first
+    for place in range(first, len(known[0])):
+        if max(sum(side[place:]) / sum(side) for side in known) >= _FEWEST_LAST:
+            last = place
+    return first, last
+
+
+def _join(found: _Joined) -> list[_Joined]:
+    first, last = found
+    each = -(-(last - first + 1) // MOST_BINS)
+    return [(low, min(low + each - 1, last)) for low in range(first, last + 1, each)]
+
+
+def _shares(counts: Sequence[int], joined: Sequence[_Joined]) -> dict[int, float]:
+    # The last one has all that comes behind it; a run without events has no shares.
+    total = sum(counts)
+    ends = [last for _, last in joined[:-1]] + [len(counts) - 1]
+    return {
+        place: sum(counts[first : end + 1]) / total
+        for place, ((first, _), end) in enumerate(zip(joined, ends, strict=True))
+        if total
+    }
+
+
+class CpuMeasure(NamedTuple):
+    """What is measured of a CPU.
+
+    :param unit: "1/s", "s/s"; "" for a share of its time
+    """
+
+    name: str
+    unit: str
+    meaning: str
+
+
+# Of one run: the values of each CPU, by measure.
+CpuValues = Mapping[CpuMeasure, Mapping[int, float]]
+
+
+def compare_cpus(
+    base: SideOf[CpuValues],
+    new: SideOf[CpuValues] | None,
+    *,
+    invalid: frozenset[str] = frozenset(),
+) -> Iterator[CpuRow]:
+    """Yield each measure of each point, CPU by CPU; one that is 0 on all of them is left out.
+
+    :param new: None: base is alone
+    :param invalid: names of measures whose values are shown and not compared
+    One measure is a family of tests.
+    """
+    others = {} if new is None else new.by_point()
+    for (workload, point), runs in base.by_point().items():
+        sides = [runs, others.get((workload, point), [])]
+        if new is not None and not sides[1]:
+            continue
+        for measure in dict.fromkeys(one for side in sides for run in side for one in run.content):
+            before, after = (_placed(side, measure) for side in sides)
+            cpus = sorted({cpu for run in (*before, *after) for cpu in run.content})
+            if any(value for run in (*before, *after) for value in run.content.values()):
+                is_comparable = measure.name not in invalid
+                grid = compare_places(before, after, cpus, is_comparable=is_comparable)
+                yield CpuRow(
+                    side=(new or base).name,
+                    workload=workload,
+                    point=point,
+                    measure=measure.name,
+                    unit=measure.unit,
+                    meaning=measure.meaning,
+                    cpus=tuple(cpus),
+                    **grid.as_fields(),
+                )
+
+
+def _placed(
+    runs: Sequence[Captured[CpuValues]], measure: CpuMeasure
+) -> list[Captured[Mapping[int, float]]]:
+    return [run.having(run.content[measure]) for run in runs if measure in run.content]

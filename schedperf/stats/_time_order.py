@@ -1,8 +1,13 @@
-"""Order in time: what a drift of the machine could pretend, and whether there is one.
+"""Estimate what the order of the runs in time does to a row: drift, and autocorrelated noise.
 
 Where one side was recorded after the other, a machine that grows warmer looks like
 a slower kernel. The trend *within* the sides shows the drift without the kernels'
 difference; all rows of a sweep tell it together.
+
+A neighbour on a shared machine or a warm cache stays for some runs, so successive values resemble
+each other. Their correlation is estimated from all rows of a sweep together, and standard errors
+grow by sqrt((1 + r) / (1 - r)), that of the mean of a first-order autoregression (Box, Jenkins &
+Reinsel, "Time Series Analysis", section 2.1).
 """
 
 from collections.abc import Iterable
@@ -21,6 +26,12 @@ MODEL_DF = 3.0
 COMMON_DF = 4.0
 # The same error that every other test is allowed.
 DRIFT_LEVEL = 0.05
+# With fewer values in a series their correlation is mostly their mean's fault.
+_FEWEST_NEIGHBOURS = 5
+# A correlation is believed where it is larger than so many of its standard errors. With less,
+# power is lost where nothing wanders; with more, wandering noise makes false alarms.
+_BELIEVED_CORRELATION = 0.75
+_LARGEST_CORRELATION = 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,3 +154,52 @@ def _pool(blocked: tuple[Flags, Flags], trends: _Trends, sweep: Integers) -> Dri
         is_drifting=blocked[0] & (p < DRIFT_LEVEL),
         is_pooled=rows[sweep] >= FEWEST_POINTS,
     )
+
+
+def widen(found: Estimates, blocks: Iterable[Block], sweep: Integers, is_blocked: Flags) -> Floats:
+    """Multiply the standard errors of rows whose values are correlated in time.
+
+    Pairs of an interleaved recording are a series of differences; of two sides in blocks
+    each is a series. Where sides alternate without rounds, wandering noise hits both alike.
+
+    :param sweep: number of each row's sweep, shape (rows,)
+    :param is_blocked: rows with one side recorded wholly after the other
+    :return: the correlation that is believed, shape (rows,); 0 without one
+    """
+    count = len(sweep)
+    products, squares, steps, bias = np.zeros((4, count))
+    for block in blocks:
+        rows = block.rows
+        for values, is_series in _series(block, is_blocked[rows]):
+            n = values.shape[1]
+            if n < _FEWEST_NEIGHBOURS:
+                continue
+            centred = np.where(is_series[:, None], values - values.mean(axis=1)[:, None], 0.0)
+            products[rows] += (centred[:, 1:] * centred[:, :-1]).sum(axis=1)
+            squares[rows] += (centred**2).sum(axis=1)
+            steps[rows] += np.where(is_series, n - 1.0, 0.0)
+            bias[rows] += np.where(is_series, (n - 1.0) / n, 0.0)
+    known = squares > 0.0
+    size = int(sweep.max(initial=-1)) + 1
+
+    def pooled(values: Floats) -> Floats:
+        return add_up(values[known], sweep[known], size)[sweep]
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Each row counts alike, however much it varies; a mean that is estimated from n values
+        # makes their correlation too small by 1 / n.
+        each = np.where(known, products / squares * steps, 0.0)
+        correlation = (pooled(each) + pooled(bias)) / pooled(steps)
+        is_believed = known & (correlation * np.sqrt(pooled(steps)) > _BELIEVED_CORRELATION)
+    r: Floats = np.clip(np.where(is_believed, correlation, 0.0), 0.0, _LARGEST_CORRELATION)
+    found.se *= np.sqrt((1.0 + r) / (1.0 - r))
+    return r
+
+
+def _series(block: Block, is_blocked: Flags) -> list[tuple[Floats, Flags]]:
+    if block.is_paired:
+        return [(block.new - block.base, np.ones(len(block.rows), dtype=np.bool_))]
+    return [
+        (np.take_along_axis(values, np.argsort(order, axis=1), axis=1), is_blocked)
+        for values, order in ((block.base, block.order_base), (block.new, block.order_new))
+    ]
