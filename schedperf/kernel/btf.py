@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from schedperf.kernel._btf_index import (
+from schedperf.kernel._btf_types import (
     COUNT_MASK,
     TYPE_WORDS,
     BtfIndex,
     Kind,
     index_btf,
     is_split,
+    spell_type,
     text_at,
 )
-from schedperf.kernel._btf_spelling import spell_type
 from schedperf.model.errors import InputError
 
 __all__ = [

@@ -1,12 +1,17 @@
-"""What an ELF file of the kernel holds: vmlinux, with or without debug information, or a module.
+"""Read an ELF file of the kernel: vmlinux, with or without debug information, or a module.
 
 Of a file of a gigabyte only headers, symbols and BTF are read. pyelftools knows the
 format's structures; what they point to is checked here, since it believes them.
+BTF of a vmlinux that has only DWARF is made by the installed pahole.
 """
 
+import shutil
 import struct
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO
 
 from elftools.common.exceptions import ELFError
@@ -15,9 +20,9 @@ from elftools.construct import ConstructError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.notes import iter_notes
 
-from schedperf.kernel._btf_index import text_at
+from schedperf.kernel._btf_types import text_at
 from schedperf.kernel.btf import PERCPU_SECTION
-from schedperf.kernel.symbol_table import MOST_LINES
+from schedperf.kernel.kallsyms import MOST_LINES
 from schedperf.kernel.system_map import (
     GlobalSymbols,
     PercpuSymbols,
@@ -70,6 +75,10 @@ _WRITE, _ALLOC, _EXECUTE, _COMPRESSED = 1, 2, 4, 0x800
 # Name, info, section, value, size: where they are in a symbol of either class.
 _SYMBOL_64 = ("IBBHQQ", (0, 1, 3, 4, 5))
 _SYMBOL_32 = ("IIIBBH", (0, 3, 5, 1, 2))
+# A distribution's vmlinux takes 15 s and 2 GB, one with everything in it a minute.
+_PAHOLE_TIMEOUT_S = 600
+# Of what pahole says, the part that fits on a line.
+_LONGEST_COMPLAINT = 150
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -330,3 +339,44 @@ def _globals(
 def _marks(symbols: Sequence[_Symbol]) -> dict[str, int]:
     names = {"_sdata", "_edata", "__bss_start", "__bss_stop", "__per_cpu_start", "__per_cpu_end"}
     return {symbol.row[3]: symbol.row[0] for symbol in symbols if symbol.row[3] in names}
+
+
+def encode_btf(path: Path, label: str, *, limit_bytes: int) -> bytes:
+    """Return the raw BTF that pahole makes of a file's DWARF.
+
+    :param label: names the source in messages
+    :param limit_bytes: refuse more
+    :raises InputError: pahole is not installed, cannot read the file, or wrote no BTF
+    """
+    program = shutil.which("pahole")
+    if program is None:
+        raise InputError(
+            f"{label}: has DWARF but no BTF, and pahole is not installed; "
+            "apt-get install dwarves, or use the kernel's BTF"
+        )
+    with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
+        made = Path(folder) / "btf"
+        # An absolute path cannot be taken for an option.
+        command = [program, f"--btf_encode_detached={made}", str(path.resolve())]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, timeout=_PAHOLE_TIMEOUT_S, check=False, cwd=folder
+            )
+        except subprocess.TimeoutExpired:
+            raise InputError(
+                f"{label}: pahole was not ready after {_PAHOLE_TIMEOUT_S} s; use the kernel's BTF"
+            ) from None
+        size = made.stat().st_size if made.exists() else 0
+        if done.returncode or not 0 < size <= limit_bytes:
+            raise InputError(
+                f"{label}: pahole made {size} bytes of BTF, exit status {done.returncode}"
+                f"{_complaint(done.stderr)}; use a vmlinux with debug information"
+            )
+        return made.read_bytes()
+
+
+def _complaint(stderr: bytes) -> str:
+    # The last line is what it stopped for.
+    lines = stderr.decode("utf-8", "replace").split("\n")
+    said = [" ".join(line.split()) for line in lines if line.strip()]
+    return f" ({said[-1][:_LONGEST_COMPLAINT]})" if said else ""

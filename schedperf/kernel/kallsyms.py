@@ -11,14 +11,18 @@ link, and KASLR moves them all by one distance, the *slide*.
 
 import re
 from dataclasses import dataclass, replace
+from typing import AnyStr
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from schedperf.kernel.symbol_table import LONGEST_NAME, check_lines
 from schedperf.model.errors import InputError
 
+# KSYM_NAME_LEN of include/linux/kallsyms.h: no kernel prints a longer name.
+LONGEST_NAME = 512
+# A distribution's kernel with its modules has 200,000, one with all drivers built in 500,000.
+MOST_LINES = 2_000_000
 # Text and data, as perf reads them (symbol_type__filter of tools/perf/util/symbol.c): data too,
 # since it ends the text symbol in front of it. Absolute and read-only symbols are left out.
 _LETTERS = b"TtWwDdBb"
@@ -161,7 +165,7 @@ def parse_kernel_symbols(text: str, label: str, *, slide: int = 0) -> KernelSymb
     :param label: names the source in messages: "kallsyms of base.tar"
     :raises InputError: it is none, or has no usable addresses
     """
-    table = _read_table(text, label) if check_lines(text, "\n", label) else None
+    table = _read_table(text, label) if _check_lines(text, "\n", label) else None
     if table is None or not len(table.address):
         raise InputError(f"{label}: no symbols of functions; use the whole file")
     if not table.address.any():
@@ -256,3 +260,24 @@ def _rank(entry: _Entry) -> tuple[bool, bool, bool, int, int, str]:
     underscores = len(name) - len(name.lstrip("_"))
     is_early = name.startswith(_EARLY_PREFIX)
     return is_early, letter in "Ww", not letter.isupper(), underscores, -len(name), name
+
+
+def _check_lines(text: AnyStr, end: AnyStr, label: str) -> int:
+    """Return how many lines a table has.
+
+    :param end: what ends a line
+    :param label: names the source in messages
+    :raises InputError: they are too many for the memory
+    """
+    count = text.count(end) + (not text.endswith(end) if text else 0)
+    if count > MOST_LINES:
+        raise InputError(
+            f"{label}: {count} lines, more than {MOST_LINES}; use the symbol table of a real kernel"
+        )
+    return count
+
+
+def split_lines(text: AnyStr, end: AnyStr, label: str) -> list[AnyStr]:
+    """Split a table into lines; parameters and errors are those of :func:`check_lines`."""
+    _check_lines(text, end, label)
+    return text.removesuffix(end).split(end) if text else []

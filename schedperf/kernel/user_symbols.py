@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedperf.bundle.json import Count, decode
-from schedperf.kernel.kallsyms import NO_SYMBOL
-from schedperf.kernel.symbol_table import LONGEST_NAME, split_lines
+from schedperf.kernel.kallsyms import LONGEST_NAME, NO_SYMBOL, split_lines
 from schedperf.model.errors import InputError
 from schedperf_collectors.contract import MOST_SYMBOLS_BYTES, SYMBOLS_FORMAT, Function
 

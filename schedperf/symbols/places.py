@@ -9,24 +9,194 @@
 Addresses are worked on as arrays; Python sees each place only once.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from schedperf.kernel.kallsyms import NO_SYMBOL, KernelSymbols
+from schedperf.kernel.user_symbols import FileSymbols
 from schedperf.perf_data.recording import (
+    CONTEXT_KERNEL,
+    CONTEXT_MAX,
+    CONTEXT_USER,
+    KERNEL_SPACE,
+    MODE_GUEST_KERNEL,
+    MODE_GUEST_USER,
+    MODE_HYPERVISOR,
     MODE_KERNEL,
+    MODE_UNKNOWN,
     MODE_USER,
     NO_CHAIN,
+    NO_FILE,
     Addresses,
+    Chains,
     Integers,
+    MappedFile,
     Recording,
+    RuntimeSymbol,
 )
-from schedperf.symbols._naming import Namer, Symbols
-from schedperf.symbols._stack_words import distinct_stacks
+from schedperf.symbols.functions import newest_name
 from schedperf.symbols.place import BPF, KERNEL, Place
 
 __all__ = ["BPF", "KERNEL", "Place", "Placed", "Symbols", "build_ids", "place_samples"]
+# PERF_CONTEXT_* of include/uapi/linux/perf_event.h, negative numbers in 64 bits: whose addresses
+# follow.
+_MODE_OF_CONTEXT: Mapping[int, int] = {
+    CONTEXT_KERNEL: MODE_KERNEL,
+    CONTEXT_USER: MODE_USER,
+    (1 << 64) - 32: MODE_HYPERVISOR,
+    (1 << 64) - 640: MODE_USER,  # PERF_CONTEXT_USER_DEFERRED
+    (1 << 64) - 2176: MODE_GUEST_KERNEL,
+    (1 << 64) - 2560: MODE_GUEST_USER,
+}
+_OTHER_MODES = {
+    MODE_HYPERVISOR: "[hypervisor]",
+    MODE_GUEST_KERNEL: "[guest kernel]",
+    MODE_GUEST_USER: "[guest]",
+}
+_UNKNOWN = "[unknown]"
+# PERF_RECORD_KSYMBOL_TYPE_BPF; the other type is code that the kernel made for itself.
+_KSYMBOL_BPF = 1
+# Such code has a line in kallsyms as well, as a "module": __builtin__ftrace, __builtin__kprobes.
+_BUILTIN = "__builtin__"
+_KERNEL_MAPS = ("[kernel.kallsyms]", "[kernel]", "[guest.kernel.kallsyms")
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """What names addresses.
+
+    :param kernel: of the kernel that was recorded, at its addresses; None: not known
+    :param of_file: returns the symbols of a user file, or None; it is asked once for each file
+    """
+
+    kernel: KernelSymbols | None
+    of_file: Callable[[MappedFile], FileSymbols | None]
+
+
+class _Namer:
+    """The places of one recording, numbered in the order of their first use.
+
+    :param folded: functions by their newest names, without the suffixes of parts and copies
+    :param by_offset: build ids of files whose unresolved addresses have a place each
+    """
+
+    def __init__(
+        self, recording: Recording, symbols: Symbols, *, folded: bool, by_offset: Collection[str]
+    ) -> None:
+        self._recording = recording
+        self._symbols = symbols
+        self._folded = folded
+        self._by_offset = by_offset
+        self._codes: dict[Place, int] = {}
+        self._unnamed: set[str] = set()
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Return every place that has a number, in the order of the numbers."""
+        return tuple(self._codes)
+
+    @property
+    def unnamed(self) -> frozenset[str]:
+        """Return the names of the files, or ``KERNEL``, that were met and have no symbol table."""
+        return frozenset(self._unnamed)
+
+    def other_code(self, mode: int) -> int:
+        """Return the place of all addresses of a mode in which none is looked up."""
+        return self._code(_unresolved(_OTHER_MODES.get(mode, _UNKNOWN)))
+
+    def kernel_codes(self, addresses: Addresses) -> Integers:
+        """Return the places of addresses of the kernel, its modules and BPF programs."""
+        codes = np.full(len(addresses), NO_SYMBOL, np.int64)
+        # A program that was loaded while perf recorded may be where kallsyms had another one.
+        self._name_runtime(addresses, codes)
+        self._name_kernel(addresses, codes)
+        rest = np.flatnonzero(codes == NO_SYMBOL)
+        spaces = np.full(len(rest), KERNEL_SPACE, np.int64)
+        files, offsets = self._recording.spaces.find(spaces, addresses[rest])
+        text = self._recording.kernel
+        base = np.uint64(text.address if text else 0)
+        for file, chosen in _groups(files):
+            mapped = None if file == NO_FILE else self._recording.files[file]
+            at = rest[chosen]
+            if mapped is None or mapped.path.startswith(_KERNEL_MAPS):
+                build_id = self._recording.features.kernel_build_id if text else None
+                codes[at] = self._unresolved_codes(KERNEL, build_id, addresses[at] - base)
+            else:
+                dso = f"[{_module_name(mapped.path)}]"
+                self._unnamed |= {dso} if self._symbols.kernel is None else set()
+                codes[at] = self._unresolved_codes(dso, mapped.build_id, offsets[chosen])
+        return codes
+
+    def user_codes(self, spaces: Integers, addresses: Addresses) -> Integers:
+        """Return the places of addresses of processes."""
+        codes = np.full(len(addresses), NO_SYMBOL, np.int64)
+        files, offsets = self._recording.spaces.find(spaces, addresses)
+        for file, chosen in _groups(files):
+            if file == NO_FILE:
+                codes[chosen] = self._code(_unresolved("unknown"))
+                continue
+            mapped = self._recording.files[file]
+            codes[chosen] = self._file_codes(mapped, offsets[chosen])
+        return codes
+
+    def _file_codes(self, mapped: MappedFile, offsets: Addresses) -> Integers:
+        dso = mapped.path.rpartition("/")[2] or mapped.path or "unknown"
+        codes = np.full(len(offsets), NO_SYMBOL, np.int64)
+        symbols = self._symbols.of_file(mapped)
+        if symbols is None:
+            self._unnamed.add(dso)
+        else:
+            index = symbols.find(offsets)
+            for symbol, chosen in _groups(index):
+                if symbol != NO_SYMBOL:
+                    codes[chosen] = self._function(Place(symbols.names[symbol], dso))
+        rest = np.flatnonzero(codes == NO_SYMBOL)
+        codes[rest] = self._unresolved_codes(dso, mapped.build_id, offsets[rest])
+        return codes
+
+    def _name_runtime(self, addresses: Addresses, codes: Integers) -> None:
+        # Of several at one address the last one was there at the end.
+        made = {one.address: one for one in self._recording.runtime_symbols}
+        symbols = [made[address] for address in sorted(made)]
+        if not symbols:
+            return
+        starts = np.array([one.address for one in symbols], np.uint64)
+        sizes = np.array([one.size for one in symbols], np.uint64)
+        index = np.searchsorted(starts, addresses, side="right") - 1
+        index[addresses - starts[index] >= sizes[index]] = NO_SYMBOL
+        for symbol, chosen in _groups(index):
+            if symbol != NO_SYMBOL:
+                codes[chosen] = self._function(_runtime_place(symbols[symbol]))
+
+    def _name_kernel(self, addresses: Addresses, codes: Integers) -> None:
+        table = self._symbols.kernel
+        if table is None:
+            if len(addresses):
+                self._unnamed.add(KERNEL)
+            return
+        open_ = np.flatnonzero(codes == NO_SYMBOL)
+        for number, chosen in _groups(table.find_all(addresses[open_])):
+            if number != NO_SYMBOL:
+                symbol = table[number]
+                in_module = symbol.module and not symbol.module.startswith(_BUILTIN)
+                dso = f"[{symbol.module}]" if in_module else KERNEL
+                codes[open_[chosen]] = self._function(Place(symbol.name, dso))
+
+    def _unresolved_codes(self, dso: str, build_id: str | None, offsets: Addresses) -> Integers:
+        if build_id is None or build_id not in self._by_offset:
+            return np.full(len(offsets), self._code(_unresolved(dso)) if len(offsets) else 0)
+        each = [self._code(Place(f"{dso}+{offset:#x}", dso)) for offset in offsets.tolist()]
+        return np.array(each, np.int64)
+
+    def _function(self, place: Place) -> int:
+        return self._code(newest_name(place) if self._folded else place)
+
+    def _code(self, place: Place) -> int:
+        return self._codes.setdefault(place, len(self._codes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +267,8 @@ def place_samples(
         ``libc.so.6+0x28490``: only where both sides have the very same file is an offset the
         same code. In all other files unresolved addresses are one place.
     """
-    rows, stacks = recording.samples, distinct_stacks(recording)
-    namer = Namer(recording, symbols, folded=folded, by_offset=by_offset)
+    rows, stacks = recording.samples, _distinct_stacks(recording)
+    namer = _Namer(recording, symbols, folded=folded, by_offset=by_offset)
     codes = _place_distinct(
         np.concatenate((rows.mode, stacks.mode)),
         np.concatenate((rows.space, stacks.space)),
@@ -127,7 +297,7 @@ def _end_with(chain: Sequence[int], leaf: int) -> tuple[int, ...]:
     return tuple(chain) if chain and chain[-1] == leaf else (*chain, leaf)
 
 
-def _place_distinct(mode: Integers, space: Integers, address: Addresses, namer: Namer) -> Integers:
+def _place_distinct(mode: Integers, space: Integers, address: Addresses, namer: _Namer) -> Integers:
     # Shape of all: (addresses,).
     codes = np.zeros(len(mode), np.int64)
     is_kernel, is_user = mode == MODE_KERNEL, mode == MODE_USER
@@ -140,3 +310,118 @@ def _place_distinct(mode: Integers, space: Integers, address: Addresses, namer: 
     for other in np.unique(mode[~(is_kernel | is_user)]).tolist():
         codes[mode == other] = namer.other_code(other)
     return codes
+
+
+@dataclass(frozen=True, slots=True)
+class _Stacks:
+    """Distinct pairs of a chain and the space that its user addresses mean something in.
+
+    :param words: addresses of all stacks one after the other, innermost first, without markers
+    :param mode: of each word, as is ``space``
+    :param starts: stack i is ``words[starts[i]:starts[i + 1]]``; shape (stacks + 1,)
+    :param of_row: the stack of each row of the samples, or ``NO_CHAIN``
+    """
+
+    words: Addresses
+    mode: Integers
+    space: Integers
+    starts: Integers
+    of_row: Integers
+
+
+class _Pairs(NamedTuple):
+    # What tells stacks apart, shape (stacks,), and the stack of each row.
+    chain: Integers
+    space: Integers
+    mode: Integers
+    of_row: Integers
+
+
+def _distinct_stacks(recording: Recording) -> _Stacks:
+    """Return the stacks of all rows that have one."""
+    chains = recording.chains
+    pairs = _distinct_pairs(recording)
+    counts = np.diff(chains.starts)[pairs.chain]
+    starts = _running_total(counts)
+    stack = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(starts[-1])
+    words = chains.words[place - starts[stack] + chains.starts[pairs.chain][stack]]
+    is_marker = words >= np.uint64(CONTEXT_MAX)
+    # The last marker in front of a word says whose address it is; in front of any, the row does.
+    marker = np.maximum.accumulate(np.where(is_marker, place, -1))
+    said = _modes_of(words)[np.maximum(marker, 0)] if len(words) else place
+    mode = np.where(marker >= starts[stack], said, pairs.mode[stack])
+    kept = ~is_marker
+    return _Stacks(
+        words=words[kept],
+        mode=mode[kept],
+        space=pairs.space[stack][kept],
+        starts=_running_total(np.bincount(stack[kept], minlength=len(counts))),
+        of_row=pairs.of_row,
+    )
+
+
+def _distinct_pairs(recording: Recording) -> _Pairs:
+    rows = recording.samples
+    of_row = np.full(len(rows), NO_CHAIN, np.int64)
+    chained = np.flatnonzero(rows.chain != NO_CHAIN)
+    chain = rows.chain[chained]
+    is_bare, has_user = _kinds(recording.chains)
+    # The kernel's addresses are the same in all spaces, so that its stacks are not multiplied.
+    space = np.where((is_bare | has_user)[chain], rows.space[chained], 0)
+    mode = np.where(is_bare[chain], rows.mode[chained], MODE_UNKNOWN)
+    keys = np.stack((chain, space, mode))
+    order = np.lexsort(keys)
+    ordered = keys[:, order]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
+    of_row[chained[order]] = np.cumsum(is_new) - 1
+    chain, space, mode = ordered[:, is_new]
+    return _Pairs(chain, space, mode, of_row)
+
+
+def _kinds(chains: Chains) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    # Whether a chain begins without a marker, and whether it holds user addresses.
+    modes = _modes_of(chains.words)
+    users = _running_total((modes == MODE_USER).astype(np.int64))
+    has_user = users[chains.starts[1:]] > users[chains.starts[:-1]]
+    is_empty = chains.starts[1:] == chains.starts[:-1]
+    begins = np.append(chains.words, np.uint64(0))[chains.starts[:-1]]
+    return ~is_empty & (begins < np.uint64(CONTEXT_MAX)), has_user
+
+
+def _modes_of(words: Addresses) -> Integers:
+    # What a marker says; of any other word it is MODE_UNKNOWN and means nothing.
+    modes = np.full(len(words), MODE_UNKNOWN, np.int64)
+    markers = np.flatnonzero(words >= np.uint64(CONTEXT_MAX))
+    for context, mode in _MODE_OF_CONTEXT.items():
+        modes[markers[words[markers] == np.uint64(context)]] = mode
+    return modes
+
+
+def _running_total(counts: Integers) -> Integers:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
+
+
+def _groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
+    """Yield each distinct key with the places where it is."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    bounds = np.flatnonzero(np.diff(ordered)) + 1
+    if len(keys):
+        firsts = ordered[np.concatenate(([0], bounds))].tolist()
+        yield from zip(firsts, np.split(order, bounds), strict=True)
+
+
+def _runtime_place(symbol: RuntimeSymbol) -> Place:
+    return Place(symbol.name, BPF if symbol.kind == _KSYMBOL_BPF else KERNEL)
+
+
+def _unresolved(dso: str) -> Place:
+    bracketed = dso if dso.startswith("[") else f"[{dso}]"
+    return Place(f"{bracketed} unresolved", dso)
+
+
+def _module_name(path: str) -> str:
+    # /lib/modules/6.1.0/kernel/net/foo-bar.ko.xz is the module foo_bar.
+    return path.rpartition("/")[2].partition(".ko")[0].strip("[]").replace("-", "_")

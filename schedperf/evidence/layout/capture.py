@@ -16,8 +16,7 @@ from schedperf.bundle.open import Boot, Bundle, open_bundle
 from schedperf.evidence.layout.model import LARGEST_LINE_BYTES, SMALLEST_LINE_BYTES
 from schedperf.evidence.layout.record import LineBytes
 from schedperf.kernel.btf import Btf, needs_base, parse_btf
-from schedperf.kernel.elf import ELF_MAGIC, ElfKernel, read_elf
-from schedperf.kernel.pahole import encode_btf
+from schedperf.kernel.elf import ELF_MAGIC, ElfKernel, encode_btf, read_elf
 from schedperf.kernel.system_map import (
     GlobalSymbols,
     PercpuSymbols,
