@@ -185,9 +185,12 @@ def _interruptible() -> Iterator[None]:
 
 def _request(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) -> "Request":
     from schedperf.commands._zipapp import build_zipapp  # noqa: PLC0415
-    from schedperf.vm.bundles import check_bundles  # noqa: PLC0415
     from schedperf.vm.script import Work  # noqa: PLC0415
-    from schedperf.vm.session import Request, bundle_path  # noqa: PLC0415
+    from schedperf.vm.session import (  # noqa: PLC0415
+        Request,
+        bundle_path,
+        check_bundles,
+    )
 
     arguments = [*_recorder_options(ctx, options, is_kvm=is_kvm), "--", *options["command_line"]]
     _check_work(arguments, options["command_line"])

@@ -1,8 +1,8 @@
-"""Put a recording together: walk, side-band, counted samples."""
+"""Put a recording together: walk, side-band, counted samples, and the columns that others see."""
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -12,39 +12,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedperf.model.errors import InputError
-from schedperf.perf_data._bytes import release
+from schedperf.perf_data._bytes import release, words_of
 from schedperf.perf_data._columns import (
     RECORD_MOST_BYTES,
     Columns,
     Integers,
+    Members,
     Splitter,
     Words,
+    has_members,
     is_memory_layout,
     memory_fields,
 )
 from schedperf.perf_data._count import Hasher, Rows, concatenate, count, merge
 from schedperf.perf_data._forms import Opened, open_perf_data
-from schedperf.perf_data._groups import Members, has_members
-from schedperf.perf_data._layout import FORMAT_LOST, TIME, Layout
-from schedperf.perf_data._result import (
-    NAMELESS,
-    Column,
-    TaskTable,
-    make_chains,
-    make_memory,
-    make_samples,
-)
+from schedperf.perf_data._layout import CPU, FORMAT_LOST, TIME, Layout
 from schedperf.perf_data._sideband import UNKNOWN_COMM, read_side_band
 from schedperf.perf_data._spaces import UNKNOWN_LINE
-from schedperf.perf_data._walk import Window
+from schedperf.perf_data._walk import Stream, Window
 from schedperf.perf_data.recording import (
     KERNEL_SPACE,
     MODE_GUEST_KERNEL,
     MODE_USER,
+    NO_CHAIN,
+    NO_CPU,
+    NO_TASK,
+    Addresses,
+    Chains,
     Losses,
+    MemorySamples,
     Recording,
+    Samples,
+    Task,
 )
-from schedperf_collectors.perf_header import RECORD_LOST, RECORD_LOST_SAMPLES, BadPerfData
+from schedperf_collectors.perf_header import RECORD_LOST, RECORD_LOST_SAMPLES, BadPerfData, Event
+
+# In a row's task: the thread has no name that is known, and the lower bits are its id.
+_NAMELESS = 1 << 31
+# Far above PID_MAX_LIMIT of a 64-bit kernel (include/linux/threads.h): what is beyond is negative.
+_LARGEST_TID = 1 << 30
+_HALF = 32
+
+_Column = Words | Integers
 
 
 class Keep(Enum):
@@ -90,7 +99,7 @@ def read_perf_data(
 @dataclass(frozen=True, slots=True)
 class _Counted:
     rows: list[Rows]
-    memory: list[dict[str, Column]]
+    memory: list[dict[str, _Column]]
     unknown_ids: int
     short: int
 
@@ -117,7 +126,7 @@ class _Reader:
     def read(self, workers: int) -> Recording:
         windows = [window for _, walked in self.opened.streams for window in walked.windows]
         parts: list[Rows] = []
-        memory: list[dict[str, Column]] = []
+        memory: list[dict[str, _Column]] = []
         unknown = short = waiting = merged = 0
         if any(map(has_members, self.splitter.layouts)):
             # What a member counted is known only after the windows before.
@@ -135,7 +144,7 @@ class _Reader:
         return self.recording(rows, memory, unknown, short)
 
     def recording(
-        self, rows: Rows, memory: list[dict[str, Column]], unknown: int, short: int
+        self, rows: Rows, memory: list[dict[str, _Column]], unknown: int, short: int
     ) -> Recording:
         opened, side, events = self.opened, self.side, self.opened.events
         notes = [*opened.notes, *side.notes]
@@ -146,13 +155,13 @@ class _Reader:
         codes = [part["task"].view(np.uint64) for part in memory]
         if Keep.TASK in self.keep:
             codes.append(rows.task)
-        tasks = TaskTable(codes, side.comms)
-        chains, chain = make_chains(rows, [stream for stream, _ in opened.streams])
+        tasks = _TaskTable(codes, side.comms)
+        chains, chain = _make_chains(rows, [stream for stream, _ in opened.streams])
         return Recording(
             byte_order=opened.order,
             events=events,
-            samples=make_samples(rows, events, tasks if Keep.TASK in self.keep else None, chain),
-            memory=make_memory(memory, events, tasks) if Keep.MEMORY in self.keep else None,
+            samples=_make_samples(rows, events, tasks if Keep.TASK in self.keep else None, chain),
+            memory=_make_memory(memory, events, tasks) if Keep.MEMORY in self.keep else None,
             chains=chains,
             tasks=tasks.tasks,
             processes=side.processes,
@@ -215,11 +224,11 @@ class _Reader:
 
     def tasks_of(self, columns: Columns) -> Words:
         comms = self.side.comms_of.find(columns.tid, columns.when)
-        nameless = NAMELESS | columns.tid.view(np.int64) & (NAMELESS - 1)
+        nameless = _NAMELESS | columns.tid.view(np.int64) & (_NAMELESS - 1)
         names = np.where(comms == UNKNOWN_COMM, nameless, comms).view(np.uint64)
         return columns.pid << np.uint64(32) | names
 
-    def memory_of(self, columns: Columns, order: str) -> dict[str, Column]:
+    def memory_of(self, columns: Columns, order: str) -> dict[str, _Column]:
         fields = memory_fields(columns, order)
         fields |= {
             "event": columns.event,
@@ -248,3 +257,120 @@ def _each(
         return
     with ThreadPoolExecutor(workers) as pool:
         yield from pool.map(function, windows)
+
+
+def _cpus_of(events: Sequence[Event], event: Integers, cpu: Words) -> Integers:
+    """Return the CPUs, ``NO_CPU`` where the event's samples do not say."""
+    says = np.array([bool(one.sample_type & CPU) for one in events])
+    return np.where(says[event], cpu.view(np.int64), NO_CPU)
+
+
+class _TaskTable:
+    """Number the tasks of rows in the order of process and name."""
+
+    def __init__(self, codes: Sequence[Words], comms: Sequence[str]) -> None:
+        self.codes = np.unique(np.concatenate([np.zeros(0, np.uint64), *codes]))
+        self.tasks = tuple(_task(code, comms) for code in self.codes.tolist())
+
+    def find(self, codes: Words) -> Integers:
+        """Return the indices of tasks by what stands for them in rows."""
+        return np.searchsorted(self.codes, codes)
+
+
+def _task(code: int, comms: Sequence[str]) -> Task:
+    pid, name = code >> _HALF, code & 0xFFFFFFFF
+    return Task(pid, _name_unknown(name) if name & _NAMELESS else comms[name])
+
+
+def _name_unknown(name: int) -> str:
+    # perf's own way to show a thread that it does not know; one that is just exiting has tid -1.
+    tid = name & ~_NAMELESS
+    return f":{tid - _NAMELESS if tid > _LARGEST_TID else tid}"
+
+
+def _make_samples(
+    rows: Rows, events: Sequence[Event], tasks: _TaskTable | None, chain: Integers
+) -> Samples:
+    """Return the rows as others see them."""
+    event = rows.events()
+    return Samples(
+        event=event,
+        mode=rows.modes(),
+        cpu=_cpus_of(events, event, rows.cpus().view(np.uint64)),
+        task=np.full(len(rows), NO_TASK) if tasks is None else tasks.find(rows.task),
+        space=rows.space,
+        ip=rows.ip,
+        chain=chain,
+        count=rows.count,
+        period=rows.period,
+    )
+
+
+def _make_chains(rows: Rows, streams: Sequence[Stream]) -> tuple[Chains, Integers]:
+    """Read each distinct chain once; return them and the index of each row's chain."""
+    index = np.full(len(rows), NO_CHAIN)
+    (with_chain,) = np.nonzero(rows.chain_hash)
+    _, first, inverse = np.unique(
+        rows.chain_hash[with_chain], return_index=True, return_inverse=True
+    )
+    # Numbered in the order of the rows, whatever the hashes are this time.
+    by_row = np.argsort(first)
+    number = np.empty_like(by_row)
+    number[by_row] = np.arange(len(by_row))
+    index[with_chain] = number[inverse]
+    chosen = with_chain[first[by_row]]
+    lengths = rows.chain_length[chosen]
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    words = _gather(streams, rows.chain_place[chosen], lengths, starts)
+    return Chains(words=words, starts=starts), index
+
+
+def _gather(
+    streams: Sequence[Stream], places: Integers, lengths: Integers, starts: Integers
+) -> Addresses:
+    words = np.empty(int(starts[-1]), np.uint64)
+    for stream in streams:
+        offsets = places - stream.base
+        inside = (offsets >= 0) & (offsets < len(stream.data))
+        for alignment in range(8):
+            (mine,) = np.nonzero(inside & (offsets & 7 == alignment))
+            if not len(mine):
+                continue
+            source = words_of(stream.data, stream.order, alignment, len(stream.data))
+            count = lengths[mine]
+            within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+            at = np.repeat((offsets[mine] - alignment) >> 3, count) + within
+            words[np.repeat(starts[mine], count) + within] = source[at]
+    return words
+
+
+def _make_memory(
+    parts: Sequence[Mapping[str, _Column]], events: Sequence[Event], tasks: _TaskTable
+) -> MemorySamples:
+    """Return the memory samples of all windows in the order of the file."""
+
+    def column(name: str) -> _Column:
+        found: _Column = np.concatenate(
+            [np.zeros(0, np.uint64), *(part[name].view(np.uint64) for part in parts)]
+        )
+        return found[order]
+
+    order = np.argsort(
+        np.concatenate([np.zeros(0, np.uint64), *(part["place"] for part in parts)]), kind="stable"
+    )
+    event = column("event").view(np.int64)
+    return MemorySamples(
+        event=event,
+        mode=column("mode").view(np.int64),
+        cpu=_cpus_of(events, event, column("cpu").view(np.uint64)),
+        task=tasks.find(column("task").view(np.uint64)),
+        tid=column("tid").view(np.int64),
+        space=column("space").view(np.int64),
+        ip=column("ip").view(np.uint64),
+        address=column("address").view(np.uint64),
+        physical=column("physical").view(np.uint64),
+        data_src=column("data_src").view(np.uint64),
+        weight=column("weight").view(np.int64),
+        period=column("period").view(np.int64),
+        time=column("time").view(np.uint64),
+    )

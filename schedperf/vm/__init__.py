@@ -2,6 +2,6 @@
 
 :mod:`~schedperf.vm.images` reads what is booted, :mod:`~schedperf.vm.machine` says what it is
 booted on, :mod:`~schedperf.vm.script` what it does then, :mod:`~schedperf.vm.guest` boots once,
-:mod:`~schedperf.vm.session` as often as asked and in which order, and
-:mod:`~schedperf.vm.bundles` keeps what came out. docs/vm.md is for users.
+:mod:`~schedperf.vm.session` as often as asked and in which order, and keeps what came out.
+docs/vm.md is for users.
 """

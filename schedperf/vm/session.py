@@ -1,5 +1,9 @@
-"""A session: kernels booted in turns, each boot's runs added to the bundle of its kernel."""
+"""Boot kernels in turns, and add each boot's runs to the bundle of its kernel.
 
+A bundle is kept after each boot, and marked as incomplete where boots are missing.
+"""
+
+import os
 import shlex
 import shutil
 import tempfile
@@ -11,10 +15,12 @@ from pathlib import Path
 from typing import Literal
 
 from schedperf.model.errors import InputError
-from schedperf.vm import bundles
 from schedperf.vm.guest import Event, GuestFailed, Hypervisor, boot
 from schedperf.vm.images import Kernel
 from schedperf.vm.script import SHARE, Work, write_script
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.append import examine
+from schedperf_collectors.recorder.bundle import BundleWriter, check_no_partial
 from schedperf_collectors.recorder.plan import MOST_RUNS
 
 # One boot in twenty hangs under emulation, whatever the kernel.
@@ -142,7 +148,7 @@ class _Session:
                 continue
             said = f"{reason} after {made} of {planned} boots"
             try:
-                bundles.mark_incomplete(self._path(kernel), said, planned - made - has_partial)
+                mark_incomplete(self._path(kernel), said, planned - made - has_partial)
             except (InputError, OSError) as error:
                 text = f"{self._path(kernel)}: does not say that boots are missing: {error}"
                 self._say("warning", sum(self._made), text=text)
@@ -214,7 +220,7 @@ class _Session:
         )
 
     def _keep(self, kernel: int) -> None:
-        bundles.keep(self._folders[kernel] / "share" / "bundle.tar", self._path(kernel))
+        keep_bundle(self._folders[kernel] / "share" / "bundle.tar", self._path(kernel))
 
     def _share(self, planned: PlannedBoot) -> Path:
         return self._folders[planned.kernel] / "share"
@@ -240,3 +246,59 @@ def _plain(folder: Path) -> Path:
             "set TMPDIR to a place without blanks and signs"
         )
     return folder
+
+
+def check_bundles(paths: Sequence[Path], *, may_exist: bool) -> None:
+    """Refuse to begin where bundles would be lost, or where those that get more cannot.
+
+    :param may_exist: boots are added to bundles that exist
+    :raises InputError: one cannot be written
+    """
+    for path in paths:
+        if path.exists() and not may_exist:
+            raise InputError(
+                f"{path}: exists; add --add-boots for more boots of it, or name another --output"
+            )
+        try:
+            check_no_partial(path)
+            if path.exists():
+                examine(path)
+        except RecordError as error:
+            raise InputError(str(error)) from error
+
+
+def keep_bundle(made: Path, path: Path) -> None:
+    """Copy a bundle to its place, where it is whole or not there at all."""
+    copy = path.with_name(f"{path.name}.copy")
+    try:
+        shutil.copyfile(made, copy)
+        with copy.open("rb") as file:
+            os.fsync(file.fileno())
+        copy.replace(path)
+    except BaseException:
+        copy.unlink(missing_ok=True)
+        raise
+
+
+def mark_incomplete(path: Path, reason: str, missing: int) -> None:
+    """Let a bundle say that boots of it are missing.
+
+    :param missing: how many
+    :raises InputError: it cannot be changed
+    :raises OSError: there is no room
+    """
+    try:
+        existing = examine(path)
+        manifest, boots = existing.manifest, len(existing.boots)
+        runs = manifest.get("planned_runs")
+        expected = runs + runs * missing // boots if isinstance(runs, int) and boots else None
+        BundleWriter(path, existing).finish(
+            {
+                **manifest,
+                "complete": False,
+                "incomplete_reason": reason,
+                "planned_runs": expected,
+            }
+        )
+    except RecordError as error:
+        raise InputError(str(error)) from error

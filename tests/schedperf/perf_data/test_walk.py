@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.perf_data._lanes import walk_lanes
+from schedperf.perf_data._walk import walk_lanes
 
 SAMPLE, COMM = 9, 3
 
