@@ -25,7 +25,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from schedperf_collectors.bpf.probes import NoPrograms, Programs
-from schedperf_collectors.machine.kernel_functions import KernelFunctions
+from schedperf_collectors.machine.kernel_files import KernelFunctions
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.pelt.loader import load_programs
 from schedperf_collectors.pelt.programs import (

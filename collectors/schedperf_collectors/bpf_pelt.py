@@ -23,20 +23,24 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from schedperf_collectors.bpf.probes import PAIRS, NoPrograms, Programs, as_root
+from schedperf_collectors.bpf.probes import PAIRS, RAW_TRACEPOINT, NoPrograms, Programs, as_root
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.cpu import online_cpus
-from schedperf_collectors.machine.kernel_functions import KernelFunctions
+from schedperf_collectors.machine.kernel_files import KernelFunctions
 from schedperf_collectors.machine.system import System, attempt, to_integer
-from schedperf_collectors.pelt.counts import counted_only, seen_by_programs, unseen
 from schedperf_collectors.pelt.loader import AUTO, LOADERS, load_programs
 from schedperf_collectors.pelt.programs import (
+    CONTEXTS,
     FUNCTIONS,
+    LINEAR_STEP_NS,
     OPEN_RUN,
+    OTHER,
+    SLOTS,
     Marked,
     Tried,
     attach_functions,
@@ -267,11 +271,11 @@ def describe(
             tried[BREAKPOINT] = counts.reason
         mechanism = mechanism_of(tried)
         if mechanism is None:
-            functions[name] = unseen(tried)
+            functions[name] = _unseen(tried)
         elif mechanism == BREAKPOINT:
-            functions[name] = counted_only(tried, counts.calls[name])
+            functions[name] = _counted_only(tried, counts.calls[name])
         else:
-            functions[name] = seen_by_programs(
+            functions[name] = _seen_by_programs(
                 watch.programs, name, tried, watch.marked, window.online
             )
     checked = {name: sum(calls.values()) for name, calls in counts.calls.items()}
@@ -319,3 +323,71 @@ def incidents(watch: Watch, window: Window, now: frozenset[int]) -> list[str]:
     if lost > MARKS_LOST_A_CPU * len(window.online):
         notes.append(f"{lost} marks of contexts were lost: contexts of some calls are wrong")
     return notes
+
+
+def _unseen(tried: Tried) -> dict[str, object]:
+    """Return the record of a function that nothing could see."""
+    return {
+        "mechanism": None,
+        "tried": tried,
+        "calls": None,
+        "contexts": None,
+        "durations": None,
+        "lost": {"unpaired": 0, "nested": 0},
+    }
+
+
+def _counted_only(tried: Tried, calls: Mapping[int, int]) -> dict[str, object]:
+    """Return the record of a function of which nothing but calls is known."""
+    return {**_unseen(tried), "mechanism": mechanism_of(tried), "calls": _by_cpu(calls)}
+
+
+def _seen_by_programs(
+    programs: Programs, name: str, tried: Tried, marked: Marked, online: Collection[int]
+) -> dict[str, object]:
+    """Return the record of a function or tracepoint that BPF programs count.
+
+    :param online: CPUs that have a count even if it is 0
+    """
+    values = {
+        cpu: value
+        for cpu, value in programs.read("calls", SLOTS.index(name)).items()
+        if cpu in online or any(value.by_context)
+    }
+    mechanism = mechanism_of(tried)
+    lost = {
+        "unpaired": sum(value.unpaired for value in values.values()),
+        "nested": sum(value.nested for value in values.values()),
+    }
+    return {
+        "mechanism": mechanism,
+        "tried": tried,
+        "calls": _by_cpu({cpu: sum(value.by_context) for cpu, value in values.items()}),
+        "contexts": None if marked.mechanism is None else _contexts(values, marked),
+        "durations": None if mechanism == RAW_TRACEPOINT else _durations(values),
+        "lost": lost,
+    }
+
+
+def _contexts(values: Mapping[int, Any], marked: Marked) -> dict[str, object]:
+    seen = [name for name in CONTEXTS if name in marked.markers or name == OTHER]
+    return {
+        name: _by_cpu(
+            {cpu: value.by_context[CONTEXTS.index(name)] for cpu, value in values.items()}
+        )
+        for name in seen
+    }
+
+
+def _durations(values: Mapping[int, Any]) -> dict[str, object]:
+    return {
+        "timed": _by_cpu({cpu: value.timed for cpu, value in values.items()}),
+        "sum_ns": _by_cpu({cpu: value.sum_ns for cpu, value in values.items()}),
+        "log2_ns": {str(cpu): list(value.log2_ns) for cpu, value in values.items()},
+        "linear_ns": {str(cpu): list(value.linear_ns) for cpu, value in values.items()},
+        "linear_step_ns": LINEAR_STEP_NS,
+    }
+
+
+def _by_cpu(counts: Mapping[int, int]) -> dict[str, int]:
+    return {str(cpu): counts[cpu] for cpu in sorted(counts)}

@@ -20,8 +20,11 @@ from collections.abc import Iterator
 
 from schedperf_collectors.bpf.percpu_units import UnitBases, describe_units
 from schedperf_collectors.machine.system import System
-from schedperf_collectors.perf.memory_events import choose_memory_events, read_wanted
-from schedperf_collectors.perf.memory_samples import memory_sampled
+from schedperf_collectors.perf.memory import (
+    choose_memory_events,
+    memory_sampled,
+    read_wanted,
+)
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
 
 

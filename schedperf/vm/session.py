@@ -19,8 +19,7 @@ from schedperf.vm.guest import Event, GuestFailed, Hypervisor, boot
 from schedperf.vm.images import Kernel
 from schedperf.vm.script import SHARE, Work, write_script
 from schedperf_collectors.machine.errors import RecordError
-from schedperf_collectors.recorder.append import examine
-from schedperf_collectors.recorder.bundle import BundleWriter, check_no_partial
+from schedperf_collectors.recorder.bundle import BundleWriter, check_no_partial, examine
 from schedperf_collectors.recorder.plan import MOST_RUNS
 
 # One boot in twenty hangs under emulation, whatever the kernel.

@@ -29,7 +29,7 @@ from schedperf_collectors.bpf_pelt import (
     read_wanted,
 )
 from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.kernel_functions import KernelFunctions
+from schedperf_collectors.machine.kernel_files import KernelFunctions
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.pelt.programs import CONTEXTS, FUNCTIONS, SLOTS, TRACEPOINTS, Marked
 from schedperf_collectors.pelt.trial import PROOF_CALLS, Trial, still_counts

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from schedperf_collectors.machine.system import System
-from schedperf_collectors.perf.memory_events import (
+from schedperf_collectors.perf.memory import (
     MemoryEvents,
     cannot_decode,
     choose_memory_events,

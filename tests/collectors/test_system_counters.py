@@ -15,7 +15,6 @@ from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
 from schedperf.evidence.system.sys_tables import parse_cpufreq, parse_cpuidle, parse_power
 from schedperf_collectors import system_counters as module
 from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.cpu_counters import frequency_table, idle_table, power_table
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.machine.throttled_groups import (
     MOST_GROUPS,
@@ -25,7 +24,13 @@ from schedperf_collectors.machine.throttled_groups import (
     find_hierarchy,
 )
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
-from schedperf_collectors.system_counters import capture_system_counters, system_counters
+from schedperf_collectors.system_counters import (
+    capture_system_counters,
+    frequency_table,
+    idle_table,
+    power_table,
+    system_counters,
+)
 
 MakeSystem = Callable[..., System]
 

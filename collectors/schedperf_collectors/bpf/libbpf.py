@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from schedperf_collectors.bpf._libbpf_library import load_library, log
-from schedperf_collectors.bpf.refusals import NO_KPROBES, lacks_kprobes, say_refusals
+from schedperf_collectors.bpf.probes import NO_KPROBES, lacks_kprobes, say_refusals
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.system import unavailable
 

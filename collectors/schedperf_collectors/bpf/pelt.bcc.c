@@ -1,5 +1,5 @@
 // What pelt.h needs of bcc, for machines where libbpf cannot load pelt.bpf.c. bcc has no folder of
-// ours: pelt/through_bcc.py puts the text of pelt.h in place of its name, defines SAMPLING and appends one
+// ours: pelt/loader.py puts the text of pelt.h in place of its name, defines SAMPLING and appends one
 // program for each probe.
 #define INLINE static __always_inline
 #define ktime_get_ns bpf_ktime_get_ns

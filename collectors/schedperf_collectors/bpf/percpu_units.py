@@ -29,12 +29,15 @@ size is a *candidate* for an offset. ``percpu.json``, with units as hexadecimal 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import struct
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf_collectors.bpf.run_queues import run_queue_addresses
+from schedperf_collectors.bpf.libbpf import Candidate, load_what_works
+from schedperf_collectors.bpf.objects import read_object
 from schedperf_collectors.contract import BTF_LIMIT_BYTES, Unavailable
 from schedperf_collectors.layout import percpu_lines
 from schedperf_collectors.machine.btf import run_queues_offset
@@ -48,6 +51,10 @@ ADDRESS_MASK = (1 << 64) - 1
 KERNEL_HALF = 1 << 63
 SIZES_LINE = re.compile(r"^pcpu-alloc: s(\d+) r(\d+) d(\d+) u(\d+) alloc=\d+\*(\d+)", re.MULTILINE)
 SIZE_KEYS = ("static_bytes", "reserved_bytes", "dynamic_bytes", "unit_bytes")
+_NAME = "run_queues"
+_WATCH = Candidate(_NAME, "remember", "raw_tp", "sched_update_nr_running_tp")
+# A moment on each CPU after we moved there, so that what is queued there is counted.
+_STAY_S = 0.001
 
 
 @dataclass(frozen=True)
@@ -183,3 +190,34 @@ def percpu_sizes(system: System) -> dict[str, int | None]:
 def _agree(units: Mapping[int, int], others: Mapping[int, int]) -> bool:
     # A CPU may be seen by one way only, or have come or gone in between.
     return all(others[cpu] == unit for cpu, unit in units.items() if cpu in others)
+
+
+def run_queue_addresses(cpus: Sequence[int]) -> dict[int, int]:
+    """Return the address of the run queue of each CPU that queued a task.
+
+    The kernel hands over a run queue whenever a task is queued there: moving ourselves once over
+    all CPUs makes each of them queue a task. No symbols are needed.
+
+    :param cpus: those that are online; this process moves over all that it may use
+    :raises Unavailable: no libbpf or no object, or the kernel refuses the program
+    """
+    size = max(cpus) + 1
+    loaded = load_what_works(read_object(_NAME), _NAME, [_WATCH], lambda it: it.resize(_NAME, size))
+    with loaded.object:
+        _visit(cpus)
+        queues = loaded.object.map(_NAME)
+        found = {cpu: queues.read(struct.pack("=I", cpu)) or bytes(8) for cpu in cpus}
+    addresses = {cpu: int(struct.unpack("=Q", value)[0]) for cpu, value in found.items()}
+    return {cpu: address for cpu, address in addresses.items() if address}
+
+
+def _visit(cpus: Sequence[int]) -> None:
+    allowed = os.sched_getaffinity(0)
+    try:
+        for cpu in cpus:
+            # A cpuset may keep us off some; their own tasks are queued there anyway.
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(0, {cpu})
+                time.sleep(_STAY_S)
+    finally:
+        os.sched_setaffinity(0, allowed)

@@ -1,21 +1,29 @@
 """Probes at functions and tracepoints of the kernel, whichever loader attaches their programs.
 
 Nothing is attached that was not asked for, and a program that the kernel refuses costs no other
-program anything.
+program anything: why it was refused is one line.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.kernel_files import find_functions
+from schedperf_collectors.machine.system import System
 from schedperf_collectors.plugin import Skipped
 
 PAIRS = ("fentry/fexit", "kprobe/kretprobe")
 FENTRY, KPROBE = PAIRS
 RAW_TRACEPOINT = "raw_tracepoint"
+NO_KPROBES = "this kernel has no kprobes; rebuild with CONFIG_KPROBES=y"
+# Where perf's kprobes are, and the function that is in every kernel with kprobes.
+_PERF_KPROBES = "/sys/bus/event_source/devices/kprobe"
+_REGISTER_KPROBE = "register_kprobe"
 
 
 class Programs(ABC):
@@ -86,3 +94,31 @@ class NoPrograms(Programs):
 def as_root() -> str:
     """Return the remedy for what only root may do."""
     return "" if os.geteuid() == 0 else "run as root"
+
+
+def say_refusals(refusals: Mapping[str, str]) -> str:
+    """Return why each mechanism does not work; what holds for several is said once.
+
+    >>> say_refusals({"tp_btf": "not permitted", "raw_tp": "not permitted"})
+    'tp_btf, raw_tp: not permitted'
+    """
+    mechanisms: dict[str, list[str]] = {}
+    for mechanism, reason in refusals.items():
+        mechanisms.setdefault(reason, []).append(mechanism)
+    return "; ".join(
+        # That there are no kprobes says itself which mechanism it is.
+        reason if reason == NO_KPROBES else f"{', '.join(by)}: {reason}"
+        for reason, by in mechanisms.items()
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def lacks_kprobes(system: System | None = None) -> bool:
+    """Tell whether the kernel was built without kprobes: what libbpf says then names no reason."""
+    system = system or System()
+    if system.exists(_PERF_KPROBES):
+        return False
+    try:
+        return find_functions(system, [_REGISTER_KPROBE]).first([_REGISTER_KPROBE]) is None
+    except Unavailable:
+        return False

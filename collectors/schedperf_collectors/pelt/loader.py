@@ -1,30 +1,79 @@
-"""Which loader PELT's programs come through: libbpf, else bcc, else none.
+"""Load PELT's programs: through libbpf, else through bcc, else not at all.
 
-libbpf loads an object that was compiled ahead, in less than a second. bcc compiles on the machine
-under test and needs the kernel's headers; it is used where libbpf cannot load the object, or where
-the user asks for it.
+libbpf loads an object that was compiled ahead (CO-RE), in less than a second, without compiler or
+headers. Loading an object is all or nothing, so the object is opened once for each mechanism, and
+the maps of the first are those of all. Where the kernel refuses a mechanism for one function
+already when it is loaded, each pair is loaded by itself.
+
+bcc compiles one text with every program that may be wanted, on the machine under test, and needs
+the kernel's headers; it is used where libbpf cannot load the object, or where the user asks for it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import pkgutil
+import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from schedperf_collectors.bpf.bcc import compile_programs
+from schedperf_collectors.bpf.libbpf import BpfObject, Candidate, raise_memlock_limit
+from schedperf_collectors.bpf.objects import read_object
 from schedperf_collectors.bpf.probes import NoPrograms, Programs, as_root
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.btf import MAGIC as BTF_MAGIC
+from schedperf_collectors.machine.cpu import possible_cpus
 from schedperf_collectors.machine.errors import explain
-from schedperf_collectors.machine.kernel_functions import KernelFunctions
+from schedperf_collectors.machine.kernel_files import KernelFunctions
 from schedperf_collectors.machine.system import System
-from schedperf_collectors.pelt.programs import Tried
-from schedperf_collectors.pelt.through_bcc import compile_pelt
-from schedperf_collectors.pelt.through_libbpf import load_pelt
+from schedperf_collectors.pelt.programs import (
+    CONTEXTS,
+    EMPTY_CALL,
+    FUNCTIONS,
+    MARKERS,
+    NEW_TASK,
+    SLOTS,
+    TIMED_CALL,
+    TRACEPOINTS,
+    Tried,
+    probed_functions,
+    role_of,
+)
 from schedperf_collectors.plugin import Skipped
+
+_BCC_HEADER, _BCC_SOURCE = "pelt.h", "pelt.bcc.c"
+_CONTEXT_OF_ROLE = {names[0]: context for context, groups in MARKERS.items() for names in groups}
+OBJECT = "pelt"
+# Of pelt.h.
+_DEEPEST_CALL, _DEEPEST_MARK, _LOG2_BINS, LINEAR_BINS = 4, 8, 32, 64
+
+
+def load_pelt(system: System, kernel: KernelFunctions, sampling: int) -> Programs:
+    """Load the programs for all functions that the kernel has.
+
+    :param sampling: the duration of one in so many calls is taken
+    :raises Unavailable: no libbpf, no object, or the kernel takes no program of it
+    """
+    cpus = possible_cpus(system)
+    return LibbpfPrograms(read_object(OBJECT), probed_functions(kernel), sampling, cpus)
+
+
+def _compile_pelt(system: System, kernel: KernelFunctions, sampling: int) -> Programs:
+    """Compile the programs for all functions that the kernel has.
+
+    :param sampling: the duration of one in so many calls is taken
+    :raises Skipped: bcc cannot compile here
+    """
+    return compile_programs(system, program_text(kernel), {"SAMPLING": sampling})
+
 
 AUTO = "auto"
 TYPES = "/sys/kernel/btf/vmlinux"
-LOADERS = {"libbpf": load_pelt, "bcc": compile_pelt}
+LOADERS = {"libbpf": load_pelt, "bcc": _compile_pelt}
 
 
 @dataclass(frozen=True)
@@ -111,3 +160,159 @@ def _load(name: str, system: System, kernel: KernelFunctions, sampling: int) -> 
 
 def _say(refused: Mapping[str, str | None]) -> str:
     return "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+
+
+def program_text(kernel: KernelFunctions) -> str:
+    """Return the C text with one program for each entry, exit and tracepoint."""
+    parts = [_read(_BCC_SOURCE).replace(f'#include "{_BCC_HEADER}"\n', _read(_BCC_HEADER))]
+    parts += [_pair_of_text(name) for name in probed_functions(kernel)]
+    parts += [
+        f"int count__{name}(void *ctx)\n"
+        f"{{\n\tcount({SLOTS.index(name)}, OPEN_RUN);\n\treturn 0;\n}}\n"
+        for name in TRACEPOINTS
+    ]
+    return "\n".join(parts)
+
+
+def _read(name: str) -> str:
+    data = pkgutil.get_data("schedperf_collectors.bpf", name)
+    assert data is not None
+    return data.decode()
+
+
+def _pair_of_text(name: str) -> str:
+    entry, end = _bodies(role_of(name))
+    return (
+        f"int kfunc__{name}(void *ctx)\n{{\n\treturn {entry};\n}}\n\n"
+        f"int kretfunc__{name}(void *ctx)\n{{\n\treturn {end};\n}}\n"
+    )
+
+
+def _bodies(role: str) -> tuple[str, str]:
+    """Return what the programs at entry and exit do."""
+    if role == EMPTY_CALL:
+        return "0", "0"
+    if role == NEW_TASK:
+        return "begin_fork()", "end_fork()"
+    if role in FUNCTIONS or role == TIMED_CALL:
+        timed = f"{SLOTS.index(role)}, {'OPEN_TRIAL' if role == TIMED_CALL else 'OPEN_RUN'}"
+        return f"enter({timed})", f"leave({timed})"
+    context = CONTEXTS.index(_CONTEXT_OF_ROLE[role])
+    return f"mark({context})", f"unmark({context})"
+
+
+class _Calls(ctypes.Structure):
+    """``struct calls`` of pelt.h."""
+
+    _fields_ = (
+        ("depth", ctypes.c_uint64),
+        ("start_ns", ctypes.c_uint64 * _DEEPEST_CALL),
+        ("by_context", ctypes.c_uint64 * len(CONTEXTS)),
+        ("timed", ctypes.c_uint64),
+        ("sum_ns", ctypes.c_uint64),
+        ("log2_ns", ctypes.c_uint64 * _LOG2_BINS),
+        ("linear_ns", ctypes.c_uint64 * LINEAR_BINS),
+        ("unpaired", ctypes.c_uint64),
+        ("nested", ctypes.c_uint64),
+    )
+
+
+class _Marks(ctypes.Structure):
+    """``struct marks`` of pelt.h."""
+
+    _fields_ = (
+        ("depth", ctypes.c_uint64),
+        ("owner", ctypes.c_uint64 * _DEEPEST_MARK),
+        ("context", ctypes.c_uint64 * _DEEPEST_MARK),
+        ("lost", ctypes.c_uint64),
+        ("forking", ctypes.c_uint64),
+    )
+
+
+# The maps that all objects share; of per-CPU maps the struct that each CPU has.
+MAPS: dict[str, type[ctypes.Structure] | None] = {"gates": None, "calls": _Calls, "marks": _Marks}
+
+
+class LibbpfPrograms(Programs):
+    """The object of one capture, opened as often as there are mechanisms in use.
+
+    :param data: the object
+    :param functions: those that may be attached
+    :param cpus: those that the kernel may have, in ascending order
+    :raises Unavailable: no libbpf, or the kernel takes no program of the object
+    """
+
+    def __init__(
+        self, data: bytes, functions: Sequence[str], sampling: int, cpus: Sequence[int]
+    ) -> None:
+        self._data, self._sampling, self._cpus = data, sampling, cpus
+        self._functions = functions
+        self._objects = contextlib.ExitStack()
+        # By mechanism, the object with the programs of all functions; None: refused.
+        self._loaded: dict[str, BpfObject | None] = {}
+        self._first: BpfObject | None = None
+        raise_memlock_limit()
+        # Every kernel that has BPF takes these two: where it does not, it takes no others.
+        self._tracepoints = self._load([_at_tracepoint(name) for name in TRACEPOINTS])
+
+    def attach_pair(self, mechanism: str, name: str) -> None:
+        pair = _entry_and_exit(mechanism, name)
+        loaded = self._object_of(mechanism) or self._load(pair)
+        entry, end = pair
+        loaded.attach(entry)
+        try:
+            loaded.attach(end)
+        except Unavailable:
+            loaded.detach(entry)
+            raise
+
+    def attach_raw_tracepoint(self, name: str) -> None:
+        self._tracepoints.attach(_at_tracepoint(name))
+
+    def write(self, table: str, index: int, value: int) -> None:
+        self._tracepoints.map(table).write(struct.pack("=I", index), struct.pack("=Q", value))
+
+    def read(self, table: str, index: int) -> dict[int, Any]:
+        data = self._tracepoints.map(table).read(struct.pack("=I", index)) or b""
+        layout = MAPS[table]
+        assert layout is not None
+        # The kernel hands over one value for each possible CPU in ascending order, without gaps.
+        size = ctypes.sizeof(layout)
+        return {
+            cpu: layout.from_buffer_copy(data, size * at)
+            for at, cpu in enumerate(self._cpus[: len(data) // size])
+        }
+
+    def close(self) -> None:
+        self._objects.close()
+
+    def _object_of(self, mechanism: str) -> BpfObject | None:
+        if mechanism not in self._loaded:
+            self._loaded[mechanism] = None
+            with contextlib.suppress(Unavailable):
+                pairs = (_entry_and_exit(mechanism, name) for name in self._functions)
+                self._loaded[mechanism] = self._load([each for pair in pairs for each in pair])
+        return self._loaded[mechanism]
+
+    def _load(self, candidates: Sequence[Candidate]) -> BpfObject:
+        with contextlib.ExitStack() as stack:
+            loading = stack.enter_context(BpfObject(self._data, OBJECT))
+            loading.set_constants(struct.pack("=I", self._sampling))
+            if self._first is not None:
+                for name in MAPS:
+                    loading.share(name, self._first.map(name))
+            loading.load(candidates)
+            self._objects.enter_context(stack.pop_all())
+        self._first = self._first or loading
+        return loading
+
+
+def _entry_and_exit(mechanism: str, name: str) -> tuple[Candidate, Candidate]:
+    entry, end = (
+        Candidate(name, f"{role_of(name)}_{each}", each, name) for each in mechanism.split("/")
+    )
+    return entry, end
+
+
+def _at_tracepoint(name: str) -> Candidate:
+    return Candidate(name, f"{name}_raw_tp", "raw_tp", name)

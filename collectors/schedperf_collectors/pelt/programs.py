@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from schedperf_collectors.bpf.probes import PAIRS, RAW_TRACEPOINT, Programs
 from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.kernel_functions import KernelFunctions, find_functions
+from schedperf_collectors.machine.kernel_files import KernelFunctions, find_functions
 from schedperf_collectors.machine.system import System
 
 FUNCTIONS = (

@@ -24,7 +24,7 @@ from typing import Any, Callable
 
 from schedperf_collectors.bpf.probes import Programs
 from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.kernel_functions import KernelFunctions
+from schedperf_collectors.machine.kernel_files import KernelFunctions
 from schedperf_collectors.pelt.programs import (
     EMPTY_CALL,
     LINEAR_STEP_NS,

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from typing import Callable
 
 from schedperf_collectors.bpf.libbpf import (
@@ -21,20 +23,11 @@ from schedperf_collectors.bpf.libbpf import (
     load_what_works,
 )
 from schedperf_collectors.bpf.objects import read_object
-from schedperf_collectors.bpf.refusals import say_refusals
+from schedperf_collectors.bpf.probes import say_refusals
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, Unavailable
 from schedperf_collectors.machine.btf import function_arguments
-from schedperf_collectors.machine.kernel_functions import KernelFunctions, find_functions
+from schedperf_collectors.machine.kernel_files import KernelFunctions, find_functions
 from schedperf_collectors.machine.system import System
-from schedperf_collectors.placement.balance_rows import (
-    DECISIONS,
-    IDLENESS,
-    VALUE,
-    Row,
-    describe_balance,
-    is_nowhere,
-    read_counts,
-)
 from schedperf_collectors.placement.machine import Machine, set_gate
 
 FIRST_KEY = struct.pack("=I", 0)
@@ -58,6 +51,13 @@ Blind = dict[str, str]
 
 # Functions that decide, too, but are not watched: static, with one caller, and therefore inlined.
 INLINED = (("sched_balance_find_dst_cpu", "find_idlest_cpu"), ("detach_tasks",))
+# struct balance_key and struct balance_value of balance.bpf.c.
+KEY = struct.Struct("=QHHBBBx")
+VALUE = struct.Struct("=5Q16s")
+KEPT_LOCAL = 0xFFFE
+_IDLENESS = ("busy", "idle", "newidle")
+
+_Row = dict[str, object]
 
 
 class Balance:
@@ -91,7 +91,7 @@ class Balance:
         if self._loaded:
             set_gate(self._loaded, is_open=False)
 
-    def read(self) -> dict[str, list[Row] | None] | None:
+    def read(self) -> dict[str, list[_Row] | None] | None:
         """Return what placement.json has under "balance"; None where nothing can be seen.
 
         :raises Unavailable: the kernel refuses to say what was counted
@@ -251,7 +251,7 @@ def table_entries(nodes: int, possible: int) -> int:
     """Return how many counts the table has room for: all that may be, within the limit."""
     # Destinations: fork or not, from each node to each or none; sources and tasks: idleness times
     # answer; attempts: idleness on each node.
-    a_level = 2 * nodes * (nodes + 1) + 2 * 2 * len(IDLENESS) + len(IDLENESS) * nodes
+    a_level = 2 * nodes * (nodes + 1) + 2 * 2 * len(_IDLENESS) + len(_IDLENESS) * nodes
     affordable = COUNTS_LIMIT_BYTES // (VALUE.size * possible)
     return max(LEAST_ENTRIES, min(LEVELS * a_level, affordable))
 
@@ -269,3 +269,162 @@ def _refusal(programs: Programs, decision: str) -> str:
 
 def _blind(what: str, reason: str) -> Blind:
     return {"what": what, "reason": reason}
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """One function of the balancer.
+
+    :param name: of the programs that watch it, and the place among ``enum decision``
+    :param functions: its names, the newest kernel's first
+    :param arguments: how many it has; with another number it is another function
+    :param part: the part of placement.json's "balance" that it fills
+    """
+
+    name: str
+    functions: tuple[str, ...]
+    arguments: int
+    part: str
+
+
+# In the order of enum decision of balance.bpf.c. "sched/balancing: Rename ..." (v6.10).
+DECISIONS = (
+    _Decision(
+        "destination", ("sched_balance_find_dst_group", "find_idlest_group"), 3, "destination"
+    ),
+    _Decision("source", ("sched_balance_find_src_group", "find_busiest_group"), 1, "source"),
+    _Decision("attempt", ("sched_balance_rq", "load_balance"), 5, "attempts"),
+    _Decision("migratable", ("can_migrate_task",), 2, "migratable"),
+)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was counted of one kind of decision."""
+
+    count: int
+    pulled: int
+    some_pinned: int
+    all_pinned: int
+    imbalance: int
+
+    def plus(self, other: Counts) -> Counts:
+        """Return the sums of both."""
+        return Counts(*(mine + its for mine, its in zip(astuple(self), astuple(other))))
+
+
+@dataclass(frozen=True)
+class Key:
+    """What was decided where; see balance.bpf.c.
+
+    :param from_node: None: the CPU was not there when the run began
+    :param to_node: None: likewise, or the local group was kept
+    """
+
+    decision: str
+    level: str
+    from_node: int | None
+    to_node: int | None
+    is_local: bool
+    idle: str
+    yes: bool
+
+
+def is_nowhere(key: Key) -> bool:
+    """Say whether a decision concerned a CPU that was not there when the run began."""
+    if key.decision == "destination" and key.to_node is None and not key.is_local:
+        return True
+    return key.decision in {"destination", "attempt"} and key.from_node is None
+
+
+def describe_balance(counts: Mapping[Key, Counts], seen: set[str]) -> dict[str, list[_Row] | None]:
+    """Return counts as placement.json has them under "balance".
+
+    :param seen: names of the decisions that are watched; the parts of the others are None
+    """
+    makers = {
+        "destination": _destination_row,
+        "source": _source_row,
+        "attempt": _attempt_row,
+        "migratable": _migratable_row,
+    }
+    parts: dict[str, list[_Row] | None] = {
+        decision.part: [
+            makers[decision.name](key, found)
+            for key, found in sorted(counts.items(), key=repr)
+            if key.decision == decision.name
+        ]
+        if decision.name in seen
+        else None
+        for decision in DECISIONS
+    }
+    imbalance: Counter[str] = Counter()
+    for key, found in counts.items():
+        if key.decision == "attempt" and found.imbalance:
+            imbalance[key.level] += found.imbalance
+    parts["group_imbalance"] = (
+        [{"level": level, "count": count} for level, count in sorted(imbalance.items())]
+        if "attempt" in seen
+        else None
+    )
+    return parts
+
+
+def _destination_row(key: Key, found: Counts) -> _Row:
+    return {
+        "level": key.level,
+        "from_node": key.from_node,
+        "to_node": key.to_node,
+        "fork": key.yes,
+        "count": found.count,
+        "imbalanced": found.imbalance,
+    }
+
+
+def _source_row(key: Key, found: Counts) -> _Row:
+    answer = "found" if key.yes else "balanced"
+    return {"level": key.level, "idle": key.idle, "answer": answer, "count": found.count}
+
+
+def _attempt_row(key: Key, found: Counts) -> _Row:
+    return {
+        "level": key.level,
+        "idle": key.idle,
+        "node": key.from_node,
+        "count": found.count,
+        "pulled": found.pulled,
+        "some_pinned": found.some_pinned,
+        "all_pinned": found.all_pinned,
+    }
+
+
+def _migratable_row(key: Key, found: Counts) -> _Row:
+    return {
+        "level": key.level,
+        "idle": key.idle,
+        "answer": key.yes,
+        "some_pinned": found.some_pinned,
+        "count": found.count,
+    }
+
+
+def read_counts(items: Iterable[tuple[bytes, bytes]], machine: Machine) -> dict[Key, Counts]:
+    """Return what the map holds, summed over CPUs and over domains of one name."""
+    found: dict[Key, Counts] = {}
+    for packed, values in items:
+        level, from_node, to_node, decision, idle, yes = KEY.unpack(packed)
+        *columns, names = zip(*VALUE.iter_unpack(values))
+        # Only the CPU that made the entry wrote the name.
+        name = max(names).partition(b"\0")[0].decode("utf-8", "replace")
+        key = Key(
+            decision=DECISIONS[decision].name,
+            level=name or f"level {level}",
+            from_node=machine.node_at(from_node),
+            to_node=None if to_node == KEPT_LOCAL else machine.node_at(to_node),
+            is_local=to_node == KEPT_LOCAL,
+            idle=_IDLENESS[idle],
+            yes=bool(yes),
+        )
+        counts = Counts(*map(sum, columns))
+        found[key] = found[key].plus(counts) if key in found else counts
+    return found

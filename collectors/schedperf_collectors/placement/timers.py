@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from schedperf_collectors.bpf.libbpf import BpfObject, Candidate, load_what_works
 from schedperf_collectors.bpf.objects import read_object
 from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.kernel_functions import find_functions
+from schedperf_collectors.machine.kernel_files import find_functions
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.placement.machine import Machine, set_gate
 

@@ -15,8 +15,14 @@ from typing import NamedTuple
 
 from schedperf_collectors.bpf.libbpf import BpfObject, Candidate, load_what_works
 from schedperf_collectors.bpf.objects import read_object
-from schedperf_collectors.placement.levels import MOST_LEVELS
-from schedperf_collectors.placement.machine import NUMA, SAME_CPU, U32, Machine, set_gate
+from schedperf_collectors.placement.machine import (
+    MOST_LEVELS,
+    NUMA,
+    SAME_CPU,
+    U32,
+    Machine,
+    set_gate,
+)
 
 TRACEPOINTS = (
     "sched_waking",

@@ -9,8 +9,13 @@ from pathlib import Path
 
 from schedperf_collectors.contract import format_template, point_key
 from schedperf_collectors.machine.signals import signals
-from schedperf_collectors.recorder.append import Existing, examine
-from schedperf_collectors.recorder.bundle import BundleWriter, check_no_partial, check_output
+from schedperf_collectors.recorder.bundle import (
+    BundleWriter,
+    Existing,
+    check_no_partial,
+    check_output,
+    examine,
+)
 from schedperf_collectors.recorder.captures import (
     Captured,
     Staging,
@@ -25,8 +30,8 @@ from schedperf_collectors.recorder.session import (
     Session,
     Side,
     read_boot_id,
+    settle,
 )
-from schedperf_collectors.recorder.settle import settle
 
 
 @dataclass(frozen=True)

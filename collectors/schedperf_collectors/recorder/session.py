@@ -26,8 +26,7 @@ from schedperf_collectors.machine.errors import Interrupted, NotComparable, Reco
 from schedperf_collectors.machine.process import SetupFailed, last_words
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.plugin import Capture
-from schedperf_collectors.recorder.append import Existing
-from schedperf_collectors.recorder.bundle import BundleWriter, Entry
+from schedperf_collectors.recorder.bundle import BundleWriter, Entry, Existing
 from schedperf_collectors.recorder.captures import (
     Captured,
     Chosen,
@@ -35,10 +34,19 @@ from schedperf_collectors.recorder.captures import (
     RunCaptures,
     Staging,
     capture_after,
+    try_run_collectors,
 )
 from schedperf_collectors.recorder.isolate import SKIPPED
 from schedperf_collectors.recorder.looks import Looks
-from schedperf_collectors.recorder.plan import CLEAN, INSTRUMENTED, PlannedRun, Point, Turn, fill
+from schedperf_collectors.recorder.plan import (
+    CLEAN,
+    INSTRUMENTED,
+    Counts,
+    PlannedRun,
+    Point,
+    Turn,
+    fill,
+)
 from schedperf_collectors.recorder.progress import Progress, format_size, say_missing, say_outcome
 from schedperf_collectors.workload import Outcome, run_workload, utc_now
 
@@ -390,3 +398,26 @@ def _merge(old: Sequence[Any] | None, new: Sequence[Any]) -> list[Any]:
 
 def _to_json(record: Mapping[str, object]) -> bytes:
     return (json.dumps(record, indent=1) + "\n").encode()
+
+
+def settle(
+    request: Request, chosen: Chosen, staging: Staging, progress: Progress
+) -> tuple[Chosen, tuple[Captured, ...], Counts]:
+    """Try the run collectors once, and so find out how many runs to make.
+
+    One that is skipped here would be skipped around every run, and one that
+    hangs would cost its time limit again and again.
+
+    :return: the collectors that go on, those that do not, the numbers of runs
+    """
+    tried = try_run_collectors(chosen.run, staging, request.options) if chosen.run else []
+    dropped = tuple(one for one in tried if one.result.status == SKIPPED or one.result.timed_out)
+    for one in tried:
+        say_missing(one, progress)
+    usable = chosen.without({one.collector.name for one in dropped})
+    instrumented = request.at_least if request.instrumented is None else request.instrumented
+    if not usable.intrusive:
+        if chosen.intrusive or request.instrumented:
+            progress.note("no instrumented runs: no intrusive collector can run here")
+        instrumented = 0
+    return usable, dropped, Counts(request.runs, instrumented, request.warmup)

@@ -16,8 +16,8 @@ from schedperf_collectors.bpf.percpu_units import (
     UnitBases,
     describe_units,
     percpu_symbols,
+    run_queue_addresses,
 )
-from schedperf_collectors.bpf.run_queues import run_queue_addresses
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.btf import run_queues_offset
 from schedperf_collectors.machine.kcore import Kcore

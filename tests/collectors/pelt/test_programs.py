@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from schedperf_collectors.bpf.probes import FENTRY, KPROBE, RAW_TRACEPOINT, NoPrograms
 from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.kernel_functions import KernelFunctions
+from schedperf_collectors.machine.kernel_files import KernelFunctions
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.pelt.programs import (
     FUNCTIONS,

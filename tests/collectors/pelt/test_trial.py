@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.pelt.loader import LINEAR_BINS
 from schedperf_collectors.pelt.programs import LINEAR_STEP_NS
-from schedperf_collectors.pelt.through_libbpf import LINEAR_BINS
 from schedperf_collectors.pelt.trial import median_reading
 
 LOG2_BINS = 32

@@ -11,29 +11,27 @@ import pytest
 
 from schedperf_collectors.bpf.libbpf import BpfObject
 from schedperf_collectors.bpf.objects import read_object
-from schedperf_collectors.bpf.refusals import NO_KPROBES, lacks_kprobes
+from schedperf_collectors.bpf.probes import NO_KPROBES, lacks_kprobes
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.btf import function_arguments
-from schedperf_collectors.machine.kernel_functions import find_functions
+from schedperf_collectors.machine.kernel_files import find_functions
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.placement import balance
 from schedperf_collectors.placement.balance import (
-    PAIRS,
-    candidates,
-    choose_functions,
-    is_watched,
-    table_entries,
-)
-from schedperf_collectors.placement.balance_rows import (
     DECISIONS,
     KEPT_LOCAL,
     KEY,
+    PAIRS,
     VALUE,
     Counts,
     Key,
+    candidates,
+    choose_functions,
     describe_balance,
     is_nowhere,
+    is_watched,
     read_counts,
+    table_entries,
 )
 from schedperf_collectors.placement.machine import Machine, Place, read_machine
 

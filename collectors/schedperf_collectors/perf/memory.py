@@ -1,4 +1,4 @@
-"""Which events sample memory accesses here, and what they can show.
+"""Sample memory accesses around a workload: with which events, and what these can show.
 
 Each vendor has its own, and what they see of a contended line are different
 observables that are never compared with each other:
@@ -17,15 +17,18 @@ perf would adapt it, and counts of two runs would then not be comparable.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from schedperf_collectors.machine.cpu import cpuinfo_field
 from schedperf_collectors.machine.system import System, attempt, or_none, to_integer
 from schedperf_collectors.machine.virtualisation import detect_virtualisation
-from schedperf_collectors.perf_header import BadPerfData, Summary
-from schedperf_collectors.plugin import Skipped
+from schedperf_collectors.perf.running import Recording, describe_perf, perf_output, perf_running
+from schedperf_collectors.perf_header import BadPerfData, Summary, summarise_perf_data
+from schedperf_collectors.plugin import Capture, Skipped
 
 DEVICES = "/sys/bus/event_source/devices"
 # Least latency of a sampled load in cycles: perf_mem_events__loads_ldlat of perf.
@@ -56,6 +59,7 @@ SPE_DECODED_SINCE = {
     "0xd49": ("Neoverse N2", (6, 0)),
     "0xd4f": ("Neoverse V2", (6, 13)),
 }
+_TRACE = "trace.data"
 
 
 @dataclass(frozen=True)
@@ -334,3 +338,59 @@ def check_samples(events: MemoryEvents, summary: Summary) -> tuple[str, ...]:
     if events.vendor == "Intel" and imprecise:
         return (f"data addresses of {', '.join(imprecise)}, which is not precise here",)
     return ()
+
+
+@contextmanager
+def memory_sampled(
+    system: System, capture: Capture, events: MemoryEvents, collector: str
+) -> Iterator[Recording]:
+    """Sample memory accesses in a ``with`` block; write perf.data and COLLECTOR.json.
+
+    Nothing is sampled before what it yields is told to begin.
+
+    :raises Skipped: this user may not use perf
+    :raises PerfFailed: perf refused, or could not decode what it had recorded
+    :raises BadPerfData: it recorded something else
+    """
+    program = capture.options.get("perf", "perf")
+    samples = capture.folder / "perf.data"
+    recorded = capture.folder / _TRACE if events.is_trace else samples
+    command = events.record_command(program, str(recorded))
+    with perf_running(command) as recording:
+        yield recording
+    if events.is_trace:
+        # Only perf can decode a trace, and only this one knows the CPU that it ran on.
+        perf_output([program, "inject", "--itrace=M", "-i", str(recorded), "-o", str(samples)])
+        recorded.unlink()
+    summary = summarise_perf_data(samples)
+    facts = {
+        **_describe_samples(system, events, summary),
+        **describe_perf(command, capture.folder, recording),
+    }
+    undecoded = cannot_decode(system, str(facts["perf_version"])) if events.is_trace else None
+    facts["blind"] = [*events.blind, *check_samples(events, summary), *filter(None, [undecoded])]
+    (capture.folder / f"{collector}.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _describe_samples(system: System, events: MemoryEvents, summary: Summary) -> dict[str, object]:
+    """Return what memory samples rest on: what was asked for, and what the file's events say."""
+    return {
+        "vendor": events.vendor,
+        "observable": events.observable,
+        "cpu": or_none(lambda: cpuinfo_field(system, "model name", "CPU part", "cpu")),
+        "requested": list(events.events),
+        "events": [
+            {
+                "name": event.name,
+                "period": None if event.by_frequency else event.rate,
+                "precise_ip": event.precise_ip,
+            }
+            for event in summary.events
+            if event.plain_name != "dummy"
+        ],
+        "period": events.period,
+        "store_period": events.store_period,
+        "ldlat": events.ldlat,
+        "samples": summary.samples,
+        "lost": summary.lost,
+    }

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.kernel_files import ADDRESSES_HIDDEN
-from schedperf_collectors.machine.kernel_functions import find_functions
+from schedperf_collectors.machine.kernel_files import ADDRESSES_HIDDEN, find_functions
 from schedperf_collectors.machine.system import System
 
 KALLSYMS = """\
