@@ -21,7 +21,7 @@ from schedperf.model.comparison import Comparison, MissingSide, Section
 from schedperf.model.run import Captured, RunKey
 from schedperf.stats.counted.distributions import compare_bins
 from schedperf_reports.blocks import Drawing, Items, Table, Text, is_note
-from schedperf_reports.evidence.pelt.section import MOST_DRAWN, pelt
+from schedperf_reports.evidence.pelt import MOST_DRAWN, pelt
 from schedperf_reports.formats import Options, all_formats
 from schedperf_reports.graphics.mirror import Mirror
 

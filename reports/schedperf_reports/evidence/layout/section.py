@@ -29,9 +29,8 @@ from schedperf.evidence.layout.record import (
 )
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block, Cell, Column, Headline, Item, Items, Table, Text, Tone
-from schedperf_reports.evidence.layout._advice import describe_advice
 from schedperf_reports.evidence.layout._graphic import draw_lines
-from schedperf_reports.evidence.layout._maps import describe_maps, describe_unknown
+from schedperf_reports.evidence.layout._maps import describe_advice, describe_maps, describe_unknown
 from schedperf_reports.evidence.layout._text_drawing import call_unit, list_names
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides

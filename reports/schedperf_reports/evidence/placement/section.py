@@ -1,27 +1,54 @@
 """Where tasks went, by cause, node and level; how long they waited; what the balancer answered."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from schedperf.evidence.placement.record import (
     DepthRow,
+    Part,
     PhasesRow,
     Placement,
+    PlacementRow,
     PlacementSide,
+    TimersRow,
 )
 from schedperf.model.comparison import Comparison
-from schedperf_reports.blocks import Block, Item, Items, Text
-from schedperf_reports.evidence.placement._moves import count_values, describe_series, moves_matrix
-from schedperf_reports.evidence.placement._tables import (
-    count_tables,
-    timers_table,
-    told_once,
+from schedperf.model.units import scale_for
+from schedperf_reports.blocks import (
+    REFERENCE_PRIORITY,
+    Block,
+    Cell,
+    Column,
+    Item,
+    Items,
+    Table,
+    Text,
 )
-from schedperf_reports.rates.cells import MEANS, lead, zeros_table
+from schedperf_reports.evidence.placement._moves import count_values, describe_series, moves_matrix
+from schedperf_reports.rates.cells import (
+    COMPARED,
+    MEANS,
+    PER_COLUMN,
+    RUNS_COLUMN,
+    Shown,
+    compared_cells,
+    describe_rate,
+    distance,
+    divisor_of,
+    explain_gaps,
+    gather_twins,
+    lead,
+    per_cell,
+    runs_cell,
+    say_runs_once,
+    tone_of,
+    zeros_table,
+)
+from schedperf_reports.rates.details import opened
 from schedperf_reports.rates.histograms import mirror_of
-from schedperf_reports.rates.tables import name_place, notes_below, titled
+from schedperf_reports.rates.tables import name_place, notes_below, state_changes, titled
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
-from schedperf_reports.words.units import format_number, format_share
+from schedperf_reports.words.units import MISSING, format_number, format_share
 
 # More notes and refusals than these repeat each other.
 MOST_NOTES = 5
@@ -36,6 +63,51 @@ MOST_PHASES = 4
 
 # Side, workload and point.
 _Point = tuple[str, str, str]
+# Of what changed; the page has all.
+_MOST_CHANGED = 10
+_MOST_TIMERS = 6
+_MOVES: tuple[Part, ...] = ("fork", "exec", "wakeup", "migration", "cause")
+# Parts that are shown together, and what their table is about.
+_GROUPS: Mapping[str, tuple[Part, ...]] = {
+    "moves by level and node": _MOVES,
+    "waits for a CPU, and depth of task groups": ("latency", "depth"),
+    "answers of the balancer, by level": (
+        "destination", "source", "attempts", "pinned", "migratable", "group_imbalance",
+    ),
+    "bandwidth timers": ("timers",),
+}  # fmt: skip
+# What is told of the whole machine, and whether as a count or as a share or a time.
+_OVERVIEW: Mapping[tuple[Part, str], bool] = {
+    **{(part, "count"): False for part in _MOVES},
+    ("latency", "p50"): True,
+    ("latency", "p99"): True,
+    ("attempts", "count"): False,
+    ("attempts", "pulled"): False,
+    ("pinned", "some_pinned"): True,
+    ("group_imbalance", "count"): False,
+}
+_PAIR = len(("from", "to"))
+
+_COUNT = (Column(title="what", code=True), PER_COLUMN)
+_REFERENCE = (
+    RUNS_COLUMN,
+    Column(
+        title="in the kernel",
+        priority=REFERENCE_PRIORITY,
+        code=True,
+        explains="the function whose doing it is",
+    ),
+)
+_BETWEEN = Column(title="between nodes", align="right", priority=3)
+_COMPARED = (
+    *_COUNT,
+    *COMPARED,
+    Column(title="events a run", align="right", priority=REFERENCE_PRIORITY),
+    *_REFERENCE,
+)
+_VALUE = Column(title="value", align="right")
+_MEANING = Column(title="meaning", priority=1)
+_ALONE = (*_COUNT, _VALUE, _MEANING)
 
 
 @report_section(
@@ -47,7 +119,7 @@ def placement(comparison: Comparison) -> Iterator[Block]:
     if isinstance(data, Text):
         yield data
         return
-    yield from lead(told_once(data.rows), lambda row: row.name)
+    yield from lead(_told_once(data.rows), lambda row: row.name)
     yield Text(text="; ".join(map(_describe_side, data.sides)), tone="muted")
     yield Text(text=WHAT_IS_COUNTED, tone="muted")
     points = dict.fromkeys((row.side, row.workload, row.point) for row in data.rows)
@@ -74,14 +146,14 @@ def _describe_point(data: Placement, at: _Point, *, has_others: bool) -> Iterato
     caption = f"{what}, base against {side}" if is_compared else what
     caption = caption if has_others else ""
     yield from _drawings(data, at, caption)
-    yield from count_tables(rows, caption, is_compared=is_compared)
+    yield from _count_tables(rows, caption, is_compared=is_compared)
     shown = [("base", workload, point), at]
     series = [one for one in data.series if (one.side, one.workload, one.point) in shown]
     if series:
         yield from describe_series(series, caption)
     timers = [one for one in data.timers if (one.side, one.workload, one.point) in shown]
     if timers:
-        yield timers_table(timers, caption)
+        yield _timers_table(timers, caption)
     depths = [one for one in data.depths if (one.side, one.workload, one.point) in shown]
     if any(one.depth for one in depths):
         yield Text(text=titled(caption, _describe_depths(depths)), tone="muted")
@@ -157,3 +229,217 @@ def _refusals(data: Placement) -> Iterator[Block]:
             ),
             limit=MOST_REFUSALS,
         )
+
+
+def _count_tables(
+    rows: Sequence[PlacementRow], where: str, *, is_compared: bool
+) -> Iterator[Block]:
+    """Yield what changed and the whole machine; the page has all levels and nodes behind them.
+
+    :param rows: of one side, compared or alone, in the order of the section
+    :param where: workload and point; "" where there is one
+    :param is_compared: rows have a base and a new side
+    """
+    gathered = gather_twins(_told_once(rows))
+    changed = sorted(
+        (shown for shown in gathered if shown.row.changed), key=lambda shown: distance(shown.row)
+    )
+    if changed:
+        caption = titled(where, "what changed")
+        yield say_runs_once(_table(caption, changed, _MOST_CHANGED, is_compared=True))
+    overview = [one for one in gathered if _is_overview(one.row) and not one.row.changed]
+    if overview:
+        yield say_runs_once(_overview(overview, gathered, where, is_compared=is_compared))
+    yield from explain_gaps([shown.row for shown in (*changed[:_MOST_CHANGED], *overview)])
+    told = {shown.row.row for shown in (*changed, *overview)}
+    # What stands in the matrix of the nodes needs no row, unless it changed: then it has interval.
+    others = (one for one in gathered if one.row.row not in told and not _is_pair(one.row))
+    rest = sorted(others, key=lambda shown: _is_placed(shown.row))
+    for title, parts in _GROUPS.items():
+        found = [shown for shown in rest if shown.row.part in parts]
+        if found:
+            # How many rows there are is said with how many of them changed.
+            count = "" if is_compared else f", {count_of(len(found), 'row')}"
+            caption = titled(where, f"further {title}{count}")
+            yield say_runs_once(_table(caption, found, 0, is_compared=is_compared))
+
+
+def _told_once(rows: Iterable[PlacementRow]) -> list[PlacementRow]:
+    """Return the rows without those that say what others say.
+
+    A move is at the level NUMA if and only if it is between nodes.
+    """
+    known = list(rows)
+    are_crossing = {row.part for row in known if row.field == "crossing"}
+    return [row for row in known if row.level != "NUMA" or row.part not in are_crossing]
+
+
+def _is_overview(row: PlacementRow) -> bool:
+    # Is it of the whole machine, and one of those that a reader looks at first?
+    wanted = _OVERVIEW.get((row.part, row.field))
+    return wanted is not None and not _is_placed(row) and wanted == (row.basis == "share")
+
+
+def _is_placed(row: PlacementRow) -> bool:
+    return bool(row.level or row.nodes or row.groups or row.idle)
+
+
+def _is_pair(row: PlacementRow) -> bool:
+    return len(row.nodes) == _PAIR and row.basis != "share"
+
+
+def _name(row: PlacementRow) -> str:
+    return row.name
+
+
+def _table(
+    caption: str, rows: Sequence[Shown[PlacementRow]], limit: int, *, is_compared: bool
+) -> Table:
+    return Table(
+        caption=state_changes(caption, rows, _name),
+        columns=_COMPARED if is_compared else _ALONE,
+        rows=tuple(_compared(shown) if is_compared else _alone(shown) for shown in rows),
+        limit=limit,
+        anchors=tuple(shown.row.row for shown in rows),
+        details=tuple(opened(shown, _about(shown.row)) for shown in rows) if is_compared else (),
+    )
+
+
+def _about(row: PlacementRow) -> str:
+    return f"{row.name}: {row.meaning}, by {row.function}"
+
+
+def _compared(shown: Shown[PlacementRow]) -> tuple[Cell, ...]:
+    row = shown.row
+    events = " -> ".join(map(_events, (row.events_base, row.events_new)))
+    return (
+        Cell(text=row.name, tone=tone_of(row)),
+        per_cell(shown),
+        *compared_cells(shown),
+        Cell(text=events, tone=tone_of(row), sort=row.events_new),
+        runs_cell(row),
+        Cell(text=row.function, tone=tone_of(row)),
+    )
+
+
+def _alone(shown: Shown[PlacementRow]) -> tuple[Cell, ...]:
+    per, base, _ = describe_rate(shown)
+    return tuple(Cell(text=text) for text in (shown.row.name, per, base, shown.row.meaning))
+
+
+def _events(events: float | None) -> str:
+    return MISSING if events is None else format_number(events)
+
+
+# By part and cause, the share of the moves that is between nodes.
+_Crossings = Mapping[tuple[Part, str], Shown[PlacementRow]]
+
+
+def _overview(
+    rows: Sequence[Shown[PlacementRow]],
+    beside: Sequence[Shown[PlacementRow]],
+    where: str,
+    *,
+    is_compared: bool,
+) -> Table:
+    crossings = {
+        (shown.row.part, shown.row.cause): shown
+        for shown in beside
+        if shown.row.field == "crossing" and shown.row.basis == "share"
+    }
+    pers = sorted({divisor_of(shown.row) for shown in rows if shown.row.basis != "share"})
+    told = "events a run"
+    if is_compared and pers:
+        told += f", changes of their rate per {' or '.join(pers)}"
+    columns = (*COMPARED, *_REFERENCE) if is_compared else (_VALUE, _MEANING)
+    between = (_BETWEEN,) if crossings else ()
+    names = _short_names([shown.row for shown in rows])
+    return Table(
+        caption=state_changes(titled(where, f"the whole machine: {told}"), rows, _name),
+        columns=(Column(title="what", code=True), *columns, *between),
+        rows=tuple(
+            (
+                Cell(text=name, tone=tone_of(shown.row)),
+                *_overview_cells(shown, is_compared=is_compared),
+                *(
+                    Cell(text=_between(crossings, shown.row, is_compared=is_compared))
+                    for _ in between
+                ),
+            )
+            for name, shown in zip(names, rows, strict=True)
+        ),
+        anchors=tuple(shown.row.row for shown in rows),
+    )
+
+
+def _overview_cells(shown: Shown[PlacementRow], *, is_compared: bool) -> tuple[Cell, ...]:
+    row = shown.row
+    is_count = row.basis != "share"
+    values = map(_events, (row.events_base, row.events_new))
+    base, new = values if is_count else describe_rate(shown)[1:]
+    if not is_compared:
+        return Cell(text=base), Cell(text=row.meaning)
+    events = (row.events_base, row.events_new) if is_count else (row.base, row.new)
+    tone = tone_of(row)
+    return (
+        Cell(text=base, tone=tone, sort=events[0]),
+        Cell(text=new, tone=tone, sort=events[1]),
+        *compared_cells(shown)[2:],
+        runs_cell(row),
+        Cell(text=row.function, tone=tone),
+    )
+
+
+def _short_names(rows: Iterable[PlacementRow]) -> Iterator[str]:
+    # "by wakeup" below "migrations" needs no more words, and a terminal no second line.
+    head = ""
+    for row in rows:
+        rest = row.name.removeprefix(head).lstrip(": ")
+        is_below = bool(head and rest) and row.name.startswith((f"{head} ", f"{head}:"))
+        yield f" {rest}" if is_below else row.name
+        head = head if is_below else row.name
+
+
+def _between(crossings: _Crossings, row: PlacementRow, *, is_compared: bool) -> str:
+    found = crossings.get((row.part, row.cause))
+    if found is None:
+        return ""
+    base, new = describe_rate(found)[1:]
+    return f"{base.removesuffix(' %')} -> {new}" if is_compared else base
+
+
+_TIMER_COLUMNS = (
+    Column(title="side"),
+    Column(title="cgroups", code=True),
+    Column(title="expire"),
+    Column(title="distance", align="right"),
+    Column(title="of a period of", align="right", priority=1),
+    Column(title="known to", align="right", priority=2),
+    Column(title="runs", align="right", priority=REFERENCE_PRIORITY),
+)
+
+
+def _timers_table(timers: Sequence[TimersRow], where: str) -> Table:
+    """Return which bandwidth timers expire together, by pair of cgroups and side."""
+    ordered = sorted(timers, key=lambda one: one.groups)
+    return Table(
+        caption=titled(where, "bandwidth timers, when in their period they expire"),
+        columns=_TIMER_COLUMNS,
+        rows=tuple(_timer(one) for one in ordered),
+        limit=_MOST_TIMERS,
+    )
+
+
+def _timer(one: TimersRow) -> tuple[Cell, ...]:
+    scale = scale_for("s", one.period_s)
+    texts = (
+        one.side,
+        " and ".join(one.groups),
+        "now and then together" if one.word == "mixed" else one.word,
+        *(
+            f"{scale.format(seconds)} {scale.unit}"
+            for seconds in (one.distance_s, one.period_s, one.resolution_s)
+        ),
+        str(one.runs),
+    )
+    return tuple(Cell(text=text) for text in texts)

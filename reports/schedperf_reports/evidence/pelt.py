@@ -1,48 +1,66 @@
-"""Tables of the PELT updates: calls, calls by node and context, durations, and their bins."""
+"""PELT updates: how often load averages were updated, from where, and what that took."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from schedperf.evidence.pelt.record import PeltHistogram, PeltRow
-from schedperf_reports.blocks import Block, Cell, Column, Table
+from schedperf.evidence.pelt.record import (
+    CrossCheck,
+    Interval,
+    Pelt,
+    PeltHistogram,
+    PeltProbe,
+    PeltRow,
+    PeltSide,
+    UnseenFunction,
+)
+from schedperf.model.comparison import Comparison
+from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.rates.cells import (
     COMPARED,
+    MEANS,
     QUIET_WORD,
     RUNS_COLUMN,
     Shown,
     compared_cells,
     describe_rate,
     gather_twins,
+    lead,
     runs_cell,
     say_runs_once,
     tone_of,
 )
+from schedperf_reports.rates.cpu_maps import cpu_maps
 from schedperf_reports.rates.details import opened
-from schedperf_reports.rates.histograms import write_time
-from schedperf_reports.rates.tables import state_changes, titled
-from schedperf_reports.words.units import MISSING, format_share, scale_for
+from schedperf_reports.rates.histograms import mirror_of, write_time
+from schedperf_reports.rates.tables import by_subject, notes_below, state_changes, titled
+from schedperf_reports.sections import record_of, report_section
+from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.units import MISSING, format_number, format_share, scale_for
 
+MOST_UNSEEN = 6
+# Functions whose durations are drawn; each has two drawings' worth of lines.
+MOST_DRAWN = 2
 # A terminal shows so many; the page has all of them.
-MOST_ROWS = 12
+_MOST_ROWS = 12
 # Best first; nodes and contexts are shown for the best that is known.
-PER = ("wakeup", "operation", "second")
-DURATIONS = {"mean": "mean", "p50": "median", "p99": "99 %"}
+_PER = ("wakeup", "operation", "second")
+_DURATIONS = {"mean": "mean", "p50": "median", "p99": "99 %"}
 # A share below it needs more digits than two behind the point.
-SMALLEST_SHARE = 0.001
+_SMALLEST_SHARE = 0.001
 
 # Rows of nodes and contexts that a page shows where none changed.
-LEAST_SHOWN = 5
+_LEAST_SHOWN = 5
 
 _FUNCTION = Column(title="function", code=True)
 
-NS = 1e-9
-Kind = Literal["linear_ns", "log2_ns"]
+_NS = 1e-9
+_Kind = Literal["linear_ns", "log2_ns"]
 # The finest first.
-KINDS: tuple[Kind, ...] = ("linear_ns", "log2_ns")
+_KINDS: tuple[_Kind, ...] = ("linear_ns", "log2_ns")
 # Lower edge in ns, the upper one (None: open), and the calls of each side.
-Bin = tuple[int, int | None, tuple[int, ...]]
-BIN_COLUMNS = (
+_Bin = tuple[int, int | None, tuple[int, ...]]
+_BIN_COLUMNS = (
     Column(title="from", align="right"),
     Column(title="below", align="right"),
     Column(title="base calls", align="right"),
@@ -52,15 +70,162 @@ BIN_COLUMNS = (
 )
 
 
-def name_of(row: PeltRow) -> str:
+@report_section("pelt", title="PELT updates", chapter="scheduler", order=30, is_analysis=True)
+def pelt(comparison: Comparison) -> Iterator[Block]:
+    """Show calls and durations of each function, then what nothing could see."""
+    data = record_of(comparison, Pelt)
+    if isinstance(data, Text):
+        yield data
+        return
+    rows = data.rows
+    yield from lead(rows, _name_of)
+    for text in merge_sides([_describe_side(side) for side in data.sides]):
+        yield Text(text=text, tone="muted")
+    for point, subject, found in by_subject(rows):
+        yield from _describe_point(point, subject, found, data)
+    yield from cpu_maps(comparison, data.cpus)
+    yield from _unseen(data.unseen)
+    yield from _cross_checks(data.cross_checks)
+    yield from _notes(data)
+
+
+def _describe_side(side: PeltSide) -> str:
+    parts = [f"{side.side}: {count_of(side.runs, 'run')}"]
+    by_mechanism: dict[str, list[str]] = {}
+    for function, mechanisms in side.mechanisms.items():
+        if mechanisms:
+            by_mechanism.setdefault(" and ".join(mechanisms), []).append(function)
+    parts += [f"{name} on {', '.join(names)}" for name, names in by_mechanism.items()]
+    sampling = [number for number in side.sampling if number > 1]
+    if sampling:
+        parts.append(f"1 in {' and '.join(map(str, sampling))} calls timed")
+    if side.probe is not None:
+        parts.append(_describe_probe(side.probe))
+    if side.missing and not side.markers:
+        parts.append("contexts could not be marked")
+    elif side.missing:
+        unmarked = (f"{context} ({reason})" for context, reason in side.missing.items())
+        parts.append(f"contexts that could not be marked: {', '.join(unmarked)}")
+    return "; ".join(parts)
+
+
+def _describe_probe(probe: PeltProbe) -> str:
+    empty = _cost(probe.empty_ns, probe.empty_ci)
+    pair = _cost(probe.pair_ns, probe.pair_ci)
+    reads = _cost(probe.reads_ns, probe.reads_ci)
+    own = "" if probe.reads_ns is None else f" and reads {reads} itself"
+    text = f"to a call an empty probe adds {empty}, the one that takes the time {pair}{own}"
+    has_intervals = any((probe.empty_ci, probe.pair_ci, probe.reads_ci))
+    return f"{text} (ranges: what the 95 % intervals of all runs span)" if has_intervals else text
+
+
+def _cost(value: float | None, interval: Interval | None) -> str:
+    if value is None:
+        return "an unknown time"
+    ends = "" if interval is None else f" ({'..'.join(map(format_number, interval))})"
+    return f"{format_number(value)} ns{ends}"
+
+
+def _describe_point(
+    point: tuple[str, str, str], subject: str, rows: Sequence[PeltRow], data: Pelt
+) -> Iterator[Block]:
+    yield _calls_table(rows, titled(subject, "calls"))
+    parts = _parts_table(rows, subject)
+    if parts is not None:
+        yield parts
+    common, timed = _split_remarks([row for row in rows if row.what != "calls"])
+    durations = _durations_table(timed, titled(subject, "what a call takes; quantiles as read"))
+    if durations is not None:
+        yield durations
+        yield _shares_table(timed, titled(subject, "share of CPU time"))
+        yield from (Text(text=text, tone="warning") for text in common)
+        yield from _draw(point, data)
+
+
+def _split_remarks(rows: Sequence[PeltRow]) -> tuple[Sequence[str], Sequence[PeltRow]]:
+    # What is said of all rows stands once below their tables; the rows keep the rest.
+    common = [
+        text
+        for text in (rows[0].remarks if rows else ())
+        if all(text in row.remarks for row in rows)
+    ]
+    return common, [
+        replace(row, remarks=tuple(text for text in row.remarks if text not in common))
+        for row in rows
+    ]
+
+
+def _draw(point: tuple[str, str, str], data: Pelt) -> Iterator[Block]:
+    side, *where = point
+    histograms = {
+        (one.function, one.side): one
+        for one in data.histograms
+        if (one.workload, one.point) == tuple(where)
+    }
+    found = [one for one in data.bins if (one.side, one.workload, one.point) == point]
+    for drawn, one in enumerate(found):
+        function = one.function
+        mirror = mirror_of(
+            one,
+            function,
+            what="a call takes from",
+            events="calls",
+            note="the probe's own reading is part of it",
+        )
+        # A terminal has room for the first ones; the table of bins says the same of all.
+        yield mirror if drawn < MOST_DRAWN else replace(mirror, words=())
+        pair = [
+            histograms[key] for name in ("base", side) if (key := (function, name)) in histograms
+        ]
+        if len(pair) == 2 and _common_kinds(pair):  # noqa: PLR2004 # both sides
+            yield _bins_table(pair, function)
+
+
+def _unseen(entries: Sequence[UnseenFunction]) -> Iterator[Block]:
+    # One sentence a reason: most functions fail for the same one, and on all sides.
+    told: dict[tuple[str, str], list[str]] = {}
+    for one in entries:
+        reasons = "; ".join(f"{way.mechanism}: {way.reason}" for way in one.tried)
+        told.setdefault((one.function, reasons or "nothing was tried"), []).append(one.side)
+    if told:
+        yield Items(
+            items=tuple(
+                Item(
+                    text=f"could not see {function} on {' and '.join(dict.fromkeys(sides))}: "
+                    f"{reasons}",
+                    tone="warning",
+                )
+                for (function, reasons), sides in told.items()
+            ),
+            limit=MOST_UNSEEN,
+        )
+
+
+def _cross_checks(entries: Sequence[CrossCheck]) -> Iterator[Block]:
+    for one in entries:
+        yield Text(
+            text=f"{one.function} of {one.side}: {one.calls} calls, "
+            f"{one.breakpoint} by breakpoint"
+            f"{'' if one.agrees else '; one of the two missed calls'}",
+            tone="muted" if one.agrees else "warning",
+        )
+
+
+def _notes(data: Pelt) -> Iterator[Block]:
+    yield from notes_below(merge_sides([*(one.reason for one in data.missing), *data.notes]))
+    text = f"calls of the whole machine; {MEANS}; more is neither better nor worse"
+    yield Text(text=text, tone="muted")
+
+
+def _name_of(row: PeltRow) -> str:
     """Say what a row is of: ``update_cfs_group, mean of a call``."""
     what = "calls" if row.what == "calls" else "share of CPU time"
-    what = f"{DURATIONS[row.what]} of a call" if row.what in DURATIONS else what
+    what = f"{_DURATIONS[row.what]} of a call" if row.what in _DURATIONS else what
     where = _where(row)
     return f"{row.function}, {what}{f', {where}' if where else ''}"
 
 
-def calls_table(rows: Sequence[PeltRow], caption: str) -> Table:
+def _calls_table(rows: Sequence[PeltRow], caption: str) -> Table:
     """Return the calls of each function on all CPUs."""
     calls = [row for row in rows if row.what == "calls" and not _where(row)]
     return _table(
@@ -76,13 +241,13 @@ def calls_table(rows: Sequence[PeltRow], caption: str) -> Table:
     )
 
 
-def parts_table(rows: Sequence[PeltRow], subject: str) -> Table | None:
+def _parts_table(rows: Sequence[PeltRow], subject: str) -> Table | None:
     """Return the calls of each function by node and by context; None where neither is known.
 
     :param subject: what the caption begins with; ""
     """
     found = [row for row in rows if row.what == "calls" and _where(row)]
-    best = next((per for per in PER if any(row.per == per for row in found)), None)
+    best = next((per for per in _PER if any(row.per == per for row in found)), None)
     chosen = [row for row in found if row.per == best]
     if not chosen:
         return None
@@ -98,7 +263,7 @@ def parts_table(rows: Sequence[PeltRow], subject: str) -> Table | None:
         ),
     )
     quiet = [
-        index >= LEAST_SHOWN and is_plain
+        index >= _LEAST_SHOWN and is_plain
         for index, is_plain in enumerate(row[0].tone != "strong" for row in table.rows)
     ]
     return replace(table, quiet=tuple(quiet), quiet_word=QUIET_WORD)
@@ -108,9 +273,9 @@ def _where(row: PeltRow) -> str:
     return row.context if row.node is None else f"node {row.node}"
 
 
-def durations_table(rows: Sequence[PeltRow], caption: str) -> Table | None:
+def _durations_table(rows: Sequence[PeltRow], caption: str) -> Table | None:
     """Return what a call takes; None where no call was timed."""
-    timed = [row for row in rows if row.what in DURATIONS and row.node is None]
+    timed = [row for row in rows if row.what in _DURATIONS and row.node is None]
     if not timed:
         return None
     return _table(
@@ -126,7 +291,7 @@ def durations_table(rows: Sequence[PeltRow], caption: str) -> Table | None:
         [Shown(row) for row in timed],
         lambda shown: (
             shown.row.function,
-            DURATIONS[shown.row.what],
+            _DURATIONS[shown.row.what],
             *_changes(shown),
             _as_read(shown.row),
             _resolution(shown.row),
@@ -135,7 +300,7 @@ def durations_table(rows: Sequence[PeltRow], caption: str) -> Table | None:
     )
 
 
-def shares_table(rows: Sequence[PeltRow], caption: str) -> Table:
+def _shares_table(rows: Sequence[PeltRow], caption: str) -> Table:
     """Return which part of the CPUs' time went into each function, with the nodes' extremes."""
     shares = [row for row in rows if row.what == "share"]
     has_nodes = any(row.node is not None for row in shares)
@@ -186,23 +351,23 @@ def _table(
             for one in describe(shown)
         ]
         lines.append((tuple(cells), row.row, opened(shown, kind=_kind(row))))
-        for note in _notes(row):
+        for note in _duration_notes(row):
             if note not in told:
                 told.add(note)
                 rest = [Cell(text="")] * (len(columns) - 1)
                 lines.append(((Cell(text=note, tone="warning"), *rest), "", ()))
     table = Table(
-        caption=state_changes(caption, rows, name_of),
+        caption=state_changes(caption, rows, _name_of),
         columns=columns,
         rows=tuple(cells for cells, _, _ in lines),
-        limit=MOST_ROWS,
+        limit=_MOST_ROWS,
         anchors=tuple(anchor for _, anchor, _ in lines),
         details=tuple(details for _, _, details in lines),
     )
     return say_runs_once(table)
 
 
-def _notes(row: PeltRow) -> Iterator[str]:
+def _duration_notes(row: PeltRow) -> Iterator[str]:
     if row.status == "invalid":
         yield f"{row.function}: invalid, not compared: {row.reason}"
     yield from row.remarks
@@ -220,7 +385,7 @@ def _write(row: PeltRow, value: float | None) -> str:
 
 def _percent(share: float) -> str:
     percent = 100.0 * share
-    return f"{percent:.2f}" if abs(share) >= SMALLEST_SHARE else f"{percent:.2g}"
+    return f"{percent:.2f}" if abs(share) >= _SMALLEST_SHARE else f"{percent:.2g}"
 
 
 def _changes(shown: Shown[PeltRow]) -> tuple[Cell, ...]:
@@ -257,40 +422,40 @@ def _resolution(row: PeltRow) -> str:
     return f"{scale.format(max(known))} {scale.unit}"
 
 
-def bins_table(histograms: Sequence[PeltHistogram], function: str) -> Table:
+def _bins_table(histograms: Sequence[PeltHistogram], function: str) -> Table:
     """Return every bin that is not empty.
 
     :param histograms: of base and of a new side, as the section has them
     """
     totals = [sum(one.log2_ns) for one in histograms]
     rows = []
-    for kind in common_kinds(histograms):
+    for kind in _common_kinds(histograms):
         for low, high, counts in _bins_of(histograms, kind):
             if any(counts):
-                cells = [write_time(low * NS), "open" if high is None else write_time(high * NS)]
+                cells = [write_time(low * _NS), "open" if high is None else write_time(high * _NS)]
                 for count, total in zip(counts, totals, strict=True):
                     cells += [str(count), format_share(count / total)]
                 rows.append(tuple(Cell(text=text) for text in cells))
     return Table(
         caption=f"{function}: {' and '.join(map(str, totals))} calls in base and new, by bin; "
         "linear bins first, then the same calls in log2",
-        columns=BIN_COLUMNS,
+        columns=_BIN_COLUMNS,
         rows=tuple(rows),
         limit=0,
     )
 
 
-def common_kinds(histograms: Sequence[PeltHistogram]) -> list[Kind]:
+def _common_kinds(histograms: Sequence[PeltHistogram]) -> list[_Kind]:
     """Return which kinds of bins have equal edges, and calls, on all sides; the finest first."""
     return [
         kind
-        for kind in KINDS
+        for kind in _KINDS
         if all(_edges(one, kind) == _edges(histograms[0], kind) for one in histograms)
         and all(any(_counts(one, kind)) for one in histograms)
     ]
 
 
-def _bins_of(histograms: Sequence[PeltHistogram], kind: Kind) -> list[Bin]:
+def _bins_of(histograms: Sequence[PeltHistogram], kind: _Kind) -> list[_Bin]:
     counts = zip(*(_counts(one, kind) for one in histograms), strict=True)
     return [
         (low, high, of_sides)
@@ -298,11 +463,11 @@ def _bins_of(histograms: Sequence[PeltHistogram], kind: Kind) -> list[Bin]:
     ]
 
 
-def _counts(histogram: PeltHistogram, kind: Kind) -> tuple[int, ...]:
+def _counts(histogram: PeltHistogram, kind: _Kind) -> tuple[int, ...]:
     return histogram.linear_ns if kind == "linear_ns" else histogram.log2_ns
 
 
-def _edges(histogram: PeltHistogram, kind: Kind) -> list[tuple[int, int | None]]:
+def _edges(histogram: PeltHistogram, kind: _Kind) -> list[tuple[int, int | None]]:
     number, step = len(_counts(histogram, kind)), histogram.linear_step_ns
     if kind == "linear_ns":
         lows = [index * step for index in range(number)]

@@ -1,1 +1,0 @@
-"""PELT updates, as blocks."""
