@@ -42,19 +42,28 @@ from schedperf_collectors.contract import BTF_LIMIT_BYTES, Unavailable
 from schedperf_collectors.layout import percpu_lines
 from schedperf_collectors.machine.btf import run_queues_offset
 from schedperf_collectors.machine.cpu import online_cpus
-from schedperf_collectors.machine.kcore import Kcore
 from schedperf_collectors.machine.kernel_files import find_system_map, read_kallsyms
-from schedperf_collectors.machine.system import X86_MACHINES, System, attempt
+from schedperf_collectors.machine.system import X86_MACHINES, System, attempt, unavailable
 
 ADDRESS_MASK = (1 << 64) - 1
 # Symbols of the kernel's image are in the upper half; below it they are absolute or offsets.
 KERNEL_HALF = 1 << 63
 SIZES_LINE = re.compile(r"^pcpu-alloc: s(\d+) r(\d+) d(\d+) u(\d+) alloc=\d+\*(\d+)", re.MULTILINE)
 SIZE_KEYS = ("static_bytes", "reserved_bytes", "dynamic_bytes", "unit_bytes")
-_NAME = "run_queues"
-_WATCH = Candidate(_NAME, "remember", "raw_tp", "sched_update_nr_running_tp")
+_RUN_QUEUES = "run_queues"
+_QUEUE_PROBE = Candidate(_RUN_QUEUES, "remember", "raw_tp", "sched_update_nr_running_tp")
 # A moment on each CPU after we moved there, so that what is queued there is counted.
 _STAY_S = 0.001
+_KCORE = "/proc/kcore"
+_ELF_HEADER_BYTES = 64
+_PROGRAM_HEADER_BYTES = 56
+_CLASS_64 = 2
+_ORDERS = {1: "<", 2: ">"}
+_TYPE_CORE = 4
+_PT_LOAD = 1
+# One region for each stretch of memory, of modules and of the vmemmap; some hundred on the largest
+# machines. From 65535 on (PN_XNUM) the number would stand elsewhere.
+_REGIONS_LIMIT = 0xFFFF
 
 
 @dataclass(frozen=True)
@@ -202,10 +211,15 @@ def run_queue_addresses(cpus: Sequence[int]) -> dict[int, int]:
     :raises Unavailable: no libbpf or no object, or the kernel refuses the program
     """
     size = max(cpus) + 1
-    loaded = load_what_works(read_object(_NAME), _NAME, [_WATCH], lambda it: it.resize(_NAME, size))
+    loaded = load_what_works(
+        read_object(_RUN_QUEUES),
+        _RUN_QUEUES,
+        [_QUEUE_PROBE],
+        lambda it: it.resize(_RUN_QUEUES, size),
+    )
     with loaded.object:
         _visit(cpus)
-        queues = loaded.object.map(_NAME)
+        queues = loaded.object.map(_RUN_QUEUES)
         found = {cpu: queues.read(struct.pack("=I", cpu)) or bytes(8) for cpu in cpus}
     addresses = {cpu: int(struct.unpack("=Q", value)[0]) for cpu, value in found.items()}
     return {cpu: address for cpu, address in addresses.items() if address}
@@ -221,3 +235,76 @@ def _visit(cpus: Sequence[int]) -> None:
                 time.sleep(_STAY_S)
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+@dataclass(frozen=True)
+class _Region:
+    address: int
+    size: int
+    offset: int
+
+
+class Kcore:
+    """The kernel's memory, of which a few bytes are read.
+
+    /proc/kcore is an ELF core file of 64 bits whose program headers say which addresses lie where
+    in it (fs/proc/kcore.c).
+
+    :param system: whose /proc/kcore is read
+    :raises Unavailable: the kernel has none, closes it to this user, or it is no such file
+    """
+
+    def __init__(self, system: System) -> None:
+        try:
+            self._file = os.open(system.path(_KCORE), os.O_RDONLY)
+        except OSError as error:
+            raise unavailable(_KCORE, error) from error
+        try:
+            self.order, self._regions = self._read_headers()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return ``size`` bytes of memory.
+
+        :raises Unavailable: they are not in it
+        """
+        for region in self._regions:
+            start = address - region.address
+            if start >= 0 and start + size <= region.size:
+                return self._at(region.offset + start, size)
+        raise Unavailable(f"{_KCORE}: address {address:#x} is in none of its regions")
+
+    def _read_headers(self) -> tuple[str, list[_Region]]:
+        header = self._at(0, _ELF_HEADER_BYTES)
+        order = _ORDERS.get(header[5], "")
+        if header[:4] != b"\x7fELF" or header[4] != _CLASS_64 or not order:
+            raise Unavailable(f"{_KCORE}: not an ELF file of 64 bits")
+        kind, _, _, _, table = struct.unpack_from(f"{order}HHIQQ", header, 16)
+        entry_bytes, count = struct.unpack_from(f"{order}HH", header, 54)
+        if kind != _TYPE_CORE or entry_bytes != _PROGRAM_HEADER_BYTES or count == _REGIONS_LIMIT:
+            raise Unavailable(f"{_KCORE}: not an ELF core file with regions")
+        entries = self._at(table, entry_bytes * count)
+        regions = [
+            _Region(address=address, size=size, offset=offset)
+            for kind, _, offset, address, _, _, size, _ in struct.iter_unpack(
+                f"{order}IIQQQQQQ", entries
+            )
+            if kind == _PT_LOAD
+        ]
+        return order, regions
+
+    def _at(self, offset: int, size: int) -> bytes:
+        try:
+            content = os.pread(self._file, size, offset)
+        except (OSError, OverflowError) as error:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            raise Unavailable(f"{_KCORE}: offset {offset:#x}: {reason}") from error
+        if len(content) < size:
+            raise Unavailable(f"{_KCORE}: ends before offset {offset + size:#x}")
+        return content

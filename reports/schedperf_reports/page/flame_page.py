@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from schedperf.evidence.profile.record import FlameTree
 from schedperf_reports.blocks import Block, Text
-from schedperf_reports.graphics.flame_tables import describe_flames
-from schedperf_reports.graphics.flames import Flames, caption_of
+from schedperf_reports.graphics.flames import Flames, caption_of, describe_flames
 from schedperf_reports.page.page import Described, Head, render_sections
 
 # The section about what the samples rest on.

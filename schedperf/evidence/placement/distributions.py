@@ -34,8 +34,7 @@ from schedperf.evidence.placement.record import (
 from schedperf.model.counted import BinsRow
 from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.circular import distance
-from schedperf.stats.counted.distributions import compare_bins, compare_places
-from schedperf.stats.counted.means import means_over_runs
+from schedperf.stats.counted.distributions import compare_bins, compare_places, means_over_runs
 
 # Both edges of a bin of waits are powers of two of nanoseconds; bin 0 also has 0 ns.
 _WAITS_S = (0.0, *(2.0**index / NS_PER_S for index in range(1, LATENCY_BINS)))

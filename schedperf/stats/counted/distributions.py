@@ -1,4 +1,4 @@
-"""Compare how counts are distributed over CPUs, pairs of nodes and bins of histograms, one by one.
+"""Compare how counts are distributed over CPUs, pairs of nodes and bins, and their means over runs.
 
 Places of one kind are a family: each is tested on the plain values, so that a place that counted
 nothing is a number like any other, and p is corrected for all places of the family. The test is
@@ -13,9 +13,10 @@ Welch's, and where sides took turns t of the differences of the rounds, as it is
 ((0, 1), (True, False))
 """
 
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -311,3 +312,54 @@ def _placed(
     runs: Sequence[Captured[CpuValues]], measure: CpuMeasure
 ) -> list[Captured[Mapping[int, float]]]:
     return [run.having(run.content[measure]) for run in runs if measure in run.content]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Means:
+    """Means of numbers that are never negative, in their unit.
+
+    :param replication: what n counts
+    :param mean: shape (numbers,), as all that follow
+    :param ci_low: lower end of the 95 % interval of the mean; None with fewer than two values
+    """
+
+    replication: Literal["runs", "boots"]
+    n: int
+    mean: list[float]
+    ci_low: list[float | None]
+    ci_high: list[float | None]
+
+
+def means_over_runs(values: Floats, boots: Sequence[int]) -> _Means:
+    """Return the mean of each column with Student's interval.
+
+    Runs of one boot are not independent of it, so where there are several boots, the means of
+    boots count as well, and the wider interval is given.
+
+    :param values: shape (runs, numbers), runs >= 1, none of them negative
+    :param boots: of each run
+    """
+    numbers = np.array(boots)
+    units = np.array([values[numbers == boot].mean(axis=0) for boot in dict.fromkeys(boots)])
+    has_boots = len(units) >= FEWEST_RUNS
+    half = np.fmax(_half_width_of_mean(values), _half_width_of_mean(units))
+    mean = (units if has_boots else values).mean(axis=0)
+    return _Means(
+        replication="boots" if has_boots else "runs",
+        n=len(units) if has_boots else len(values),
+        mean=mean.tolist(),
+        ci_low=_known_ends(np.maximum(mean - half, 0.0)),
+        ci_high=_known_ends(mean + half),
+    )
+
+
+def _half_width_of_mean(values: Floats) -> Floats:
+    if len(values) < FEWEST_RUNS:
+        return np.full(values.shape[1], np.nan)
+    quantile = float(scipy.special.stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2.0))
+    half: Floats = quantile * values.std(axis=0, ddof=1) / math.sqrt(len(values))
+    return half
+
+
+def _known_ends(values: Floats) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]

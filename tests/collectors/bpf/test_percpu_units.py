@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf_collectors.bpf.percpu_units import (
+    Kcore,
     Reading,
     UnitBases,
     describe_units,
@@ -20,7 +21,6 @@ from schedperf_collectors.bpf.percpu_units import (
 )
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.btf import run_queues_offset
-from schedperf_collectors.machine.kcore import Kcore
 from schedperf_collectors.machine.system import System
 
 MakeSystem = Callable[..., System]

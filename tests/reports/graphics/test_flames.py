@@ -11,8 +11,7 @@ import pytest
 
 from schedperf.evidence.profile.record import FlameTree
 from schedperf_reports.blocks import Table, Text
-from schedperf_reports.graphics.flame_tables import describe_flames
-from schedperf_reports.graphics.flames import LEAST_PCT, place_frames
+from schedperf_reports.graphics.flames import LEAST_PCT, describe_flames, place_frames
 from schedperf_reports.page.flame_page import draw_flame_page
 from schedperf_reports.standalone import Head
 from tests.reports.graphics.conftest import with_measure, with_number

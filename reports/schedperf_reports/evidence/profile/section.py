@@ -22,8 +22,7 @@ from schedperf_reports.evidence.profile._tables import (
     format_cost,
     shares_table,
 )
-from schedperf_reports.graphics.flame_tables import describe_flames
-from schedperf_reports.graphics.flames import Flames, caption_of
+from schedperf_reports.graphics.flames import Flames, caption_of, describe_flames
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 
