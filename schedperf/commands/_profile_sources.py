@@ -13,7 +13,7 @@ from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER, may_be_drift
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 from schedperf.perf_data import Keep, read_perf_data
-from schedperf.runs.side import name_sides
+from schedperf.runs.side import BASE, Side, name_sides
 from schedperf.runs.timeline import place_in_time
 from schedperf.symbols.local_symbols import symbols_for_file
 from schedperf.symbols.places import build_ids, place_samples
@@ -173,7 +173,7 @@ def _load_bundle(bundle: Bundle, point: Point, wanted: Wanted) -> LoadedSide:
     from schedperf.evidence.profile.sources import ProfileReader  # noqa: PLC0415
 
     notes: list[str] = []
-    reader = ProfileReader(bundle, notes.append)
+    reader = ProfileReader(Side(name=BASE, bundle=bundle), notes.append)
     runs = []
     for boot, run in reader.runs():
         if Point.of(run) != point:
@@ -220,7 +220,7 @@ def _points_of(bundle: Bundle) -> dict[Point, None]:
     # Imported here so that one file is shown without what bundles and comparisons need.
     from schedperf.evidence.profile.sources import FOLDER, ProfileReader  # noqa: PLC0415
 
-    reader = ProfileReader(bundle, lambda _: None)
+    reader = ProfileReader(Side(name=BASE, bundle=bundle), lambda _: None)
     points = {Point.of(run): None for _, run in reader.runs()}
     if points:
         return points

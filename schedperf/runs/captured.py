@@ -8,7 +8,7 @@ from typing import TypeVar
 from schedperf.bundle.open import Bundle, Run
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, Kind, RunKey, SideOf
-from schedperf.runs.ops import operations_of
+from schedperf.runs.printed import printed_by
 from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
 from schedperf_collectors.contract import run_folder
@@ -95,7 +95,7 @@ def _load_side(
         try:
             captured = Captured(
                 key=key_of(side, run, moments[side.name, run.folder]),
-                ops=operations_of(side.bundle, run),
+                ops=printed_by(side, run).ops,
                 wall_s=run.wall_s,
                 content=read(side.bundle, run),
             )

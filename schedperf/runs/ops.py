@@ -19,13 +19,9 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
-from weakref import WeakKeyDictionary
 
 from schedperf.benchmarks import Measurement, Metric, sysbench
-from schedperf.bundle.open import Bundle, Run
 from schedperf.model.run import Operations
-from schedperf.runs.metric_rules import Allowance
-from schedperf.runs.values import LARGEST_TEXT_BYTES, STREAMS, read_run
 
 BYTES_PER_MB = 1e6
 # More operations than any machine does in a year; beyond it the text was not a benchmark's.
@@ -39,28 +35,8 @@ LEAST_COUNT = 1e-6
 FIXED_WORK_WORDS = frozenset(("time", "elapsed", "runtime", "walltime", "duration"))
 OTHER_TIMES = frozenset(("latency", "wait", "delay", "lag", "connection", "real", "per"))
 
-# What the expressions of a bundle may still take together, however many of its runs are asked for.
-_ALLOWANCES: WeakKeyDictionary[Bundle, Allowance] = WeakKeyDictionary()
-
 # Rates by their unit: what one operation is called, and how many of the unit it is.
 RATES = {"1/s": ("operation", 1.0), "B/s": ("MB", BYTES_PER_MB)}
-
-
-def operations_of(bundle: Bundle, run: Run) -> Operations | None:
-    """Return how many operations of its benchmark a run did; None where that is unknown.
-
-    :raises BundleError: what the run printed does not match its checksum
-    """
-    for stream in STREAMS:
-        name = f"{run.folder}/{stream}"
-        if (bundle.size(name) or LARGEST_TEXT_BYTES) < LARGEST_TEXT_BYTES:
-            counted = count_printed(bundle.read_text(name))
-            if counted is not None:
-                return counted
-    allowance = _ALLOWANCES.setdefault(bundle, Allowance())
-    printed = read_run(bundle, run, allowance)
-    found = [item for _, item in printed if isinstance(item, Measurement)]
-    return _of_measurements(found, run.wall_s)
 
 
 def count_printed(text: str) -> Operations | None:
@@ -128,7 +104,11 @@ _COUNTERS: dict[str, Callable[[str], Iterator[float]]] = {
 }
 
 
-def _of_measurements(found: Sequence[Measurement], wall_s: float | None) -> Operations | None:
+def count_measured(found: Sequence[Measurement], wall_s: float | None) -> Operations | None:
+    """Return the count that a run's results imply; None where they do not.
+
+    :param wall_s: from fork to exit; None where that is unknown
+    """
     # What decides is what the run did. Several results are several benchmarks, and none of them
     # alone is what it did; where a latency decides, the one rate beside it counts.
     for family in ("primary", "secondary"):

@@ -1,7 +1,8 @@
 """The sides of a comparison: the first bundle is base, the others are new."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from schedperf.bundle.open import Bundle
 from schedperf.model.comparison import SideSummary
@@ -10,16 +11,34 @@ from schedperf.model.host import read_host
 BASE = "base"
 FIRST_NEW = "new"
 
+Content = TypeVar("Content")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
-    """One bundle in its role.
+    """One bundle in its role, and what was read of it so far.
+
+    ::
+
+        side.once(load_memory).runs
 
     :param name: "base", "new", then "new2", "new3" …
     """
 
     name: str
     bundle: Bundle
+    _contents: dict[object, object] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def once(self, read: Callable[["Side"], Content]) -> Content:
+        """Return what a function reads of this side; it is called for the first caller only.
+
+        Sections that look at the same samples share them so. They are kept as long as the side.
+        """
+        if read not in self._contents:
+            self._contents[read] = read(self)
+        return cast("Content", self._contents[read])
 
 
 def side_name(index: int) -> str:

@@ -1,24 +1,20 @@
 """From captured text to numbers: one row a run and metric.
 
-Every benchmark parser that claims a run's stdout or stderr reads it, and so do
-the user's ``--metric`` rules. A run is one observation: what a workload prints
-several times within a run is averaged, never counted as more runs.
+A run is one observation: what a workload prints several times within a run is averaged,
+never counted as more runs.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, all_parsers
+from schedperf.benchmarks import Metric
 from schedperf.bundle.open import Bundle, Run
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import Source
-from schedperf.model.text import cut_line
-from schedperf.runs.metric_rules import Allowance, parse_rules
+from schedperf.runs.printed import Value, printed_by
 from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
 
@@ -27,9 +23,6 @@ COLUMNS = [
     "kind", "boot", "run", "order", "round", "status", "definition", "source",
 ]  # fmt: skip
 
-STREAMS = ("stdout", "stderr")
-# A benchmark prints kilobytes; all of it is held in memory while it is read.
-LARGEST_TEXT_BYTES = 16 << 20
 # stress-ng has 350 stressors with three numbers each; every metric is a row of the comparison.
 MOST_METRICS = 2_000
 
@@ -37,15 +30,7 @@ MOST_METRICS = 2_000
 FAILED = Metric(name="", unit="", better="lower", family="primary")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Value:
-    # What a run says of one metric, in its unit.
-    value: float
-    resolution: float | None
-    source: Source | None
-
-
-_NOTHING = _Value(value=math.nan, resolution=None, source=None)
+_NOTHING = Value(value=math.nan, resolution=None, source=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,15 +63,14 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
     for side in sides:
         bad: list[str] = []
         unread: list[str] = []
-        allowance = Allowance()
         for run in _runs_in_order(side.bundle):
             common = _describe(side, run, moments[side.name, run.folder])
             if not run.succeeded:
                 rows.append({**common, **_measured(FAILED, _NOTHING)})
                 continue
-            found = list(read_run(side.bundle, run, allowance))
-            bad += [item.problem for _, item in found if isinstance(item, BadLine)]
-            values = _values_of_run(found)
+            printed = printed_by(side, run)
+            bad += printed.problems
+            values = printed.numbers
             if len(values) > MOST_METRICS:
                 bad.append(f"{run.folder}: {len(values)} metrics, more than {MOST_METRICS}")
                 values = {}
@@ -108,61 +92,6 @@ def _runs_in_order(bundle: Bundle) -> list[Run]:
     return sorted((run for run in bundle.runs if not run.warmup), key=place)
 
 
-def read_run(
-    bundle: Bundle, run: Run, allowance: Allowance
-) -> Iterator[tuple[str, Measurement | BadLine]]:
-    """Yield what one run printed: each number of each benchmark, and the lines that have none.
-
-    Each comes with the member of the bundle that it was printed to.
-
-    :param allowance: what the rules of this bundle may still take, together
-    """
-    # Programs differ in where they print: stress-ng's table is on stderr in some versions.
-    # A rule has precedence over a parser's metric of the same name.
-    ruled = {rule.name for rule in run.metric_rules}
-    found_by_rules: set[str] = set()
-    for stream in STREAMS:
-        name = f"{run.folder}/{stream}"
-        size = bundle.size(name)
-        if size is None:
-            continue
-        if size > LARGEST_TEXT_BYTES:
-            yield name, BadLine(problem=f"{name}: has {size} bytes, which no benchmark prints")
-            continue
-        text = bundle.read_text(name)
-        for parser in all_parsers().values():
-            if parser.claims(text):
-                for item in parser.parse(text.splitlines(), name):
-                    if isinstance(item, BadLine) or item.metric.name not in ruled:
-                        yield name, item
-        rules = [rule for rule in run.metric_rules if rule.name not in found_by_rules]
-        for item in parse_rules(rules, text, name, allowance):
-            if isinstance(item, Measurement):
-                found_by_rules.add(item.metric.name)
-            yield name, item
-
-
-def _values_of_run(found: Iterable[tuple[str, Measurement | BadLine]]) -> dict[Metric, _Value]:
-    # Mean and resolution of each metric, in the order in which they were printed.
-    by_metric: dict[Metric, list[Measurement]] = {}
-    sources: dict[Metric, Source] = {}
-    for member, item in found:
-        if isinstance(item, Measurement):
-            by_metric.setdefault(item.metric, []).append(item)
-            text = cut_line(item.line)
-            sources[item.metric] = Source(member=member, line=item.line_number, text=text)
-    return {
-        metric: _Value(
-            value=fmean(item.value for item in items),
-            resolution=max(
-                (item.resolution for item in items if item.resolution is not None), default=None
-            ),
-            source=sources[metric],
-        )
-        for metric, items in by_metric.items()
-    }
-
-
 def _describe(side: Side, run: Run, moment: Moment) -> dict[str, object]:
     return {
         "side": side.name,
@@ -177,7 +106,7 @@ def _describe(side: Side, run: Run, moment: Moment) -> dict[str, object]:
     }
 
 
-def _measured(metric: Metric, found: _Value) -> dict[str, object]:
+def _measured(metric: Metric, found: Value) -> dict[str, object]:
     return {
         "metric": metric.name,
         "unit": metric.unit,

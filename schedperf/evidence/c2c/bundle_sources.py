@@ -3,11 +3,10 @@
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from schedperf.bundle.open import Boot, Bundle, Run
+from schedperf.bundle.open import Boot, Run
 from schedperf.evidence.c2c.analysis import analyse_memory
 from schedperf.evidence.c2c.entries import contended_entries
 from schedperf.evidence.c2c.merge import MemorySamples, see_lines
@@ -18,7 +17,7 @@ from schedperf.model.run import Captured, SideOf
 from schedperf.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.perf_data.recording import Recording
 from schedperf.runs.captured import key_of
-from schedperf.runs.ops import operations_of
+from schedperf.runs.printed import printed_by
 from schedperf.runs.side import Side
 from schedperf.symbols.boot_symbols import BootSymbols
 
@@ -26,19 +25,12 @@ from schedperf.symbols.boot_symbols import BootSymbols
 LOADS_COLLECTOR = "perf_mem"
 
 
-# Two sections look at one bundle's samples; they are read once and forgotten with the bundle.
-_READ: WeakKeyDictionary[Bundle, dict[str, SideOf[MemorySamples]]] = WeakKeyDictionary()
-
-
 def load_memory(side: Side) -> SideOf[MemorySamples]:
     """Read the memory samples of every instrumented run; an unreadable one is a note.
 
     Where no run has any, the first note says why.
     """
-    found = _READ.setdefault(side.bundle, {})
-    if side.name not in found:
-        found[side.name] = _Loader(side).load()
-    return found[side.name]
+    return _Loader(side).load()
 
 
 def measure_heat(sides: Iterable[Side]) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
@@ -46,7 +38,7 @@ def measure_heat(sides: Iterable[Side]) -> Mapping[str, Mapping[str, Mapping[str
 
     :return: by side, group and entry; a side without samples is left out
     """
-    sampled = {side.name: load_memory(side).runs for side in sides}
+    sampled = {side.name: side.once(load_memory).runs for side in sides}
     return {
         name: contended_entries(see_lines(runs).values()) for name, runs in sampled.items() if runs
     }
@@ -112,7 +104,7 @@ class _Loader:
             )
         return Captured(
             key=key_of(self._side, run),
-            ops=operations_of(self._bundle, run),
+            ops=printed_by(self._side, run).ops,
             wall_s=run.wall_s,
             content=MemorySamples(
                 profile=profile,

@@ -24,12 +24,12 @@ _Runs = Mapping[tuple[str, str], Sequence[Captured[MemorySamples]]]
 @section(C2c)
 def c2c(sides: Sequence[Side]) -> C2c:
     """Compare the cache lines of each new side with base's."""
-    base = load_memory(sides[0])
+    base = sides[0].once(load_memory)
     if not base.runs:
         raise Absent(f"{base.name}: {base.notes[0]}")
     comparisons, missing = [], []
     for side in sides[1:]:
-        new = load_memory(side)
+        new = side.once(load_memory)
         if new.runs:
             comparisons.append(_compare(base, new))
         else:

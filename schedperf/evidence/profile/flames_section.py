@@ -140,7 +140,7 @@ def _load_stacks(side: Side) -> Mapping[_Point, _Runs]:
     :raises Absent: no run has call chains
     """
     found: dict[_Point, list[LoadedRun]] = {}
-    read = read_profiles(side.bundle)
+    read = side.once(read_profiles)
     has_samples = False
     for one in read.runs:
         if one.found is None:

@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Boot, Bundle, Run
@@ -19,7 +18,7 @@ from schedperf.model.errors import InputError
 from schedperf.model.run import Operations
 from schedperf.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
 from schedperf.perf_data.recording import Recording
-from schedperf.runs.ops import operations_of
+from schedperf.runs.printed import printed_by
 from schedperf.runs.side import Side
 from schedperf.symbols.boot_symbols import BootSymbols
 from schedperf.symbols.places import Placed, build_ids, place_samples
@@ -60,13 +59,14 @@ class PlacedRun:
 
 
 class ProfileReader:
-    """The profiles of one bundle, read one at a time.
+    """The profiles of one side, read one at a time.
 
     :param note: takes one sentence about what could not be read
     """
 
-    def __init__(self, bundle: Bundle, note: Callable[[str], None]) -> None:
-        self._bundle = bundle
+    def __init__(self, side: Side, note: Callable[[str], None]) -> None:
+        self._side = side
+        self._bundle = bundle = side.bundle
         self._note = note
         # Another run of the same recording may have counted what the samples of this one miss.
         self._has_pelt = any(
@@ -115,7 +115,7 @@ class ProfileReader:
                 for event in recording.events
             ),
             node_of_cpu=boot.host.topology.node_of_cpu() or recording.features.node_of_cpu,
-            operations=operations_of(self._bundle, run),
+            operations=printed_by(self._side, run).ops,
         )
 
     def why_not_recorded(self) -> str:
@@ -173,21 +173,14 @@ class ReadProfiles:
     why_none: str
 
 
-# Several sections of one comparison look at the same samples. What was read goes with its bundle,
-# which nothing in it refers to.
-_READ: WeakKeyDictionary[Bundle, ReadProfiles] = WeakKeyDictionary()
-
-
-def read_profiles(bundle: Bundle) -> ReadProfiles:
-    """Read the profile of every instrumented run, once as long as the bundle is open."""
-    if bundle not in _READ:
-        notes: list[str] = []
-        reader = ProfileReader(bundle, notes.append)
-        _READ[bundle] = ReadProfiles(
-            runs=tuple(_read_run(reader, boot, run, notes) for boot, run in reader.runs()),
-            why_none=reader.why_not_recorded(),
-        )
-    return _READ[bundle]
+def read_profiles(side: Side) -> ReadProfiles:
+    """Read the profile of every instrumented run."""
+    notes: list[str] = []
+    reader = ProfileReader(side, notes.append)
+    return ReadProfiles(
+        runs=tuple(_read_run(reader, boot, run, notes) for boot, run in reader.runs()),
+        why_none=reader.why_not_recorded(),
+    )
 
 
 def _read_run(reader: ProfileReader, boot: Boot, run: Run, notes: list[str]) -> ReadRun:
@@ -241,7 +234,7 @@ def load_profiles(side: Side) -> SideProfiles:
 
     :raises Absent: there is none at all
     """
-    read = read_profiles(side.bundle)
+    read = side.once(read_profiles)
     runs: list[RunProfile] = []
     notes: list[str] = []
     for one in read.runs:

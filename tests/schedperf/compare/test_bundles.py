@@ -1,5 +1,6 @@
 """schedperf.compare.bundles: from bundles to the record, whatever state they are in."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
+from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.compare.bundles import CompareOptions, analyse_sides, compare_bundles
 from schedperf.compare.why.find import all_rules, find_all
 from schedperf.evidence import FindingPlugin, SectionPlugin
@@ -19,6 +20,8 @@ from schedperf.runs.side import Side
 MakeBundle = Callable[..., Path]
 Facts = dict[str, Any]
 Compare = Callable[..., Comparison]
+
+CGROUP = Path(__file__).parents[3] / "examples" / "deep-cgroup"
 
 TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
 EMULATED = {"virtualisation": {"emulated": True, "kind": "qemu", "grounds": "TCG"}}
@@ -293,3 +296,22 @@ def test_the_key_of_a_row_does_not_depend_on_its_numbers(compared: Compare) -> N
     one, other = (compared({"runs": runs(*TIMES)}, {"runs": slower(by)}) for by in (1.1, 1.3))
     assert [row.key for row in one.rows] == [row.key for row in other.rows]
     assert len({row.key for row in one.rows}) == len({row.metric for row in one.rows})
+
+
+def test_sections_that_look_at_the_same_data_read_them_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: Counter[str] = Counter()
+    for name in ("read", "extract"):
+        original = getattr(Bundle, name)
+
+        def counting(bundle: Bundle, member: str, *rest: Any, _original: Any = original) -> Any:
+            read[f"{bundle.label} {member}"] += 1
+            return _original(bundle, member, *rest)
+
+        monkeypatch.setattr(Bundle, name, counting)
+    bundles = [open_bundle(CGROUP / f"{side}.tar.xz") for side in ("base", "new")]
+    compare_bundles(bundles)
+    of_runs = {name: count for name, count in read.items() if "/runs/" in name}
+    assert {name.rpartition("/")[2] for name in of_runs} >= {"stdout", "perf_stat.csv", "perf.data"}
+    assert set(of_runs.values()) == {1}

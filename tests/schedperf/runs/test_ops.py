@@ -10,7 +10,9 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.model.run import Operations
-from schedperf.runs.ops import count_printed, operations_of
+from schedperf.runs.ops import count_printed
+from schedperf.runs.printed import printed_by
+from schedperf.runs.side import Side
 
 MakeBundle = Callable[..., Path]
 
@@ -105,8 +107,8 @@ def of_run(tmp_path: Path, make_bundle: MakeBundle) -> Callable[..., Operations 
 
     def find(text: str, **chosen: Any) -> Operations | None:
         path = make_bundle(tmp_path / "a.tar", runs=[{"stdout": text, "wall_s": 2.0, **chosen}])
-        bundle = open_bundle(path)
-        return operations_of(bundle, bundle.runs[0])
+        side = Side(name="base", bundle=open_bundle(path))
+        return printed_by(side, side.bundle.runs[0]).ops
 
     return find
 
@@ -186,7 +188,8 @@ def test_expressions_of_a_hostile_bundle_take_no_more_time_for_many_runs(
     rule = {"name": "rate", "unit": "1/s", "better": "higher", "regex": r"(a|aa)+$(\S+)"}
     runs = [{"stdout": "a" * 5_000 + "b"}] * 30
     bundle = open_bundle(make_bundle(tmp_path / "a.tar", runs=runs, metric=[rule]))
+    side = Side(name="base", bundle=bundle)
     begin = time.process_time()
-    assert {operations_of(bundle, run) for run in bundle.runs} == {None}
+    assert {printed_by(side, run).ops for run in bundle.runs} == {None}
     # One expression may take a second, and all of a bundle five; 30 runs would take 30 s.
     assert time.process_time() - begin < 15.0

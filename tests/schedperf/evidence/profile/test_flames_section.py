@@ -16,7 +16,7 @@ from schedperf.evidence.profile.flames_section import LEAST_SHARE, MOST_TREES, f
 from schedperf.evidence.profile.section import profile as compare_symbols
 from schedperf.evidence.profile.sources import read_profiles
 from schedperf.model.schema import to_plain
-from schedperf.runs.side import name_sides
+from schedperf.runs.side import Side, name_sides
 from schedperf_generators.perf_data import write_perf_data
 from schedperf_generators.profiles import USER, profile, profiled_kernel
 from tests.record_schema import check_schema
@@ -192,16 +192,17 @@ def bundle(make_bundle: Callable[..., Path], tmp_path: Path) -> Path:
     return make_bundle(tmp_path / "bundle.tar", runs=runs, files=files)
 
 
-def test_samples_are_read_once_for_all_sections_and_go_with_their_bundle(bundle: Path) -> None:
+def test_samples_are_read_once_for_all_sections_and_go_with_their_side(bundle: Path) -> None:
     opened = open_bundle(bundle)
-    read = read_profiles(opened)
-    assert read_profiles(opened) is read
-    assert read_profiles(open_bundle(bundle)) is not read
+    side = Side(name="base", bundle=opened)
+    read = side.once(read_profiles)
+    assert side.once(read_profiles) is read
+    assert Side(name="base", bundle=opened).once(read_profiles) is not read
     assert [one.found is not None for one in read.runs] == [True, False]
     assert [note for note in read.runs[1].notes if "perf.data" in note]
     assert not set(read.runs[0].notes) & set(read.runs[1].notes)
     gone = weakref.ref(opened)
-    del opened
+    del opened, side
     gc.collect()
     assert gone() is None
 

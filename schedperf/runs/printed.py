@@ -1,0 +1,132 @@
+"""What each run of a side printed: the numbers of its benchmarks, and the work that it did.
+
+Every benchmark parser that claims a run's stdout or stderr reads it, and so do the user's
+``--metric`` rules. A text is read once, whoever asks::
+
+    printed_by(side, run).ops
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from schedperf.benchmarks import BadLine, Measurement, Metric, all_parsers
+from schedperf.bundle.open import Run
+from schedperf.model.comparison import Source
+from schedperf.model.run import Operations
+from schedperf.model.text import cut_line
+from schedperf.runs.metric_rules import Allowance, parse_rules
+from schedperf.runs.ops import count_measured, count_printed
+from schedperf.runs.side import Side
+
+STREAMS = ("stdout", "stderr")
+# A benchmark prints kilobytes; all of it is held in memory while it is read.
+LARGEST_TEXT_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Value:
+    """The value of one metric in one run, in the metric's unit.
+
+    :param value: mean of what was printed
+    :param resolution: None: unknown
+    """
+
+    value: float
+    resolution: float | None
+    source: Source | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Printed:
+    """What one run printed.
+
+    :param numbers: by metric, in the order in which they were printed
+    :param problems: lines that have no number, one sentence each
+    :param ops: what its benchmark did; None where that is unknown
+    """
+
+    numbers: Mapping[Metric, Value]
+    problems: tuple[str, ...]
+    ops: Operations | None
+
+
+def printed_by(side: Side, run: Run) -> Printed:
+    """Return what a run of this side printed.
+
+    :raises BundleError: a text does not match its checksum
+    """
+    return side.once(_Texts).read(run)
+
+
+class _Texts:
+    # The texts of one bundle; of each run what was found, and no text, is kept.
+
+    def __init__(self, side: Side) -> None:
+        self._bundle = side.bundle
+        # What the expressions of a bundle may take together, however many of its runs are read.
+        self._allowance = Allowance()
+        self._printed: dict[str, Printed] = {}
+
+    def read(self, run: Run) -> Printed:
+        if run.folder not in self._printed:
+            self._printed[run.folder] = self._parse(run)
+        return self._printed[run.folder]
+
+    def _parse(self, run: Run) -> Printed:
+        texts: dict[str, str] = {}
+        problems: list[str] = []
+        for stream in STREAMS:
+            name = f"{run.folder}/{stream}"
+            size = self._bundle.size(name)
+            if size is not None and size > LARGEST_TEXT_BYTES:
+                problems.append(f"{name}: has {size} bytes, which no benchmark prints")
+            elif size is not None:
+                texts[name] = self._bundle.read_text(name)
+        found = list(self._parsed(run, texts))
+        measured = [(name, item) for name, item in found if isinstance(item, Measurement)]
+        counts = (count_printed(text) for text in texts.values())
+        counted = next((count for count in counts if count is not None), None)
+        return Printed(
+            numbers=_values_of(measured),
+            problems=(*problems, *(one.problem for _, one in found if isinstance(one, BadLine))),
+            ops=counted or count_measured([item for _, item in measured], run.wall_s),
+        )
+
+    def _parsed(
+        self, run: Run, texts: Mapping[str, str]
+    ) -> Iterator[tuple[str, Measurement | BadLine]]:
+        # Programs differ in where they print: stress-ng's table is on stderr in some versions.
+        # A rule has precedence over a parser's metric of the same name.
+        ruled = {rule.name for rule in run.metric_rules}
+        found_by_rules: set[str] = set()
+        for name, text in texts.items():
+            for parser in all_parsers().values():
+                if parser.claims(text):
+                    for item in parser.parse(text.splitlines(), name):
+                        if isinstance(item, BadLine) or item.metric.name not in ruled:
+                            yield name, item
+            rules = [rule for rule in run.metric_rules if rule.name not in found_by_rules]
+            for item in parse_rules(rules, text, name, self._allowance):
+                if isinstance(item, Measurement):
+                    found_by_rules.add(item.metric.name)
+                yield name, item
+
+
+def _values_of(numbers: Iterable[tuple[str, Measurement]]) -> dict[Metric, Value]:
+    by_metric: dict[Metric, list[Measurement]] = {}
+    sources: dict[Metric, Source] = {}
+    for member, item in numbers:
+        by_metric.setdefault(item.metric, []).append(item)
+        text = cut_line(item.line)
+        sources[item.metric] = Source(member=member, line=item.line_number, text=text)
+    return {
+        metric: Value(
+            value=fmean(item.value for item in items),
+            resolution=max(
+                (item.resolution for item in items if item.resolution is not None), default=None
+            ),
+            source=sources[metric],
+        )
+        for metric, items in by_metric.items()
+    }
