@@ -6,7 +6,7 @@ from pathlib import Path
 
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.bundle.open import open_bundle
-from schedperf.commands._profile_inputs import is_perf_data
+from schedperf.commands._sources import Source, is_perf_data, source_of_file, tell_apart
 from schedperf.evidence.c2c.analysis import analyse_memory
 from schedperf.evidence.c2c.bundle_sources import load_memory, store_period
 from schedperf.evidence.c2c.merge import MemorySamples, SeenLine, see_lines
@@ -31,7 +31,7 @@ from schedperf.evidence.c2c.record import (
 from schedperf.evidence.c2c.sources import file_namer
 from schedperf.evidence.layout.compare import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
-from schedperf.model.run import Captured, RunKey
+from schedperf.model.run import Captured
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.runs.side import Side, side_name
 from schedperf.symbols.local_symbols import symbols_for_file
@@ -78,19 +78,7 @@ class Wanted:
     line_bytes: int | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoadedSide:
-    """The runs of one source.
-
-    :param point: workload and point of a bundle's runs; "" where there is no bundle
-    """
-
-    kind: SourceKind
-    label: str
-    path: Path
-    point: str
-    runs: tuple[Captured[MemorySamples], ...]
-    notes: tuple[str, ...]
+Memory = Source[MemorySamples]
 
 
 def describe(paths: Sequence[Path], wanted: Wanted) -> C2cDocument:
@@ -98,20 +86,18 @@ def describe(paths: Sequence[Path], wanted: Wanted) -> C2cDocument:
 
     :raises InputError: one cannot be read, has no memory samples, or has another point
     """
-    loaded = [_load(path, number, wanted) for number, path in enumerate(paths)]
-    _refuse_unused(wanted, {side.kind for side in loaded})
-    if len({side.label for side in loaded}) < len(loaded):
-        loaded = [replace(side, label=str(side.path)) for side in loaded]
-    if len({side.point for side in loaded if side.point}) > 1:
-        points = " and ".join(side.point for side in loaded)
+    loaded = tell_apart([_load(path, number, wanted) for number, path in enumerate(paths)])
+    _refuse_unused(wanted, {source.kind for source in loaded})
+    if len({source.point for source in loaded if source.point}) > 1:
+        points = " and ".join(source.point for source in loaded)
         raise InputError(f"{points} are not comparable; name a common point with --point")
     is_compared = len(loaded) > 1
     return C2cDocument(
         tool_version=__version__,
         sort=wanted.sort,
         sides=tuple(
-            _describe_source(side, role if is_compared else None, wanted.sort)
-            for role, side in zip(_ROLES, loaded, strict=False)
+            _describe_source(source, role if is_compared else None, wanted.sort)
+            for role, source in zip(_ROLES, loaded, strict=False)
         ),
         comparison=_compare(loaded[0], loaded[1], wanted.sort) if is_compared else None,
     )
@@ -131,15 +117,15 @@ def _refuse_unused(wanted: Wanted, kinds: Collection[SourceKind]) -> None:
             raise InputError(f"{option}: is for {kind}, and this is {found}; leave it out")
 
 
-def _compare(base: LoadedSide, new: LoadedSide, sort: SortKey) -> C2cPoint:
-    found = describe_point(base.runs, new.runs, most_lines=None)
+def _compare(base: Memory, new: Memory, sort: SortKey) -> C2cPoint:
+    found = describe_point(base.side.runs, new.side.runs, most_lines=None)
     if sort not in _COMPARED_ORDERS:
         return found
     lines = sorted(found.lines, key=_COMPARED_ORDERS[sort], reverse=True)
     return replace(found, lines=tuple(lines))
 
 
-def _load(path: Path, number: int, wanted: Wanted) -> LoadedSide:
+def _load(path: Path, number: int, wanted: Wanted) -> Memory:
     if is_perf_data(path):
         return _load_perf_data(path, wanted)
     head = read_head(path, HEAD_BYTES)
@@ -151,7 +137,7 @@ def _load(path: Path, number: int, wanted: Wanted) -> LoadedSide:
         samples = MemorySamples(
             profile=profile, store_period=None, boot=str(path), kernel=str(path)
         )
-        return _of_file("text of perf c2c report", path, samples, ())
+        return source_of_file(path, "text of perf c2c report", samples, ())
     if head and _CONTROL.isdisjoint(head):
         raise InputError(
             f"{path}: a text without cache lines; give the whole output of "
@@ -160,16 +146,7 @@ def _load(path: Path, number: int, wanted: Wanted) -> LoadedSide:
     return _load_bundle(path, number, wanted)
 
 
-def _of_file(
-    kind: SourceKind, path: Path, samples: MemorySamples, notes: Sequence[str]
-) -> LoadedSide:
-    runs = (Captured(key=RunKey(side="", workload="", point="", boot=0, run=0), content=samples),)
-    return LoadedSide(
-        kind=kind, label=path.name, path=path, point="", runs=runs, notes=tuple(notes)
-    )
-
-
-def _load_perf_data(path: Path, wanted: Wanted) -> LoadedSide:
+def _load_perf_data(path: Path, wanted: Wanted) -> Memory:
     keep = frozenset({Keep.MEMORY, Keep.TASK})
     recording = read_perf_data(path, str(path), keep=keep)
     notes: list[str] = []
@@ -190,10 +167,10 @@ def _load_perf_data(path: Path, wanted: Wanted) -> LoadedSide:
         boot=str(path),
         kernel=recording.features.kernel_build_id or str(path),
     )
-    return _of_file("perf.data", path, samples, notes)
+    return source_of_file(path, "perf.data", samples, notes)
 
 
-def _load_bundle(path: Path, number: int, wanted: Wanted) -> LoadedSide:
+def _load_bundle(path: Path, number: int, wanted: Wanted) -> Memory:
     bundle = open_bundle(path)
     found = load_memory(Side(name=side_name(number), bundle=bundle))
     if not found.runs:
@@ -205,13 +182,11 @@ def _load_bundle(path: Path, number: int, wanted: Wanted) -> LoadedSide:
         raise InputError(f"{path}: no memory samples at {wanted.point!r}; there is {known}")
     key = max(chosen, key=lambda one: sum(_samples(run) for run in points[one]))
     others = [] if len(chosen) == 1 else [_skipped(len(chosen) - 1)]
-    return LoadedSide(
-        kind="a bundle",
-        label=bundle.label,
+    return Source(
         path=path,
+        kind="a bundle",
         point=f"{key[0]} at {key[1]}" if key[1] else key[0],
-        runs=tuple(points[key]),
-        notes=(*found.notes, *others),
+        side=replace(found, runs=tuple(points[key]), notes=(*found.notes, *others)),
     )
 
 
@@ -223,24 +198,24 @@ def _samples(run: Captured[MemorySamples]) -> int:
     return run.content.profile.totals.get("total_records", 0)
 
 
-def _describe_source(side: LoadedSide, role: Role | None, sort: SortKey) -> C2cSource:
-    profiles = [one.content.profile for one in side.runs]
+def _describe_source(source: Memory, role: Role | None, sort: SortKey) -> C2cSource:
+    profiles = [one.content.profile for one in source.side.runs]
     first = profiles[0]
     if sort == "peer" and first.observable != "peer":
         raise InputError(
-            f"{side.path}: its samples show HITM and no peer snoops; sort on rmt, lcl or tot"
+            f"{source.path}: its samples show HITM and no peer snoops; sort on rmt, lcl or tot"
         )
     # What two sides' profiles could not see is in their comparison.
     notes = [note for profile in profiles for note in profile.notes] if role is None else []
     keys = dict.fromkeys(key for profile in profiles for key in profile.totals)
-    seen = see_lines(side.runs).values()
+    seen = see_lines(source.side.runs).values()
     return C2cSource(
         side=role,
-        kind=side.kind,
-        label=side.label,
-        path=str(side.path),
-        point=side.point,
-        runs=len(side.runs),
+        kind=source.kind,
+        label=source.side.label,
+        path=str(source.path),
+        point=source.point,
+        runs=len(profiles),
         observable=first.observable,
         events=first.event,
         period=first.period,
@@ -248,7 +223,7 @@ def _describe_source(side: LoadedSide, role: Role | None, sort: SortKey) -> C2cS
         line_bytes=first.line_bytes,
         totals={key: sum(profile.totals.get(key, 0) for profile in profiles) for key in keys},
         lines=tuple(map(_describe_line, sorted(seen, key=_ORDERS[sort], reverse=True))),
-        notes=tuple(dict.fromkeys((*side.notes, *notes))),
+        notes=tuple(dict.fromkeys((*source.side.notes, *notes))),
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from schedperf.commands._profile_sources import Loaded, Wanted, load_sides
+from schedperf.commands._profile_sources import Loaded, Wanted, load_sources
 from schedperf.evidence.profile.blindness import EventSight, loss_caveat
 from schedperf.evidence.profile.document import (
     ComparedRow,
@@ -20,9 +20,15 @@ from schedperf.evidence.profile.document import (
 )
 from schedperf.evidence.profile.export import EXPORTS
 from schedperf.evidence.profile.flame_data import describe_stacks
-from schedperf.evidence.profile.loaded import LoadedRun, operation_of
 from schedperf.evidence.profile.record import FlameTree
-from schedperf.evidence.profile.sampled import Flags, Runs, RunSamples, Side, sampled_events
+from schedperf.evidence.profile.samples import (
+    Flags,
+    Profiles,
+    ProfileSamples,
+    Runs,
+    operation_of,
+    sampled_events,
+)
 from schedperf.evidence.profile.stacks import StackedSamples, collect_stacks
 from schedperf.evidence.profile.table import (
     SIDES,
@@ -56,7 +62,7 @@ class Request:
     """
 
     loaded: Loaded
-    sides: tuple[Side, ...]
+    sides: tuple[Profiles, ...]
     events: tuple[str, ...]
     keys: tuple[SortKey, ...]
     operation: str | None
@@ -104,12 +110,13 @@ class Request:
 
     def head(self, data: ProfileDocument) -> Head:
         """Return what stands above the page."""
-        labels = [side.label for side in self.loaded.sides]
+        sources = self.loaded.sources
+        labels = [source.side.label for source in sources]
         return Head(
             title=f"profile: {', against '.join(reversed(labels))}",
             sides=tuple(
-                HeadSide(name=name, label=side.label, path=str(side.path))
-                for name, side in zip(SIDES, self.loaded.sides, strict=False)
+                HeadSide(name=name, label=source.side.label, path=str(source.path))
+                for name, source in zip(SIDES, sources, strict=False)
             ),
             tool_version=data.tool_version,
             schema=data.schema,
@@ -117,7 +124,7 @@ class Request:
 
     def _family(self) -> Iterator[str]:
         # What is tested together decides q, so that another choice of rows has other ones.
-        is_whole = all(bool(run.rows.all()) for side in self.sides for run in side.runs)
+        is_whole = all(bool(run.content.rows.all()) for side in self.sides for run in side.runs)
         if len(self.sides) > 1 and not (is_whole and set(self.keys) - {"event"} == _FAMILY):
             yield (
                 "q is corrected over the rows of this table; that of schedperf compare is over "
@@ -131,9 +138,10 @@ class Request:
         return SIDES[number] if len(self.sides) > 1 else None
 
     def _describe_side(self, number: int) -> ProfileSide:
-        side = self.loaded.sides[number]
-        losses = [run.samples.recording.losses for run in side.runs]
-        samples = sum(int(run.samples.recording.samples.count.sum()) for run in side.runs)
+        source = self.loaded.sources[number]
+        recordings = [run.content.recording for run in source.side.runs]
+        losses = [recording.losses for recording in recordings]
+        samples = sum(int(recording.samples.count.sum()) for recording in recordings)
         lost = ProfileLosses(
             records=sum(one.records for one in losses),
             samples=sum(one.samples for one in losses),
@@ -142,18 +150,18 @@ class Request:
         )
         return ProfileSide(
             side=self._name(number),
-            label=side.label,
-            path=str(side.path),
-            point=side.point,
-            runs=len(side.runs),
+            label=source.side.label,
+            path=str(source.path),
+            point=source.point,
+            runs=len(recordings),
             lost=lost,
             loss=loss_caveat(samples, lost.records, lost.throttled),
-            notes=side.notes,
+            notes=source.side.notes,
         )
 
     def _describe_sights(self, event: str) -> Iterator[ProfileSight]:
         # What is the same on both sides is said once.
-        found = [_sight_of(side.runs, event) for side in self.loaded.sides]
+        found = [_sight_of(side, event) for side in self.sides]
         sights = [sight for sight in found if sight is not None]
         if all(sight == sights[0] for sight in sights):
             yield _describe_sight(sights[0], None)
@@ -168,8 +176,9 @@ def _say_unpaired(runs: Runs) -> str:
     return f"{without} has no samples of {runs.event}, so that none of its rows can be compared"
 
 
-def _sight_of(runs: Sequence[LoadedRun], event: str) -> EventSight | None:
-    return next((sight for run in runs for sight in run.sights if sight.event == event), None)
+def _sight_of(side: Profiles, event: str) -> EventSight | None:
+    sights = (sight for run in side.runs for sight in run.content.sights)
+    return next((sight for sight in sights if sight.event == event), None)
 
 
 def _describe_sight(sight: EventSight, side: SideName | None) -> ProfileSight:
@@ -220,15 +229,15 @@ def make_request(
         symbols=symbols,
         point=point,
     )
-    loaded = load_sides(paths, wanted)
-    every = [run for side in loaded.sides for run in side.runs]
-    _check_samples(every, paths, has_stacks=has_stacks)
+    loaded = load_sources(paths, wanted)
+    every = [run for source in loaded.sources for run in source.side.runs]
+    _check_samples([run.content for run in every], paths, has_stacks=has_stacks)
     sides = tuple(
-        Side(
-            label=clean_line(side.label),
-            runs=tuple(_select(run, comm, cpus, nodes) for run in side.runs),
+        replace(
+            source.side.having(lambda run: _select(run.content, comm, cpus, nodes)),
+            label=clean_line(source.side.label),
         )
-        for side in loaded.sides
+        for source in loaded.sources
     )
     events = _choose_events(sampled_events(sides), event, paths)
     if len(events) > 1 and "event" not in keys:
@@ -260,10 +269,12 @@ def _parse_numbers(option: str, text: str | None) -> list[int] | None:
     return numbers
 
 
-def _check_samples(runs: Sequence[LoadedRun], paths: Sequence[Path], *, has_stacks: bool) -> None:
+def _check_samples(
+    runs: Sequence[ProfileSamples], paths: Sequence[Path], *, has_stacks: bool
+) -> None:
     # What the reader could not read explains best why there is nothing.
-    if not any(len(run.samples.recording.samples) for run in runs):
-        notes = [note for run in runs for note in run.samples.recording.notes]
+    if not any(len(run.recording.samples) for run in runs):
+        notes = [note for run in runs for note in run.recording.notes]
         # A damaged feature costs a name; what is said of a record cost what follows it.
         costly = [note for note in notes if "record" in note] or notes
         why = f"no samples could be read: {costly[0]}" if costly else "holds no samples"
@@ -273,24 +284,24 @@ def _check_samples(runs: Sequence[LoadedRun], paths: Sequence[Path], *, has_stac
         raise InputError(f"{paths[0]}: has no call chains; record it with perf record -g")
 
 
-def _has_no_chains(run: LoadedRun) -> bool:
-    return bool(np.all(run.samples.recording.samples.chain == NO_CHAIN))
+def _has_no_chains(run: ProfileSamples) -> bool:
+    return bool(np.all(run.recording.samples.chain == NO_CHAIN))
 
 
 def _select(
-    run: LoadedRun, comm: str | None, cpus: Sequence[int] | None, nodes: Sequence[int] | None
-) -> RunSamples:
-    samples = run.samples.recording.samples
-    rows: Flags = run.samples.rows
+    found: ProfileSamples, comm: str | None, cpus: Sequence[int] | None, nodes: Sequence[int] | None
+) -> ProfileSamples:
+    samples = found.recording.samples
+    rows: Flags = found.rows
     if comm is not None:
-        tasks = [n for n, task in enumerate(run.samples.recording.tasks) if task.comm == comm]
+        tasks = [n for n, task in enumerate(found.recording.tasks) if task.comm == comm]
         rows = rows & np.isin(samples.task, tasks)
     if cpus is not None:
         rows = rows & np.isin(samples.cpu, cpus)
     if nodes is not None:
-        of_nodes = [cpu for cpu, node in run.samples.node_of_cpu.items() if node in nodes]
+        of_nodes = [cpu for cpu, node in found.node_of_cpu.items() if node in nodes]
         rows = rows & np.isin(samples.cpu, of_nodes)
-    return replace(run.samples, rows=rows)
+    return replace(found, rows=rows)
 
 
 def _choose_events(

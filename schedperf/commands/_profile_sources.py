@@ -5,18 +5,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedperf.bundle.open import Bundle, Run
-from schedperf.commands._profile_inputs import is_perf_data, open_source
-from schedperf.evidence.profile.alignment import align
+from schedperf.commands._sources import (
+    Source,
+    is_perf_data,
+    open_source,
+    source_of_file,
+    tell_apart,
+)
 from schedperf.evidence.profile.blindness import judge_event
-from schedperf.evidence.profile.loaded import LoadedRun, make_run
-from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER, may_be_drift
+from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER, took_turns
+from schedperf.evidence.profile.samples import (
+    ProfileSamples,
+    align_samples,
+    every_row,
+    place_profile,
+)
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 from schedperf.perf_data import Keep, read_perf_data
-from schedperf.runs.side import BASE, Side, name_sides
+from schedperf.runs.side import Side, side_name
 from schedperf.runs.timeline import place_in_time
 from schedperf.symbols.local_symbols import symbols_for_file
-from schedperf.symbols.places import build_ids, place_samples
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -57,35 +66,20 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LoadedSide:
-    """All that is looked at of one source.
-
-    :param point: workload and point of a bundle's runs; "" where there is no bundle
-    :param notes: what could not be read or is not looked at, one sentence each
-    """
-
-    label: str
-    path: Path
-    point: str
-    runs: tuple[LoadedRun, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Loaded:
     """All that is looked at, made comparable.
 
-    :param sides: one, or base and new
+    :param sources: one, or base and new
     :param took_turns: false where a drift of the machine may look like a change
     :param cautions: what to know before a number is read, one sentence each
     """
 
-    sides: tuple[LoadedSide, ...]
+    sources: tuple[Source[ProfileSamples], ...]
     took_turns: bool
     cautions: tuple[str, ...]
 
 
-def load_sides(paths: Sequence[Path], wanted: Wanted) -> Loaded:
+def load_sources(paths: Sequence[Path], wanted: Wanted) -> Loaded:
     """Read each source; of bundles the same point.
 
     :raises InputError: one cannot be read, has no profile, or they have no point in common
@@ -94,62 +88,48 @@ def load_sides(paths: Sequence[Path], wanted: Wanted) -> Loaded:
     if wanted.symbols is not None and all(path in bundles for path in paths):
         raise InputError("--symbols: is for perf.data, and bundles have their own; leave it out")
     point, others = _choose_point(list(bundles.values()), wanted.point) if bundles else (None, None)
-    sides = []
-    for path in paths:
-        if point is None or path not in bundles:
-            sides.append(_load_file(path, wanted))
-        else:
-            sides.append(_load_bundle(bundles[path], point, wanted))
-    labels = [side.label for side in sides]
-    if len(set(labels)) < len(labels):
-        # Two files called perf.data are told apart by their folders.
-        sides = [replace(side, label=str(side.path)) for side in sides]
-    found = _compare(sides, [bundles.get(path) for path in paths])
+    sides = {
+        index: Side(name=side_name(index), bundle=bundles[path])
+        for index, path in enumerate(paths)
+        if path in bundles
+    }
+    sources = [
+        _load_file(path, wanted)
+        if point is None or index not in sides
+        else _load_bundle(sides[index], point, wanted)
+        for index, path in enumerate(paths)
+    ]
+    found = _compare(tell_apart(sources), list(sides.values()))
     return replace(found, cautions=(*found.cautions, *([others] if others else [])))
 
 
-def _compare(sides: Sequence[LoadedSide], bundles: Sequence[Bundle | None]) -> Loaded:
-    if len(sides) == 1:
-        return Loaded(sides=tuple(sides), took_turns=True, cautions=())
-    alignment = align(*([run.names for run in side.runs] for side in sides))
-    took_turns = _took_turns(sides, [bundle for bundle in bundles if bundle is not None])
+def _compare(sources: Sequence[Source[ProfileSamples]], sides: Sequence[Side]) -> Loaded:
+    if len(sources) == 1:
+        return Loaded(sources=tuple(sources), took_turns=True, cautions=())
+    base, new = sources
+    side_base, side_new, notes = align_samples(base.side, new.side)
+    # Nobody knows when perf.data by itself was recorded; and one file a side has no interval.
+    has_turns = len(sides) < len(sources) or took_turns(
+        place_in_time(sides), base.side.runs, new.side.runs
+    )
     return Loaded(
-        sides=tuple(
-            replace(side, runs=tuple(run.align(alignment) for run in side.runs)) for side in sides
-        ),
-        took_turns=took_turns,
-        cautions=(*([] if took_turns else [ONE_AFTER_THE_OTHER]), *alignment.notes),
+        sources=(replace(base, side=side_base), replace(new, side=side_new)),
+        took_turns=has_turns,
+        cautions=(*([] if has_turns else [ONE_AFTER_THE_OTHER]), *notes),
     )
 
 
-def _took_turns(sides: Sequence[LoadedSide], bundles: Sequence[Bundle]) -> bool:
-    # Nobody knows when perf.data by itself was recorded; and one file a side has no interval.
-    if len(bundles) < len(sides):
-        return True
-    named = name_sides(bundles)
-    moments = place_in_time(named)
-    orders = [
-        [moments[name.name, run.folder].order for run in side.runs]
-        for name, side in zip(named, sides, strict=True)
-    ]
-    return not may_be_drift(orders, [[run.samples.boot for run in side.runs] for side in sides])
-
-
-def _load_file(path: Path, wanted: Wanted) -> LoadedSide:
+def _load_file(path: Path, wanted: Wanted) -> Source[ProfileSamples]:
     if wanted.point is not None:
         raise InputError(f"{path}: perf.data by itself has no points; leave --point out")
     recording = read_perf_data(path, str(path), keep=wanted.keep)
     notes = list(recording.notes)
     symbols = symbols_for_file(recording, wanted.symbols, notes.append)
-    run = make_run(
-        recording,
-        place_samples(
-            recording,
-            symbols,
-            folded=wanted.compared,
-            by_offset=build_ids(recording) if wanted.compared else frozenset(),
-        ),
-        tuple(
+    samples = ProfileSamples(
+        recording=recording,
+        placed=place_profile(recording, symbols, compared=wanted.compared),
+        rows=every_row(recording),
+        sights=tuple(
             judge_event(
                 event,
                 machine=recording.features.arch,
@@ -159,42 +139,25 @@ def _load_file(path: Path, wanted: Wanted) -> LoadedSide:
             for event in recording.events
         ),
         node_of_cpu=recording.features.node_of_cpu,
-        operations=None,
-        unit=None,
-        boot=0,
-        folder="",
     )
-    return LoadedSide(label=path.name, path=path, point="", runs=(run,), notes=tuple(notes))
+    return source_of_file(path, "perf.data", samples, notes)
 
 
-def _load_bundle(bundle: Bundle, point: Point, wanted: Wanted) -> LoadedSide:
+def _load_bundle(side: Side, point: Point, wanted: Wanted) -> Source[ProfileSamples]:
     """Read all runs at a point; one that cannot be read does not cost the others."""
     # Imported here so that one file is shown without what bundles and comparisons need.
-    from schedperf.evidence.profile.sources import ProfileReader  # noqa: PLC0415
+    from schedperf.evidence.profile.sources import read_runs  # noqa: PLC0415
 
-    notes: list[str] = []
-    reader = ProfileReader(Side(name=BASE, bundle=bundle), notes.append)
-    runs = []
-    for boot, run in reader.runs():
-        if Point.of(run) != point:
-            continue
-        try:
-            found = reader.read(
-                boot, run, keep=wanted.keep, folded=wanted.compared, by_offset=wanted.compared
-            )
-        except InputError as error:
-            notes.append(str(error))
-        else:
-            runs.append(found.load(boot, run))
-    if not runs:
-        raise InputError(f"{bundle.path}: {notes[-1]}")
-    return LoadedSide(
-        label=bundle.label,
-        path=bundle.path,
-        point=str(point),
-        runs=tuple(runs),
-        notes=tuple(dict.fromkeys(notes)),
+    found = read_runs(
+        side,
+        keep=wanted.keep,
+        compared=wanted.compared,
+        wanted=lambda run: Point.of(run) == point,
     )
+    path = side.bundle.path
+    if not found.runs:
+        raise InputError(f"{path}: {found.notes[-1]}")
+    return Source(path=path, kind="a bundle", point=str(point), side=found)
 
 
 def _choose_point(bundles: Sequence[Bundle], wanted: str | None) -> tuple[Point, str | None]:
@@ -218,13 +181,16 @@ def _choose_point(bundles: Sequence[Bundle], wanted: str | None) -> tuple[Point,
 
 def _points_of(bundle: Bundle) -> dict[Point, None]:
     # Imported here so that one file is shown without what bundles and comparisons need.
-    from schedperf.evidence.profile.sources import FOLDER, ProfileReader  # noqa: PLC0415
+    from schedperf.evidence.profile.sources import (  # noqa: PLC0415
+        FOLDER,
+        profiled_runs,
+        why_not_recorded,
+    )
 
-    reader = ProfileReader(Side(name=BASE, bundle=bundle), lambda _: None)
-    points = {Point.of(run): None for _, run in reader.runs()}
+    points = {Point.of(run): None for _, run in profiled_runs(bundle)}
     if points:
         return points
-    why = reader.why_not_recorded()
+    why = why_not_recorded(bundle)
     raise InputError(f"{bundle.path}: {why}; record with --with {FOLDER}")
 
 

@@ -3,7 +3,7 @@
 Every kind of evidence reads its captures into these, whatever their content is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -74,19 +74,31 @@ class Captured(Generic[Content_co]):
 class SideOf(Generic[Content_co]):
     """The runs of one side that have a capture.
 
+    :param name: "base", "new", then "new2", "new3" …
+    :param label: what the user calls it
     :param kind: of all its runs: the two are never mixed
     :param notes: what could not be read
     """
 
     name: str
+    label: str = ""
     kind: Kind = "clean"
     runs: tuple[Captured[Content_co], ...]
     notes: tuple[str, ...] = ()
 
     def having(self, content_of: "Callable[[Captured[Content_co]], Other]") -> "SideOf[Other]":
         """Return the side with another content of each run."""
-        runs = tuple(run.having(content_of(run)) for run in self.runs)
-        return SideOf(name=self.name, kind=self.kind, runs=runs, notes=self.notes)
+        return self.with_runs(run.having(content_of(run)) for run in self.runs)
+
+    def with_runs(self, runs: "Iterable[Captured[Other]]") -> "SideOf[Other]":
+        """Return the side with other runs."""
+        return SideOf(
+            name=self.name,
+            label=self.label,
+            kind=self.kind,
+            runs=tuple(runs),
+            notes=self.notes,
+        )
 
     def by_point(self) -> dict[tuple[str, str], list[Captured[Content_co]]]:
         """Return the runs by workload and point."""

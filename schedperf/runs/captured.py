@@ -103,7 +103,7 @@ def _load_side(
             notes.append(f"{side.name}: {error}")
             continue
         runs.append(captured)
-    return SideOf(name=side.name, runs=tuple(runs), notes=tuple(notes))
+    return SideOf(name=side.name, label=side.bundle.label, runs=tuple(runs), notes=tuple(notes))
 
 
 def key_of(side: Side, run: Run, moment: Moment | None = None) -> RunKey:

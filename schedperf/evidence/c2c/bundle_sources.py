@@ -57,7 +57,13 @@ class _Loader:
         notes = tuple(dict.fromkeys(self._notes))
         if not runs and not notes:
             notes = (self._why_nothing(),)
-        return SideOf(name=self._side.name, kind="instrumented", runs=runs, notes=notes)
+        return SideOf(
+            name=self._side.name,
+            label=self._bundle.label,
+            kind="instrumented",
+            runs=runs,
+            notes=notes,
+        )
 
     def _runs(self) -> Iterator[Captured[MemorySamples]]:
         for boot in self._bundle.boots:

@@ -16,7 +16,7 @@ from schedperf.symbols.places import Placed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RunNames:
+class FileNames:
     """What is known of the files that the samples of one run are in.
 
     :param builds: build ids by the name of the file; those of several files of one name
@@ -51,7 +51,7 @@ class Alignment:
         return Place(f"{_bracketed(place.dso)} unresolved", place.dso)
 
 
-def names_of(recording: Recording, placed: Placed) -> RunNames:
+def names_of(recording: Recording, placed: Placed) -> FileNames:
     """Return what a run knows of its files; perf has build ids of those with samples only."""
     sampled = {place.dso for place in placed.places}
     builds: dict[str, set[str | None]] = {}
@@ -59,14 +59,14 @@ def names_of(recording: Recording, placed: Placed) -> RunNames:
         name = file.path.rpartition("/")[2]
         if name in sampled:
             builds.setdefault(name, set()).add(file.build_id)
-    return RunNames(
+    return FileNames(
         builds={name: frozenset(ids) for name, ids in builds.items()},
         unnamed=placed.unnamed,
         resolved=frozenset(place.dso for place in placed.places if not _is_unresolved(place)),
     )
 
 
-def align(base: Sequence[RunNames], new: Sequence[RunNames]) -> Alignment:
+def align(base: Sequence[FileNames], new: Sequence[FileNames]) -> Alignment:
     """Find what the runs of both sides have in common."""
     sides = base, new
     ids: dict[str, set[str | None]] = {}

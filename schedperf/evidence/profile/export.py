@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from schedperf.evidence.profile.sampled import NANOSECOND_EVENTS, Floats
+from schedperf.evidence.profile.samples import NANOSECOND_EVENTS, Floats
 from schedperf.evidence.profile.stacks import Stacks
 from schedperf.model.text import clean_line
 from schedperf.symbols.place import Place

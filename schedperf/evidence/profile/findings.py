@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from schedperf.evidence import finding
 from schedperf.evidence.profile.blindness import CHARGED_FUNCTIONS, EMULATED_COUNTER
-from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER
+from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
 from schedperf.evidence.profile.record import (
     Profile,
     ProfileChange,

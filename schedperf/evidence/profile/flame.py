@@ -16,7 +16,7 @@ import numpy as np
 from schedperf.evidence.profile.family import is_kernel_code
 from schedperf.evidence.profile.independent import column_means
 from schedperf.evidence.profile.record import Measure
-from schedperf.evidence.profile.sampled import PER_CENT, Flags, Floats, Runs
+from schedperf.evidence.profile.samples import PER_CENT, Flags, Floats, Runs
 from schedperf.evidence.profile.stacks import Stacks
 from schedperf.perf_data.recording import Integers
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE

@@ -40,7 +40,14 @@ from schedperf.evidence.profile.record import (
     Numbers,
     PartKind,
 )
-from schedperf.evidence.profile.sampled import BASE, NEW, Flags, Floats, RunSamples, unit_of_event
+from schedperf.evidence.profile.samples import (
+    BASE,
+    NEW,
+    Flags,
+    Floats,
+    ProfileSamples,
+    unit_of_event,
+)
 from schedperf.evidence.profile.stacks import StackedSamples, command_of
 from schedperf.model.text import clean_line
 from schedperf.perf_data.recording import Integers
@@ -75,7 +82,7 @@ class Part:
     kind: PartKind
     name: str
 
-    def rows(self, run: RunSamples) -> Flags:
+    def rows(self, run: ProfileSamples) -> Flags:
         """Return which samples of a run are in this part, shape (rows,)."""
         samples = run.recording.samples
         if self.kind == "cpu":
@@ -313,7 +320,7 @@ def _busy_commands(found: StackedSamples) -> list[str]:
     return sorted(busy, key=lambda name: -max(shares[name]))[:_MOST_COMMANDS]
 
 
-def _commands(run: RunSamples) -> Iterator[tuple[int, str]]:
+def _commands(run: ProfileSamples) -> Iterator[tuple[int, str]]:
     # Each task that was sampled, by its number, and the name of its command.
     for task in np.unique(run.recording.samples.task).tolist():
         yield task, command_of(run.recording, task)

@@ -8,27 +8,24 @@ first of them each node, each CPU of a small machine and each busy command has n
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from schedperf.evidence import Absent, section
-from schedperf.evidence.profile.alignment import align
 from schedperf.evidence.profile.flame_data import describe_stacks
-from schedperf.evidence.profile.loaded import LoadedRun, operation_of
-from schedperf.evidence.profile.order import may_be_drift
-from schedperf.evidence.profile.record import (
-    FlameComparison,
-    FlameTree,
-    FlameTrees,
+from schedperf.evidence.profile.independent import took_turns
+from schedperf.evidence.profile.record import FlameComparison, FlameTree, FlameTrees
+from schedperf.evidence.profile.samples import (
+    Profiles,
+    align_samples,
+    operation_of,
+    sampled_events,
 )
-from schedperf.evidence.profile.sampled import Side as SampledSide
-from schedperf.evidence.profile.sampled import sampled_events
-from schedperf.evidence.profile.sources import read_profiles
+from schedperf.evidence.profile.sources import read_profiles, why_not_recorded
 from schedperf.evidence.profile.stacks import collect_stacks
 from schedperf.model.comparison import MissingSide
 from schedperf.perf_data.recording import NO_CHAIN
-from schedperf.runs.side import BASE, Side
+from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
 
 # Of all time: two pixels of a page. At 0.05 %, as in the file of --flamegraph, a record of one
@@ -39,28 +36,17 @@ LEAST_SHARE = 0.002
 MOST_TREES = 6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class _Point:
-    # A workload and its parameters.
-    workload: str
-    point: str
-
-
-_Runs = Sequence[LoadedRun]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Wanted:
-    # One tree: an event at a point.
-    point: _Point
+    # One tree: an event at a workload and point.
+    at: tuple[str, str]
     event: str
-    base: _Runs
-    new: _Runs
+    sides: tuple[Profiles, Profiles]
     samples: int
 
     def __str__(self) -> str:
-        point = f" at {self.point.point}" if self.point.point else ""
-        return f"{self.event}, {self.point.workload}{point}"
+        workload, point = self.at
+        return f"{self.event}, {workload}{f' at {point}' if point else ''}"
 
 
 @section(FlameTrees)
@@ -74,7 +60,7 @@ def flames(sides: Sequence[Side]) -> FlameTrees:
         except Absent as absent:
             missing.append(MissingSide(side=side.name, reason=str(absent)))
         else:
-            comparisons.append(_compare(sides[0], side, base, new))
+            comparisons.append(_compare(place_in_time([sides[0], side]), base, new))
     if not any(compared.events for compared in comparisons):
         reasons = [one.reason for one in missing]
         raise Absent("; ".join(reasons) or "no point was sampled with one event on both sides")
@@ -82,87 +68,63 @@ def flames(sides: Sequence[Side]) -> FlameTrees:
 
 
 def _compare(
-    first: Side, side: Side, base: Mapping[_Point, _Runs], new: Mapping[_Point, _Runs]
+    moments: Mapping[tuple[str, str], Moment], base: Profiles, new: Profiles
 ) -> FlameComparison:
-    moments = place_in_time([first, side])
-    wanted = sorted(
-        (one for point in base if point in new for one in _pair(point, base[point], new[point])),
-        key=lambda one: (-one.samples, one.point, one.event),
-    )
-    describe = partial(_describe, first, side, moments, has_points=len(wanted) > 1)
+    wanted = sorted(_pair(base, new), key=lambda one: (-one.samples, one.at, one.event))
     return FlameComparison(
-        side=side.name,
-        events=tuple(describe(one, has_parts=one is wanted[0]) for one in wanted[:MOST_TREES]),
+        side=new.name,
+        events=tuple(
+            _describe(one, moments, has_points=len(wanted) > 1, has_parts=one is wanted[0])
+            for one in wanted[:MOST_TREES]
+        ),
         left_out=tuple(str(one) for one in wanted[MOST_TREES:]),
     )
 
 
-def _pair(point: _Point, base: _Runs, new: _Runs) -> Iterator[_Wanted]:
-    base, new = _align_runs(base, new)
-    of_new = sampled_events([_side_of("", new)])
-    for event in sampled_events([_side_of("", base)]):
-        if event in of_new:
-            samples = sum(int(run.samples.recording.samples.count.sum()) for run in (*base, *new))
-            yield _Wanted(point=point, event=event, base=base, new=new, samples=samples)
+def _pair(base: Profiles, new: Profiles) -> Iterator[_Wanted]:
+    of_base, of_new = base.by_point(), new.by_point()
+    for at in of_base:
+        if at not in of_new:
+            continue
+        *sides, _ = align_samples(base.with_runs(of_base[at]), new.with_runs(of_new[at]))
+        events = [sampled_events([side]) for side in sides]
+        contents = [run.content for side in sides for run in side.runs]
+        samples = sum(int(one.recording.samples.count.sum()) for one in contents)
+        for event in events[0]:
+            if event in events[1]:
+                yield _Wanted(at=at, event=event, sides=(sides[0], sides[1]), samples=samples)
 
 
 def _describe(
-    first: Side,
-    side: Side,
-    moments: Mapping[tuple[str, str], Moment],
     wanted: _Wanted,
+    moments: Mapping[tuple[str, str], Moment],
     *,
     has_points: bool,
     has_parts: bool,
 ) -> FlameTree:
-    runs = {BASE: wanted.base, side.name: wanted.new}
-    orders = [[moments[name, run.folder].order for run in some] for name, some in runs.items()]
-    drifts = may_be_drift(orders, [[run.samples.boot for run in some] for some in runs.values()])
-    sampled = [
-        _side_of(first.bundle.label, wanted.base),
-        _side_of(side.bundle.label, wanted.new),
-    ]
+    base, new = wanted.sides
     return describe_stacks(
-        collect_stacks(sampled, wanted.event),
-        operation_of((*wanted.base, *wanted.new)),
-        took_turns=not drifts,
+        collect_stacks(wanted.sides, wanted.event),
+        operation_of((*base.runs, *new.runs)),
+        took_turns=took_turns(moments, base.runs, new.runs),
         least_share=LEAST_SHARE,
         place=str(wanted) if has_points else "",
         has_parts=has_parts,
     )
 
 
-def _load_stacks(side: Side) -> Mapping[_Point, _Runs]:
-    """Return the samples of every instrumented run that can be read, by point.
+def _load_stacks(side: Side) -> Profiles:
+    """Return the samples of every instrumented run that can be read and has call chains.
 
     The profile section says of the others why not.
 
     :raises Absent: no run has call chains
     """
-    found: dict[_Point, list[LoadedRun]] = {}
     read = side.once(read_profiles)
-    has_samples = False
-    for one in read.runs:
-        if one.found is None:
-            continue
-        samples = one.found.recording.samples
-        has_samples = has_samples or len(samples) > 0
-        if np.all(samples.chain == NO_CHAIN):
-            continue
-        key = _Point(workload=one.run.workload, point=one.run.point_key)
-        found.setdefault(key, []).append(one.found.load(one.boot, one.run))
+    chains = [run.content.recording.samples.chain for run in read.runs]
+    found = [run for run, chain in zip(read.runs, chains, strict=True) if np.any(chain != NO_CHAIN)]
     if not found:
         why = "no call chains in its samples; record them with perf_profile"
-        raise Absent(f"{side.name}: {why if has_samples else read.why_none}")
-    return found
-
-
-def _align_runs(base: _Runs, new: _Runs) -> tuple[_Runs, _Runs]:
-    """Return both with the same code under the same names."""
-    alignment = align([one.names for one in base], [one.names for one in new])
-    return [run.align(alignment) for run in base], [run.align(alignment) for run in new]
-
-
-def _side_of(label: str, runs: _Runs) -> SampledSide:
-    """Return runs as one side of a comparison."""
-    return SampledSide(label=label, runs=tuple(run.samples for run in runs))
+        has_samples = any(len(chain) for chain in chains)
+        raise Absent(f"{side.name}: {why if has_samples else why_not_recorded(side.bundle)}")
+    return read.with_runs(found)

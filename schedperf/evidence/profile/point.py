@@ -10,9 +10,13 @@ import numpy as np
 
 from schedperf.evidence.profile.alignment import Alignment, align
 from schedperf.evidence.profile.blindness import loss_caveat
-from schedperf.evidence.profile.compare import PointComparison, compare_point
-from schedperf.evidence.profile.explained import explain_change, is_busy_equal
-from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER
+from schedperf.evidence.profile.compare import (
+    PointComparison,
+    compare_point,
+    explain_change,
+    is_busy_equal,
+)
+from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
 from schedperf.evidence.profile.others import caution_of, describe_others
 from schedperf.evidence.profile.record import (
     CpuShares,
@@ -27,18 +31,25 @@ from schedperf.evidence.profile.record import (
     ProfileTest,
     Shares,
 )
-from schedperf.evidence.profile.shares import Floats, RunWeights, align_weights
-from schedperf.evidence.profile.sources import RunProfile
-from schedperf.evidence.profile.spread import Spread, class_spread, one_node_only, spread_of
+from schedperf.evidence.profile.shares import (
+    Floats,
+    PlaceWeights,
+    Spread,
+    align_weights,
+    class_spread,
+    one_node_only,
+    spread_of,
+)
+from schedperf.evidence.profile.sources import EventProfile
 from schedperf.model.comparison import BaseNew
-from schedperf.model.run import Operations
+from schedperf.model.run import Captured, Operations
 from schedperf.stats import Columns, Difference
 from schedperf.stats.verdicts import MARGIN
 from schedperf.symbols.functions import is_scheduler_function
 from schedperf.symbols.place import KERNEL
 
-Runs = Sequence[RunProfile]
-Weights = BaseNew[list[RunWeights]]
+Runs = Sequence[Captured[EventProfile]]
+Weights = BaseNew[list[PlaceWeights]]
 # Places that are shown of each point, besides the scheduler's functions, which are all shown.
 MOST_PLACES = 40
 # Functions that are named for each class.
@@ -51,22 +62,22 @@ def compare_runs(base: Runs, new: Runs, prefix: str, *, took_turns: bool) -> Pro
     :param prefix: of the ids of its rows
     :param took_turns: false where a drift of the machine may look like a change
     """
-    alignment = align([one.names for one in base], [one.names for one in new])
+    alignment = align([one.content.names for one in base], [one.content.names for one in new])
     sides = BaseNew(base=base, new=new).map(lambda runs: _aligned(runs, alignment))
-    units = {one.operations.unit for runs in sides for one in runs if one.operations is not None}
+    units = {one.ops.unit for runs in sides for one in runs if one.ops is not None}
     if len(units) > 1:
         sides = sides.map(_without_operations)
-    weights = sides.map(lambda runs: [one.run.weights for one in runs])
+    weights = sides.map(_weights_of)
     found = compare_point(
-        [one.run for one in sides.base],
-        [one.run for one in sides.new],
-        sees_kernel=all(one.sight.blind is False for runs in sides for one in runs),
+        [one.having(one.content.weights) for one in sides.base],
+        [one.having(one.content.weights) for one in sides.new],
+        sees_kernel=all(one.content.sight.blind is False for runs in sides for one in runs),
     )
-    others = sides.map(lambda runs: describe_others([one.others for one in runs]))
+    others = sides.map(lambda runs: describe_others([one.content.others for one in runs]))
     costs = _costs(sides, found, units)
     return ProfilePoint(
-        workload=base[0].workload,
-        point=base[0].point,
+        workload=base[0].key.workload,
+        point=base[0].key.point,
         runs=sides.map(len),
         independent=found.independent,
         took_turns=took_turns,
@@ -83,7 +94,7 @@ def compare_runs(base: Runs, new: Runs, prefix: str, *, took_turns: bool) -> Pro
         busy_cost=costs.busy,
         rows=tuple(_rows(found, weights, prefix)),
         classes=tuple(_classes(found, weights, prefix)),
-        explained=_explained(found, base[0].sight.clock),
+        explained=_explained(found, base[0].content.sight.clock),
         symbols=len(found.places),
     )
 
@@ -99,20 +110,24 @@ def _cautions(
     )
 
 
-def _count_samples(weights: Sequence[RunWeights]) -> int:
+def _weights_of(runs: Runs) -> list[PlaceWeights]:
+    return [one.content.weights for one in runs]
+
+
+def _count_samples(weights: Sequence[PlaceWeights]) -> int:
     return sum(one.samples for one in weights)
 
 
 def _count_lost(runs: Runs) -> int:
-    return sum(one.lost for one in runs)
+    return sum(one.content.lost for one in runs)
 
 
 def _count_throttled(runs: Runs) -> int:
-    return sum(one.throttled for one in runs)
+    return sum(one.content.throttled for one in runs)
 
 
 def _describe_losses(runs: Runs) -> str | None:
-    samples = _count_samples([one.run.weights for one in runs])
+    samples = _count_samples(_weights_of(runs))
     return loss_caveat(samples, _count_lost(runs), _count_throttled(runs))
 
 
@@ -154,14 +169,14 @@ def _busy(found: PointComparison) -> ProfileChange:
 
 def _aligned(runs: Runs, alignment: Alignment) -> Runs:
     return [
-        replace(one, run=replace(one.run, weights=align_weights(one.run.weights, alignment)))
+        one.having(replace(one.content, weights=align_weights(one.content.weights, alignment)))
         for one in runs
     ]
 
 
 def _without_operations(runs: Runs) -> Runs:
     # Different things cannot be divided by each other.
-    return [replace(one, operations=None, run=replace(one.run, operations=None)) for one in runs]
+    return [replace(one, ops=None) for one in runs]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,13 +204,13 @@ def _costs(sides: BaseNew[Runs], found: PointComparison, units: set[str]) -> _Co
             base=fmean(one.count for one in counted.base),
             new=fmean(one.count for one in counted.new),
         ),
-        unit=f"{sides.base[0].sight.unit} per {unit}",
+        unit=f"{sides.base[0].content.sight.unit} per {unit}",
         busy=_change(base, new, costs.busy_change),
     )
 
 
 def _operations_of(runs: Runs) -> list[Operations]:
-    return [one.operations for one in runs if one.operations is not None]
+    return [one.ops for one in runs if one.ops is not None]
 
 
 def _rows(found: PointComparison, weights: Weights, prefix: str) -> Iterator[ProfileRow]:

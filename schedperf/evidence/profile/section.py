@@ -12,94 +12,94 @@ Of several points the one with the most samples comes first; in a point the
 functions that changed, then what is hot or moved most.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.evidence import Absent, section
-from schedperf.evidence.profile.order import may_be_drift
-from schedperf.evidence.profile.point import compare_runs
+from schedperf.evidence.profile.blindness import EventSight
+from schedperf.evidence.profile.independent import took_turns
+from schedperf.evidence.profile.point import Runs, compare_runs
 from schedperf.evidence.profile.record import (
     Profile,
     ProfileComparison,
     ProfileEvent,
     ProfilePoint,
 )
-from schedperf.evidence.profile.sources import RunProfile, SideProfiles, load_profiles
+from schedperf.evidence.profile.sources import (
+    EventProfile,
+    notes_of_silent_runs,
+    profiles_by_event,
+    read_profiles,
+    why_not_recorded,
+)
 from schedperf.model.comparison import BaseNew, MissingSide
-from schedperf.runs.side import BASE, FIRST_NEW, Side
+from schedperf.model.run import SideOf
+from schedperf.runs.side import FIRST_NEW, Side
 from schedperf.runs.timeline import Moment, place_in_time
 
-
-@dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class _Key:
-    # What makes two profiles the same question.
-    workload: str
-    point: str
-
-
-_Points = Mapping[_Key, Sequence[RunProfile]]
+# By workload and point.
+_Points = Mapping[tuple[str, str], Runs]
 _Moments = Mapping[tuple[str, str], Moment]
+# By event; and what could not be read, one sentence each.
+_Profiles = tuple[Mapping[str, SideOf[EventProfile]], Sequence[str]]
 
 
 @section(Profile)
 def profile(sides: Sequence[Side]) -> Profile:
     """Compare the profiles of each new side with base's."""
-    base = load_profiles(sides[0])
+    base = _load(sides[0])
     comparisons, missing = [], []
     for side in sides[1:]:
-        # The first new side's rows have plain names.
-        path = [] if side.name == FIRST_NEW else [side.name]
         try:
-            new = load_profiles(side)
+            new = _load(side)
         except Absent as absent:
             missing.append(MissingSide(side=side.name, reason=str(absent)))
         else:
-            moments = place_in_time([sides[0], side])
-            comparisons.append(_compare(side.name, path, base, new, moments))
+            comparisons.append(_compare(side.name, base, new, place_in_time([sides[0], side])))
     if not comparisons:
         raise Absent("; ".join(one.reason for one in missing) or "there is no new side")
     return Profile(comparisons=tuple(comparisons), missing=tuple(missing))
 
 
-def _compare(
-    side: str,
-    path: Sequence[str],
-    base: SideProfiles,
-    new: SideProfiles,
-    moments: _Moments,
-) -> ProfileComparison:
-    def took_turns(*runs: Sequence[RunProfile]) -> bool:
-        orders = [
-            [moments[name, one.folder].order for one in of_side]
-            for name, of_side in zip((BASE, side), runs, strict=True)
-        ]
-        return not may_be_drift(orders, [[one.run.boot for one in of_side] for of_side in runs])
+def _load(side: Side) -> _Profiles:
+    """Return the profiles of a side.
 
-    of_base, of_new = _by_event(base.runs), _by_event(new.runs)
-    notes = [*base.notes, *new.notes]
+    :raises Absent: there is none at all
+    """
+    read = side.once(read_profiles)
+    found = profiles_by_event(read)
+    notes = [*read.notes, *notes_of_silent_runs(read, found.values())]
+    if not found:
+        raise Absent(f"{side.name}: {notes[0] if notes else why_not_recorded(side.bundle)}")
+    return found, [f"{side.name}: {note}" for note in notes]
+
+
+def _compare(side: str, base: _Profiles, new: _Profiles, moments: _Moments) -> ProfileComparison:
+    (of_base, notes_base), (of_new, notes_new) = base, new
+    # The first new side's rows have plain names.
+    path = [] if side == FIRST_NEW else [side]
+    notes = [*notes_base, *notes_new]
     events: list[ProfileEvent] = []
     for event in dict.fromkeys((*of_base, *of_new)):
         if event not in of_base or event not in of_new:
             where = "base" if event in of_base else side
             notes.append(f"{event} was sampled on {where} only, so it is compared with nothing")
             continue
-        of_points = _by_point(of_base[event]), _by_point(of_new[event])
+        of_points = of_base[event].by_point(), of_new[event].by_point()
         notes += _describe_single_points(side, event, *of_points)
         # So have those of the first event and, of its points, of the heaviest one.
         in_event = [*path, event] if events else path
-        points = tuple(_compare_points(in_event, *of_points, took_turns))
+        points = tuple(_compare_points(in_event, *of_points, moments))
         if points:
-            events.append(_describe_event(of_base[event][0], of_new[event][0], points))
+            first = BaseNew(base=of_base[event], new=of_new[event])
+            sights = first.map(lambda profiles: profiles.runs[0].content.sight)
+            events.append(_describe_event(sights, points))
     return ProfileComparison(side=side, events=tuple(events), notes=tuple(notes))
 
 
-def _describe_event(
-    base: RunProfile, new: RunProfile, points: tuple[ProfilePoint, ...]
-) -> ProfileEvent:
-    sights = BaseNew(base=base.sight, new=new.sight)
+def _describe_event(sights: BaseNew[EventSight], points: tuple[ProfilePoint, ...]) -> ProfileEvent:
     return ProfileEvent(
-        event=base.sight.event,
-        unit=base.sight.unit,
+        event=sights.base.event,
+        unit=sights.base.unit,
         clock=sights.map(lambda sight: sight.clock),
         nmi=sights.map(lambda sight: sight.nmi),
         precise=sights.map(lambda sight: sight.precise),
@@ -112,40 +112,26 @@ def _describe_event(
     )
 
 
-def _by_event(runs: Iterable[RunProfile]) -> dict[str, list[RunProfile]]:
-    found: dict[str, list[RunProfile]] = {}
-    for run in runs:
-        found.setdefault(run.sight.event, []).append(run)
-    return found
-
-
-def _by_point(runs: Iterable[RunProfile]) -> dict[_Key, list[RunProfile]]:
-    found: dict[_Key, list[RunProfile]] = {}
-    for run in runs:
-        found.setdefault(_Key(workload=run.workload, point=run.point), []).append(run)
-    return found
-
-
 def _describe_single_points(side: str, event: str, base: _Points, new: _Points) -> Iterator[str]:
-    for key in sorted(base.keys() ^ new.keys()):
-        where = "base" if key in base else side
-        point = f"{key.workload} at {key.point}" if key.point else key.workload
-        yield f"{point} was profiled with {event} on {where} only"
+    for workload, point in sorted(base.keys() ^ new.keys()):
+        where = "base" if (workload, point) in base else side
+        at = f"{workload} at {point}" if point else workload
+        yield f"{at} was profiled with {event} on {where} only"
 
 
 def _compare_points(
-    path: Sequence[str], base: _Points, new: _Points, took_turns: Callable[..., bool]
+    path: Sequence[str], base: _Points, new: _Points, moments: _Moments
 ) -> Iterator[ProfilePoint]:
     samples = {
-        key: sum(one.run.weights.samples for one in (*base[key], *new[key]))
+        key: sum(one.content.weights.samples for one in (*base[key], *new[key]))
         for key in base
         if key in new
     }
-    for place, key in enumerate(sorted(samples, key=lambda key: (-samples[key], key))):
-        names = [*path, *([key.workload, key.point] if place else [])]
+    for rank, key in enumerate(sorted(samples, key=lambda key: (-samples[key], key))):
+        names = [*path, *(key if rank else ())]
         yield compare_runs(
             base[key],
             new[key],
             "".join(f"{name}/" for name in names),
-            took_turns=took_turns(base[key], new[key]),
+            took_turns=took_turns(moments, base[key], new[key]),
         )

@@ -1,4 +1,4 @@
-"""Where the time of one run went: weights by place, CPU and node, and what they are parts of.
+"""Where the time went: weights by place, CPU and node, what they are parts of, where they changed.
 
 Weights are sums of periods, as in ``perf report``, whose totals they equal.
 
@@ -16,9 +16,11 @@ import numpy.typing as npt
 from scipy import sparse
 
 from schedperf.evidence.profile.alignment import Alignment
-from schedperf.evidence.profile.family import is_idle_time
-from schedperf.evidence.profile.sampled import rows_of_event
+from schedperf.evidence.profile.family import SMALLEST_CHANGE_PP, is_idle_time
+from schedperf.evidence.profile.samples import rows_of_event
 from schedperf.perf_data.recording import NO_CPU, Recording
+from schedperf.stats import Columns, compare_columns
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.symbols.place import Place
 from schedperf.symbols.places import Placed
 
@@ -26,10 +28,13 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 PER_CENT = 100.0
+# A node has no part in what another node shows if its own change is, with 95 % confidence, smaller
+# than this part of that other one's: then most of the change is on that node.
+NO_PART = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RunWeights:
+class PlaceWeights:
     """One event's samples of one run, by place.
 
     :param samples: how many there are
@@ -63,7 +68,7 @@ class RunWeights:
 
 def weigh(
     recording: Recording, placed: Placed, event: str, node_of_cpu: Mapping[int, int]
-) -> RunWeights:
+) -> PlaceWeights:
     """Add up the samples of one event by place and CPU.
 
     :param placed: places of the rows of ``recording.samples``
@@ -80,7 +85,7 @@ def weigh(
     cpus, cpu_code = np.unique(rows.cpu[chosen], return_inverse=True)
     busy = np.where(is_idle[code], 0.0, period) if places else period
     matrix = sparse.coo_array((busy, (cpu_code, code)), shape=(len(cpus), len(places)))
-    return RunWeights(
+    return PlaceWeights(
         samples=int(rows.count[chosen].sum()),
         places=places,
         weights=weights,
@@ -91,7 +96,7 @@ def weigh(
     )
 
 
-def align_weights(run: RunWeights, alignment: Alignment) -> RunWeights:
+def align_weights(run: PlaceWeights, alignment: Alignment) -> PlaceWeights:
     """Return a run's weights in the places under which they are compared."""
     names = [alignment.of(place) for place in run.places]
     distinct = {place: number for number, place in enumerate(dict.fromkeys(names))}
@@ -109,12 +114,12 @@ def align_weights(run: RunWeights, alignment: Alignment) -> RunWeights:
     )
 
 
-def all_places(runs: Sequence[RunWeights]) -> tuple[Place, ...]:
+def all_places(runs: Sequence[PlaceWeights]) -> tuple[Place, ...]:
     """Return every place of any run, once."""
     return tuple(dict.fromkeys(place for run in runs for place in run.places))
 
 
-def weight_matrix(runs: Sequence[RunWeights], places: Sequence[Place]) -> Floats:
+def weight_matrix(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Floats:
     """Return the weights of each run over all CPUs, shape (runs, places).
 
     A place without a sample in a run weighs 0 there: that was measured.
@@ -122,13 +127,13 @@ def weight_matrix(runs: Sequence[RunWeights], places: Sequence[Place]) -> Floats
     return np.array([_spread(run, run.weights, places) for run in runs])
 
 
-def share_matrix(runs: Sequence[RunWeights], places: Sequence[Place]) -> Floats:
+def share_matrix(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Floats:
     """Return shares of all CPUs in per cent, shape (runs, places)."""
     totals = np.array([[run.total] for run in runs])
     return PER_CENT * weight_matrix(runs, places) / np.where(totals > 0.0, totals, np.nan)
 
 
-def node_matrix(runs: Sequence[RunWeights], places: Sequence[Place], node: int) -> Floats:
+def node_matrix(runs: Sequence[PlaceWeights], places: Sequence[Place], node: int) -> Floats:
     """Return shares of one node's time without idle, in per cent, shape (runs, places).
 
     A run in which the node did nothing has NaN: there is no share in nothing.
@@ -141,7 +146,7 @@ def node_matrix(runs: Sequence[RunWeights], places: Sequence[Place], node: int) 
     return np.array(rows)
 
 
-def nodes_of(runs: Sequence[RunWeights]) -> tuple[int, ...]:
+def nodes_of(runs: Sequence[PlaceWeights]) -> tuple[int, ...]:
     """Return the nodes that were not idle in all of these runs."""
     return tuple(
         sorted(
@@ -155,7 +160,7 @@ def nodes_of(runs: Sequence[RunWeights]) -> tuple[int, ...]:
     )
 
 
-def cpu_means(runs: Sequence[RunWeights], places: Sequence[Place]) -> Floats:
+def cpu_means(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Floats:
     """Return each CPU's share without idle in per cent, mean of the runs, shape (cpus, places).
 
     CPUs that were idle in all runs are left out.
@@ -174,18 +179,90 @@ def cpu_means(runs: Sequence[RunWeights], places: Sequence[Place]) -> Floats:
     return np.array(means).reshape(len(means), len(places))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spread:
+    """One side's shares of some places by node and by CPU, in per cent, means of the runs.
+
+    :param nodes: by node, shape (places,) each
+    :param cpus: shape (CPUs that were not idle all the time, places)
+    """
+
+    nodes: Mapping[int, Floats]
+    cpus: Floats
+
+
+def spread_of(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Spread:
+    """Return how the shares of these places are spread over one side's nodes and CPUs."""
+    return Spread(
+        nodes={
+            node: np.nanmean(node_matrix(runs, places, node), axis=0) for node in nodes_of(runs)
+        },
+        cpus=cpu_means(runs, places),
+    )
+
+
+def one_node_only(
+    base: Sequence[PlaceWeights], new: Sequence[PlaceWeights], places: Sequence[Place]
+) -> tuple[int | None, ...]:
+    """Return, for each place, the only node that shows a change; None where there is no such.
+
+    It takes a change beyond chance on that node, after the correction for all of these places,
+    and of each other node an interval that leaves room for no more than ``NO_PART`` of it: a node
+    of which too little is known is not said to lack the change.
+    """
+    common = sorted(set(nodes_of(base)) & set(nodes_of(new)))
+    if len(common) < 2:  # noqa: PLR2004 # one node is no choice
+        return (None,) * len(places)
+    found = [
+        compare_columns(node_matrix(base, places, node), node_matrix(new, places, node))
+        for node in common
+    ]
+    return tuple(_only(common, found, column) for column in range(len(places)))
+
+
+def class_spread(
+    runs: Sequence[PlaceWeights], places: Sequence[Place], classes: npt.NDArray[np.intp], count: int
+) -> Mapping[int, Floats]:
+    """Return each class's share by node, in per cent, mean of the runs, shape (classes,) each.
+
+    :param classes: of each place, an index below ``count``; -1 is in none
+    """
+    members = classes[:, None] == np.arange(count)
+    return {
+        node: np.asarray(np.nanmean(node_matrix(runs, places, node), axis=0) @ members)
+        for node in nodes_of(runs)
+    }
+
+
+def _only(nodes: Sequence[int], found: Sequence[Columns], column: int) -> int | None:
+    changed = [
+        place
+        for place, node in enumerate(found)
+        if node.q[column] < FALSE_DISCOVERY_RATE
+        and abs(node.difference[column]) >= SMALLEST_CHANGE_PP
+    ]
+    if len(changed) != 1:
+        return None
+    room = NO_PART * abs(found[changed[0]].difference[column])
+    others = [node for place, node in enumerate(found) if place != changed[0]]
+    has_no_part = all(
+        -room < node.ci_low[column] and node.ci_high[column] < room for node in others
+    )
+    return nodes[changed[0]] if has_no_part else None
+
+
 def _shares_of(weights: Floats) -> Floats:
     total = weights.sum()
     return PER_CENT * weights / (total if total > 0.0 else np.nan)
 
 
-def _columns(run: RunWeights, places: Sequence[Place]) -> Integers:
+def _columns(run: PlaceWeights, places: Sequence[Place]) -> Integers:
     # Where each place is in the run; -1 where it has none.
     at = {place: number for number, place in enumerate(run.places)}
     return np.array([at.get(place, -1) for place in places], dtype=np.int64)
 
 
-def _spread(run: RunWeights, values: Floats, places: Sequence[Place]) -> Floats:
+def _spread(run: PlaceWeights, values: Floats, places: Sequence[Place]) -> Floats:
     # The values of the run's places among those of all runs. What is unknown of all of a run's
     # places is unknown of the others too.
     empty = np.nan if len(values) and np.isnan(values).all() else 0.0

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedperf.evidence.profile.sampled import (
+from schedperf.evidence.profile.samples import (
     Flags,
     Floats,
+    Profiles,
+    ProfileSamples,
     Runs,
-    RunSamples,
-    Side,
     collect_runs,
     rows_of_event,
 )
@@ -68,12 +68,12 @@ class StackedSamples:
     :param of_row: of each run, the stack of each of these rows
     """
 
-    samples: tuple[RunSamples, ...]
+    samples: tuple[ProfileSamples, ...]
     rows: tuple[Integers, ...]
     of_row: tuple[Integers, ...]
     stacks: Stacks
 
-    def narrow(self, choose: Callable[[RunSamples], Flags]) -> Stacks:
+    def narrow(self, choose: Callable[[ProfileSamples], Flags]) -> Stacks:
         """Return the same stacks with the weights of some of the samples; shares stay of all.
 
         :param choose: says of a run which of its samples count, shape (all rows of the run,)
@@ -85,11 +85,11 @@ class StackedSamples:
         return replace(self.stacks, **_columns(entries))
 
 
-def collect_stacks(sides: Sequence[Side], event: str) -> StackedSamples:
+def collect_stacks(sides: Sequence[Profiles], event: str) -> StackedSamples:
     """Bring the stacks of all runs of an event together."""
-    commands = {name for side in sides for run in side.runs for name in _commands_of(run, event)}
+    samples = tuple(run.content for side in sides for run in side.runs)
+    commands = {name for one in samples for name in _commands_of(one, event)}
     collecting = _Collecting(by_command=len(commands) > 1)
-    samples = tuple(run for side in sides for run in side.runs)
     rows = tuple(np.flatnonzero(rows_of_event(run.recording, event) & run.rows) for run in samples)
     of_row = tuple(map(collecting.add, samples, rows))
     lengths = [len(frames) for frames in collecting.stacks]
@@ -111,7 +111,7 @@ class _Entries(NamedTuple):
     weight: Floats
 
 
-def _weigh(run: RunSamples, rows: Integers, of_row: Integers) -> _Entries:
+def _weigh(run: ProfileSamples, rows: Integers, of_row: Integers) -> _Entries:
     found, where = np.unique(of_row, return_inverse=True)
     weights = np.bincount(where, run.recording.samples.period[rows], len(found))
     return _Entries(found, weights.astype(np.float64))
@@ -133,7 +133,7 @@ class _Collecting:
         self.places: dict[Place, int] = {}
         self.stacks: dict[tuple[int, ...], int] = {}
 
-    def add(self, run: RunSamples, rows: Integers) -> Integers:
+    def add(self, run: ProfileSamples, rows: Integers) -> Integers:
         """Return the stack of each of these rows of a run."""
         samples = run.recording.samples
         # Rows that differ in CPU, thread or address alone have the same frames.
@@ -156,7 +156,9 @@ class _Collecting:
         )
         return np.asarray(stacks[group.ravel()])
 
-    def _commands(self, run: RunSamples, rows: Integers) -> tuple[list[tuple[int, ...]], Integers]:
+    def _commands(
+        self, run: ProfileSamples, rows: Integers
+    ) -> tuple[list[tuple[int, ...]], Integers]:
         # The outermost frames, and for each of the rows which it has.
         if not self.by_command:
             return [()], np.zeros(len(rows), np.int64)
@@ -172,7 +174,7 @@ class _Collecting:
         return self.stacks.setdefault(frames, len(self.stacks))
 
 
-def _commands_of(run: RunSamples, event: str) -> set[str]:
+def _commands_of(run: ProfileSamples, event: str) -> set[str]:
     rows = rows_of_event(run.recording, event) & run.rows
     tasks = np.unique(run.recording.samples.task[rows])
     return {command_of(run.recording, task) for task in tasks.tolist()}

@@ -27,14 +27,14 @@ from schedperf.evidence.profile.document import (
 )
 from schedperf.evidence.profile.family import is_changed, is_idle_time, is_kernel_code
 from schedperf.evidence.profile.independent import column_means
-from schedperf.evidence.profile.sampled import (
+from schedperf.evidence.profile.samples import (
     BASE,
     NEW,
     Flags,
     Floats,
+    Profiles,
+    ProfileSamples,
     Runs,
-    RunSamples,
-    Side,
     collect_runs,
     rows_of_event,
 )
@@ -69,12 +69,12 @@ class SampleTable:
     is_kernel: Flags
 
 
-def tabulate(sides: Sequence[Side], event: str, keys: Sequence[SortKey]) -> SampleTable:
+def tabulate(sides: Sequence[Profiles], event: str, keys: Sequence[SortKey]) -> SampleTable:
     """Count the samples of one event.
 
     :param keys: some of :data:`SORT_KEYS`
     """
-    counted = [_count(run, event, keys) for side in sides for run in side.runs]
+    counted = [_count(run.content, event, keys) for side in sides for run in side.runs]
     numbers: dict[tuple[Value, ...], int] = {}
     for rows in counted:
         for row in rows:
@@ -102,7 +102,7 @@ _PLACES = frozenset(("dso", "symbol"))
 
 
 def _count(
-    run: RunSamples, event: str, keys: Sequence[SortKey]
+    run: ProfileSamples, event: str, keys: Sequence[SortKey]
 ) -> dict[tuple[Value, ...], Sequence[float]]:
     samples = run.recording.samples
     rows = np.flatnonzero(rows_of_event(run.recording, event) & run.rows)
@@ -133,21 +133,21 @@ def _flags(places: Sequence[Place], is_one: Callable[[Place], bool]) -> Flags:
 _Coded = tuple[Integers, Mapping[int, Value]]
 
 
-def _code_event(run: RunSamples, rows: Integers) -> _Coded:
+def _code_event(run: ProfileSamples, rows: Integers) -> _Coded:
     # Both events of one name, of the two kinds of CPU of a hybrid machine, are one.
     events = [event.plain_name for event in run.recording.events]
     return _code(run.recording.samples.event[rows], events.__getitem__)
 
 
-def _code_cpu(run: RunSamples, rows: Integers) -> _Coded:
+def _code_cpu(run: ProfileSamples, rows: Integers) -> _Coded:
     return _code(run.recording.samples.cpu[rows], lambda cpu: None if cpu == NO_CPU else cpu)
 
 
-def _code_node(run: RunSamples, rows: Integers) -> _Coded:
+def _code_node(run: ProfileSamples, rows: Integers) -> _Coded:
     return _code(run.recording.samples.cpu[rows], run.node_of_cpu.get)
 
 
-def _code_comm(run: RunSamples, rows: Integers) -> _Coded:
+def _code_comm(run: ProfileSamples, rows: Integers) -> _Coded:
     tasks = run.recording.tasks
     return _code(
         run.recording.samples.task[rows],
@@ -155,11 +155,11 @@ def _code_comm(run: RunSamples, rows: Integers) -> _Coded:
     )
 
 
-def _code_dso(run: RunSamples, rows: Integers) -> _Coded:
+def _code_dso(run: ProfileSamples, rows: Integers) -> _Coded:
     return _code(run.placed.of_row[rows], lambda place: run.placed.places[place].dso)
 
 
-def _code_symbol(run: RunSamples, rows: Integers) -> _Coded:
+def _code_symbol(run: ProfileSamples, rows: Integers) -> _Coded:
     return _code(run.placed.of_row[rows], lambda place: run.placed.places[place].symbol)
 
 
@@ -171,7 +171,7 @@ def _code(numbers: Integers, name: Callable[[int], Value]) -> _Coded:
     return np.array(own, dtype=np.int64)[where], {code: value for value, code in codes.items()}
 
 
-_CODERS: Mapping[SortKey, Callable[[RunSamples, Integers], _Coded]] = dict(
+_CODERS: Mapping[SortKey, Callable[[ProfileSamples, Integers], _Coded]] = dict(
     zip(
         SORT_KEYS,
         (_code_event, _code_cpu, _code_node, _code_comm, _code_dso, _code_symbol),

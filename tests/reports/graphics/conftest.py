@@ -11,7 +11,7 @@ import pytest
 from schedperf.evidence.profile.flame import REMAINDER, ROOT, Flame
 from schedperf.evidence.profile.flame_data import Part, describe_flame
 from schedperf.evidence.profile.record import FlameTree, Numbers
-from schedperf.evidence.profile.sampled import Runs
+from schedperf.evidence.profile.samples import Runs
 from schedperf.symbols.place import Place
 from schedperf_reports.blocks import Text
 from schedperf_reports.page.flame_page import draw_flame_page

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from schedperf.cli import main
-from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER
+from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.perf_data import PerfData, write_perf_data, write_perf_data_folder
 from schedperf_generators.profiles import USER, profile, profiled_kernel

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from schedperf.evidence.profile.sampled import Runs
+from schedperf.evidence.profile.samples import Runs
 from schedperf.evidence.profile.stacks import Stacks
 from schedperf.symbols.place import Place
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection
 
-from schedperf.evidence.profile.alignment import RunNames, align
+from schedperf.evidence.profile.alignment import FileNames, align
 from schedperf.symbols.place import Place
 
 
 def names(
     *, unnamed: Collection[str] = (), resolved: Collection[str] = (), **builds: str | None
-) -> RunNames:
-    return RunNames(
+) -> FileNames:
+    return FileNames(
         builds={name: frozenset((build,)) for name, build in builds.items()},
         unnamed=frozenset(unnamed),
         resolved=frozenset(resolved),

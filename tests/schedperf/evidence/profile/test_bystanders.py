@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schedperf.evidence.profile.bystanders import Bystanders, find_bystanders
+from schedperf.evidence.profile.others import Bystanders, find_bystanders
 from schedperf.kernel.kallsyms import KernelSymbols, parse_kernel_symbols
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.symbols.places import Symbols, place_samples

@@ -1,4 +1,4 @@
-"""schedperf.evidence.profile.compare, .spread and .explained on runs whose weights are known."""
+"""schedperf.evidence.profile.compare on runs whose weights are known."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,12 +10,13 @@ from scipy import sparse
 from schedperf.evidence.profile.compare import (
     OTHER_KERNEL,
     USER,
-    ProfiledRun,
     compare_point,
+    explain_change,
+    is_busy_equal,
+    part_of_change,
 )
-from schedperf.evidence.profile.explained import explain_change, is_busy_equal
-from schedperf.evidence.profile.shares import RunWeights
-from schedperf.evidence.profile.spread import one_node_only, spread_of
+from schedperf.evidence.profile.shares import PlaceWeights, one_node_only, spread_of
+from schedperf.model.run import Captured, Operations, RunKey
 from schedperf.symbols.place import Place
 
 PELT = Place("update_cfs_group", "[kernel]")
@@ -28,15 +29,23 @@ MODULE = Place("nf_hook", "[nf_tables]")
 NODES = {0: 0, 1: 0, 2: 1, 3: 1}
 
 
+def captured(
+    weights: PlaceWeights, operations: float | None = None, boot: int = 0
+) -> Captured[PlaceWeights]:
+    key = RunKey(side="", workload="", point="", boot=boot, run=0)
+    ops = None if operations is None else Operations(count=operations, unit="loop", exact=True)
+    return Captured(key=key, ops=ops, content=weights)
+
+
 def run_of(
     cpus: Mapping[int, Mapping[Place, float]], operations: float | None = 1000.0, boot: int = 0
-) -> ProfiledRun:
+) -> Captured[PlaceWeights]:
     """Return a run that spent these weights on these CPUs."""
     places = tuple(dict.fromkeys(place for weights in cpus.values() for place in weights))
     table = np.array([[weights.get(place, 0.0) for place in places] for weights in cpus.values()])
     is_idle = np.array([place == HALT for place in places])
-    return ProfiledRun(
-        weights=RunWeights(
+    return captured(
+        PlaceWeights(
             samples=100,
             places=places,
             weights=table.sum(axis=0),
@@ -45,12 +54,14 @@ def run_of(
             cpu_weights=sparse.csr_array(np.where(is_idle, 0.0, table)),
             node_of_cpu=NODES,
         ),
-        operations=operations,
-        boot=boot,
+        operations,
+        boot,
     )
 
 
-def runs_of(pelt: Sequence[float], *, idle: float = 200.0, **chosen: Any) -> list[ProfiledRun]:
+def runs_of(
+    pelt: Sequence[float], *, idle: float = 200.0, **chosen: Any
+) -> list[Captured[PlaceWeights]]:
     """Return one run a value, the weight of PELT in 1000; the rest goes to others."""
     jitter = np.linspace(-3.0, 3.0, len(pelt))
     return [
@@ -88,18 +99,17 @@ def test_cost_does_not_move_with_the_length_of_the_run_and_the_share_of_idle_doe
 ):
     once = runs_of(BASE, operations=1000.0)
     twice = [
-        ProfiledRun(
-            weights=RunWeights(
+        captured(
+            PlaceWeights(
                 samples=200,
-                places=run.weights.places,
-                weights=2.0 * run.weights.weights,
-                is_idle=run.weights.is_idle,
-                cpus=run.weights.cpus,
-                cpu_weights=2.0 * run.weights.cpu_weights,
+                places=run.content.places,
+                weights=2.0 * run.content.weights,
+                is_idle=run.content.is_idle,
+                cpus=run.content.cpus,
+                cpu_weights=2.0 * run.content.cpu_weights,
                 node_of_cpu=NODES,
             ),
-            operations=2000.0,
-            boot=0,
+            2000.0,
         )
         for run in once
     ]
@@ -159,7 +169,7 @@ def test_the_same_runs_never_changed() -> None:
 
 
 def test_what_grew_explains_its_part_of_the_whole() -> None:
-    def grown(extra: float) -> list[ProfiledRun]:
+    def grown(extra: float) -> list[Captured[PlaceWeights]]:
         return [
             run_of({0: {PELT: 20.0 + extra + step, CODE: 500.0 + extra / 4.0 - step, HALT: 200.0}})
             for step in (-1.0, -0.3, 0.4, 0.9)
@@ -184,14 +194,84 @@ def test_the_busy_part_is_equal_only_where_the_interval_says_so() -> None:
     assert is_busy_equal(compare_point(runs_of(BASE[:1]), runs_of(NEW), sees_kernel=True)) is None
 
 
-def on_nodes(first: Sequence[float], second: Sequence[float]) -> list[RunWeights]:
+def test_a_part_that_is_all_of_the_change_is_one_without_doubt() -> None:
+    base, new = [10.0, 11.0, 10.5], [20.0, 21.5, 20.4]
+    found = part_of_change(base, base, new, new)
+    assert found.value == pytest.approx(1.0)
+    # Numerator and denominator err together, so their quotient does not err at all.
+    assert (found.ci_low, found.ci_high) == pytest.approx((1.0, 1.0))
+
+
+def test_the_interval_is_that_of_fieller_s_equation() -> None:
+    rng = np.random.default_rng(3)
+    part = [rng.normal(5.0, 0.3, 6), rng.normal(8.0, 0.3, 6)]
+    whole = [part[0] + rng.normal(20.0, 0.5, 6), part[1] + rng.normal(21.0, 0.5, 6)]
+    found = part_of_change(part[0], whole[0], part[1], whole[1])
+    assert found.value is not None
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    assert found.ci_low < found.value < found.ci_high
+    # At both ends part - r * whole is as far from 0 as the quantile allows, by Welch's t of it.
+    widths = []
+    for ratio in (found.ci_low, found.ci_high):
+        left = [p - ratio * w for p, w in zip(part, whole, strict=True)]
+        error = np.sqrt(sum(side.var(ddof=1) / 6 for side in left))
+        widths.append(abs(left[1].mean() - left[0].mean()) / error)
+    assert widths[0] == pytest.approx(widths[1])
+    assert 2.2 < widths[0] < 2.8
+
+
+def test_intervals_cover_the_true_part() -> None:
+    rng = np.random.default_rng(8)
+    inside = 0
+    for _ in range(2_000):
+        part = [rng.normal(5.0, 0.4, 5), rng.normal(8.0, 0.4, 5)]
+        whole = [part[0] + rng.normal(20.0, 0.4, 5), part[1] + rng.normal(21.0, 0.4, 5)]
+        found = part_of_change(part[0], whole[0], part[1], whole[1])
+        assert found.ci_low is not None
+        assert found.ci_high is not None
+        inside += found.ci_low <= 0.75 <= found.ci_high
+    assert inside / 2_000 == pytest.approx(0.95, abs=0.02)
+
+
+def test_a_whole_that_may_not_have_changed_has_no_parts() -> None:
+    found = part_of_change([1.0, 1.1, 0.9], [50.0, 55.0, 45.0], [2.0, 2.1, 1.9], [51.0, 56.0, 45.0])
+    assert (found.value, found.ci_low, found.ci_high) == (None, None, None)
+    assert found.reason is not None
+    assert "may not have changed" in found.reason
+
+
+def test_the_same_runs_on_both_sides_have_no_parts() -> None:
+    found = part_of_change([1.0, 1.1], [5.0, 5.5], [1.0, 1.1], [5.0, 5.5])
+    assert found.value is None
+    assert part_of_change([1.0, 1.0], [5.0, 5.0], [1.0, 1.0], [5.0, 5.0]).value is None
+
+
+def test_values_that_never_vary_make_an_exact_part() -> None:
+    found = part_of_change([1.0, 1.0], [5.0, 5.0], [3.0, 3.0], [9.0, 9.0])
+    assert (found.value, found.ci_low, found.ci_high) == (0.5, 0.5, 0.5)
+
+
+def test_one_run_has_no_interval_and_so_no_part() -> None:
+    found = part_of_change([1.0], [5.0], [3.0, 3.1], [9.0, 9.2])
+    assert (found.value, found.reason) == (None, "it takes two runs a side")
+
+
+def test_swapped_sides_have_the_same_part() -> None:
+    sides = ([1.0, 1.2, 1.1], [9.0, 9.4, 9.1]), ([3.0, 3.3, 3.1], [14.0, 14.4, 14.1])
+    there = part_of_change(*sides[0], *sides[1])
+    assert there == part_of_change(*sides[1], *sides[0])
+    assert there.value is not None
+
+
+def on_nodes(first: Sequence[float], second: Sequence[float]) -> list[PlaceWeights]:
     return [
         run_of(
             {
                 cpu: {PELT: hot, CODE: 1000.0 - hot, HALT: 400.0}
                 for cpu, hot in ((0, one), (1, one + 1.0), (2, other), (3, other + 1.0))
             }
-        ).weights
+        ).content
         for one, other in zip(first, second, strict=True)
     ]
 
@@ -234,5 +314,5 @@ def test_a_node_of_which_too_little_is_known_is_not_said_to_lack_the_change(
 
 
 def test_one_node_is_no_choice() -> None:
-    runs = [run.weights for run in runs_of(BASE)]
+    runs = [run.content for run in runs_of(BASE)]
     assert one_node_only(runs, runs, [PELT]) == (None,)

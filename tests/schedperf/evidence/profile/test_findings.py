@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.profile.findings import MOST_FINDINGS, hotter_symbols
-from schedperf.evidence.profile.order import ONE_AFTER_THE_OTHER
+from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
 from schedperf.evidence.profile.record import Profile
 from schedperf.model.comparison import BaseNew, Finding
 from schedperf_generators.events import Event

@@ -2,8 +2,12 @@
 
 import pytest
 
-from schedperf.evidence.profile.bystanders import Bystanders
-from schedperf.evidence.profile.others import caution_of, describe_others, others_caveats
+from schedperf.evidence.profile.others import (
+    Bystanders,
+    caution_of,
+    describe_others,
+    others_caveats,
+)
 from schedperf.evidence.profile.record import OtherCommands, ProfilePoint
 from schedperf.model.comparison import BaseNew, Section
 from tests.schedperf.evidence.profile.records import (

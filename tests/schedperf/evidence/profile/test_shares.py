@@ -13,7 +13,7 @@ import pytest
 
 from schedperf.evidence.profile.alignment import Alignment
 from schedperf.evidence.profile.shares import (
-    RunWeights,
+    PlaceWeights,
     align_weights,
     all_places,
     cpu_means,
@@ -64,7 +64,7 @@ def weights_of(
     event: int = 0,
     kallsyms: str = KALLSYMS,
     folded: bool = True,
-) -> RunWeights:
+) -> PlaceWeights:
     recording = read_perf_data(source, "perf.data", keep=frozenset())
     symbols = Symbols(parse_kernel_symbols(kallsyms, "kallsyms"), lambda _: None)
     placed = place_samples(recording, symbols, folded=folded)
@@ -98,7 +98,7 @@ def test_periods_that_only_damage_explains_weigh_nothing() -> None:
 
 
 @pytest.fixture
-def two_nodes() -> RunWeights:
+def two_nodes() -> PlaceWeights:
     """Return the weights of a machine with a node 0 that sleeps often, and a CPU of no node."""
     data = recorded_samples(
         Sample(ip=TEXT, cpu=0, period=10),
@@ -112,13 +112,15 @@ def two_nodes() -> RunWeights:
     return weights_of(data, {0: 0, 1: 1, 8: 2})
 
 
-def test_a_share_of_all_cpus_is_of_idle_time_too(two_nodes: RunWeights) -> None:
+def test_a_share_of_all_cpus_is_of_idle_time_too(two_nodes: PlaceWeights) -> None:
     assert two_nodes.idle == 140.0
     shares = share_matrix([two_nodes], [HOT, HALT, Place("never_sampled", KERNEL)])
     assert shares[0] == pytest.approx([100.0 * 80 / 300, 100.0 * 140 / 300, 0.0])
 
 
-def test_a_share_of_a_node_or_a_cpu_is_of_what_it_did_while_not_idle(two_nodes: RunWeights) -> None:
+def test_a_share_of_a_node_or_a_cpu_is_of_what_it_did_while_not_idle(
+    two_nodes: PlaceWeights,
+) -> None:
     # A node that slept all the time has no share in anything.
     assert nodes_of([two_nodes]) == (0, 1)
     assert node_matrix([two_nodes], [HOT], 0)[0] == pytest.approx([25.0])
@@ -142,7 +144,7 @@ def test_what_a_run_has_not_sampled_weighs_nothing_in_it() -> None:
     assert weight_matrix(runs, places).tolist() == [[3.0, 0.0], [0.0, 4.0]]
 
 
-def test_offsets_are_kept_apart_in_equal_files_only(two_nodes: RunWeights) -> None:
+def test_offsets_are_kept_apart_in_equal_files_only(two_nodes: PlaceWeights) -> None:
     same, other = (
         tuple(Place(f"{dso}+0x{offset:x}", dso) for offset in (16, 32))
         for dso in ("libsame.so", "libother.so")

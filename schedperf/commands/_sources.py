@@ -1,17 +1,21 @@
-"""What kind of file a source of ``schedperf profile`` is, and what is wrong with one of neither."""
+"""The files that a command is given: of what kind each is, and the runs that were read of it."""
 
 import io
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import zstandard
 
 from schedperf.bundle.files import read_head
 from schedperf.bundle.open import Bundle, open_bundle
+from schedperf.evidence.c2c.record import SourceKind
 from schedperf.model.errors import InputError
+from schedperf.model.run import Captured, RunKey, SideOf
 
 # Of a file and of a pipe, in either byte order; the last is of perf before Linux 2.6.39.
 MAGICS = (b"PERFILE2", b"2ELIFREP", b"PERFFILE")
@@ -23,6 +27,40 @@ _HEAD_BYTES = 512
 _PACKED_BYTES = 1 << 17
 # A file of perf record --threads; data itself has what describes all of them.
 _PART = re.compile(r"data\.[0-9]+")
+
+Content = TypeVar("Content")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source(Generic[Content]):
+    """One source, and what is looked at of it.
+
+    :param point: workload and point of a bundle's runs; "" where there is no bundle
+    """
+
+    path: Path
+    kind: SourceKind
+    point: str
+    side: SideOf[Content]
+
+
+def source_of_file(
+    path: Path, kind: SourceKind, content: Content, notes: Iterable[str]
+) -> Source[Content]:
+    """Return a file that is of one run alone."""
+    key = RunKey(side="", workload="", point="", boot=0, run=0)
+    run = Captured(key=key, content=content)
+    side = SideOf(name="", label=path.name, runs=(run,), notes=tuple(notes))
+    return Source(path=path, kind=kind, point="", side=side)
+
+
+def tell_apart(sources: Sequence[Source[Content]]) -> list[Source[Content]]:
+    """Return the sources with labels that differ: two files of one name are told by their paths."""
+    if len({source.side.label for source in sources}) == len(sources):
+        return [*sources]
+    return [
+        replace(source, side=replace(source.side, label=str(source.path))) for source in sources
+    ]
 
 
 def is_perf_data(path: Path) -> bool:

@@ -1,16 +1,18 @@
-"""The runs that a table or a flame graph rests on, and how their samples become comparable.
+"""The samples that tables and flame graphs rest on, and how those of several runs are compared.
 
 Shares are of the periods of all samples of the event in a run, whatever was left out. What is
 independent is a run, or a boot where a side has several: runs of one boot are then averaged.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schedperf.evidence.profile.alignment import align, align_places, names_of
+from schedperf.evidence.profile.blindness import EventSight
 from schedperf.evidence.profile.family import is_hot, is_silent
 from schedperf.evidence.profile.independent import (
     average_runs,
@@ -19,8 +21,9 @@ from schedperf.evidence.profile.independent import (
     independent_of,
 )
 from schedperf.evidence.profile.record import Independent, Measure
+from schedperf.model.run import Captured, SideOf
 from schedperf.perf_data.recording import Integers, Recording
-from schedperf.symbols.places import Placed
+from schedperf.symbols.places import Placed, Symbols, build_ids, place_samples
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns
@@ -36,23 +39,25 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RunSamples:
-    """What is looked at of one run.
+class ProfileSamples:
+    """The samples of one recording and their places.
 
-    :param rows: which rows of ``recording.samples``, shape (rows,)
+    :param rows: which rows of ``recording.samples`` are looked at, shape (rows,)
+    :param sights: what each event sees, in the order of the recording's events
     :param node_of_cpu: CPU number to NUMA node
-    :param operations: of the benchmark during the run; None: not known
-    :param boot: number of its boot, within its side
-    :param seeing: names of the events that sample code that runs with interrupts off
+    :param command: the workload's, with its arguments; () where it is not known
     """
 
     recording: Recording
     placed: Placed
     rows: Flags
+    sights: tuple[EventSight, ...]
     node_of_cpu: Mapping[int, int]
-    operations: float | None
-    boot: int
-    seeing: frozenset[str]
+    command: tuple[str, ...] = ()
+
+    def sees_kernel(self, event: str) -> bool:
+        """Say whether an event samples code that runs with interrupts off."""
+        return any(sight.event == event and sight.blind is False for sight in self.sights)
 
     def total(self, event: str) -> float:
         """Return the sum of all periods of an event, of rows that are left out too."""
@@ -60,12 +65,43 @@ class RunSamples:
         return float(periods.sum(dtype=np.float64))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Side:
-    """One side's runs, at least one."""
+Profiles = SideOf[ProfileSamples]
 
-    label: str
-    runs: tuple[RunSamples, ...]
+
+def every_row(recording: Recording) -> Flags:
+    """Return the choice of all samples of a recording, shape (rows,)."""
+    return np.ones(len(recording.samples), dtype=np.bool_)
+
+
+def place_profile(recording: Recording, symbols: Symbols, *, compared: bool) -> Placed:
+    """Give every sample and every address of a call chain its place.
+
+    :param compared: parts and former names of a function count as the function, and unresolved
+        addresses of a file with a build id are apart
+    """
+    by_offset = build_ids(recording) if compared else frozenset[str]()
+    return place_samples(recording, symbols, folded=compared, by_offset=by_offset)
+
+
+def align_samples(base: Profiles, new: Profiles) -> tuple[Profiles, Profiles, tuple[str, ...]]:
+    """Return both sides with the same code under the same names, and what is not compared."""
+    names = [
+        [names_of(run.content.recording, run.content.placed) for run in side.runs]
+        for side in (base, new)
+    ]
+    alignment = align(*names)
+
+    def aligned(run: Captured[ProfileSamples]) -> ProfileSamples:
+        placed = align_places(run.content.placed, alignment)
+        return replace(run.content, placed=placed)
+
+    return base.having(aligned), new.having(aligned), alignment.notes
+
+
+def operation_of(runs: Iterable[Captured[object]]) -> str | None:
+    """Return what all runs counted: "message"; None: not known, or different things."""
+    units = {None if run.ops is None else run.ops.unit for run in runs}
+    return units.pop() if len(units) == 1 else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,26 +199,26 @@ class Runs:
         return boots
 
 
-def collect_runs(sides: Sequence[Side], event: str) -> Runs:
+def collect_runs(sides: Sequence[Profiles], event: str) -> Runs:
     """Bring together what the runs of an event are divided by."""
     runs = [(number, run) for number, side in enumerate(sides) for run in side.runs]
     return Runs(
         event=event,
         labels=tuple(side.label for side in sides),
         sides=np.array([number for number, _ in runs], dtype=np.int64),
-        boots=np.array([run.boot for _, run in runs], dtype=np.int64),
-        totals=np.array([run.total(event) for _, run in runs]),
-        operations=np.array([np.nan if r.operations is None else r.operations for _, r in runs]),
-        sees_kernel=all(event in run.seeing for _, run in runs),
+        boots=np.array([run.key.boot for _, run in runs], dtype=np.int64),
+        totals=np.array([run.content.total(event) for _, run in runs]),
+        operations=np.array([np.nan if run.ops is None else run.ops.count for _, run in runs]),
+        sees_kernel=all(run.content.sees_kernel(event) for _, run in runs),
     )
 
 
-def sampled_events(sides: Sequence[Side]) -> tuple[str, ...]:
+def sampled_events(sides: Iterable[Profiles]) -> tuple[str, ...]:
     """Return the names of the events that have samples among what is looked at."""
     names: dict[str, None] = {}
-    for run in (run for side in sides for run in side.runs):
-        for number in np.unique(run.recording.samples.event[run.rows]):
-            names[run.recording.events[number].plain_name] = None
+    for samples in (run.content for side in sides for run in side.runs):
+        for number in np.unique(samples.recording.samples.event[samples.rows]):
+            names[samples.recording.events[number].plain_name] = None
     return tuple(names)
 
 
