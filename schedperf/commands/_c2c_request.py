@@ -8,8 +8,8 @@ from schedperf.bundle.files import read_head, read_regular
 from schedperf.bundle.open import open_bundle
 from schedperf.commands._sources import Source, is_perf_data, source_of_file, tell_apart
 from schedperf.evidence.c2c.analysis import analyse_memory
-from schedperf.evidence.c2c.bundle_sources import load_memory, store_period
 from schedperf.evidence.c2c.merge import MemorySamples, SeenLine, see_lines
+from schedperf.evidence.c2c.namer import file_namer
 from schedperf.evidence.c2c.perf_text import (
     LARGEST_BYTES,
     is_c2c_text,
@@ -28,7 +28,7 @@ from schedperf.evidence.c2c.record import (
     SourceKind,
     say_name,
 )
-from schedperf.evidence.c2c.sources import file_namer
+from schedperf.evidence.c2c.sources import load_memory, store_period
 from schedperf.evidence.layout.compare import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured

@@ -181,16 +181,13 @@ def _choose_point(bundles: Sequence[Bundle], wanted: str | None) -> tuple[Point,
 
 def _points_of(bundle: Bundle) -> dict[Point, None]:
     # Imported here so that one file is shown without what bundles and comparisons need.
-    from schedperf.evidence.profile.sources import (  # noqa: PLC0415
-        FOLDER,
-        profiled_runs,
-        why_not_recorded,
-    )
+    from schedperf.evidence.profile.sources import FOLDER  # noqa: PLC0415
+    from schedperf.perf_data.recorded import recorded_runs, why_not_recorded  # noqa: PLC0415
 
-    points = {Point.of(run): None for _, run in profiled_runs(bundle)}
+    points = {Point.of(run): None for _, run, _ in recorded_runs(bundle, FOLDER)}
     if points:
         return points
-    why = why_not_recorded(bundle)
+    why = why_not_recorded(bundle, FOLDER)
     raise InputError(f"{bundle.path}: {why}; record with --with {FOLDER}")
 
 

@@ -20,7 +20,7 @@ from schedperf.compare.comparability import compare_hosts
 from schedperf.compare.kernel_config import option_differences
 from schedperf.compare.why.find import all_rules, find_all
 from schedperf.evidence import Absent, SectionPlugin, all_sections
-from schedperf.evidence.c2c.bundle_sources import measure_heat
+from schedperf.evidence.c2c.sources import measure_heat
 from schedperf.evidence.profile.others import others_caveats
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import (

@@ -12,19 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from schedperf.evidence.c2c._samples import (
+from schedperf.evidence.c2c.blindness import least_latency, notes_of_recording, period_of
+from schedperf.evidence.c2c.data_src import count_samples, sums
+from schedperf.evidence.c2c.lines import (
     CONTENDED,
+    KERNEL_OWNER,
+    LineTable,
     Part,
     columns_of,
     df_samples,
     for_each_part,
     make_access,
+    make_lines,
+    place_data,
     touched_by,
     written_by,
 )
-from schedperf.evidence.c2c.blindness import least_latency, notes_of_recording, period_of
-from schedperf.evidence.c2c.data_src import count_samples, sums
-from schedperf.evidence.c2c.lines import KERNEL_OWNER, LineTable, make_lines, place_data
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile
 from schedperf.evidence.c2c.namer import Namer
 from schedperf.evidence.c2c.naming import Named

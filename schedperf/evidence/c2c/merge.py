@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.evidence.c2c._samples import CONTENDED
+from schedperf.evidence.c2c.lines import CONTENDED
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses
 from schedperf.evidence.c2c.record import Sharing
 from schedperf.model.run import Captured

@@ -1,21 +1,46 @@
-"""All that is known of names on the machine that recorded: of its data and of its code."""
+"""All that is known of names on the machine that recorded: of its data and of its code.
 
-from collections.abc import Sequence
+They come from a bundle or from files: the kernel's layout and symbols, and the per-CPU units::
+
+    names = BootNames(side, boot)
+    namer = names.namer(run, recording, symbols)
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
-from schedperf.evidence.c2c.naming import Variables
-from schedperf.kernel.percpu_units import PercpuUnits
+from schedperf.bundle.files import read_head, read_regular
+from schedperf.bundle.open import Boot, Bundle, Run
+from schedperf.evidence.c2c.naming import PERCPU, Variables, struct_names
+from schedperf.evidence.layout.model import Kernel
+from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
+from schedperf.kernel.kallsyms import address_of
+from schedperf.kernel.percpu_units import PercpuUnits, parse_percpu_log, parse_percpu_units
+from schedperf.kernel.system_map import PAGE_BYTES, global_bounds
+from schedperf.model.errors import InputError
 from schedperf.perf_data.recording import (
     NO_CHAIN,
     Integers,
+    KernelText,
     MemorySamples,
     Recording,
     Samples,
 )
+from schedperf.runs.side import Side
 from schedperf.symbols.place import KERNEL, Place
 from schedperf.symbols.places import Symbols, place_samples
+from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES
+
+COLLECTOR = "perf_c2c"
+UNITS, UNIT_SIZES = "percpu.json", "percpu.txt"
+LARGEST_UNITS_BYTES = 4 << 20
+# Only there are units aligned to their size (mm/percpu.c, the embedding allocator).
+_ALIGNED_MACHINES = frozenset({"x86_64", "i386"})
+_TABLES = ("kallsyms", "System.map")
+_SCHEDULER_TYPES = tuple(f"struct {name}" for name in SCHEDULER_STRUCTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +80,141 @@ class Namer:
         )
         placed = place_samples(replace(recording, samples=samples), self.symbols, folded=True)
         return tuple(map(_call, placed.places)), placed.of_row
+
+
+class BootNames:
+    """Names the data of one boot of a bundle; what all of its runs have in common is read once."""
+
+    def __init__(self, side: Side, boot: Boot) -> None:
+        self._bundle = side.bundle
+        self._folder = f"{boot.folder}/layout"
+        self._notes: list[str] = []
+        self._kernel: Kernel | None = None
+        self._addresses: dict[KernelText | None, int | None] = {}
+        try:
+            self._kernel = side.once(_load_kernel)
+            self._notes += _notes_of_types(self._kernel)
+        except InputError as error:
+            self._notes.append(f"data have no names: {error}")
+
+    def namer(self, run: Run, recording: Recording, symbols: Symbols) -> Namer:
+        """Return what names the memory samples of a run."""
+        units, reason = self._units(run)
+        variables = None
+        if self._kernel is not None:
+            variables = Variables(self._kernel, self._data_address(recording.kernel))
+        notes = (*self._notes, *((reason,) if reason else ()))
+        return Namer(units=units, variables=variables, symbols=symbols, notes=notes)
+
+    def _data_address(self, kernel: KernelText | None) -> int | None:
+        # The runs of a boot have one, and the tables are large.
+        if kernel not in self._addresses:
+            self._addresses[kernel] = data_address(self._tables(), kernel)
+        return self._addresses[kernel]
+
+    def _tables(self) -> Iterator[str]:
+        for name in _TABLES:
+            member = f"{self._folder}/{name}"
+            if self._bundle.size(member) is not None:
+                yield self._bundle.read_text(member, SYMBOLS_LIMIT_BYTES)
+
+    def _units(self, run: Run) -> tuple[PercpuUnits | None, str]:
+        # What was taken around the run; without it what the kernel said when it booted.
+        taken, said = f"{run.folder}/{COLLECTOR}/{UNITS}", f"{self._folder}/{UNIT_SIZES}"
+        is_aligned = self._kernel is not None and self._kernel.machine in _ALIGNED_MACHINES
+        try:
+            if self._bundle.size(taken) is not None:
+                content = self._bundle.read(taken, LARGEST_UNITS_BYTES)
+                return parse_percpu_units(content, taken), ""
+            if is_aligned and self._bundle.size(said) is not None:
+                text = self._bundle.read_text(said, LARGEST_UNITS_BYTES)
+                return parse_percpu_log(text, said), ""
+        except InputError as error:
+            return None, _not_folded(str(error))
+        return None, _not_folded("the bundle does not say where the units of the CPUs were")
+
+
+def file_namer(
+    recording: Recording, symbols: Symbols, layout: Path | None, units: Path | None
+) -> Namer:
+    """Return what names the memory samples of a file.
+
+    :param layout: of the kernel that recorded: a folder, a System.map, BTF, vmlinux or bundle
+    :param units: a percpu.json of the same boot, or the kernel log's lines in a percpu.txt
+    :raises InputError: one of both cannot be read
+    """
+    notes: list[str] = []
+    variables = None
+    if layout is None:
+        notes.append("data have no names: no layout of the kernel was given")
+    else:
+        kernel = load_with_types(layout)
+        notes += _notes_of_types(kernel)
+        tables = [layout] if layout.is_file() else [layout / name for name in _TABLES]
+        texts = (_read_table(path) for path in tables if path.is_file())
+        variables = Variables(kernel, data_address(texts, recording.kernel))
+    if units is None:
+        notes.append(_not_folded("no units were given"))
+    return Namer(
+        units=None if units is None else _read_units(units),
+        variables=variables,
+        symbols=symbols,
+        notes=tuple(notes),
+    )
+
+
+def _notes_of_types(kernel: Kernel) -> Iterator[str]:
+    if not any(unit.kind == "struct" for unit in kernel.units.values()):
+        yield (
+            "fields of variables and objects in slabs (task_group, mm_struct) have no names: the "
+            "layout has no BTF, which says what structs are made of"
+        )
+
+
+def _not_folded(reason: str) -> str:
+    return f"copies of per-CPU lines are not put together: {reason}"
+
+
+def _load_kernel(side: Side) -> Kernel:
+    # All boots of a bundle are of one kernel.
+    return load_with_types(side.bundle)
+
+
+def load_with_types(source: Path | Bundle) -> Kernel:
+    """Read a kernel's layout with the structs that its per-CPU variables are made of.
+
+    :raises InputError: nothing of a layout can be seen in it
+    """
+    percpu = load_kernel(source, structs=()).units.get(PERCPU)
+    types: Sequence[str] = () if percpu is None else struct_names(percpu.entries)
+    return load_kernel(source, structs=tuple(dict.fromkeys((*types, *_SCHEDULER_TYPES))))
+
+
+def data_address(tables: Iterable[str], kernel: KernelText | None) -> int | None:
+    """Return where .data was at run time; None where no table says where it was linked.
+
+    :param tables: kallsyms, which has addresses of run time, or System.map, which has not
+    """
+    for text in tables:
+        # 0 is what a table shows of an address that is hidden.
+        bounds = global_bounds(lambda name, text=text: address_of(text, name) or None)  # type: ignore[misc] # mypy wants no default
+        linked = None if kernel is None else address_of(text, kernel.symbol)
+        if bounds and kernel is not None and linked:
+            start = min(low for low, _ in bounds) // PAGE_BYTES * PAGE_BYTES
+            return start + kernel.address - linked
+    return None
+
+
+def _read_table(path: Path) -> str:
+    # Raw BTF and vmlinux are no tables; nothing is found in them.
+    return read_head(path, SYMBOLS_LIMIT_BYTES).decode(errors="replace")
+
+
+def _read_units(path: Path) -> PercpuUnits:
+    content = read_regular(path, LARGEST_UNITS_BYTES, "give a percpu.json")
+    if content.lstrip().startswith(b"{"):
+        return parse_percpu_units(content, str(path))
+    return parse_percpu_log(content.decode(errors="replace"), str(path))
 
 
 def _call(place: Place) -> str:

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from schedperf.evidence.c2c._samples import CONTENDED
 from schedperf.evidence.c2c.blindness import least_latency
+from schedperf.evidence.c2c.lines import CONTENDED
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile
 from schedperf.evidence.c2c.record import Observable
 from schedperf.evidence.c2c.totals import shared_key, snake

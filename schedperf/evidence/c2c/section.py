@@ -9,10 +9,10 @@ the most samples comes first; in a point what changed, then what is most contend
 from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.evidence import Absent, section
-from schedperf.evidence.c2c.bundle_sources import load_memory
 from schedperf.evidence.c2c.merge import MemorySamples
 from schedperf.evidence.c2c.point import describe_point
 from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cPoint
+from schedperf.evidence.c2c.sources import load_memory
 from schedperf.model.comparison import MissingSide
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.side import FIRST_NEW, Side

@@ -1,162 +1,123 @@
-"""What names data, from a bundle or from files: the kernel's layout and the per-CPU units.
+"""From a bundle to cache lines: each instrumented run's memory samples, and what names them."""
 
-::
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 
-    names = BootNames(bundle, boot)
-    namer = names.namer(run, recording, symbols)
-"""
+import numpy as np
 
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-
-from schedperf.bundle.files import read_head, read_regular
-from schedperf.bundle.open import Boot, Bundle, Run
-from schedperf.evidence.c2c.namer import Namer
-from schedperf.evidence.c2c.naming import PERCPU, Variables, struct_names
-from schedperf.evidence.layout.model import Kernel
-from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
-from schedperf.kernel.kallsyms import address_of
-from schedperf.kernel.percpu_units import PercpuUnits, parse_percpu_log, parse_percpu_units
-from schedperf.kernel.system_map import PAGE_BYTES, global_bounds
+from schedperf.bundle.open import Boot, Run
+from schedperf.evidence.c2c.analysis import analyse_memory
+from schedperf.evidence.c2c.entries import contended_entries
+from schedperf.evidence.c2c.merge import MemorySamples, see_lines
+from schedperf.evidence.c2c.namer import COLLECTOR, BootNames
+from schedperf.evidence.layout.compare import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
-from schedperf.perf_data.recording import KernelText, Recording
-from schedperf.symbols.places import Symbols
-from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES
+from schedperf.model.run import Captured, SideOf
+from schedperf.perf_data import Keep
+from schedperf.perf_data.recorded import read_recorded, recorded_runs, why_not_recorded
+from schedperf.perf_data.recording import Recording
+from schedperf.runs.captured import key_of
+from schedperf.runs.printed import printed_by
+from schedperf.runs.side import Side
+from schedperf.symbols.boot_symbols import BootSymbols
 
-COLLECTOR = "perf_c2c"
-UNITS, UNIT_SIZES = "percpu.json", "percpu.txt"
-LARGEST_UNITS_BYTES = 4 << 20
-# Only there are units aligned to their size (mm/percpu.c, the embedding allocator).
-_ALIGNED_MACHINES = frozenset({"x86_64", "i386"})
-_TABLES = ("kallsyms", "System.map")
-_SCHEDULER_TYPES = tuple(f"struct {name}" for name in SCHEDULER_STRUCTS)
-
-
-class BootNames:
-    """Names the data of one boot of a bundle; what all of its runs have in common is read once."""
-
-    def __init__(self, bundle: Bundle, boot: Boot) -> None:
-        self._bundle = bundle
-        self._folder = f"{boot.folder}/layout"
-        self._notes: list[str] = []
-        self._kernel: Kernel | None = None
-        self._addresses: dict[KernelText | None, int | None] = {}
-        try:
-            self._kernel = load_with_types(bundle)
-            self._notes += _notes_of_types(self._kernel)
-        except InputError as error:
-            self._notes.append(f"data have no names: {error}")
-
-    def namer(self, run: Run, recording: Recording, symbols: Symbols) -> Namer:
-        """Return what names the memory samples of a run."""
-        units, reason = self._units(run)
-        variables = None
-        if self._kernel is not None:
-            variables = Variables(self._kernel, self._data_address(recording.kernel))
-        notes = (*self._notes, *((reason,) if reason else ()))
-        return Namer(units=units, variables=variables, symbols=symbols, notes=notes)
-
-    def _data_address(self, kernel: KernelText | None) -> int | None:
-        # The runs of a boot have one, and the tables are large.
-        if kernel not in self._addresses:
-            self._addresses[kernel] = data_address(self._tables(), kernel)
-        return self._addresses[kernel]
-
-    def _tables(self) -> Iterator[str]:
-        for name in _TABLES:
-            member = f"{self._folder}/{name}"
-            if self._bundle.size(member) is not None:
-                yield self._bundle.read_text(member, SYMBOLS_LIMIT_BYTES)
-
-    def _units(self, run: Run) -> tuple[PercpuUnits | None, str]:
-        # What was taken around the run; without it what the kernel said when it booted.
-        taken, said = f"{run.folder}/{COLLECTOR}/{UNITS}", f"{self._folder}/{UNIT_SIZES}"
-        is_aligned = self._kernel is not None and self._kernel.machine in _ALIGNED_MACHINES
-        try:
-            if self._bundle.size(taken) is not None:
-                content = self._bundle.read(taken, LARGEST_UNITS_BYTES)
-                return parse_percpu_units(content, taken), ""
-            if is_aligned and self._bundle.size(said) is not None:
-                text = self._bundle.read_text(said, LARGEST_UNITS_BYTES)
-                return parse_percpu_log(text, said), ""
-        except InputError as error:
-            return None, _not_folded(str(error))
-        return None, _not_folded("the bundle does not say where the units of the CPUs were")
+# Samples loads where the hardware samples them apart; read where there is nothing better.
+LOADS_COLLECTOR = "perf_mem"
 
 
-def file_namer(
-    recording: Recording, symbols: Symbols, layout: Path | None, units: Path | None
-) -> Namer:
-    """Return what names the memory samples of a file.
+def load_memory(side: Side) -> SideOf[MemorySamples]:
+    """Read the memory samples of every instrumented run; an unreadable one is a note.
 
-    :param layout: of the kernel that recorded: a folder, a System.map, BTF, vmlinux or bundle
-    :param units: a percpu.json of the same boot, or the kernel log's lines in a percpu.txt
-    :raises InputError: one of both cannot be read
+    Where no run has any, the first note says why.
     """
-    notes: list[str] = []
-    variables = None
-    if layout is None:
-        notes.append("data have no names: no layout of the kernel was given")
-    else:
-        kernel = load_with_types(layout)
-        notes += _notes_of_types(kernel)
-        tables = [layout] if layout.is_file() else [layout / name for name in _TABLES]
-        texts = (_read_table(path) for path in tables if path.is_file())
-        variables = Variables(kernel, data_address(texts, recording.kernel))
-    if units is None:
-        notes.append(_not_folded("no units were given"))
-    return Namer(
-        units=None if units is None else _read_units(units),
-        variables=variables,
-        symbols=symbols,
-        notes=tuple(notes),
-    )
+    return _Loader(side).load()
 
 
-def _notes_of_types(kernel: Kernel) -> Iterator[str]:
-    if not any(unit.kind == "struct" for unit in kernel.units.values()):
-        yield (
-            "fields of variables and objects in slabs (task_group, mm_struct) have no names: the "
-            "layout has no BTF, which says what structs are made of"
+def measure_heat(sides: Iterable[Side]) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+    """Count the contended accesses of each side by group and entry of its layout.
+
+    :return: by side, group and entry; a side without samples is left out
+    """
+    sampled = {side.name: side.once(load_memory).runs for side in sides}
+    return {
+        name: contended_entries(see_lines(runs).values()) for name, runs in sampled.items() if runs
+    }
+
+
+class _Loader:
+    # One side, and what could not be read of it so far.
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._bundle = side.bundle
+        self._notes: list[str] = []
+
+    def load(self) -> SideOf[MemorySamples]:
+        runs = tuple(self._runs())
+        notes = tuple(dict.fromkeys(self._notes))
+        if not runs and not notes:
+            notes = (why_not_recorded(self._bundle, COLLECTOR, LOADS_COLLECTOR),)
+        return SideOf(
+            name=self._side.name,
+            label=self._bundle.label,
+            kind="instrumented",
+            runs=runs,
+            notes=notes,
+        )
+
+    def _runs(self) -> Iterator[Captured[MemorySamples]]:
+        sampled = recorded_runs(self._bundle, COLLECTOR, LOADS_COLLECTOR)
+        for _, group in groupby(sampled, key=lambda found: found[0].number):
+            runs = list(group)
+            boot = runs[0][0]
+            symbols = BootSymbols(self._bundle, boot, self._notes.append)
+            names = BootNames(self._side, boot)
+            for _, run, member in runs:
+                try:
+                    yield self._read_run(boot, run, member, symbols, names)
+                except InputError as error:
+                    self._notes.append(str(error))
+
+    def _read_run(
+        self, boot: Boot, run: Run, name: str, symbols: BootSymbols, names: BootNames
+    ) -> Captured[MemorySamples]:
+        recording = read_recorded(self._bundle, name, name, {Keep.MEMORY})
+        profile = analyse_memory(
+            recording,
+            namer=names.namer(run, recording, symbols.of(recording)),
+            node_of_cpu={
+                **recording.features.node_of_cpu,
+                **boot.host.topology.node_of_cpu(),
+            },
+            line_bytes=boot.host.cpu.l1_line_bytes or USUAL_LINE_BYTES,
+        )
+        if name == f"{run.folder}/{LOADS_COLLECTOR}/perf.data":
+            self._notes.append(
+                f"runs without {COLLECTOR}: their samples are {LOADS_COLLECTOR}'s, loads with the "
+                "cache that answered them"
+            )
+        return Captured(
+            key=key_of(self._side, run),
+            ops=printed_by(self._side, run).ops,
+            wall_s=run.wall_s,
+            content=MemorySamples(
+                profile=profile,
+                store_period=store_period(recording),
+                # What does not say which boot or build it is, is none that another bundle has.
+                boot=run.boot_id or f"{self._bundle.path}:{boot.number}",
+                kernel=boot.host.kernel.build_id or str(self._bundle.path),
+            ),
         )
 
 
-def _not_folded(reason: str) -> str:
-    return f"copies of per-CPU lines are not put together: {reason}"
+def store_period(recording: Recording) -> int | None:
+    """Return the period of the stores; None where it is not fixed.
 
-
-def load_with_types(source: Path | Bundle) -> Kernel:
-    """Read a kernel's layout with the structs that its per-CPU variables are made of.
-
-    :raises InputError: nothing of a layout can be seen in it
+    Loads and stores may be two events, each with a period of its own, or one (IBS, SPE).
     """
-    percpu = load_kernel(source, structs=()).units.get(PERCPU)
-    types: Sequence[str] = () if percpu is None else struct_names(percpu.entries)
-    return load_kernel(source, structs=tuple(dict.fromkeys((*types, *_SCHEDULER_TYPES))))
-
-
-def data_address(tables: Iterable[str], kernel: KernelText | None) -> int | None:
-    """Return where .data was at run time; None where no table says where it was linked.
-
-    :param tables: kallsyms, which has addresses of run time, or System.map, which has not
-    """
-    for text in tables:
-        # 0 is what a table shows of an address that is hidden.
-        bounds = global_bounds(lambda name, text=text: address_of(text, name) or None)  # type: ignore[misc] # mypy wants no default
-        linked = None if kernel is None else address_of(text, kernel.symbol)
-        if bounds and kernel is not None and linked:
-            start = min(low for low, _ in bounds) // PAGE_BYTES * PAGE_BYTES
-            return start + kernel.address - linked
-    return None
-
-
-def _read_table(path: Path) -> str:
-    # Raw BTF and vmlinux are no tables; nothing is found in them.
-    return read_head(path, SYMBOLS_LIMIT_BYTES).decode(errors="replace")
-
-
-def _read_units(path: Path) -> PercpuUnits:
-    content = read_regular(path, LARGEST_UNITS_BYTES, "give a percpu.json")
-    if content.lstrip().startswith(b"{"):
-        return parse_percpu_units(content, str(path))
-    return parse_percpu_log(content.decode(errors="replace"), str(path))
+    if recording.memory is None:
+        return None
+    events = [recording.events[index] for index in np.unique(recording.memory.event)]
+    stores = [event for event in events if "store" in event.name] or events
+    rates = {None if event.by_frequency else event.rate for event in stores}
+    return rates.pop() if len(rates) == 1 else None

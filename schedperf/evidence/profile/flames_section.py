@@ -21,9 +21,10 @@ from schedperf.evidence.profile.samples import (
     operation_of,
     sampled_events,
 )
-from schedperf.evidence.profile.sources import read_profiles, why_not_recorded
+from schedperf.evidence.profile.sources import FOLDER, read_profiles
 from schedperf.evidence.profile.stacks import collect_stacks
 from schedperf.model.comparison import MissingSide
+from schedperf.perf_data.recorded import why_not_recorded
 from schedperf.perf_data.recording import NO_CHAIN
 from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
@@ -126,5 +127,7 @@ def _load_stacks(side: Side) -> Profiles:
     if not found:
         why = "no call chains in its samples; record them with perf_profile"
         has_samples = any(len(chain) for chain in chains)
-        raise Absent(f"{side.name}: {why if has_samples else why_not_recorded(side.bundle)}")
+        raise Absent(
+            f"{side.name}: {why if has_samples else why_not_recorded(side.bundle, FOLDER)}"
+        )
     return read.with_runs(found)

@@ -25,14 +25,15 @@ from schedperf.evidence.profile.record import (
     ProfilePoint,
 )
 from schedperf.evidence.profile.sources import (
+    FOLDER,
     EventProfile,
     notes_of_silent_runs,
     profiles_by_event,
     read_profiles,
-    why_not_recorded,
 )
 from schedperf.model.comparison import BaseNew, MissingSide
 from schedperf.model.run import SideOf
+from schedperf.perf_data.recorded import why_not_recorded
 from schedperf.runs.side import FIRST_NEW, Side
 from schedperf.runs.timeline import Moment, place_in_time
 
@@ -69,7 +70,7 @@ def _load(side: Side) -> _Profiles:
     found = profiles_by_event(read)
     notes = [*read.notes, *notes_of_silent_runs(read, found.values())]
     if not found:
-        raise Absent(f"{side.name}: {notes[0] if notes else why_not_recorded(side.bundle)}")
+        raise Absent(f"{side.name}: {notes[0] if notes else why_not_recorded(side.bundle, FOLDER)}")
     return found, [f"{side.name}: {note}" for note in notes]
 
 

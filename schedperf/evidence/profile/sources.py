@@ -1,9 +1,7 @@
 """From a bundle to profiles: each instrumented run's perf.data, given the names of its kernel."""
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Boot, Bundle, Run
@@ -14,7 +12,8 @@ from schedperf.evidence.profile.samples import ProfileSamples, every_row, place_
 from schedperf.evidence.profile.shares import PlaceWeights, weigh
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
-from schedperf.perf_data import LARGEST_PERF_DATA_BYTES, Keep, read_perf_data
+from schedperf.perf_data import Keep
+from schedperf.perf_data.recorded import read_recorded, recorded_runs
 from schedperf.perf_data.recording import Recording
 from schedperf.runs.captured import key_of
 from schedperf.runs.printed import printed_by
@@ -45,8 +44,8 @@ def read_runs(
     :param compared: as of :func:`~schedperf.evidence.profile.samples.place_profile`
     """
     reader = _Reader(side, keep, compared=compared)
-    chosen = ((boot, run) for boot, run in profiled_runs(side.bundle) if wanted(run))
-    runs = tuple(run for run in map(reader.read, chosen) if run is not None)
+    chosen = (found for found in recorded_runs(side.bundle, FOLDER) if wanted(found[1]))
+    runs = tuple(run for found in chosen if (run := reader.read(*found)) is not None)
     return SideOf(
         name=side.name,
         label=side.bundle.label,
@@ -54,23 +53,6 @@ def read_runs(
         runs=runs,
         notes=tuple(dict.fromkeys(reader.notes)),
     )
-
-
-def profiled_runs(bundle: Bundle) -> Iterator[tuple[Boot, Run]]:
-    """Yield the runs that count and have a profile, boot by boot."""
-    for boot in bundle.boots:
-        for run in boot.runs:
-            is_counted = run.kind == "instrumented" and not run.warmup and run.succeeded
-            if is_counted and bundle.size(_perf_data_of(run)) is not None:
-                yield boot, run
-
-
-def why_not_recorded(bundle: Bundle) -> str:
-    """Say why a bundle has no profile."""
-    for entry in bundle.captures:
-        if entry.collector == FOLDER and entry.reason:
-            return f"{FOLDER} was {entry.status}: {entry.reason}"
-    return f"no instrumented run was recorded with {FOLDER}"
 
 
 class _Reader:
@@ -90,11 +72,12 @@ class _Reader:
         # Of the boot that was read last: runs of one boot follow each other.
         self._symbols: tuple[Boot, BootSymbols] | None = None
 
-    def read(self, chosen: tuple[Boot, Run]) -> Captured[ProfileSamples] | None:
+    def read(self, boot: Boot, run: Run, member: str) -> Captured[ProfileSamples] | None:
         """Return the profile of a run; None where it cannot be read, which is noted."""
-        boot, run = chosen
+        label = _label_of(run.boot, run.run)
         try:
-            recording = self._read_recording(run)
+            recording = read_recorded(self._bundle, member, label, self._keep)
+            self.notes += (f"{label}: {note}" for note in recording.notes)
             return Captured(
                 key=key_of(self._side, run),
                 content=self._place(boot, run, recording),
@@ -104,15 +87,6 @@ class _Reader:
         except InputError as error:
             self.notes.append(str(error))
             return None
-
-    def _read_recording(self, run: Run) -> Recording:
-        label = _label_of(run.boot, run.run)
-        # It may be gigabytes, so it is read from a file and not from memory.
-        with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
-            path = self._bundle.extract(_perf_data_of(run), Path(folder), LARGEST_PERF_DATA_BYTES)
-            recording = read_perf_data(path, label, keep=self._keep)
-        self.notes += (f"{label}: {note}" for note in recording.notes)
-        return recording
 
     def _place(self, boot: Boot, run: Run, recording: Recording) -> ProfileSamples:
         recorded = read_sight(self._bundle, run)
@@ -146,10 +120,6 @@ class _Reader:
 
 def _label_of(boot: int, run: int) -> str:
     return f"boot {boot}, run {run_folder(boot, run).rpartition('/')[2]}"
-
-
-def _perf_data_of(run: Run) -> str:
-    return f"{run.folder}/{FOLDER}/perf.data"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,8 +9,8 @@ import pytest
 
 from schedperf.evidence.c2c.entries import entries_of
 from schedperf.evidence.c2c.model import MemoryProfile
+from schedperf.evidence.c2c.namer import data_address, load_with_types
 from schedperf.evidence.c2c.naming import Variables, is_known_user, plain, struct_names, users_of
-from schedperf.evidence.c2c.sources import data_address, load_with_types
 from schedperf.evidence.layout.model import Entry, Kernel, Unit
 from schedperf.evidence.layout.record import LineBytes
 from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS

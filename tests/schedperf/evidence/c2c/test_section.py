@@ -12,13 +12,13 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.evidence import Absent
-from schedperf.evidence.c2c.bundle_sources import load_memory, measure_heat
 from schedperf.evidence.c2c.entries import contended_entries
 from schedperf.evidence.c2c.findings import MOST_FINDINGS, bouncing_lines
 from schedperf.evidence.c2c.merge import see_lines
 from schedperf.evidence.c2c.point import format_cpus
 from schedperf.evidence.c2c.record import C2c, C2cCommand, C2cSymbol
 from schedperf.evidence.c2c.section import c2c
+from schedperf.evidence.c2c.sources import load_memory, measure_heat
 from schedperf.evidence.layout.section import layout
 from schedperf.model.comparison import BaseNew, Finding, MissingSide
 from schedperf.model.schema import schema_of, to_plain
