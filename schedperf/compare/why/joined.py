@@ -19,13 +19,7 @@ from typing import NamedTuple
 
 from schedperf.evidence import joined_finding
 from schedperf.evidence.c2c.entries import entries_of
-from schedperf.evidence.c2c.line_names import (
-    Contention,
-    Size,
-    contentions,
-    list_some,
-    why_unseen,
-)
+from schedperf.evidence.c2c.findings import Contention, Size, contentions
 from schedperf.evidence.c2c.record import C2c, C2cLineRow, C2cPoint
 from schedperf.evidence.layout.heat import heat_table
 from schedperf.evidence.layout.record import Layout, LayoutAlarm, LayoutComparison, LayoutUnit
@@ -205,13 +199,13 @@ class _Scene:
 
     def _why_no_profile(self) -> str:
         if data_of(self._sections, Profile) is None:
-            return why_unseen(self._sections, "profile")
+            return _why_unseen(self._sections, "profile")
         blind = next((one for one in self._events if not one.sees_kernel), None)
         return "no profile of this point" if blind is None else f"{blind.event} is blind to it"
 
     def _why_no_layout(self) -> str:
         seen = data_of(self._sections, Layout) is not None
-        return "its names are not in it" if seen else why_unseen(self._sections, "layout")
+        return "its names are not in it" if seen else _why_unseen(self._sections, "layout")
 
     def _results(self, place: _Place, *, rises: bool) -> list[Row]:
         verdict = "regression" if rises else "improvement"
@@ -223,7 +217,7 @@ class _Scene:
 
 def _why_no_samples(sections: Mapping[str, Section], points: Sequence[C2cPoint]) -> str:
     reason = points[0].reason if points else None
-    return reason or why_unseen(sections, "c2c")
+    return reason or _why_unseen(sections, "c2c")
 
 
 def touched(line: C2cLineRow) -> set[str]:
@@ -285,7 +279,7 @@ def _tell_symbol(symbol: _Symbol) -> str:
 def _tell_layout(story: _Story) -> str:
     assert story.layout is not None
     verb = "gained" if story.rises else "lost"
-    mates = list_some(story.layout.mates, MOST_NAMED)
+    mates = _list_some(story.layout.mates, MOST_NAMED)
     noun = "line mate" if len(story.layout.mates) == 1 else "line mates"
     return f"in the layout {story.layout.entry} {verb} the {noun} {mates}, which others write"
 
@@ -396,3 +390,15 @@ def _alarms(
         pairs = alarm.pairs if alarm.unit == unit else ()
         if any(_is_of(one, other, entry, mates) for one, other in pairs):
             yield alarm.row
+
+
+def _why_unseen(sections: Mapping[str, Section], name: str) -> str:
+    """Say why a section has nothing."""
+    section = sections.get(name)
+    return (section.reason if section is not None else None) or "not analysed"
+
+
+def _list_some(names: Sequence[str], most: int) -> str:
+    """List the first names and count the others."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

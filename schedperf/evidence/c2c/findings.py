@@ -2,11 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import Literal, NamedTuple
 
 from schedperf.evidence import finding
-from schedperf.evidence.c2c.line_names import Contention, contentions
-from schedperf.evidence.c2c.record import C2c, C2cLineRow, Sharing
+from schedperf.evidence.c2c.record import (
+    C2c,
+    C2cChange,
+    C2cLineRow,
+    C2cPoint,
+    Observable,
+    Sharing,
+)
 from schedperf.model.comparison import Finding
+from schedperf.model.units import format_number
 
 # Of one point; the section's table has all of them.
 MOST_FINDINGS = 5
@@ -17,6 +25,80 @@ _SHARING: Mapping[Sharing, str] = {
     "false": "false sharing: CPUs touch different bytes of the line",
     "mixed": "true and false sharing",
 }
+# What a contended access is called where another CPU had the line.
+_WORDS: Mapping[Observable, str] = {"hitm": "HITM", "ibs": "HITM (IBS)", "peer": "peer snoops"}
+
+
+class Size(NamedTuple):
+    """How much something changed, as a finding says it.
+
+    :param n: runs of base and of new
+    """
+
+    value: float | None
+    interval: tuple[float, float] | None
+    unit: str
+    metric: str
+    n: tuple[int, int]
+
+
+class Contention(NamedTuple):
+    """A line of a point of the section about cache lines, and which of its rates changed.
+
+    :param measure: which of its rates, the surer one
+    :param change: of this rate
+    """
+
+    point: C2cPoint
+    line: C2cLineRow
+    measure: Literal["remote", "local"]
+    change: C2cChange
+
+    @property
+    def subject(self) -> str:
+        """Name and place of the line: ``task_group.load_avg (task_group+0x100)``."""
+        place = " -> ".join(dict.fromkeys(seen.key for seen in self.line.seen))
+        return place if self.line.name is None else f"`{self.line.name}` ({place})"
+
+    @property
+    def rises(self) -> bool:
+        """Whether the line moves between caches more often than before."""
+        return self.change.difference is not None and self.change.difference > 0.0
+
+    def describe(self) -> str:
+        """Say how the rate changed: ``remote HITM 3.1 -> 0.4 per 1000 messages …``."""
+        word = _WORDS[self.point.observable.new]
+        base, new = map(_rate, self.change.rates)
+        at = f" at {self.point.point}" if self.point.point else ""
+        return f"{self.measure} {word} {base} -> {new} {self._unit} ({_ratio(self.change)}){at}"
+
+    @property
+    def size(self) -> Size:
+        """The change of the rate."""
+        change, runs = self.change, self.point.runs
+        low, high = change.difference_low, change.difference_high
+        return Size(
+            value=change.difference,
+            interval=None if low is None or high is None else (low, high),
+            unit=self._unit,
+            metric=f"{self.measure} contended loads {self._unit}",
+            n=(runs.base, runs.new),
+        )
+
+    @property
+    def _unit(self) -> str:
+        unit, per = self.point.unit, self.point.per
+        return f"per {unit}" if per == 1 else f"per {per} {unit}s"
+
+
+def contentions(point: C2cPoint) -> Iterator[Contention]:
+    """Yield the lines of a point that changed beyond chance, most contended first."""
+    for line in point.lines:
+        remote = Contention(point=point, line=line, measure="remote", change=line.remote)
+        local = Contention(point=point, line=line, measure="local", change=line.local)
+        changed = [one for one in (remote, local) if one.change.changed]
+        if changed:
+            yield min(changed, key=lambda one: one.change.q or 0.0)
 
 
 @finding("bouncing_lines", C2c)
@@ -52,3 +134,19 @@ def _sharing(line: C2cLineRow) -> str:
     if len(said) > 1 and said[0] != said[1]:
         return f"; {said[0]} before, {said[1]} now"
     return f"; {said[0]}" if said else ""
+
+
+def _rate(value: float | None) -> str:
+    return "not known" if value is None else format_number(float(f"{value:.3g}"))
+
+
+def _ratio(change: C2cChange) -> str:
+    if change.ratio is None:
+        low, high = _end(change.difference_low, "+"), _end(change.difference_high, "+")
+        return f"none before; 95 % interval of the change {low}..{high}"
+    low, high = _end(change.ratio_low), _end(change.ratio_high)
+    return f"times {change.ratio:.3g}, 95 % interval {low}..{high}"
+
+
+def _end(value: float | None, sign: Literal["", "+"] = "") -> str:
+    return "open" if value is None else format(value, f"{sign}.3g")
