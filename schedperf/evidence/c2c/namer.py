@@ -14,8 +14,8 @@ import numpy as np
 
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.bundle.open import Boot, Bundle, Run
-from schedperf.evidence.c2c.naming import PERCPU, Variables, struct_names
-from schedperf.evidence.layout.model import Kernel
+from schedperf.evidence.c2c.naming import Variables, struct_names
+from schedperf.evidence.layout.model import Kernel, Unit
 from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.kernel.kallsyms import address_of
 from schedperf.kernel.percpu_units import PercpuUnits, parse_percpu_log, parse_percpu_units
@@ -185,9 +185,12 @@ def load_with_types(source: Path | Bundle) -> Kernel:
 
     :raises InputError: nothing of a layout can be seen in it
     """
-    percpu = load_kernel(source, structs=()).units.get(PERCPU)
+    return load_kernel(source, structs=_types_of)
+
+
+def _types_of(percpu: Unit | None) -> Sequence[str]:
     types: Sequence[str] = () if percpu is None else struct_names(percpu.entries)
-    return load_kernel(source, structs=tuple(dict.fromkeys((*types, *_SCHEDULER_TYPES))))
+    return tuple(dict.fromkeys((*types, *_SCHEDULER_TYPES)))
 
 
 def data_address(tables: Iterable[str], kernel: KernelText | None) -> int | None:

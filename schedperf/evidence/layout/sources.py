@@ -87,13 +87,17 @@ _ALIAS_PREFIXES = ("const_", "__ref_")
 
 
 def load_kernel(
-    source: Path | Bundle, *, structs: Sequence[str] = SCHEDULER_STRUCTS, label: str | None = None
+    source: Path | Bundle,
+    *,
+    structs: Sequence[str] | Callable[[Unit | None], Sequence[str]] = SCHEDULER_STRUCTS,
+    label: str | None = None,
 ) -> Kernel:
     """Read what a file, a folder or a bundle says of a kernel.
 
     :param source: a bundle, open or by its path; a folder with vmlinux, System.map, kallsyms, btf,
         config; or one of those: System.map, output of nm, kallsyms, raw BTF, vmlinux, a module
-    :param structs: whose layouts are wanted; each is in ``units`` or in ``unknown``
+    :param structs: whose layouts are wanted; each is in ``units`` or in ``unknown``; what names
+        them may depend on the per-CPU variables, where these are known
     :param label: how reports call the kernel; None: what the source is called
     :return: its units are "percpu", "globals" and "struct NAME"
     :raises InputError: it is none of these, or nothing of a layout can be seen in it
@@ -103,7 +107,7 @@ def load_kernel(
     for number, place in enumerate(places):
         reader = _Reader(place.load())
         reader.read_variables()
-        reader.read_structs(structs)
+        reader.read_structs(structs(reader.units.get("percpu")) if callable(structs) else structs)
         if reader.units:
             reader.compare_with(place, places[number + 1 :])
             return reader.kernel()
