@@ -10,15 +10,13 @@
 
 Whatever is wrong is one :class:`~schedperf.model.errors.BundleError` that names the member, the
 place, and what was expected there. Members are read with a limit of bytes (``Bundle.read``), so
-what comes here is bounded already. Members whose fields depend on each other's values are read
-with the getters of :class:`JsonObject` instead.
+what comes here is bounded already.
 """
 
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Annotated, NoReturn, TypeVar
 
 import msgspec
@@ -47,7 +45,8 @@ _PROBLEM = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<place>(?:`key` in )?`\$[^`
 _MISSING, _EXPECTED = "Object missing required field ", "Expected "
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
-_DAMAGED = "use an undamaged file"
+# What to do where a value is wrong.
+DAMAGED = "use an undamaged file"
 _OTHER_VERSION = "use a schedperf that reads this version, or record again"
 
 
@@ -100,106 +99,6 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
-@dataclass(frozen=True, slots=True)
-class JsonObject:
-    """One JSON object; each getter checks the type of the value it returns.
-
-    :param where: what a message begins with
-    """
-
-    values: Mapping[str, object]
-    where: str
-
-    def wrong(self, key: str, expected: str) -> BundleError:
-        """Say which key holds what instead of what is expected."""
-        if key not in self.values:
-            return BundleError(f"{self.where}: {key} is missing; it must be {expected}")
-        shown = _shorten(json.dumps(self.values[key]))
-        return BundleError(f"{self.where}: {key} is {shown}; it must be {expected}")
-
-    def text(self, key: str) -> str:
-        """Return a string."""
-        value = self.values.get(key)
-        if not isinstance(value, str):
-            raise self.wrong(key, "a string")
-        return value
-
-    def flag(self, key: str) -> bool:
-        """Return true or false."""
-        value = self.values.get(key)
-        if not isinstance(value, bool):
-            raise self.wrong(key, "true or false")
-        return value
-
-    def integer(self, key: str) -> int:
-        """Return an integer of either sign."""
-        value = self.values.get(key)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self.wrong(key, "an integer")
-        return value
-
-    def count(self, key: str) -> int:
-        """Return an integer that is not negative."""
-        value = self.integer(key)
-        if value < 0:
-            raise self.wrong(key, "an integer that is not negative")
-        return value
-
-    def quantity(self, key: str) -> float:
-        """Return a number that is not negative."""
-        value = self.values.get(key)
-        if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
-            raise self.wrong(key, "a number that is not negative")
-        return float(value)
-
-    def optional(self, get: Callable[[str], Value], key: str) -> Value | None:
-        """Return ``get(key)``, or None where the key is absent or null."""
-        return None if self.values.get(key) is None else get(key)
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of strings."""
-        value = self.values.get(key)
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.wrong(key, "a list of strings")
-        return tuple(value)
-
-    def counts(self, key: str) -> tuple[int, ...]:
-        """Return a list of integers that are not negative."""
-        value = self.values.get(key)
-        if not isinstance(value, list) or not all(
-            type(item) is int and item >= 0 for item in value
-        ):
-            raise self.wrong(key, "a list of integers that are not negative")
-        return tuple(value)
-
-    def child(self, key: str) -> "JsonObject":
-        """Return an object inside this one."""
-        value = self.values.get(key)
-        if not isinstance(value, dict):
-            raise self.wrong(key, "an object")
-        return JsonObject(value, f"{self.where}: {key}")
-
-    def children(self, key: str) -> tuple["JsonObject", ...]:
-        """Return a list of objects."""
-        value = self.values.get(key)
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise self.wrong(key, "a list of objects")
-        return tuple(
-            JsonObject(item, f"{self.where}: {key}[{place}]") for place, item in enumerate(value)
-        )
-
-
-def parse_object(content: bytes, where: str) -> JsonObject:
-    """Parse a bounded JSON object.
-
-    :param where: bundle and member, for messages
-    """
-    value = parse_json(content, where)
-    if not isinstance(value, dict):
-        raise BundleError(f"{where}: holds no JSON object")
-    return JsonObject(value, where)
-
-
 def decode(content: bytes, kind: type[Value], where: str) -> Value:
     """Parse bounded JSON into a dataclass, whose types, constraints and checks it must satisfy.
 
@@ -208,16 +107,23 @@ def decode(content: bytes, kind: type[Value], where: str) -> Value:
     :param where: bundle and member, for messages
     :raises BundleError: it is damaged, or it is not what ``kind`` describes
     """
-    value = parse_json(content, where)
+    return convert(parse_json(content, where), kind, where)
+
+
+def convert(value: object, kind: type[Value], where: str) -> Value:
+    """Convert what :func:`parse_json` returned, as :func:`decode` does."""
     try:
-        return msgspec.convert(value, kind, str_keys=True, dec_hook=_to_sentence)
+        return msgspec.convert(value, kind, str_keys=True, dec_hook=_decode_other)
     except msgspec.ValidationError as error:
         problem = _describe(str(error), value, kind)
-    of_another_version = problem.startswith("$.schema is")
-    raise BundleError(f"{where}: {problem}", _OTHER_VERSION if of_another_version else _DAMAGED)
+    of_another_version = problem.startswith(("$.schema is", "$.format is"))
+    raise BundleError(f"{where}: {problem}", _OTHER_VERSION if of_another_version else DAMAGED)
 
 
-def _to_sentence(kind: type, value: object) -> object:
+def _decode_other(kind: type, value: object) -> object:
+    """Decode the types that msgspec does not know."""
+    if kind is object:
+        return value
     if kind is Sentence and isinstance(value, str):
         return Sentence(value[:MOST_CHARACTERS])
     raise TypeError("Expected `str`")

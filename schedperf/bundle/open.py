@@ -80,7 +80,7 @@ class Bundle:
         self.points = manifest.points
         self.treatment = manifest.treatment
         self.setup = manifest.setup
-        self.metric_rules = manifest.metric_rules
+        self.metric_rules = manifest.metric or ()
         self.sequential = manifest.sequential
         self.captures = manifest.captures
         self.boots = tuple(boots)
@@ -163,7 +163,7 @@ class _Opening:
         if manifest:
             self._expect(manifest)
         files = self._read_runs()
-        boots = self._read_boots([file.run for file in files])
+        boots = self._read_boots(files)
         if not manifest:
             if not boots:
                 raise BundleError(
@@ -203,8 +203,10 @@ class _Opening:
             return None
         manifest = self._parse(MANIFEST, MAX_MANIFEST_BYTES, parse_manifest)
         major, minor = BUNDLE_VERSION
-        if manifest and manifest.minor > minor:
-            self._note("newer-format", found=f"{major}.{manifest.minor}", known=f"{major}.{minor}")
+        if manifest and manifest.version.minor > minor:
+            self._note(
+                "newer-format", found=f"{major}.{manifest.version.minor}", known=f"{major}.{minor}"
+            )
         return manifest
 
     def _expect(self, manifest: Manifest) -> None:
@@ -227,11 +229,11 @@ class _Opening:
         files = []
         for folder in recorded:
             file = self._parse(f"{folder}/run.json", MAX_RECORD_BYTES, parse_run)
-            if file and file.run.folder == folder:
+            if file and file.folder == folder:
                 files.append(file)
             elif file:
-                self._trouble(f"{folder}/run.json says that it is {file.run.folder}")
-        return tuple(sorted(files, key=lambda file: (file.run.boot, file.run.run)))
+                self._trouble(f"{folder}/run.json says that it is {file.folder}")
+        return tuple(sorted(files, key=lambda file: (file.boot, file.run)))
 
     def _read_boots(self, runs: Sequence[Run]) -> tuple[Boot, ...]:
         numbers = sorted({int(found[1]) for found in self._matches(_IN_BOOT)})

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ BAD_JSON = {
     "half an object": (b'{"format": ', "not usable as JSON"),
     "nothing": (b"", "not usable as JSON"),
     "bytes that are no text": (b'{"format": "\xff"}', "not UTF-8"),
-    "a list": (b"[]", "holds no JSON object"),
+    "a list": (b"[]", "expected object, got array"),
 }
 
 
@@ -68,28 +69,37 @@ def test_json_that_cannot_be_used_is_refused_and_salvaged_around(
     assert len(salvaged.runs) == 5 - (name == RUN)
 
 
+STORED = {"collector": "x", "path": "x", "status": "ok", "sha256": "0" * 64, "bytes": 1}
 WRONG_KEYS: list[tuple[str, dict[str, Any], str]] = [
-    (MANIFEST, {"label": 7}, "label is 7; it must be a string"),
-    (MANIFEST, {"version": "1.0"}, 'version is "1.0"; it must be an object'),
-    (MANIFEST, {"version": {"major": True, "minor": 0}}, "major is true; it must be an integer"),
-    (MANIFEST, {"complete": 1}, "complete is 1; it must be true or false"),
-    (MANIFEST, {"planned_runs": -1}, "planned_runs is -1; it must be an integer that is not neg"),
-    (MANIFEST, {"points": "groups=1"}, 'points is "groups=1"; it must be a list of strings'),
-    (MANIFEST, {"captures": {}}, "captures is {}; it must be a list of objects"),
-    (MANIFEST, {"captures": [{"status": "odd"}]}, "status is .odd.; it must be ok or skipped or"),
-    (MANIFEST, {"captures": [{"status": "ok"}]}, "captures.0.: collector is missing"),
-    (MANIFEST, {"metric": [{"name": "x", "unit": "s", "better": "x"}]}, "must be higher or lower"),
-    (RUN, {"kind": "dirty"}, "kind is .dirty.; it must be clean or instrumented"),
-    (RUN, {"command": ["a", 1]}, "it must be a list of strings"),
-    (RUN, {"wall_s": "1 s"}, "wall_s is .1 s.; it must be a number"),
-    (RUN, {"wall_s": -0.5}, "wall_s is -0.5; it must be a number that is not negative"),
-    (RUN, {"point": {"groups": 4}}, "groups is 4; it must be a string"),
-    (RUN, {"point_key": "groups=9"}, "point_key is .groups=9.; it must be"),
-    (RUN, {"exit_status": 1.5}, "exit_status is 1.5; it must be an integer"),
-    (RUN, {"rusage": {"utime_s": None}}, "rusage: utime_s is null"),
+    (MANIFEST, {"label": 7}, "$.label is 7 (expected str, got int)"),
+    (MANIFEST, {"version": "1.0"}, '$.version is "1.0" (expected object, got str)'),
+    (MANIFEST, {"version": {"major": True, "minor": 0}},
+     "$.version.major is true (expected int, got bool)"),
+    (MANIFEST, {"complete": 1}, "$.complete is 1 (expected bool, got int)"),
+    (MANIFEST, {"planned_runs": -1}, "$.planned_runs is -1 (expected int >= 0)"),
+    (MANIFEST, {"points": "groups=1"}, '$.points is "groups=1" (expected array, got str)'),
+    (MANIFEST, {"captures": {}}, "$.captures is {} (expected array, got object)"),
+    (MANIFEST, {"captures": [{"collector": "x", "path": "x", "status": "odd"}]},
+     '$.captures[0].status is "odd" (expected "failed" or "ok" or "skipped")'),
+    (MANIFEST, {"captures": [{"status": "ok"}]}, "$.captures[0].collector is missing"),
+    (MANIFEST, {"captures": [STORED, {**STORED, "sha256": None}]},
+     "$.captures[1].sha256 is missing"),
+    (MANIFEST, {"captures": [{**STORED, "bytes": None}]}, "$.captures[0].bytes is missing"),
+    (MANIFEST, {"metric": [{"name": "x", "unit": "s", "better": "x", "regex": "x"}]},
+     '$.metric[0].better is "x" (expected "higher" or "lower")'),
+    (RUN, {"kind": "dirty"}, '$.kind is "dirty" (expected "clean" or "instrumented")'),
+    (RUN, {"command": ["a", 1]}, "$.command[1] is 1 (expected str, got int)"),
+    (RUN, {"wall_s": "1 s"}, '$.wall_s is "1 s" (expected float | null, got str)'),
+    (RUN, {"wall_s": -0.5}, "$.wall_s is -0.5 (expected float >= 0.0)"),
+    (RUN, {"point": {"groups": 4}}, "$.point[...] is invalid (expected str, got int)"),
+    (RUN, {"point_key": "groups=9"}, '$: point_key contradicts point (expected "")'),
+    (RUN, {"exit_status": 1.5}, "$.exit_status is 1.5 (expected int | null, got float)"),
+    (RUN, {"rusage": {"utime_s": None}}, "$.rusage[...] is invalid (expected float, got null)"),
+    (RUN, {"captures": [{**STORED, "sha256": None}]}, "$.captures[0].sha256 is missing"),
+    (RUN, {"sequential": 3}, "$.sequential is 3 (expected object | null, got int)"),
     (RUN, {"run": 3}, "says that it is boots/0/runs/003"),
-    (HOST, {"kernel": "6.12"}, "kernel is .6.12.; it must be an object"),
-]
+    (HOST, {"kernel": "6.12"}, 'kernel: $ is "6.12" (expected object, got str)'),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG_KEYS, ids=lambda case: case[2])
@@ -103,7 +113,7 @@ def test_a_value_of_a_wrong_type_is_refused_with_its_key(
     members = make_members(manifest={} if name == MANIFEST else None)
     members[name] = changed(members[name], **changes)
     path = make_tar(tmp_path / "b.tar", members.items())
-    with pytest.raises(BundleError, match=problem) as caught:
+    with pytest.raises(BundleError, match=re.escape(problem)) as caught:
         open_bundle(path)
     assert name in str(caught.value)
 
@@ -140,20 +150,22 @@ def test_a_record_of_more_bytes_than_its_limit_is_refused(
 @pytest.mark.parametrize(
     ("key", "value", "most"),
     [
-        ("points", [""] * 1_000_000, "100000 strings"),
-        ("treatment", ["sched.hz"] * 1001, "1000 strings"),
+        ("points", [""] * 1_000_000, 100_000),
+        ("treatment", ["sched.hz"] * 1001, 1000),
         (
             "metric",
             [{"name": "n", "unit": "s", "better": "lower", "regex": "x"}] * 101,
-            "100 rules",
+            100,
         ),
     ],
 )
 def test_lists_that_nobody_gave_are_refused(
-    key: str, value: object, most: str, make_members: MakeMembers
+    key: str, value: object, most: int, make_members: MakeMembers
 ) -> None:
     content = changed(make_members(manifest={})[MANIFEST], **{key: value})
-    with pytest.raises(BundleError, match=f"^m: {key} is .*; it must be at most {most}$"):
+    with pytest.raises(
+        BundleError, match=rf"^m: \$\.{key} is .* \(expected array of length <= {most}\)"
+    ):
         parse_manifest(content, "m")
 
 
@@ -171,7 +183,7 @@ def test_a_host_json_of_more_values_than_any_machine_has_is_refused(
 )
 def test_a_host_json_of_another_shape_is_refused(group: str, key: str, value: object) -> None:
     content = json.dumps({group: {key: value}}).encode()
-    with pytest.raises(BundleError, match=f"^h: {group}: {key} is .*; it must be an object$"):
+    with pytest.raises(BundleError, match=rf"^h: \$\.{group}\.{key} is .* \(expected object"):
         parse_host(content, "h")
     parse_host(json.dumps({group: {key: None}}).encode(), "h")
 

@@ -177,7 +177,8 @@ class TestVersions:
     def test_another_format_is_refused(self, tmp_path: Path, make_bundle: MakeBundle) -> None:
         path = make_bundle(tmp_path / "b.tar", manifest={"format": "sosreport"})
         with pytest.raises(
-            BundleError, match='format is "sosreport"; it must be "schedperf-bundle"'
+            BundleError,
+            match='format is "sosreport" \\(expected "schedperf-bundle"\\); use a schedperf',
         ):
             open_bundle(path)
 
