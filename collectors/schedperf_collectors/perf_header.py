@@ -90,6 +90,7 @@ _NAMES = {
 _MODIFIERS = re.compile(r":[ukhIGHpPSDWeb]+$")
 
 # Bits of perf_event_attr's flags word.
+EXCLUDED_BITS = {"user": 4, "kernel": 5, "hv": 6, "idle": 7, "host": 19, "guest": 20}
 _FLAG_FREQ = 1 << 10
 _PRECISE_IP_SHIFT = 15
 _FLAG_SAMPLE_ID_ALL = 1 << 18
@@ -111,6 +112,7 @@ class Event:
     :param branch_sample_type: PERF_SAMPLE_BRANCH_*: what a sample's branches consist of
     :param sample_regs_user: one bit for each register of user space in a sample
     :param sample_regs_intr: the same of the interrupted code
+    :param excluded: what is not counted: "user", "kernel", "hv", "idle", "host", "guest"
     """
 
     name: str
@@ -128,6 +130,7 @@ class Event:
     branch_sample_type: int = 0
     sample_regs_user: int = 0
     sample_regs_intr: int = 0
+    excluded: frozenset[str] = frozenset()
 
     @property
     def plain_name(self) -> str:
@@ -472,6 +475,7 @@ def read_attr(raw: bytes, order: str, *, name: str = "", ids: tuple[int, ...] = 
         branch_sample_type=later("Q", _BRANCH_SAMPLE_TYPE_OFFSET),
         sample_regs_user=later("Q", _SAMPLE_REGS_USER_OFFSET),
         sample_regs_intr=later("Q", _SAMPLE_REGS_INTR_OFFSET),
+        excluded=frozenset(name for name, bit in EXCLUDED_BITS.items() if flags >> bit & 1),
     )
 
 

@@ -218,6 +218,7 @@ def _describe_source(source: Memory, role: Role | None, sort: SortKey) -> C2cSou
         runs=len(profiles),
         observable=first.observable,
         events=first.event,
+        perf_events=first.perf_events,
         period=first.period,
         ldlat=first.ldlat,
         line_bytes=first.line_bytes,

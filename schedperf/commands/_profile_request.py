@@ -1,6 +1,6 @@
 """What ``schedperf profile`` was asked for, and the data that answers it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,6 +40,7 @@ from schedperf.evidence.profile.table import (
     tabulate,
 )
 from schedperf.model.errors import InputError
+from schedperf.model.perf_event import PerfEvent
 from schedperf.model.text import clean_line
 from schedperf.perf_data import Keep
 from schedperf.perf_data.recording import NO_CHAIN
@@ -81,7 +82,7 @@ class Request:
             cautions=(*self.loaded.cautions, *self._family(), *map(_say_unpaired, unpaired)),
             sides=tuple(self._describe_side(number) for number in range(len(self.sides))),
             events=tuple(
-                describe_event(table, list(self._describe_sights(event)))
+                describe_event(table, list(self._describe_sights(event)), self._perf_events(event))
                 for event, table in zip(self.events, tables, strict=True)
             ),
             rows=self._rows(tables),
@@ -158,6 +159,11 @@ class Request:
             loss=loss_caveat(samples, lost.records, lost.throttled),
             notes=source.side.notes,
         )
+
+    def _perf_events(self, event: str) -> Mapping[SideName, PerfEvent]:
+        found = zip(SIDES, self.loaded.sides, strict=False)
+        sights = {name: _sight_of(side.runs, event) for name, side in found}
+        return {name: sight.perf_event for name, sight in sights.items() if sight is not None}
 
     def _describe_sights(self, event: str) -> Iterator[ProfileSight]:
         # What is the same on both sides is said once.

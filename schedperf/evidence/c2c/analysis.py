@@ -36,6 +36,7 @@ from schedperf.evidence.c2c.sharing import df_false_share, sharing_of
 from schedperf.evidence.c2c.totals import LOADS, RECORDS, make_totals
 from schedperf.evidence.c2c.units import Folded, fold_addresses
 from schedperf.model.errors import InputError
+from schedperf.perf_data.event import identify_event
 from schedperf.perf_data.recording import (
     MODE_USER,
     NO_TASK,
@@ -117,6 +118,9 @@ def analyse_memory(
         observable=observable,
         is_text=False,
         event=tuple(event.name for event in recording.events),
+        perf_events=tuple(
+            identify_event(event, recording.features.pmus) for event in recording.events
+        ),
         period=period_of(recording, memory),
         ldlat=least_latency(event.name for event in recording.events),
         line_bytes=line_bytes,

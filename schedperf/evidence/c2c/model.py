@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from schedperf.evidence.c2c.record import Grade, Observable, Sharing
+from schedperf.model.perf_event import PerfEvent
 
 
 class NodeAccesses(NamedTuple):
@@ -96,6 +97,7 @@ class MemoryProfile:
     """What the memory samples of one run show.
 
     :param event: names of the events, as perf wrote them
+    :param perf_events: the same in parts
     :param is_text: it was read from what perf printed, which does not say the period
     :param period: memory operations from one sample to the next; None where perf chose them, or
         where it is not known
@@ -109,6 +111,7 @@ class MemoryProfile:
     observable: Observable
     is_text: bool
     event: tuple[str, ...]
+    perf_events: tuple[PerfEvent, ...]
     period: int | None
     ldlat: int | None
     line_bytes: int

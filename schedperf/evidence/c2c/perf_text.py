@@ -30,6 +30,7 @@ from schedperf.evidence.c2c.model import Access, Line, MemoryProfile
 from schedperf.evidence.c2c.record import Observable
 from schedperf.evidence.c2c.totals import shared_key, snake
 from schedperf.model.errors import InputError
+from schedperf.model.perf_event import parse_event
 
 # A report of 1,000 lines with 20 rows each has 5 MB.
 LARGEST_BYTES = 64 << 20
@@ -378,6 +379,7 @@ def profile_of_text(text: C2cText) -> MemoryProfile:
         observable=observable,
         is_text=True,
         event=text.events,
+        perf_events=tuple(map(parse_event, text.events)),
         period=None,
         ldlat=least_latency(text.events),
         line_bytes=_USUAL_LINE_BYTES * (2 if text.is_double else 1),

@@ -51,6 +51,7 @@ def describe_point(
         runs=sides.map(len),
         observable=sides.map(lambda runs: runs[0].content.profile.observable),
         events=sides.map(lambda runs: runs[0].content.profile.event),
+        perf_events=sides.map(lambda runs: runs[0].content.profile.perf_events),
         period=sides.map(lambda runs: runs[0].content.profile.period),
         store_period=sides.map(lambda runs: runs[0].content.store_period),
         ldlat=sides.map(lambda runs: runs[0].content.profile.ldlat),

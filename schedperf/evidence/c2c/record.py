@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from schedperf.model.comparison import BaseNew, MissingSide, Replication, SectionData
+from schedperf.model.perf_event import PerfEvent
 
 # What a machine can see of a line that another CPU modified. They are different observables and
 # never compared with each other: "hitm" is a load that hit a modified line (Intel), "ibs" the same
@@ -210,7 +211,8 @@ class C2cPoint:
         BaseNew[Observable],
         "what the machine sees of a line that another CPU had: three different things",
     ]
-    events: BaseNew[tuple[str, ...]]
+    events: Annotated[BaseNew[tuple[str, ...]], "as perf prints them"]
+    perf_events: Annotated[BaseNew[tuple[PerfEvent, ...]], "the same in parts"]
     period: Annotated[BaseNew[int | None], "loads from one sampled one to the next"]
     ldlat: Annotated[BaseNew[int | None], "least latency of a sampled load, cycles"]
     line_bytes: BaseNew[int]
@@ -283,7 +285,8 @@ class C2cSource:
     point: Annotated[str, "workload and point; empty where there is no bundle"]
     runs: int
     observable: Observable
-    events: tuple[str, ...]
+    events: Annotated[tuple[str, ...], "as perf prints them"]
+    perf_events: Annotated[tuple[PerfEvent, ...], "the same in parts"]
     period: Annotated[int | None, "loads from one sampled one to the next"]
     ldlat: Annotated[int | None, "least latency of a sampled load, cycles"]
     line_bytes: int

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from schedperf.model.comparison import MissingSide, SectionData
 from schedperf.model.counted import RateRow
+from schedperf.model.perf_event import PerfEvent
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,7 +22,8 @@ class CounterSide:
 class CounterRow(RateRow):
     """The rate of one event, of the machine or of one NUMA node."""
 
-    event: str
+    event: Annotated[str, "as perf prints it"]
+    perf_event: Annotated[PerfEvent, "the same in parts"]
     node: Annotated[int | None, "null: all nodes together"]
     scaled: Annotated[bool, "perf extrapolated some of the counts"]
     total_base: Annotated[

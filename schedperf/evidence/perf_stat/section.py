@@ -27,6 +27,7 @@ from schedperf.evidence.perf_stat.record import (
 from schedperf.model.comparison import MissingSide
 from schedperf.model.counted import Rate
 from schedperf.model.errors import BadLine
+from schedperf.model.perf_event import parse_event
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side
@@ -245,6 +246,7 @@ def _row(
         point=question.point,
         basis=question.basis,
         event=question.key.event,
+        perf_event=parse_event(question.key.event),
         node=question.key.node,
         scaled=any(count.scaled for count in (*base, *new)),
         total_base=mean_of(*counted),

@@ -12,9 +12,11 @@ event, be it listed or not.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schedperf.evidence.profile.record import Clock
+from schedperf.model.perf_event import PerfEvent
+from schedperf.perf_data.event import identify_event
 from schedperf_collectors.perf_header import (
     TYPE_BREAKPOINT,
     TYPE_SOFTWARE,
@@ -70,6 +72,7 @@ class EventSight:
     :param emulated: are the counters those of an emulator, which counts no cycles of a real CPU?
         None where host.json does not say
     :param remedy: what to record instead; None where the event sees
+    :param perf_event: as the kernel was asked for it; two sights of different ones may be equal
     """
 
     event: str
@@ -81,6 +84,7 @@ class EventSight:
     precise: int
     emulated: bool | None
     remedy: str | None
+    perf_event: PerfEvent = field(compare=False)
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -117,6 +121,7 @@ def judge_event(
         precise=event.precise_ip,
         emulated=emulated,
         remedy=None if blind is False else _remedy(clock, machine, has_pelt=has_pelt),
+        perf_event=identify_event(event, pmus),
     )
 
 

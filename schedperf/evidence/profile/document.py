@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from schedperf.evidence.profile.record import Clock, Independent
+from schedperf.model.perf_event import PerfEvent
 from schedperf.model.schema import UNSET, Unset
 
 SortKey = Literal["event", "cpu", "node", "comm", "dso", "symbol"]
@@ -109,6 +110,11 @@ class SampledEvent:
     """What the rows of an event rest on."""
 
     event: str
+    perf_event: Annotated[
+        Mapping[SideName, PerfEvent],
+        "as the kernel was asked for it; of several with this name, on hybrid CPUs, the first; one "
+        "side alone is base",
+    ]
     independent: Independent
     n: Annotated[BySide, "independent ones that have samples of the event; one side alone is base"]
     samples: Annotated[BySide, "over the runs; one side alone is base"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from schedperf.model.comparison import BaseNew, MissingSide, SectionData
+from schedperf.model.perf_event import PerfEvent
 
 Independent = Literal["runs", "boots"]
 Measure = Literal["share", "operation"]
@@ -216,6 +217,10 @@ class ProfileEvent:
     """One event, what it sees, and the points that it was sampled at."""
 
     event: str
+    perf_event: Annotated[
+        BaseNew[PerfEvent],
+        "as the kernel was asked for it; of several with this name, on hybrid CPUs, the first",
+    ]
     unit: Annotated[str, "what the periods of its samples count"]
     clock: Annotated[BaseNew[Clock | None], "what makes a sample due"]
     nmi: Annotated[BaseNew[bool | None], "interrupts where interrupts are off"]

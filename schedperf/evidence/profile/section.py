@@ -100,6 +100,7 @@ def _compare(side: str, base: _Profiles, new: _Profiles, moments: _Moments) -> P
 def _describe_event(sights: BaseNew[EventSight], points: tuple[ProfilePoint, ...]) -> ProfileEvent:
     return ProfileEvent(
         event=sights.base.event,
+        perf_event=sights.map(lambda sight: sight.perf_event),
         unit=sights.base.unit,
         clock=sights.map(lambda sight: sight.clock),
         nmi=sights.map(lambda sight: sight.nmi),

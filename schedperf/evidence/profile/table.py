@@ -38,6 +38,7 @@ from schedperf.evidence.profile.samples import (
     collect_runs,
     rows_of_event,
 )
+from schedperf.model.perf_event import PerfEvent
 from schedperf.perf_data.recording import NO_CPU, NO_TASK, Integers
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.symbols.place import Place
@@ -180,11 +181,14 @@ _CODERS: Mapping[SortKey, Callable[[ProfileSamples, Integers], _Coded]] = dict(
 )
 
 
-def describe_event(table: SampleTable, sights: Sequence[ProfileSight]) -> SampledEvent:
+def describe_event(
+    table: SampleTable, sights: Sequence[ProfileSight], perf_events: Mapping[SideName, PerfEvent]
+) -> SampledEvent:
     """Return what all rows of an event rest on, by side."""
     runs = table.runs
     return SampledEvent(
         event=runs.event,
+        perf_event=perf_events,
         independent=runs.independent,
         n=dict(zip(SIDES, runs.counts, strict=False)),
         samples=_sums(table, table.samples),

@@ -13,6 +13,7 @@ from schedperf.evidence.perf_stat.record import (
     NotCounted,
 )
 from schedperf.model.comparison import Comparison, MissingSide, Section
+from schedperf.model.perf_event import parse_event
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.perf_stat import counters
 
@@ -21,8 +22,9 @@ Describe = Callable[..., list[Block]]
 
 _ROW = CounterRow(
     row="new-0", side="new", workload="hackbench -g {groups}", point="groups=4",
-    event="sched:sched_switch", node=None, basis="time", unit="1/s", scaled=False, n_base=5,
-    n_new=5, replication="runs", base=61240.0, new=91860.0, ratio=1.5, ci_low=1.4, ci_high=1.6,
+    event="sched:sched_switch", perf_event=parse_event("sched:sched_switch"), node=None,
+    basis="time", unit="1/s", scaled=False, n_base=5, n_new=5, replication="runs",
+    base=61240.0, new=91860.0, ratio=1.5, ci_low=1.4, ci_high=1.6,
     p=0.001, q=0.002, changed=True, total_base=122480.0, total_new=183720.0, values_base=(),
     values_new=(),
 )  # fmt: skip

@@ -15,6 +15,7 @@ from schedperf.evidence.profile.document import (
     SampleRow,
     SideName,
 )
+from schedperf.model.perf_event import parse_event
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.evidence.profile.samples import describe_samples
 
@@ -65,6 +66,7 @@ def described(
     numbers = dict.fromkeys(names[: len(sides)], 5)
     event = SampledEvent(
         event="cycles",
+        perf_event=dict.fromkeys(names[: len(sides)], parse_event("cycles:P")),
         independent="runs",
         n=numbers,
         samples=numbers,

@@ -17,6 +17,7 @@ from schedperf.evidence.c2c.record import (
     C2cTotals,
 )
 from schedperf.model.comparison import BaseNew
+from schedperf.model.perf_event import parse_event
 
 CHANGE = C2cChange(
     samples=BaseNew(base=93, new=12),
@@ -92,6 +93,9 @@ POINT = C2cPoint(
     runs=BaseNew(base=3, new=4),
     observable=BaseNew(base="hitm", new="hitm"),
     events=BaseNew(base=("cpu/mem-loads/P",), new=("cpu/mem-loads/P",)),
+    perf_events=BaseNew(
+        base=(parse_event("cpu/mem-loads/P"),), new=(parse_event("cpu/mem-loads/P"),)
+    ),
     period=BaseNew(base=1000, new=1000),
     store_period=BaseNew(base=1000, new=1000),
     ldlat=BaseNew(base=30, new=30),

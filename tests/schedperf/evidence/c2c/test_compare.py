@@ -55,6 +55,7 @@ def profile(*lines: Line, **values: Any) -> MemoryProfile:
         "observable": "hitm",
         "is_text": False,
         "event": ("cpu/mem-loads,ldlat=30/P", "cpu/mem-stores/P"),
+        "perf_events": (),
         "period": PERIOD,
         "ldlat": 30,
         "line_bytes": 64,

@@ -20,6 +20,7 @@ from schedperf.evidence.profile.record import (
     ProfileTest,
 )
 from schedperf.model.comparison import BaseNew, Section
+from schedperf.model.perf_event import parse_event
 
 SHARE = ProfileTest(base=8.5, new=16.25, change=7.75, ci_low=7.0, ci_high=8.5, p=0.001, q=0.004)
 COST = ProfileTest(
@@ -137,6 +138,7 @@ def make_event(*points: ProfilePoint, **chosen: Any) -> ProfileEvent:
     """Return an event that sees code that runs with interrupts off; one point unless chosen."""
     event = ProfileEvent(
         event="cycles",
+        perf_event=BaseNew(base=parse_event("cycles:P"), new=parse_event("cycles:P")),
         unit="cycles",
         clock=BaseNew(base="pmu", new="pmu"),
         nmi=BaseNew(base=True, new=True),
