@@ -16,7 +16,7 @@ import pandas as pd
 from schedperf.model.comparison import Sweep
 from schedperf.model.errors import InputError
 from schedperf.stats._columns import Columns, compare_columns
-from schedperf.stats._counts import Rates, compare_counts
+from schedperf.stats._counts import ComparedCounts, compare_counts
 from schedperf.stats._engine import Findings, analyse
 from schedperf.stats._failures import failure_rows
 from schedperf.stats._judge import judge
@@ -29,9 +29,9 @@ from schedperf.tables.consistency import find_contradictions
 __all__ = [
     "KEY",
     "Columns",
+    "ComparedCounts",
     "Difference",
     "JudgedRow",
-    "Rates",
     "Result",
     "compare_columns",
     "compare_counts",

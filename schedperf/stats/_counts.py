@@ -40,7 +40,7 @@ LARGEST_PHI = 1e4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rates:
+class ComparedCounts:
     """What two sides' counts say; arrays of shape (lines,), NaN where nothing can be said.
 
     :param base: events per unit of exposure, all runs together; ``base_low`` and ``base_high`` are
@@ -78,7 +78,7 @@ class Rates:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Side:
+class _Counts:
     # Counts of shape (runs, lines) and what each run had occasion for, shape (runs,).
     counts: Floats
     exposure: Floats
@@ -115,7 +115,7 @@ class _Side:
 
 def compare_counts(
     base: Floats, new: Floats, *, base_exposure: Floats, new_exposure: Floats
-) -> Rates:
+) -> ComparedCounts:
     """Compare the rates of two sides, line by line.
 
     :param base: counts, shape (runs, lines); ``new`` has as many lines
@@ -123,7 +123,7 @@ def compare_counts(
     :raises ValueError: no run on a side, other shapes, a negative count or an exposure that is not
         positive
     """
-    sides = (_side(base, base_exposure), _side(new, new_exposure))
+    sides = (_checked(base, base_exposure), _checked(new, new_exposure))
     if sides[0].counts.shape[1] != sides[1].counts.shape[1]:
         raise ValueError("both sides need the same lines")
     df = sum(len(side.exposure) for side in sides) - 2.0
@@ -132,22 +132,22 @@ def compare_counts(
     return _compare(sides, phi, scatter, line_df)
 
 
-def _side(counts: Floats, exposure: Floats) -> _Side:
+def _checked(counts: Floats, exposure: Floats) -> _Counts:
     numbers = np.asarray(counts, dtype=np.float64)
     exposures = np.asarray(exposure, dtype=np.float64)
     if numbers.ndim != 2 or exposures.shape != numbers.shape[:1] or not len(exposures):  # noqa: PLR2004 # runs and lines
         raise ValueError("counts need the shape (runs, lines), exposures (runs,), and a run")
     if not (np.isfinite(exposures).all() and (exposures > 0.0).all() and (numbers >= 0.0).all()):
         raise ValueError("counts must not be negative, and exposures must be positive")
-    return _Side(counts=numbers, exposure=exposures)
+    return _Counts(counts=numbers, exposure=exposures)
 
 
-def _squares(sides: tuple[_Side, _Side], phi: float) -> Floats:
+def _squares(sides: tuple[_Counts, _Counts], phi: float) -> Floats:
     # Pearson's statistic of each line.
     return np.asarray(np.vstack([side.residuals(phi) ** 2 for side in sides]).sum(axis=0))
 
 
-def _overdispersion(sides: tuple[_Side, _Side]) -> float:
+def _overdispersion(sides: tuple[_Counts, _Counts]) -> float:
     # The phi with which Pearson's statistic of all lines is what it should be: Breslow,
     # "Extra-Poisson variation in log-linear models", Appl. Stat. 33 (1984). Given the totals its
     # mean under Poisson is exactly the number of degrees of freedom, however small the counts.
@@ -163,7 +163,9 @@ def _overdispersion(sides: tuple[_Side, _Side]) -> float:
     return float(optimize.brentq(excess, 0.0, LARGEST_PHI))
 
 
-def _moderated_scatter(sides: tuple[_Side, _Side], phi: float, df: float) -> tuple[Floats, Floats]:
+def _moderated_scatter(
+    sides: tuple[_Counts, _Counts], phi: float, df: float
+) -> tuple[Floats, Floats]:
     # How many times as much as the common model each line scatters, at least once, and the degrees
     # of freedom of its quantiles. A line with few samples scatters as the common model says.
     lines = sides[0].counts.shape[1]
@@ -198,7 +200,7 @@ def _explain(seen: Floats, df: float, prior_df: float) -> float:
     return float(stats.f.logpdf(seen, df, prior_df).sum())
 
 
-def _independent_lines(sides: tuple[_Side, _Side], phi: float) -> float:
+def _independent_lines(sides: tuple[_Counts, _Counts], phi: float) -> float:
     # What makes a whole run fast or slow moves all of its lines, which then tell of the scatter
     # between runs no more than one does: 1 / (variance of a run's mean residual) of them count.
     counted = sides[0].total + sides[1].total > 0.0
@@ -208,7 +210,9 @@ def _independent_lines(sides: tuple[_Side, _Side], phi: float) -> float:
     return float(np.clip(alone / common, 1.0, residuals.shape[1])) if common > 0.0 else 1.0
 
 
-def _compare(sides: tuple[_Side, _Side], phi: float, scatter: Floats, df: Floats) -> Rates:
+def _compare(
+    sides: tuple[_Counts, _Counts], phi: float, scatter: Floats, df: Floats
+) -> ComparedCounts:
     inflations = [scatter * side.inflation(phi) for side in sides]
     counts = [side.total / times for side, times in zip(sides, inflations, strict=True)]
     exposures = [side.exposure.sum() / times for side, times in zip(sides, inflations, strict=True)]
@@ -223,7 +227,7 @@ def _compare(sides: tuple[_Side, _Side], phi: float, scatter: Floats, df: Floats
     p[sides[0].total + sides[1].total < FEWEST_SAMPLES] = np.nan
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(base > 0.0, new / base, np.nan)
-    return Rates(
+    return ComparedCounts(
         base=base,
         base_low=lows[0],
         base_high=highs[0],
@@ -294,7 +298,7 @@ def _ratio_interval(
     return np.where(is_empty, np.nan, ends[0]), np.where(is_empty, np.nan, ends[1])
 
 
-def _least_ratio(sides: tuple[_Side, _Side], exposures: list[Floats], df: Floats) -> Floats:
+def _least_ratio(sides: tuple[_Counts, _Counts], exposures: list[Floats], df: Floats) -> Floats:
     # Square roots of rates have the variance 1 / (4 exposure) whatever the rate: Gu, Ng, Tang and
     # Schucany, "Testing the ratio of two Poisson rates", Biometrical J. 50 (2008). Both sides are
     # taken to have the common rate.

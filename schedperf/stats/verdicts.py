@@ -48,7 +48,7 @@ FEWEST_STEPS = 2.0
 LARGEST_LOG = 700.0
 
 # Percentages from here on are printed with an exponent, and those below get a second decimal.
-LARGEST_PLAIN_PERCENT = 1e6
+LARGEST_PERCENT_IN_REASONS = 1e6
 SMALLEST_SHORT_PERCENT = 0.1
 
 # What says that something changed, whichever way.
@@ -374,7 +374,7 @@ def _summarise(rows: Sequence[Row], primary: int) -> Reason:
 def percent(fraction: float) -> str:
     """Write a fraction as a percentage: ``3 %``, ``37.2 %``, ``0.04 %``, ``1.2e+09 %``."""
     value = 100.0 * fraction
-    if abs(value) >= LARGEST_PLAIN_PERCENT:
+    if abs(value) >= LARGEST_PERCENT_IN_REASONS:
         return f"{value:.3g} %"
     digits = 1 if abs(value) >= SMALLEST_SHORT_PERCENT or value == 0.0 else 2
     text = f"{value:.{digits}f}".removesuffix(".0")

@@ -232,7 +232,7 @@ class Route:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sheet:
+class Arrangement:
     """Heights of all parts, in rem, and the marks.
 
     :param titles: of what stands in front of each group, with its tracks
@@ -268,7 +268,7 @@ class CacheLines(Graphic):
         """Return the drawing as text."""
         return self.text
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> Arrangement:
         """Return where its rows and marks stand."""
         return lay_out(self)
 
@@ -343,7 +343,7 @@ class _Link(NamedTuple):
     label: str
 
 
-def lay_out(drawing: CacheLines) -> Sheet:
+def lay_out(drawing: CacheLines) -> Arrangement:
     """Return where everything is."""
     spots = _spots(drawing)
     moves, left_out = _moves(drawing, spots)
@@ -353,7 +353,9 @@ def lay_out(drawing: CacheLines) -> Sheet:
     heights = _Heights(drawing, across, within)
     routes = [heights.across(link, number) for number, link in enumerate(across)]
     routes += [heights.within(link, number) for number, link in enumerate(within)]
-    return Sheet(titles=heights.titles, rows=heights.rows, routes=tuple(routes), left_out=left_out)
+    return Arrangement(
+        titles=heights.titles, rows=heights.rows, routes=tuple(routes), left_out=left_out
+    )
 
 
 def _spots(drawing: CacheLines) -> dict[tuple[int, str], list[_Spot]]:

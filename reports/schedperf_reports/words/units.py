@@ -29,7 +29,7 @@ __all__ = [
 # From here on (in per cent) digits behind the point say nothing, and further on only the power
 # of ten does; an interval narrower than NARROW needs a second digit.
 LARGE_PERCENT = 1000.0
-LARGEST_PLAIN_PERCENT = 1e5
+LARGEST_PERCENT_IN_TABLES = 1e5
 NARROW_PERCENT = 0.2
 
 # Ends of an interval that are further apart say no more than that the runs are too few.
@@ -116,6 +116,6 @@ def _percent(ratio: float) -> float:
 
 
 def _format_percent(percent: float, *, digits: int) -> str:
-    if abs(percent) >= LARGEST_PLAIN_PERCENT:
+    if abs(percent) >= LARGEST_PERCENT_IN_TABLES:
         return f"{percent:+.3g}"
     return f"{percent:+.{0 if abs(percent) >= LARGE_PERCENT else digits}f}"

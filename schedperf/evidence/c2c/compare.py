@@ -24,7 +24,7 @@ from schedperf.evidence.c2c.merge import MemorySamples, Pair, SeenLine, pair_lin
 from schedperf.evidence.c2c.record import C2cChange, C2cTotals, CountModel, Observable
 from schedperf.model.comparison import BaseNew, Replication
 from schedperf.model.run import Captured
-from schedperf.stats import Rates, compare_counts
+from schedperf.stats import ComparedCounts, compare_counts
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.stats.welch import FEWEST_RUNS
 
@@ -296,7 +296,7 @@ def _compare_lines(
     pairs: Sequence[tuple[Pair, str | None]],
     sides: Sides,
     basis: _Basis | None,
-) -> tuple[tuple[LineChange, ...], Rates | None]:
+) -> tuple[tuple[LineChange, ...], ComparedCounts | None]:
     # All lines that both sides can have seen are one family, remote and local samples alike.
     columns = [_line_column(pair, sides, name) for name in ("remote", "local") for pair, _ in pairs]
     is_matched = [why is None for _, why in pairs] * 2
@@ -327,7 +327,7 @@ def _line_column(pair: Pair, sides: Sides, name: Literal["remote", "local"]) -> 
 
 def _compare(
     columns: Sequence[_Column], basis: _Basis | None, *, is_load: bool
-) -> tuple[list[C2cChange], Rates | None]:
+) -> tuple[list[C2cChange], ComparedCounts | None]:
     exposures = None if basis is None else basis.loads if is_load else basis.stores
     if basis is None or exposures is None or not columns:
         # What was counted, where no rate can be known.
@@ -341,7 +341,7 @@ def _compare(
     return changes, rates
 
 
-def _change(samples: BaseNew[int], rates: Rates, index: int) -> C2cChange:
+def _change(samples: BaseNew[int], rates: ComparedCounts, index: int) -> C2cChange:
     q = _known(rates.q[index])
     return C2cChange(
         samples=samples,

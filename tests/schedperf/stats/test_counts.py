@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from schedperf.stats import Rates, compare_counts
+from schedperf.stats import ComparedCounts, compare_counts
 
 Floats = npt.NDArray[np.float64]
 
@@ -15,7 +15,9 @@ SIX_ON_ONE_SIDE = 2.0 * 0.5 * 0.5**6
 TRIALS = 150
 
 
-def rates_of(base: Any, new: Any, *, base_exposure: Any = None, new_exposure: Any = None) -> Rates:
+def rates_of(
+    base: Any, new: Any, *, base_exposure: Any = None, new_exposure: Any = None
+) -> ComparedCounts:
     sides = [np.array(side, dtype=float) for side in (base, new)]
     exposures = [
         np.ones(len(side)) if given is None else np.array(given, dtype=float)
@@ -51,7 +53,7 @@ class Trials:
             )
             self.add(found, mean, ratio)
 
-    def add(self, found: Rates, mean: Floats, ratio: float) -> None:
+    def add(self, found: ComparedCounts, mean: Floats, ratio: float) -> None:
         known = ~np.isnan(found.ratio_low)
         change = mean * (ratio - 1.0)
         inside = (found.ratio_low <= ratio) & (ratio <= found.ratio_high)
