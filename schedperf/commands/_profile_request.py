@@ -161,8 +161,8 @@ class Request:
         )
 
     def _perf_events(self, event: str) -> Mapping[SideName, PerfEvent]:
-        found = zip(SIDES, self.loaded.sides, strict=False)
-        sights = {name: _sight_of(side.runs, event) for name, side in found}
+        found = zip(SIDES, self.sides, strict=False)
+        sights = {name: _sight_of(side, event) for name, side in found}
         return {name: sight.perf_event for name, sight in sights.items() if sight is not None}
 
     def _describe_sights(self, event: str) -> Iterator[ProfileSight]:

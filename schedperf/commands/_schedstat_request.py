@@ -166,7 +166,7 @@ def _load_files(source: str, name: str, wanted: Wanted) -> SideOf[SchedCounts] |
         )
         for number, change in enumerate(changes)
     )
-    return SideOf(name=name, runs=runs)
+    return SideOf(name=name, kind="clean", runs=runs)
 
 
 def _seconds(change: Change, hz: int | None) -> float | None:

@@ -50,7 +50,7 @@ def source_of_file(
     """Return a file that is of one run alone."""
     key = RunKey(side="", workload="", point="", boot=0, run=0)
     run = Captured(key=key, content=content)
-    side = SideOf(name="", label=path.name, runs=(run,), notes=tuple(notes))
+    side = SideOf(name="", label=path.name, kind="clean", runs=(run,), notes=tuple(notes))
     return Source(path=path, kind=kind, point="", side=side)
 
 

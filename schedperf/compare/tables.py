@@ -7,7 +7,7 @@ its machines and holds no captures: the numbers are compared, and nothing else.
 import hashlib
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
@@ -47,14 +47,8 @@ FEWEST_SIDES = 2
 LONGEST_LIST = 200
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Side:
-    # One table, or one side of a table, in its role.
-    name: str
-    label: str
-    table: Table
-    digest: str
-    runs: pd.DataFrame
+# A side and its rows of the table, each with its place in the file.
+_Measured = tuple[SideSummary, pd.DataFrame]
 
 
 def compare_tables(
@@ -67,8 +61,9 @@ def compare_tables(
     :raises InputError: the tables do not hold the sides that a comparison needs
     """
     chosen = options or CompareOptions()
-    sides = _sides_of_one(tables[0], base) if len(tables) == 1 else _sides_of_many(tables)
-    runs = pd.concat([_df_of_side(side) for side in sides], ignore_index=True)
+    measured = _sides_of_one(tables[0], base) if len(tables) == 1 else _sides_of_many(tables)
+    sides = tuple(side for side, _ in measured)
+    runs = pd.concat([of_side for _, of_side in measured], ignore_index=True)
     new = [side.name for side in sides[1:]]
     result = compare_runs(runs, base=BASE, new=new, margin=chosen.margin, history=chosen.history)
     same = {side.name for side in sides[1:] if side.digest == sides[0].digest}
@@ -78,7 +73,7 @@ def compare_tables(
         schema=SCHEMA,
         id=comparison_id([side.digest for side in sides], chosen),
         tool_version=__version__,
-        sides=tuple(_summarise(side) for side in sides),
+        sides=sides,
         comparability=_comparability(new),
         rows=rows,
         sweeps=tuple(sweep for _, sweep in result.sweeps),
@@ -90,14 +85,14 @@ def compare_tables(
             )
             for name, plugin in all_sections().items()
         },
-        caveats=(*_caveats(sides), *say_history(chosen)),
+        caveats=(*_caveats(measured), *say_history(chosen)),
         overall=decide_overall(rows, blocking=(), absence=("inconclusive", ABSENCE)),
     )
     # A table does not say with which command it was made.
     return replace(comparison, next_steps=next_steps(comparison, {}))
 
 
-def _sides_of_one(table: Table, base: str | None) -> list[_Side]:
+def _sides_of_one(table: Table, base: str | None) -> list[_Measured]:
     if len(table.sides) < FEWEST_SIDES:
         held = f"only the side {table.sides[0]}" if table.sides else "one side"
         raise InputError(f"{table.path}: holds {held}; name a second table, or add a column side")
@@ -106,13 +101,13 @@ def _sides_of_one(table: Table, base: str | None) -> list[_Side]:
     first = table.sides[0] if base is None else base
     labels = [first, *(name for name in table.sides if name != first)]
     return [
-        _Side(
-            name=side_name(index),
-            label=label,
-            table=table,
+        _measured(
+            index,
+            label,
+            table,
             # Sides of one file are separate measurements, also where they have equal numbers.
-            digest=hashlib.sha256(f"{table.digest} {label}".encode()).hexdigest(),
-            runs=table.runs[table.runs["side"] == label],
+            hashlib.sha256(f"{table.digest} {label}".encode()).hexdigest(),
+            table.runs[table.runs["side"] == label],
         )
         for index, label in enumerate(labels)
     ]
@@ -122,7 +117,7 @@ def _list_sides(table: Table) -> str:
     return textwrap.shorten(", ".join(table.sides), LONGEST_LIST, placeholder="…")
 
 
-def _sides_of_many(tables: Sequence[Table]) -> list[_Side]:
+def _sides_of_many(tables: Sequence[Table]) -> list[_Measured]:
     for table in tables:
         if len(table.sides) > 1:
             raise InputError(
@@ -130,20 +125,15 @@ def _sides_of_many(tables: Sequence[Table]) -> list[_Side]:
                 "compare it alone, or split it"
             )
     return [
-        _Side(
-            name=side_name(index),
-            label=table.sides[0] if table.sides else table.path.stem,
-            table=table,
-            digest=table.digest,
-            runs=table.runs,
+        _measured(
+            index,
+            table.sides[0] if table.sides else table.path.stem,
+            table,
+            table.digest,
+            table.runs,
         )
         for index, table in enumerate(tables)
     ]
-
-
-def _df_of_side(side: _Side) -> pd.DataFrame:
-    sources = [side.table.sources[place] for place in side.runs.index]
-    return side.runs.assign(side=side.name, source=sources)
 
 
 def _df_single_runs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -166,14 +156,13 @@ def _comparability(new: Sequence[str]) -> Comparability:
     return Comparability(comparable=True, compared=0, differences=differences)
 
 
-def _summarise(side: _Side) -> SideSummary:
-    runs = side.runs
+def _measured(index: int, label: str, table: Table, digest: str, runs: pd.DataFrame) -> _Measured:
     succeeded = runs["status"] == "ok"
-    return SideSummary(
-        name=side.name,
-        label=side.label,
-        path=str(side.table.path),
-        digest=side.digest,
+    side = SideSummary(
+        name=side_name(index),
+        label=label,
+        path=str(table.path),
+        digest=digest,
         created=None,
         complete=True,
         boots=_count_boots(runs),
@@ -183,6 +172,8 @@ def _summarise(side: _Side) -> SideSummary:
         host={},
         recorded_by=None,
     )
+    sources = [table.sources[row] for row in runs.index]
+    return side, runs.assign(side=side.name, source=sources)
 
 
 def _count_boots(runs: pd.DataFrame) -> int | None:
@@ -200,10 +191,9 @@ def _count_runs(runs: pd.DataFrame) -> int | None:
     return int(by_metric.groupby(["workload", "point"]).max().sum())
 
 
-def _caveats(sides: Sequence[_Side]) -> Iterator[Caveat]:
-    for side in sides:
-        failed = int((side.runs["status"] != "ok").sum())
-        if failed:
-            yield caveat("failed-runs", failed=failed, total=len(side.runs), side=side.name)
-        if _count_boots(side.runs) == 1:
+def _caveats(measured: Sequence[_Measured]) -> Iterator[Caveat]:
+    for side, runs in measured:
+        if side.runs_failed:
+            yield caveat("failed-runs", failed=side.runs_failed, total=len(runs), side=side.name)
+        if side.boots == 1:
             yield caveat("one-boot", side=side.name)

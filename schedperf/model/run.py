@@ -82,7 +82,7 @@ class SideOf(Generic[Content_co]):
 
     name: str
     label: str = ""
-    kind: Kind = "clean"
+    kind: Kind
     runs: tuple[Captured[Content_co], ...]
     notes: tuple[str, ...] = ()
 

@@ -35,14 +35,14 @@ def load_captured(
     loaded: list[SideOf[Content]] = []
     for side, runs in zip(sides, found, strict=True):
         chosen = [run for run in runs if run.kind == kind]
-        one = _load_side(side, chosen, read, moments)
+        one = _load_side(side, kind, chosen, read, moments)
         if runs and not chosen:
             note = f"{side.name}: {collector} was recorded in {runs[0].kind} runs alone, and "
             one = replace(one, notes=(f"{note}{kind} runs are compared",))
         elif kind == "instrumented" and loaded:
             others = _other_instruments((sides[0], loaded[0]), (side, one))
             one = replace(one, notes=(*one.notes, *others))
-        loaded.append(replace(one, kind=kind))
+        loaded.append(one)
     return loaded
 
 
@@ -85,6 +85,7 @@ def _instruments(side: Side, loaded: SideOf[Content]) -> Counter[str]:
 
 def _load_side(
     side: Side,
+    kind: Kind,
     chosen: Sequence[Run],
     read: Callable[[Bundle, Run], Content],
     moments: Mapping[tuple[str, str], Moment],
@@ -103,7 +104,13 @@ def _load_side(
             notes.append(f"{side.name}: {error}")
             continue
         runs.append(captured)
-    return SideOf(name=side.name, label=side.bundle.label, runs=tuple(runs), notes=tuple(notes))
+    return SideOf(
+        name=side.name,
+        label=side.bundle.label,
+        kind=kind,
+        runs=tuple(runs),
+        notes=tuple(notes),
+    )
 
 
 def key_of(side: Side, run: Run, moment: Moment | None = None) -> RunKey:

@@ -32,15 +32,15 @@ def rank_findings(findings: Iterable[Finding], rows: Sequence[Row]) -> tuple[Fin
 
     :param rows: results of the benchmarks, which say what there is to explain
     """
-    sides = {row.side: _Side([one for one in rows if one.side == row.side]) for row in rows}
-    nothing = _Side([])
-    found = [(one, sides.get(one.side, nothing)) for one in findings]
-    told = [(replace(one, bearing=side.bearing(one)), side) for one, side in found]
+    outcomes = {row.side: _Outcome([one for one in rows if one.side == row.side]) for row in rows}
+    nothing = _Outcome([])
+    found = [(one, outcomes.get(one.side, nothing)) for one in findings]
+    told = [(replace(one, bearing=outcome.bearing(one)), outcome) for one, outcome in found]
     return tuple(one for one, _ in sorted(told, key=lambda pair: _key(*pair)))
 
 
-class _Side:
-    # What there is to explain on one new side.
+class _Outcome:
+    # Which way results changed and where: what there is to explain.
 
     def __init__(self, rows: Sequence[Row]) -> None:
         primary = [row for row in rows if row.family == "primary"]
@@ -52,7 +52,7 @@ class _Side:
         self.points = {row.point for row in changed}
 
     def bearing(self, found: Finding) -> Bearing:
-        """Say whether a finding may explain the side's verdict."""
+        """Say whether a finding may explain the verdict."""
         went_back = found.bearing == "reason" and self._agrees(found) is False
         return "against" if went_back else found.bearing
 
@@ -73,12 +73,12 @@ class _Side:
         return got_worse == self.is_worse
 
 
-def _key(found: Finding, side: _Side) -> tuple[int, int, int, bool, float]:
+def _key(found: Finding, outcome: _Outcome) -> tuple[int, int, int, bool, float]:
     return (
         _BEARINGS.index(found.bearing),
         -found.edges,
-        side.direction(found),
-        side.is_elsewhere(found),
+        outcome.direction(found),
+        outcome.is_elsewhere(found),
         -_clearance(found),
     )
 

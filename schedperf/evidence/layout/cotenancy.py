@@ -207,13 +207,13 @@ def compare_tenants(
     # One that left with its tail still among its mates has moved away from nobody.
     movers = left & {name for pair in (*separated, *joined) for name in pair}
     shown_names = _changed_names(names, spans, base_pairs ^ new_pairs, line_bytes)
-    sides = (
-        _Side(matching.base, spans.base, base_pairs, shown_names, line_bytes),
-        _Side(matching.new, spans.new, new_pairs, shown_names, line_bytes),
-    )
+    base = _tenants(matching.base, spans.base, base_pairs, shown_names, line_bytes)
+    new = _tenants(matching.new, spans.new, new_pairs, shown_names, line_bytes)
     cotenancy = CoTenancy(
         line_bytes=line_bytes,
-        entries=tuple(_entry_change(name, sides, movers) for name in shown_names),
+        entries=tuple(
+            _entry_change(name, base[name], new[name], spans, movers) for name in shown_names
+        ),
         separated=_ordered_pairs(separated, spans.base),
         joined=_ordered_pairs(joined, spans.new),
         slid_lines=slid_lines,
@@ -247,40 +247,41 @@ def sized_on_both(matching: Matching) -> set[str]:
     return {entry.name for entry in (*matching.base, *matching.new)} - unsized
 
 
-class _Side:
-    # One side's places of the entries that are shown.
-    def __init__(
-        self,
-        entries: Sequence[Entry],
-        spans: Mapping[str, Span],
-        pairs: PairSet,
-        shown: Mapping[str, None],
-        line_bytes: int,
-    ) -> None:
-        self.spans = spans
-        self._entries = {entry.name: entry for entry in entries if entry.name in shown}
-        self.mates = _mates(pair for pair in pairs if not shown.keys().isdisjoint(pair))
-        self._line_bytes = line_bytes
+class _Tenant(NamedTuple):
+    # An entry on the lines of one side.
+    offset: int
+    mates: AbstractSet[str]
+    straddles: bool | None
 
-    def offset(self, name: str) -> int:
-        return self._entries[name].offset
 
-    def straddles(self, name: str) -> bool | None:
-        return _straddles(self.spans[name], self._line_bytes)
+def _tenants(
+    entries: Sequence[Entry],
+    spans: Mapping[str, Span],
+    pairs: PairSet,
+    shown: Mapping[str, None],
+    line_bytes: int,
+) -> dict[str, _Tenant]:
+    mates = _mates(pair for pair in pairs if not shown.keys().isdisjoint(pair))
+    return {
+        entry.name: _Tenant(
+            entry.offset, mates[entry.name], _straddles(spans[entry.name], line_bytes)
+        )
+        for entry in entries
+        if entry.name in shown
+    }
 
 
 def _entry_change(
-    name: str, sides: tuple[_Side, _Side], left: AbstractSet[str]
+    name: str, base: _Tenant, new: _Tenant, spans: Spans, left: AbstractSet[str]
 ) -> LayoutEntryChange:
-    base, new = sides
     return LayoutEntryChange(
         name=name,
-        base_offset=base.offset(name),
-        new_offset=new.offset(name),
-        lost=in_order(base.mates[name] - new.mates[name], base.spans),
-        gained=in_order(new.mates[name] - base.mates[name], new.spans),
+        base_offset=base.offset,
+        new_offset=new.offset,
+        lost=in_order(base.mates - new.mates, spans.base),
+        gained=in_order(new.mates - base.mates, spans.new),
         has_left=name in left,
-        straddles=BaseNew(base=base.straddles(name), new=new.straddles(name)),
+        straddles=BaseNew(base=base.straddles, new=new.straddles),
     )
 
 

@@ -60,14 +60,9 @@ class _Numbers:
     def __init__(self, side: SideOf[PlacementCapture], universe: Universe) -> None:
         self.side = side
         self._events: dict[tuple[str, str, Key, bool], list[float]] = {}
-        self.counted = SideOf(
-            name=side.name,
-            runs=tuple(self._count(run, universe[run.key.at]) for run in side.runs),
-        )
+        self.counted = side.having(lambda run: self._count(run, universe[run.key.at]))
 
-    def _count(
-        self, run: Captured[PlacementCapture], keys: frozenset[Key]
-    ) -> Captured[Measures[Key]]:
+    def _count(self, run: Captured[PlacementCapture], keys: frozenset[Key]) -> Measures[Key]:
         amounts = _with_zeros(run, keys)
         quotients = quotients_of(run.content, amounts)
         self._note_events(run, amounts, quotients)
@@ -76,8 +71,10 @@ class _Numbers:
             seconds=run.content.seconds,
             ops=run.ops,
         )
-        shares = {(key, "share"): Measure(one.value, one.unit) for key, one in quotients.items()}
-        return run.having({**dict(rates), **shares})
+        shares: Measures[Key] = {
+            (key, "share"): Measure(one.value, one.unit) for key, one in quotients.items()
+        }
+        return {**dict(rates), **shares}
 
     def _note_events(
         self, run: Captured[PlacementCapture], amounts: Amounts, quotients: Quotients

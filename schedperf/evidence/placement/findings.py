@@ -11,7 +11,7 @@ from schedperf.evidence import finding
 from schedperf.evidence.placement.record import Part, Placement, PlacementRow, TimersRow
 from schedperf.model.comparison import Finding
 from schedperf.model.units import format_number, scale_for
-from schedperf.stats.counted.rates import BASES, LEAST_EVENTS, distance_of
+from schedperf.stats.counted.rates import BASES, LEAST_EVENTS_OF_FINDING, distance_of
 from schedperf.stats.verdicts import count_units
 
 # Of one point of a side; the section's tables have all of them.
@@ -126,7 +126,9 @@ def _changed(rule: _Rule, rows: Sequence[PlacementRow]) -> list[PlacementRow]:
     mine = [row for row in rows if _is_of(rule, row)]
     for row in sorted(mine, key=lambda row: BASES.index(row.basis)):
         found.setdefault(row.name, row)
-    changed = [row for row in found.values() if row.changed and _events(row) >= LEAST_EVENTS]
+    changed = [
+        row for row in found.values() if row.changed and _events(row) >= LEAST_EVENTS_OF_FINDING
+    ]
     return sorted(changed, key=lambda row: -distance_of(row.ratio))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from typing import TypeVar
 
 from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, Field
 from schedperf.evidence.schedstat.levels import Level, match_levels
@@ -33,6 +33,7 @@ from schedperf.stats.counted.rates import (
     Question,
     compare_rates,
     divide,
+    mean_totals,
 )
 
 SWITCHED_OFF = (
@@ -40,14 +41,14 @@ SWITCHED_OFF = (
     "counted; set it to 1 with sysctl and record again"
 )
 
+Content = TypeVar("Content")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _SideValues:
-    # :param totals: means over the runs, by workload, point and key
-    side: SideOf[SchedCounts]
-    counted: SideOf[Measures[Key]]
-    totals: Mapping[tuple[str, str, Key], float]
-    cpus: SideOf[CpuValues]
+class _Measured:
+    # What one run counted, as it was counted and as rates and shares.
+    totals: Mapping[Key, float]
+    measures: Measures[Key]
 
 
 def analyse_sides(
@@ -64,8 +65,8 @@ def analyse_sides(
     labels = _label_levels(sides)
     has_seconds = all(run.content.seconds for side in sides for run in side.runs)
     measured = [_measure(side, labels, cpus, has_seconds=has_seconds) for side in sides]
-    others: list[_SideValues | None] = [*measured[1:]]
-    rows = [row for other in others or [None] for row in _rows(measured[0], other)]
+    by_cpu = [_cpu_rates(side, cpus, has_seconds=has_seconds) for side in sides]
+    rows = [row for other in _others(measured) for row in _rows(measured[0], other)]
     zeros = {_name(row) for row in rows if not row.base and not row.new}
     shown = tuple(row for row in rows if row.base or row.new)
     notes = [note for side in sides for note in _notes(side)]
@@ -81,9 +82,14 @@ def analyse_sides(
         zeros=tuple(sorted(zeros - {_name(row) for row in shown})),
         readings=read_rows(shown),
         not_compared=tuple(one for new in measured[1:] for one in _refusals(measured[0], new)),
-        cpus=tuple(row for other in others or [None] for row in _cpus(measured[0], other)),
+        cpus=tuple(row for one in _others(by_cpu) for row in compare_cpus(by_cpu[0], one)),
         notes=(*notes, *_describe_spans(sides, labels)),
     )
+
+
+def _others(sides: Sequence[SideOf[Content]]) -> Sequence[SideOf[Content] | None]:
+    # The new sides; None stands for them where base is alone.
+    return sides[1:] or [None]
 
 
 def _describe(side: SideOf[SchedCounts]) -> SchedstatSide:
@@ -113,20 +119,12 @@ def _measure(
     cpus: Collection[int] | None,
     *,
     has_seconds: bool,
-) -> _SideValues:
-    counted: dict[tuple[str, str, Key], list[float]] = {}
-    runs: list[Captured[Measures[Key]]] = []
-    for run in side.runs:
+) -> SideOf[_Measured]:
+    def measured(run: Captured[SchedCounts]) -> _Measured:
         totals = totals_of(run.content, labels, cpus)
-        for key, total in totals.items():
-            counted.setdefault((*run.key.at, key), []).append(total)
-        runs.append(run.having(_measures(run, totals, has_seconds=has_seconds)))
-    return _SideValues(
-        side=side,
-        counted=SideOf(name=side.name, runs=tuple(runs)),
-        totals={key: fmean(found) for key, found in counted.items()},
-        cpus=_cpu_rates(side, cpus, has_seconds=has_seconds),
-    )
+        return _Measured(totals=totals, measures=_measures(run, totals, has_seconds=has_seconds))
+
+    return side.having(measured)
 
 
 def _measures(
@@ -151,16 +149,23 @@ def _measures(
     }
 
 
-def _rows(base: _SideValues, new: _SideValues | None) -> Iterator[SchedstatRow]:
-    found = compare_rates(base.counted, None if new is None else new.counted)
+def _rows(base: SideOf[_Measured], new: SideOf[_Measured] | None) -> Iterator[SchedstatRow]:
+    sides = [base] if new is None else [base, new]
+    measures = [side.having(lambda run: run.content.measures) for side in sides]
+    found = compare_rates(measures[0], None if new is None else measures[1])
+    totals = [mean_totals(side.having(lambda run: run.content.totals)) for side in sides]
     for index, question in enumerate(sorted(found, key=_place)):
-        yield _row(index, question, found[question], base, new)
+        yield _row(index, question, found[question], sides[-1].name, totals)
 
 
 def _row(
-    index: int, question: Question[Key], rate: Rate, base: _SideValues, new: _SideValues | None
+    index: int,
+    question: Question[Key],
+    rate: Rate,
+    side: str,
+    totals: Sequence[Mapping[tuple[str, str, Key], float]],
 ) -> SchedstatRow:
-    key, side = question.key, (new or base).side.name
+    key = question.key
     counted = question.workload, question.point, key
     return SchedstatRow(
         row=f"{side}-{index}",
@@ -173,8 +178,8 @@ def _row(
         basis=question.basis,
         meaning=_about(key.field).meaning,
         function=_about(key.field).function,
-        total_base=base.totals.get(counted),
-        total_new=None if new is None else new.totals.get(counted),
+        total_base=totals[0].get(counted),
+        total_new=totals[1].get(counted) if len(totals) > 1 else None,
         **rate.as_fields(),
     )
 
@@ -195,18 +200,14 @@ def _name(row: SchedstatRow) -> str:
     return " ".join(part for part in (row.level, row.idle, row.field) if part)
 
 
-def _refusals(base: _SideValues, new: _SideValues) -> Iterator[SchedstatRefusal]:
-    shared = {(workload, point) for workload, point, _ in base.totals}
-    shared &= {(workload, point) for workload, point, _ in new.totals}
+def _refusals(base: SideOf[_Measured], new: SideOf[_Measured]) -> Iterator[SchedstatRefusal]:
+    points = [{run.key.at for run in one.runs if run.content.totals} for one in (base, new)]
+    shared = points[0] & points[1]
     keys = [
-        {key for workload, point, key in one.totals if (workload, point) in shared}
+        {key for run in one.runs if run.key.at in shared for key in run.content.totals}
         for one in (base, new)
     ]
-    yield from _describe_refusals(base.side.name, new.side.name, keys[0], keys[1])
-
-
-def _cpus(base: _SideValues, new: _SideValues | None) -> Iterator[CpuRow]:
-    yield from compare_cpus(base.cpus, None if new is None else new.cpus)
+    yield from _describe_refusals(base.name, new.name, keys[0], keys[1])
 
 
 def _notes(side: SideOf[SchedCounts]) -> Iterator[str]:
@@ -236,6 +237,7 @@ def _cpu_rates(
     """
     return SideOf(
         name=side.name,
+        kind=side.kind,
         runs=tuple(
             run.having(dict(_cpu_values(run.content, cpus, has_seconds=has_seconds)))
             for run in side.runs

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from schedperf.evidence.schedstat.record import ReadingRow, SchedstatRow
-from schedperf.stats.counted.rates import BASES, LEAST_EVENTS, distance_of
+from schedperf.stats.counted.rates import BASES, LEAST_EVENTS_OF_FINDING, distance_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +49,7 @@ def read_rows(rows: Sequence[SchedstatRow]) -> tuple[ReadingRow, ...]:
         read += [
             (distance_of(row.ratio), _read(rule, row))
             for row in found.values()
-            if row.changed and _events(row) >= LEAST_EVENTS
+            if row.changed and _events(row) >= LEAST_EVENTS_OF_FINDING
         ]
     return tuple(reading for _, reading in sorted(read, key=lambda one: -one[0]))
 

@@ -27,7 +27,7 @@ from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.side import Side
 from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_cpus
-from schedperf.stats.counted.rates import Measures, Question, compare_rates
+from schedperf.stats.counted.rates import Measures, Question, compare_rates, mean_totals
 from schedperf.stats.verdicts import percent
 
 # Subjects of a group whose nodes have rows of their own; of the others the sums say enough.
@@ -37,9 +37,9 @@ MOST_NAMED = 8
 # What is below 1 % of the time or of the periods on both sides explains no change of 1 %.
 LEAST_SHARE = 0.01
 # Fewer events in a run say little, whatever the interval of their rate is.
-LEAST_EVENTS = 100.0
+LEAST_EVENTS_OF_CHANGE = 100.0
 # The same in words.
-LEAST = f"{LEAST_EVENTS:g} events in a run, or a share of {percent(LEAST_SHARE)}"
+LEAST = f"{LEAST_EVENTS_OF_CHANGE:g} events in a run, or a share of {percent(LEAST_SHARE)}"
 CPU_TIME: tuple[Group, ...] = ("cpu",)
 FAMILIES = (
     tuple(group for group in GROUPS if group not in (*BY_NAME, *CPU_TIME)),
@@ -64,19 +64,25 @@ _BUSY = CpuMeasure("cpu busy", "", "share of its time in which the CPU was not i
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SideMeasures:
-    """The measures of one side's runs.
+class RunMeasures:
+    """What one run counted.
 
-    :param totals: of a run, as they were counted: mean over the runs, by workload, point and key
+    :param measures: rates, shares and levels
+    :param totals: of what is counted, as it was counted
     """
 
-    counted: SideOf[Measures[SystemKey]]
-    totals: Mapping[tuple[str, str, SystemKey], float]
+    measures: Measures[SystemKey]
+    totals: Mapping[SystemKey, float]
 
 
-def compare_measures(base: SideMeasures, new: SideMeasures) -> list[SystemRow]:
+Measured = SideOf[RunMeasures]
+Totals = Mapping[tuple[str, str, SystemKey], float]
+
+
+def compare_measures(base: Measured, new: Measured) -> list[SystemRow]:
     """Return a row for each question that can be asked of both sides."""
-    shown = _shown_by_node((base, new))
+    totals = [mean_totals(side.having(lambda run: run.content.totals)) for side in (base, new)]
+    shown = _shown_by_node(totals)
     answers = [
         answer
         for groups in FAMILIES
@@ -86,32 +92,29 @@ def compare_measures(base: SideMeasures, new: SideMeasures) -> list[SystemRow]:
     ]
     answers.sort(key=lambda answer: _place(answer[0]))
     return [
-        _row(index, question, rate, base, new) for index, (question, rate) in enumerate(answers)
+        _row(index, question, rate, new.name, totals)
+        for index, (question, rate) in enumerate(answers)
     ]
 
 
 def _of_groups(
-    side: SideMeasures, groups: Collection[str], shown: Collection[Subject]
+    side: Measured, groups: Collection[str], shown: Collection[Subject]
 ) -> SideOf[Measures[SystemKey]]:
     def keep(key: SystemKey) -> bool:
         is_shown = key.node is None or (key.group, key.subject) in shown
         return key.group in groups and is_shown
 
-    return replace(
-        side.counted,
-        runs=tuple(
-            run.having({place: one for place, one in run.content.items() if keep(place[0])})
-            for run in side.counted.runs
-        ),
+    return side.having(
+        lambda run: {place: one for place, one in run.content.measures.items() if keep(place[0])}
     )
 
 
-def _shown_by_node(sides: Sequence[SideMeasures]) -> set[Subject]:
+def _shown_by_node(totals: Sequence[Totals]) -> set[Subject]:
     # One node alone says the same as the sum.
     counts: dict[Group, dict[str, float]] = {}
     nodes: set[int] = set()
-    for side in sides:
-        for (_, _, key), total in side.totals.items():
+    for of_side in totals:
+        for (_, _, key), total in of_side.items():
             of_group = counts.setdefault(key.group, {})
             of_group[key.subject] = of_group.get(key.subject, 0.0) + total
             nodes |= set() if key.node is None else {key.node}
@@ -136,10 +139,10 @@ def _row(
     index: int,
     question: Question[SystemKey],
     rate: Rate,
-    base: SideMeasures,
-    new: SideMeasures,
+    side: str,
+    totals: Sequence[Totals],
 ) -> SystemRow:
-    key, side = question.key, new.counted.name
+    key = question.key
     described = about(key.group, key.subject, key.field)
     counted = question.workload, question.point, key
     row = SystemRow(
@@ -154,8 +157,8 @@ def _row(
         basis=question.basis,
         meaning=described.meaning,
         function=described.function,
-        total_base=base.totals.get(counted),
-        total_new=new.totals.get(counted),
+        total_base=totals[0].get(counted),
+        total_new=totals[1].get(counted),
         **rate.as_fields(),
     )
     is_small = rate.p is not None and why_small(row)
@@ -171,9 +174,9 @@ def why_small(row: SystemRow) -> str:
     # Of quotients and levels nobody counted events.
     events = [total for total in (row.total_base, row.total_new) if total is not None]
     is_counted = row.unit.startswith("1/") and events
-    if not is_counted or max(events) >= LEAST_EVENTS:
+    if not is_counted or max(events) >= LEAST_EVENTS_OF_CHANGE:
         return ""
-    return f"fewer than {LEAST_EVENTS:g} events in a run, on both sides"
+    return f"fewer than {LEAST_EVENTS_OF_CHANGE:g} events in a run, on both sides"
 
 
 def describe_zeros(rows: Sequence[SystemRow]) -> tuple[str, ...]:
@@ -202,9 +205,9 @@ def is_zero(row: SystemRow) -> bool:
     return not row.base and not row.new
 
 
-def describe_refusals(base: SideMeasures, new: SideMeasures) -> Iterator[SystemRefusal]:
+def describe_refusals(base: Measured, new: Measured) -> Iterator[SystemRefusal]:
     """Yield what only one of two sides counted, at the points that both have."""
-    points = [{run.key.at for run in one.counted.runs} for one in (base, new)]
+    points = [{run.key.at for run in one.runs} for one in (base, new)]
     both = points[0] & points[1]
     for mine, other in ((base, new), (new, base)):
         theirs = _counters(other, both)
@@ -215,21 +218,21 @@ def describe_refusals(base: SideMeasures, new: SideMeasures) -> Iterator[SystemR
                 more = len(names) - MOST_NAMED
                 listed = ", ".join(names[:MOST_NAMED])
                 yield SystemRefusal(
-                    side=mine.counted.name,
+                    side=mine.name,
                     group=group,
                     what=f"{listed} and {more} more" if more > 0 else listed,
-                    reason=f"not counted in {other.counted.name}",
+                    reason=f"not counted in {other.name}",
                 )
 
 
 def _counters(
-    side: SideMeasures, points: Collection[tuple[str, str]]
+    side: Measured, points: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str, str], None]:
     return {
         (key.group, key.subject, key.field): None
-        for run in side.counted.runs
+        for run in side.runs
         if run.key.at in points
-        for key, _ in run.content
+        for key, _ in run.content.measures
     }
 
 

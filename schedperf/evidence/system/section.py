@@ -12,12 +12,12 @@ from schedperf.evidence import Absent, section
 from schedperf.evidence.system.capture import (
     FOLDER,
     SystemCounts,
-    SystemKey,
     read_system_counters,
     read_task_counters,
 )
 from schedperf.evidence.system.compare import (
-    SideMeasures,
+    Measured,
+    RunMeasures,
     compare_loaded,
     compare_measures,
     compare_settings,
@@ -27,7 +27,7 @@ from schedperf.evidence.system.compare import (
 )
 from schedperf.evidence.system.measure import Cpus, accounted_share, count_cpus, measure
 from schedperf.evidence.system.record import SystemCounters, SystemMissing, SystemSide
-from schedperf.model.run import SideOf
+from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side
 
@@ -67,19 +67,19 @@ def _count_by_boot(side: Side) -> Mapping[int, Cpus]:
     return {boot.number: count_cpus(boot.host.topology) for boot in side.bundle.boots}
 
 
-def _measure_side(captured: Loaded, tasks: Loaded, cpus: Mapping[int, Cpus]) -> SideMeasures:
-    totals: dict[tuple[str, str, SystemKey], list[float]] = {}
-    for run in captured.runs:
-        for key, value in run.content.counts.items():
-            if value.kind == "count":
-                totals.setdefault((*run.key.at, key), []).append(value.value)
-    runs = tuple(
-        run.having(measure(run, cpus[run.key.boot])) for run in (*captured.runs, *tasks.runs)
+def _measure_side(captured: Loaded, tasks: Loaded, cpus: Mapping[int, Cpus]) -> Measured:
+    def measured(run: Captured[SystemCounts], *, has_totals: bool) -> Captured[RunMeasures]:
+        counts = run.content.counts.items() if has_totals else ()
+        totals = {key: value.value for key, value in counts if value.kind == "count"}
+        measures = measure(run, cpus[run.key.boot])
+        return run.having(RunMeasures(measures=measures, totals=totals))
+
+    # Looks at the tasks count nothing that is added up.
+    runs = (
+        *(measured(run, has_totals=True) for run in captured.runs),
+        *(measured(run, has_totals=False) for run in tasks.runs),
     )
-    return SideMeasures(
-        counted=SideOf(name=captured.name, runs=runs),
-        totals={place: fmean(values) for place, values in totals.items()},
-    )
+    return SideOf(name=captured.name, kind=captured.kind, runs=runs)
 
 
 def _describe(captured: Loaded, tasks: Loaded, cpus: Mapping[int, Cpus]) -> SystemSide:

@@ -28,7 +28,7 @@ from schedperf.stats.verdicts import CHANGED, FALSE_DISCOVERY_RATE
 # Work is a better measure than time: a slower kernel does less of everything in a second.
 BASES: tuple[Basis, ...] = ("share", "operation", "time")
 # A rate of fewer events in a run says little, whatever its interval is.
-LEAST_EVENTS = 10.0
+LEAST_EVENTS_OF_FINDING = 10.0
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -73,6 +73,15 @@ def mean_of(values: Sequence[float], *others: Sequence[float]) -> float:
         # Logarithms would spoil the mean of equal values.
         return fmean(values)
     return geometric_mean(values)
+
+
+def mean_totals(side: SideOf[Mapping[Key, float]]) -> dict[tuple[str, str, Key], float]:
+    """Return the mean over the runs that have it of each amount, by workload, point and key."""
+    found: dict[tuple[str, str, Key], list[float]] = {}
+    for run in side.runs:
+        for key, amount in run.content.items():
+            found.setdefault((*run.key.at, key), []).append(amount)
+    return {key: fmean(amounts) for key, amounts in found.items()}
 
 
 def divide(

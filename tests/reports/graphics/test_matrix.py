@@ -41,7 +41,11 @@ def entries(cpus: int = 8, point: str = "", more: float = 500.0) -> list[CpuRow]
         )
 
     base, new = (
-        SideOf(name=name, runs=tuple(run(number, is_new=name == "new") for number in range(5)))
+        SideOf(
+            name=name,
+            kind="clean",
+            runs=tuple(run(number, is_new=name == "new") for number in range(5)),
+        )
         for name in ("base", "new")
     )
     return list(compare_cpus(base, new))

@@ -140,6 +140,7 @@ def _place_side(
 ) -> SideOf[PlacementCapture]:
     return SideOf(
         name=name,
+        kind="instrumented",
         runs=tuple(
             Captured(
                 key=RunKey(side=name, workload="hackbench", point="groups=4", boot=0, run=run),

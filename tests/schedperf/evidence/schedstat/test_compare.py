@@ -16,7 +16,7 @@ from schedperf.evidence.schedstat.rules import all_rules
 from schedperf.model.counted import Basis
 from schedperf.model.host import Topology
 from schedperf.model.run import Captured, Operations, RunKey, SideOf
-from schedperf.stats.counted.rates import LEAST_EVENTS
+from schedperf.stats.counted.rates import LEAST_EVENTS_OF_FINDING
 
 Counts = Mapping[str, int]
 MakeSide = Callable[..., SideOf[SchedCounts]]
@@ -56,7 +56,7 @@ def make_side(make_report: Callable[..., str]) -> MakeSide:
                 content=replace(counts, **chosen),
             )
             made.append(run)
-        return SideOf(name=name, runs=tuple(made))
+        return SideOf(name=name, kind="clean", runs=tuple(made))
 
     return make
 
@@ -202,7 +202,7 @@ def test_nothing_is_read_inside_noise(make_side: MakeSide) -> None:
 
 
 def test_a_handful_of_events_is_not_read(make_side: MakeSide) -> None:
-    few = int(LEAST_EVENTS) - 1
+    few = int(LEAST_EVENTS_OF_FINDING) - 1
     data = analyse_sides(
         [pulls(make_side, "base", *[few] * 3, few - 1), pulls(make_side, "new", 1, 1, 1, 2)]
     )

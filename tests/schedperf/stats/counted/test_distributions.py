@@ -197,7 +197,7 @@ def cpu_run(*counts: float, point: str = "", number: int | None = None) -> Captu
 
 
 def cpu_side(name: str, *runs: Captured[CpuValues]) -> SideOf[CpuValues]:
-    return SideOf(name=name, runs=runs)
+    return SideOf(name=name, kind="clean", runs=runs)
 
 
 def test_a_measure_of_the_cpus_is_one_entry_and_one_that_is_zero_none() -> None:

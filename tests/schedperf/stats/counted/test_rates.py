@@ -39,7 +39,7 @@ def side(
         )
         for number, value in enumerate(values)
     )
-    return SideOf(name=name, runs=runs)
+    return SideOf(name=name, kind="clean", runs=runs)
 
 
 ASKED = Question("hackbench", "", "calls", "time")
@@ -138,6 +138,7 @@ def test_equal_sides_with_many_zeros_differ_in_less_than_one_of_twenty(
     sides = [
         SideOf(
             name=name,
+            kind="clean",
             runs=tuple(
                 Captured(
                     key=RunKey(
@@ -183,7 +184,7 @@ def booted(name: str, *boots: tuple[float, ...]) -> SideOf[Measures[str]]:
         for boot, values in enumerate(boots)
         for number, value in enumerate(values)
     )
-    return SideOf(name=name, runs=runs)
+    return SideOf(name=name, kind="clean", runs=runs)
 
 
 @pytest.mark.parametrize(
@@ -239,5 +240,5 @@ def test_nothing_is_compared_that_has_no_counterpart_or_another_unit() -> None:
     base = side("base", 1.0, 2.0)
     assert compare_rates(base, side("new", 1.0, 2.0, key="other")) == {}
     assert compare_rates(base, side("new", 1.0, 2.0, unit="1/tick")) == {}
-    empty: SideOf[Measures[str]] = SideOf(name="new", runs=())
+    empty: SideOf[Measures[str]] = SideOf(name="new", kind="clean", runs=())
     assert compare_rates(base, empty) == {}
