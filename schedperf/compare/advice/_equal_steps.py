@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schedperf.compare.advice._compared_side import ComparedSide
+from schedperf.compare.advice._contrast import Contrast
 from schedperf.model.comparison import NextStep
 from schedperf.runs.side import BASE
 
@@ -16,23 +16,23 @@ RECORD_BOTH = (
 )
 
 
-def blocking(side: ComparedSide) -> NextStep | None:
+def blocking(contrast: Contrast) -> NextStep | None:
     """Return what makes the blocking fields equal or allows them; None where nothing blocks."""
     found = [
         one
-        for one in side.found.comparability.differences
-        if one.severity == "blocking" and one.side in (BASE, side.name)
+        for one in contrast.found.comparability.differences
+        if one.severity == "blocking" and one.side in (BASE, contrast.name)
     ]
-    if not found or side.base.digest == side.new.digest:
+    if not found or contrast.base.digest == contrast.new.digest:
         return None
     names = [one.path for one in found]
     if "workload" in names:
-        return _same_workload(side, names)
-    hosts = (side.base.host, side.new.host)
+        return _same_workload(contrast, names)
+    hosts = (contrast.base.host, contrast.new.host)
     groups = {path for host in hosts for path in host}
     # Another expression of a metric is no field of host.json, and nothing allows it.
     can_allow = all(path.partition(".")[0] in groups for path in names)
-    pair = side.pair()
+    pair = contrast.pair()
     again = () if pair is None else pair.again("equal")
     allow = [word for path in names if can_allow for word in ("--allow", path)]
     meant = "; --allow says that it is what you compare" if allow else ""
@@ -40,7 +40,7 @@ def blocking(side: ComparedSide) -> NextStep | None:
         id="equalise",
         what=f"make equal on both sides: {_list_fields(names)}",
         why=f"{found[0].reason}, so the numbers say nothing of the kernels{meant}",
-        commands=(*again, *((side.compare(*allow),) if allow else ())),
+        commands=(*again, *((contrast.compare(*allow),) if allow else ())),
     )
 
 
@@ -49,7 +49,7 @@ def _list_fields(names: Sequence[str]) -> str:
     return f"{', '.join(names[:MOST_FIELDS])}{more}"
 
 
-def _same_workload(side: ComparedSide, names: Sequence[str]) -> NextStep:
+def _same_workload(contrast: Contrast, names: Sequence[str]) -> NextStep:
     # To allow the other fields would not help: no result is of both sides.
     others = [name for name in names if name != "workload"]
     equal = f"; make equal as well: {_list_fields(others)}" if others else ""
@@ -57,12 +57,12 @@ def _same_workload(side: ComparedSide, names: Sequence[str]) -> NextStep:
         id="equalise",
         what="record the same workload on both sides",
         why=f"another workload, so the numbers say nothing of the kernels{equal}",
-        commands=_record_as_base(side),
+        commands=_record_as_base(contrast),
     )
 
 
-def _record_as_base(side: ComparedSide) -> tuple[str, ...]:
-    pair = side.pair_of_base()
+def _record_as_base(contrast: Contrast) -> tuple[str, ...]:
+    pair = contrast.pair_of_base()
     if pair is None:
         return ()
     # What was recorded in turns, and guests, are two sides of one command.
@@ -70,22 +70,22 @@ def _record_as_base(side: ComparedSide) -> tuple[str, ...]:
     return pair.beside(pair.new, "equal", pair.base) if is_one else pair.again("equal")
 
 
-def nothing_shared(side: ComparedSide) -> NextStep | None:
+def nothing_shared(contrast: Contrast) -> NextStep | None:
     """Return what gives both sides results of the same benchmarks; None where they share one."""
-    rows = side.rows()
+    rows = contrast.rows()
     is_shared = any(0 not in (row.n_base, row.n_new) for row in rows)
-    has_runs = side.base.runs_clean != 0 and side.new.runs_clean != 0
+    has_runs = contrast.base.runs_clean != 0 and contrast.new.runs_clean != 0
     blocking = {
         one.path
-        for one in side.found.comparability.differences
-        if one.severity == "blocking" and one.side == side.name
+        for one in contrast.found.comparability.differences
+        if one.severity == "blocking" and one.side == contrast.name
     }
     if not rows or is_shared or not has_runs or "workload" in blocking:
         return None
-    is_table = not side.base.host and not side.new.host
+    is_table = not contrast.base.host and not contrast.new.host
     return NextStep(
         id="same-benchmarks",
         what="run the same benchmarks on both sides",
-        why=f"no result is of both base and {side.name}, so nothing was compared",
-        commands=RECORD_BOTH if is_table else _record_as_base(side),
+        why=f"no result is of both base and {contrast.name}, so nothing was compared",
+        commands=RECORD_BOTH if is_table else _record_as_base(contrast),
     )

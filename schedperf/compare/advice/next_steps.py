@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePath
 
-from schedperf.compare.advice._compared_side import ComparedSide
+from schedperf.compare.advice._contrast import Contrast
 from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing_shared
 from schedperf.compare.advice.rerun import Pair, Recording, as_argument, join
 from schedperf.evidence.profile.record import Profile
@@ -39,28 +39,27 @@ def next_steps(comparison: Comparison, recordings: Mapping[str, Recording]) -> t
         steps are words alone
     """
     base, *others = comparison.sides
-    new = [
-        ComparedSide(found=comparison, recordings=recordings, base=base, new=side)
-        for side in others
+    contrasts = [
+        Contrast(found=comparison, recordings=recordings, base=base, new=side) for side in others
     ]
     steps: dict[str, NextStep] = {}
     for rule in RULES:
-        for side in new:
-            found = rule(side)
-            step = found and _with_folder(found, side)
+        for contrast in contrasts:
+            found = rule(contrast)
+            step = found and _with_folder(found, contrast)
             # What is advised for two sides alike is advised once.
             if step is not None and step not in steps.values():
-                told = step.id if step.id not in steps else f"{step.id}-{side.name}"
+                told = step.id if step.id not in steps else f"{step.id}-{contrast.name}"
                 steps[told] = replace(step, id=told)
     return tuple(steps.values())
 
 
-def _with_folder(step: NextStep, side: ComparedSide) -> NextStep:
+def _with_folder(step: NextStep, contrast: Contrast) -> NextStep:
     # ./enter-cgroup is a file of the machine of the recording, found from one folder alone.
-    files = side.local_files(step.commands)
+    files = contrast.local_files(step.commands)
     if not files:
         return step
-    bundles = [side.base.path, side.new.path]
+    bundles = [contrast.base.path, contrast.new.path]
     relative = [path for path in bundles if not PurePath(path).is_absolute()]
     takes_bundles = any(path in command for path in relative for command in step.commands)
     rest = "with paths of bundles from there" if takes_bundles else "where base was recorded"
@@ -68,10 +67,10 @@ def _with_folder(step: NextStep, side: ComparedSide) -> NextStep:
     return replace(step, why=f"{step.why}; {where}")
 
 
-def _same_data(side: ComparedSide) -> NextStep | None:
-    if side.base.digest != side.new.digest:
+def _same_data(contrast: Contrast) -> NextStep | None:
+    if contrast.base.digest != contrast.new.digest:
         return None
-    pair = side.pair()
+    pair = contrast.pair()
     if pair is None or pair.base.program == "vm":
         commands: tuple[str, ...] = ()
     else:
@@ -80,15 +79,15 @@ def _same_data(side: ComparedSide) -> NextStep | None:
     return NextStep(
         id="same-data",
         what="record the other side, under another name",
-        why=f"base and {side.name} hold the very same runs, so nothing was compared",
+        why=f"base and {contrast.name} hold the very same runs, so nothing was compared",
         commands=commands,
     )
 
 
-def _no_results(side: ComparedSide) -> NextStep | None:
-    if side.base.digest == side.new.digest:
+def _no_results(contrast: Contrast) -> NextStep | None:
+    if contrast.base.digest == contrast.new.digest:
         return None
-    for one in (side.base, side.new):
+    for one in (contrast.base, contrast.new):
         if one.runs_clean == 0:
             return NextStep(
                 id="failed-runs",
@@ -96,8 +95,8 @@ def _no_results(side: ComparedSide) -> NextStep | None:
                 why="a verdict rests on runs that end well",
                 commands=(join("show", "--runs", as_argument(one.path)),),
             )
-    pair = side.pair()
-    if pair is None or side.rows():
+    pair = contrast.pair()
+    if pair is None or contrast.rows():
         return None
     named = replace(
         pair,
@@ -112,9 +111,9 @@ def _no_results(side: ComparedSide) -> NextStep | None:
     )
 
 
-def _incomplete(side: ComparedSide) -> NextStep | None:
-    cut = [one for one in (side.base, side.new) if not one.complete or one.runs_failed]
-    if not cut or not side.rows():
+def _incomplete(contrast: Contrast) -> NextStep | None:
+    cut = [one for one in (contrast.base, contrast.new) if not one.complete or one.runs_failed]
+    if not cut or not contrast.rows():
         return None
     names = " and ".join(one.name for one in cut)
     return NextStep(
@@ -125,10 +124,10 @@ def _incomplete(side: ComparedSide) -> NextStep | None:
     )
 
 
-def _real_hardware(side: ComparedSide) -> NextStep | None:
-    if not side.has_caveat("emulated"):
+def _real_hardware(contrast: Contrast) -> NextStep | None:
+    if not contrast.has_caveat("emulated"):
         return None
-    pair = side.pair()
+    pair = contrast.pair()
     why = "an emulator's times say nothing of real hardware: nothing that was measured here decides"
     if pair is None:
         return NextStep(id="real-hardware", what="record on real hardware", why=why, commands=())
@@ -142,13 +141,13 @@ def _real_hardware(side: ComparedSide) -> NextStep | None:
     )
 
 
-def _more_runs(side: ComparedSide) -> NextStep | None:
-    if side.has_caveat("emulated"):
+def _more_runs(contrast: Contrast) -> NextStep | None:
+    if contrast.has_caveat("emulated"):
         return None
     missing = [
         (row, number)
-        for row in side.rows()
-        if row.verdict == "inconclusive" and (number := _missing_runs(row, side))
+        for row in contrast.rows()
+        if row.verdict == "inconclusive" and (number := _missing_runs(row, contrast))
     ]
     if not missing:
         return None
@@ -156,7 +155,7 @@ def _more_runs(side: ComparedSide) -> NextStep | None:
     unit = rows[0].replication
     each = "" if unit == "rounds" else " a side"
     word = unit.removesuffix("s") if number == 1 else unit
-    pair = side.pair(rows)
+    pair = contrast.pair(rows)
     opened = rows[0].metric if len(rows) == 1 else f"{len(rows)} results"
     return NextStep(
         id="more-runs",
@@ -166,7 +165,7 @@ def _more_runs(side: ComparedSide) -> NextStep | None:
     )
 
 
-def _missing_runs(row: Row, side: ComparedSide) -> int | None:
+def _missing_runs(row: Row, contrast: Contrast) -> int | None:
     # None where more runs would not help, or where nobody knows how many.
     if row.more_runs is not None:
         return row.more_runs
@@ -176,7 +175,7 @@ def _missing_runs(row: Row, side: ComparedSide) -> int | None:
     if row.ci_low is None:
         return max(FEWEST_RUNS - fewest, 0) or None
     # One after the other, fewer runs than these cannot tell a change from drift.
-    in_blocks = side.has_caveat("blocks") and row.replication == "runs"
+    in_blocks = contrast.has_caveat("blocks") and row.replication == "runs"
     return max(FEWEST_IN_BLOCKS - fewest, 0) or None if in_blocks else None
 
 
@@ -188,22 +187,22 @@ def _grow(pair: Pair, number: int, unit: str) -> tuple[str, ...]:
     return pair.append(number) or pair.again("more", runs=pair.base.runs + number)
 
 
-def _explain(side: ComparedSide) -> NextStep | None:
-    is_open = not side.has_verdict(*CHANGED)
-    pair = side.pair([row for row in side.rows() if row.verdict in CHANGED])
-    if pair is None or (is_open and not side.has_caveat("emulated")):
+def _explain(contrast: Contrast) -> NextStep | None:
+    is_open = not contrast.has_verdict(*CHANGED)
+    pair = contrast.pair([row for row in contrast.rows() if row.verdict in CHANGED])
+    if pair is None or (is_open and not contrast.has_caveat("emulated")):
         return None
     blind = any(
         one.bearing == "unseen" and one.id.startswith("hotter_symbols")
-        for one in side.found.findings
+        for one in contrast.found.findings
     )
     # Memory events need hardware that emulators and most guests lack.
     on_hardware = pair.base.program == "record"
     wanted = {
         collector: sees
         for name, (collector, sees) in EXPLAINING.items()
-        if name in side.found.sections
-        and side.found.sections[name].status == "absent"
+        if name in contrast.found.sections
+        and contrast.found.sections[name].status == "absent"
         and (collector != "perf_c2c" or on_hardware)
     }
     if not wanted:
@@ -218,19 +217,19 @@ def _explain(side: ComparedSide) -> NextStep | None:
     )
 
 
-def _on_a_pmu(side: ComparedSide) -> NextStep | None:
-    profile = data_of(side.found.sections, Profile)
-    if profile is None or not side.has_verdict(*CHANGED):
+def _on_a_pmu(contrast: Contrast) -> NextStep | None:
+    profile = data_of(contrast.found.sections, Profile)
+    if profile is None or not contrast.has_verdict(*CHANGED):
         return None
     has_timer = any(
         "hrtimer" in tuple(event.clock)
         for compared in profile.comparisons
-        if compared.side == side.name
+        if compared.side == contrast.name
         for event in compared.events
     )
     if not has_timer:
         return None
-    pair = side.pair()
+    pair = contrast.pair()
     return NextStep(
         id="pmu",
         what="record again where cycles can be counted: on bare metal, or in a guest with a PMU",
@@ -239,9 +238,9 @@ def _on_a_pmu(side: ComparedSide) -> NextStep | None:
     )
 
 
-def _record_it(side: ComparedSide) -> NextStep | None:
-    is_table = not side.base.host and not side.new.host
-    if not is_table or not side.has_verdict(*CHANGED):
+def _record_it(contrast: Contrast) -> NextStep | None:
+    is_table = not contrast.base.host and not contrast.new.host
+    if not is_table or not contrast.has_verdict(*CHANGED):
         return None
     return NextStep(
         id="record",
@@ -251,9 +250,9 @@ def _record_it(side: ComparedSide) -> NextStep | None:
     )
 
 
-def _revert(side: ComparedSide) -> NextStep | None:
-    pair = side.pair()
-    if pair is None or not side.has_verdict("regression") or not side.has_other_kernel():
+def _revert(contrast: Contrast) -> NextStep | None:
+    pair = contrast.pair()
+    if pair is None or not contrast.has_verdict("regression") or not contrast.has_other_kernel():
         return None
     if pair.new.program == "vm":
         commands = pair.in_guests(
@@ -270,10 +269,10 @@ def _revert(side: ComparedSide) -> NextStep | None:
     )
 
 
-def _more_boots(side: ComparedSide) -> NextStep | None:
-    if not side.has_caveat("one-boot") or not side.has_verdict(*CHANGED, "no-change"):
+def _more_boots(contrast: Contrast) -> NextStep | None:
+    if not contrast.has_caveat("one-boot") or not contrast.has_verdict(*CHANGED, "no-change"):
         return None
-    pair = side.pair()
+    pair = contrast.pair()
     if pair is None:
         commands: tuple[str, ...] = ()
     elif pair.base.program == "vm":
@@ -289,11 +288,11 @@ def _more_boots(side: ComparedSide) -> NextStep | None:
     )
 
 
-def _take_turns(side: ComparedSide) -> NextStep | None:
-    pair = side.pair()
-    if pair is None or pair.base.program != "record" or not side.has_caveat("blocks"):
+def _take_turns(contrast: Contrast) -> NextStep | None:
+    pair = contrast.pair()
+    if pair is None or pair.base.program != "record" or not contrast.has_caveat("blocks"):
         return None
-    if not side.has_other_kernel():
+    if not contrast.has_other_kernel():
         return None
     return NextStep(
         id="take-turns",
@@ -303,12 +302,12 @@ def _take_turns(side: ComparedSide) -> NextStep | None:
     )
 
 
-def _against_itself(side: ComparedSide) -> NextStep | None:
-    pair = side.pair()
-    decided = side.has_verdict(*CHANGED, "no-change")
+def _against_itself(contrast: Contrast) -> NextStep | None:
+    pair = contrast.pair()
+    decided = contrast.has_verdict(*CHANGED, "no-change")
     if pair is None or not decided or pair.base.program == "vm":
         return None
-    if side.has_caveat("history") or side.base.digest == side.new.digest:
+    if contrast.has_caveat("history") or contrast.base.digest == contrast.new.digest:
         return None
     if pair.base.program == "ab":
         # Both sides get the setting of base, and the second the name of new.
@@ -324,12 +323,12 @@ def _against_itself(side: ComparedSide) -> NextStep | None:
     )
 
 
-def _schedstats(side: ComparedSide) -> NextStep | None:
-    section = side.found.sections.get("schedstat")
+def _schedstats(contrast: Contrast) -> NextStep | None:
+    section = contrast.found.sections.get("schedstat")
     reason = None if section is None else section.reason
     if reason is None or SCHEDSTATS not in reason:
         return None
-    has_two = side.has_other_kernel()
+    has_two = contrast.has_other_kernel()
     kernels, they = ("both kernels", "they have") if has_two else ("the kernel", "it has")
     return NextStep(
         id="schedstats",
@@ -339,7 +338,7 @@ def _schedstats(side: ComparedSide) -> NextStep | None:
     )
 
 
-RULES: tuple[Callable[[ComparedSide], NextStep | None], ...] = (
+RULES: tuple[Callable[[Contrast], NextStep | None], ...] = (
     _same_data,
     blocking,
     nothing_shared,

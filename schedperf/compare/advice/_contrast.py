@@ -1,4 +1,4 @@
-"""One new side beside base, as the rules of ``next_steps`` look at it."""
+"""One new side against base, as the rules of ``next_steps`` look at it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ from schedperf.runs.side import BASE, has_other_kernel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ComparedSide:
-    """One new side beside base.
+class Contrast:
+    """What was found of one new side against base.
 
     :param recordings: how the sides were recorded, by name; a side without one is not in it
     """
@@ -25,7 +25,7 @@ class ComparedSide:
         return self.new.name
 
     def has_caveat(self, code: str) -> bool:
-        """Is this weakness known of base, of this side, or of the whole?"""
+        """Is this weakness known of base, of the new side, or of the whole?"""
         named = (BASE, self.name, None)
         return any(
             one.code == code and one.numbers.get("side") in named for one in self.found.caveats
