@@ -25,6 +25,7 @@ from click.exceptions import (
 from click.shell_completion import shell_complete
 
 from schedperf import commands
+from schedperf.commands.completion import COMPLETE
 from schedperf.model.errors import SchedperfError
 from schedperf.model.text import clean_line
 
@@ -37,7 +38,6 @@ _NOBODY_READS = 128 + signal.SIGPIPE
 _NEAREST = 0.7
 
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
-_COMPLETE = "_SCHEDPERF_COMPLETE"
 _COLOURS = {"auto": None, "always": True, "never": False}
 
 
@@ -55,6 +55,7 @@ class _Commands(click.Group):
         assert isinstance(command, click.Command)
         # click remembers the help option of the first context that asked, which may be a bare one.
         command.context_settings.update(_HELP_OPTIONS)
+        _complete_files(command)
         return command
 
     def resolve_command(
@@ -65,6 +66,13 @@ class _Commands(click.Group):
             hint = _ask_for_near(args[0], known) or f"; there is {', '.join(known)}"
             raise UsageError(f"no command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _complete_files(command: click.Command) -> None:
+    """Let shells complete paths for all options whose value the help calls FILE or FOLDER."""
+    for param in command.params:
+        if param.metavar in {"FILE", "FOLDER"} and param.type is click.STRING:
+            param.type = click.Path()
 
 
 def _ask_for_near(given: str, known: Sequence[str]) -> str:
@@ -149,9 +157,9 @@ def _take_debug(args: list[str]) -> tuple[list[str], bool]:
 
 def _run(args: list[str]) -> int:
     """Run the subcommand and return its exit status."""
-    instruction = os.environ.get(_COMPLETE)
+    instruction = os.environ.get(COMPLETE)
     if instruction:
-        return shell_complete(cli, {}, "schedperf", _COMPLETE, instruction)
+        return shell_complete(cli, {}, "schedperf", COMPLETE, instruction)
     try:
         with cli.make_context("schedperf", args) as context:
             return cast("int | None", cli.invoke(context)) or 0

@@ -53,8 +53,8 @@ def seed(name: str) -> Case:
 
 
 COMMANDS = (
-    "ab", "c2c", "compare", "doctor", "layout", "pack", "profile", "record", "schedstat", "show",
-    "vm",
+    "ab", "c2c", "compare", "completion", "doctor", "layout", "pack", "profile", "record",
+    "schedstat", "show", "vm",
 )  # fmt: skip
 
 CASES = (

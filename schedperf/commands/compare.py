@@ -48,6 +48,13 @@ class _Percentage(click.ParamType["float"]):
         return share
 
 
+def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the formats whose names start like that."""
+    from schedperf_reports.formats import all_formats  # noqa: PLC0415 # as below
+
+    return [name for name in all_formats() if name.startswith(incomplete)]
+
+
 @click.command(epilog=EPILOG)
 @click.argument("paths", metavar="BASE NEW [NEW2]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--html", metavar="FILE", help="Write the report as one HTML file.")
@@ -62,6 +69,7 @@ class _Percentage(click.ParamType["float"]):
     "--format",
     "format_name",
     metavar="NAME",
+    shell_complete=_complete_formats,
     help="What is printed: text (unless said), markdown, csv, json or html.",
 )
 @click.option(

@@ -34,7 +34,7 @@ LARGEST_HZ = 10_000
 
 
 @click.command(epilog=EPILOG)
-@click.argument("sources", metavar="A [B]", nargs=-1)
+@click.argument("sources", metavar="A [B]", nargs=-1, type=click.Path())
 @click.option("--cpu", metavar="LIST", help="Count only these CPUs, as 0-3,8.")
 @click.option(
     "--hz",
