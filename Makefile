@@ -8,7 +8,7 @@ PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses auto --dist loadgroup
 CHECK = not vm and not browser and not slow and not system and not property
 TEST = not vm and not browser and not slow
 
-.PHONY: help demo check test test-browser test-vm test-slow lint \
+.PHONY: help demo man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-floor \
 	bench bench-report bench-verdicts bench-overhead bench-vm format bless clean
 
@@ -18,6 +18,11 @@ help: ## list the targets
 demo: ## compare the real bundles of examples/, write their HTML reports
 	@scripts/setup demo
 	@scripts/demo
+
+man: ## write the man pages to out/man
+	@scripts/setup demo
+	@$(PYTHON_IN_VENV) scripts/man_pages.py out/man/man1
+	@echo "read them with: man -M out/man schedperf"
 
 check: lint ## lint, unit tests and golden tests: before every commit
 	@scripts/setup check

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import zipfile
 from importlib.metadata import requires
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -28,7 +28,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_the_wheel_brings_four_uniquely_named_packages(wheel: zipfile.ZipFile) -> None:
-    top = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info" not in name}
+    folders = {name.partition("/")[0] for name in wheel.namelist()}
+    top = {folder for folder in folders if not folder.endswith((".data", ".dist-info"))}
     assert top == {"schedperf", "schedperf_collectors", "schedperf_reports", "schedperf_templates"}
 
 
@@ -42,6 +43,15 @@ def test_the_wheel_holds_every_source_and_data_file(wheel: zipfile.ZipFile, root
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert wanted <= set(wheel.namelist())
+
+
+def test_the_wheel_brings_the_man_pages_where_pip_puts_them(wheel: zipfile.ZipFile) -> None:
+    pages = {
+        path.name
+        for name in wheel.namelist()
+        if (path := PurePosixPath(name)).match("*.data/data/share/man/man1/*.1")
+    }
+    assert {"schedperf.1", "schedperf-record.1", "schedperf-compare.1"} <= pages
 
 
 def test_pinned_requirements_cover_every_dependency() -> None:

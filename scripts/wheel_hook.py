@@ -1,0 +1,29 @@
+"""Let hatchling put the man pages into the wheel, in share/man/man1."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class ManPages(BuildHookInterface[Any]):
+    """Writes the man pages before a wheel is built and removes them afterwards."""
+
+    _folder = ""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        # An editable install would keep the pages of the day it was made.
+        if version == "editable":
+            return
+        self._folder = tempfile.mkdtemp()
+        program = Path(self.root, "scripts", "man_pages.py")
+        subprocess.run([sys.executable, program, self._folder], check=True)
+        for page in sorted(Path(self._folder).iterdir()):
+            build_data["shared_data"][str(page)] = f"share/man/man1/{page.name}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 # hatchling's signature
+        shutil.rmtree(self._folder, ignore_errors=True)
