@@ -51,7 +51,8 @@ class Shown:
         program, *words = shlex.split(self.command)
         # What is recorded here ends with .tar; two recordings of a busy machine may well differ.
         bundles = {word for word in words if word.endswith(".tar")}
-        is_open = program == "schedperf" and words[:1] == ["compare"] and len(bundles) > 1
+        compares = program == "schedperf" and words[:1] == ["compare"] and len(bundles) > 1
+        is_open = compares and self.exit_status <= 1
         return {0, 1} if is_open else {self.exit_status}
 
 
