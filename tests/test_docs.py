@@ -33,6 +33,9 @@ CONSOLE_BLOCK = re.compile(
 ASK_STATUS = "echo $?"
 # Python as it is typed at a prompt, with what it answers.
 PYTHON_BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# "[text](docs/file.md#heading)"; addresses of other machines are not followed.
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # Stands for any text inside a line, and alone on a line for any lines.
 ELLIPSIS = "…"
 
@@ -143,6 +146,23 @@ def test_python_of_the_documents_answers_what_the_documents_show() -> None:
         assert failed == 0, "".join(told)
         tested += attempted
     assert tested > 0
+
+
+def anchors(document: Path) -> set[str]:
+    """Return what links into a document can name: its headings as GitHub writes them."""
+    text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in HEADING.findall(text)
+    }
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_files_and_headings_that_exist(document: Path) -> None:
+    for file, anchor in LINK.findall(document.read_text()):
+        target = document.parent / file if file else document
+        assert target.exists(), file
+        assert not anchor or anchor in anchors(target), f"{file}#{anchor}"
 
 
 def all_commands() -> dict[str, click.Command]:

@@ -3,7 +3,7 @@
 The independent unit is one run; one boot where there are several; one round where
 both sides took turns. Positive values are compared on natural logarithms, so that
 the effect is a ratio; a metric with a value that is not positive is compared by
-differences. Missing is NaN or None. docs/comparison.md says why each method was
+differences. Missing is NaN or None. docs/method.md says why each method was
 chosen, and the module of each method cites its source.
 """
 
