@@ -25,7 +25,7 @@ from schedperf_generators.perf_data import write_perf_data
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 REPOSITORY = Path(__file__).parent.parent
-DOCUMENTS = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")])
+DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
 CONSOLE_BLOCK = re.compile(
     r"^(<!-- not run: .+ -->\n)?```console\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )

@@ -1,5 +1,6 @@
 """What is installed is what stands in the tree."""
 
+import email
 import subprocess
 import sys
 import zipfile
@@ -52,6 +53,15 @@ def test_the_wheel_brings_the_man_pages_where_pip_puts_them(wheel: zipfile.ZipFi
         if (path := PurePosixPath(name)).match("*.data/data/share/man/man1/*.1")
     }
     assert {"schedperf.1", "schedperf-record.1", "schedperf-compare.1"} <= pages
+
+
+def test_the_metadata_name_author_licence_and_audience(wheel: zipfile.ZipFile) -> None:
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    metadata = email.message_from_bytes(wheel.read(name))
+    assert metadata["Author"] == "schedperf maintainers"
+    assert metadata["License-Expression"] == "GPL-2.0-or-later"
+    assert metadata["License-File"] == "LICENSE"
+    assert "Operating System :: POSIX :: Linux" in metadata.get_all("Classifier", [])
 
 
 def test_pinned_requirements_cover_every_dependency() -> None:

@@ -219,12 +219,11 @@ def make(*arguments: str, cwd: Path = ROOT) -> str:
     return done.stdout
 
 
-def test_the_documents_name_every_target_that_make_helps_with() -> None:
+def test_the_guide_names_every_target_that_make_helps_with() -> None:
     targets = [line.split()[0] for line in make("help").splitlines()]
     phony = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert sorted(targets) == sorted(name for name in phony if not name.startswith("lint-"))
-    documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    text = "".join(document.read_text() for document in documents)
+    text = (ROOT / "CONTRIBUTING.md").read_text()
     assert [name for name in targets if f"`make {name}`" not in text] == []
 
 
