@@ -65,12 +65,14 @@ class Items:
     :param ordered: the first is the most important one, so they are numbered
     :param limit: how many a terminal shows before it says how many more there are; None: all
     :param brief: how many a text of one screen shows; 0: it leaves the list out
+    :param whole: the items in full, for a text of everything; empty: they are
     """
 
     items: tuple[Item, ...]
     ordered: bool = False
     limit: int | None = None
     brief: int = 0
+    whole: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""What one engine alone found, without a comparison of benchmarks: as text, or as one HTML page.
+"""Print what one kind of evidence shows, without benchmarks: as text, or as one HTML page.
 
 The blocks are those of the report's section, so both say the same.
 """

@@ -205,8 +205,8 @@ def _say_emulated(row: JudgedRow, how: str) -> JudgedRow:
     caveats = (*row.caveats, caveat("emulated", how=how))
     if row.verdict == "invalid":
         return replace(row, family="informational", caveats=caveats)
-    # More runs under emulation are more of what decides nothing.
-    why, own = f"measured under emulation ({how})", row.reason
+    # More runs under emulation would not give a verdict either.
+    why, own = _say_emulator(how), row.reason
     reason = Reason(
         sentence=f"{why}; {own.sentence}",
         plain=f"{why}; {own.plain}",
@@ -221,6 +221,10 @@ def _say_emulated(row: JudgedRow, how: str) -> JudgedRow:
         reason=reason,
         more_runs=None,
     )
+
+
+def _say_emulator(how: str) -> str:
+    return f"timings come from an emulator ({how})"
 
 
 def say_same_data(row: JudgedRow) -> JudgedRow:
@@ -410,7 +414,7 @@ def _absence(
     # Why there is no primary row: the runs, their text, or what they were measured on.
     if any(row.values_base or row.values_new for row in rows):
         how = next(iter(facts.emulated.values()), None)
-        why = f"measured under emulation ({how})" if how else "no metric of this workload decides"
+        why = _say_emulator(how) if how else "this workload has no primary metric"
         return "inconclusive", undecided(why)
     same = all(side.name in facts.same_data for side in sides[1:])
     verdict: Verdict = "inconclusive" if same else "invalid"
@@ -418,12 +422,12 @@ def _absence(
         runs = [run for run in side.bundle.runs if run.kind == "clean" and not run.warmup]
         if not any(run.succeeded for run in runs):
             failed = f"none of {len(runs)} clean runs succeeded" if runs else "no clean run"
-            return verdict, reason_of(f"no results: {failed} in {side.name}")
+            return verdict, reason_of(f"no result: {failed} in {side.name}")
     for found in values.caveats:
         if found.code == "bad-lines":
-            return verdict, reason_of(f"no results: {found.text}")
+            return verdict, reason_of(f"no result: {found.text}")
     known = ", ".join(all_parsers())
     return "inconclusive", reason_of(
-        f"no results: this workload prints nothing that is known (known are {known})",
-        "record it with --metric 'name[unit,higher]=REGEX'",
+        f"no result: no parser reads the output of this workload (parsers: {known})",
+        "record it again with --metric 'name[unit,higher]=REGEX'",
     )

@@ -1,4 +1,4 @@
-"""The comparability gate: may the numbers of two sides be compared at all?
+"""Check whether two sides are comparable.
 
 ``comparability.toml`` lists every field of host.json as treatment, blocking,
 noted or ignored, with its reason. What a bundle declares as its treatment, and
@@ -78,7 +78,7 @@ def find_rule(path: str) -> FieldRule:
     return FieldRule(
         path=path,
         severity="noted",
-        reason="a field that this version does not know",
+        reason="unknown field",
         tolerance=0.0,
         ignores_digits=False,
     )
@@ -170,13 +170,13 @@ class _Gate:
 
     def _judge(self, path: str, rule: FieldRule, missing: str | None) -> tuple[Severity, str]:
         if _is_exempt(path, self.treatment):
-            return "treatment", "declared as the treatment"
+            return "treatment", "declared as what differs"
         if rule.severity == "treatment":
             return "treatment", rule.reason
         if missing is not None:
             return "noted", missing
         if path.startswith("tools.") and path.removeprefix("tools.") in self.programs:
-            return "blocking", "another version of a program that the workload runs"
+            return "blocking", "the workload runs this program"
         return rule.severity, rule.reason
 
     def _missing(
@@ -190,7 +190,7 @@ class _Gate:
         is_parameter = path.startswith(f"{CMDLINE}.")
         for name, host, known in zip(("base", self.side), hosts, fields, strict=True):
             if known.get(path) is None and not (is_parameter and CMDLINE not in known):
-                return f"not known in {name}: {_why_missing(host, path) or 'not recorded'}"
+                return f"unknown in {name}: {_why_missing(host, path) or 'not recorded'}"
         return None
 
 
@@ -270,7 +270,7 @@ def _no_host(side: str, base: Mapping[str, object], new: Mapping[str, object]) -
         base=None,
         new=None,
         severity="noted",
-        reason=f"no host.json in {missing}, so the machines could not be compared",
+        reason=f"no host.json in {missing}: machines not compared",
     )
 
 
@@ -284,7 +284,7 @@ def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
             base=_shorten(", ".join(base.workload)),
             new=_shorten(", ".join(new.workload)),
             severity="blocking" if is_disjoint else "noted",
-            reason="another workload" if is_disjoint else "only common workloads are compared",
+            reason="the workloads differ" if is_disjoint else "only common workloads are compared",
         )
     rules = {rule.name: rule.regex for rule in base.metric_rules}
     for rule in new.metric_rules:
@@ -295,7 +295,7 @@ def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
                 base=_shorten(rules[rule.name]),
                 new=_shorten(rule.regex),
                 severity="blocking",
-                reason="the metric is read by another expression",
+                reason="the metric has another regular expression",
             )
 
 

@@ -38,9 +38,9 @@ from schedperf.tables.read import Table
 from schedperf_collectors import __version__
 
 NO_CAPTURES = "a table of numbers has no captures"
-NO_MACHINE = "a table says nothing of its machine, so the machines could not be compared"
+NO_MACHINE = "a table does not record its machine: machines not compared"
 # A comparison without a result that decides; there is none to blame for it.
-ABSENCE = undecided("no row of the tables is primary")
+ABSENCE = undecided("the tables have no primary row")
 
 FEWEST_SIDES = 2
 # An error message is one line that somebody reads.

@@ -1,4 +1,4 @@
-"""Every weakness that a result can carry, and its text, in one place.
+"""Every caveat that a result can carry, and its text, in one place.
 
 A result is never silently weak: what limits it travels with it as a
 :class:`Caveat`, into the terminal, the HTML page, the mail and the JSON alike.
@@ -10,41 +10,38 @@ from typing import ClassVar
 
 # One sentence each, lower case, no full stop; {names} are the caveat's numbers.
 TEXTS: Mapping[str, str] = {
-    "one-boot": "this boot only: one boot in {side}, so boot-to-boot variance cannot be seen",
-    "few-runs": "{side} has {n} of the {needed} {units} that an interval needs",
+    "one-boot": "one boot of {side}, so boot-to-boot variance is unknown: valid for this boot only",
+    "few-runs": "{side} has {n} of the {needed} {units} needed for a CI",
     "failed-runs": "{failed} of {total} runs of {side} failed and are left out",
-    "unpaired": "{count} of the runs of {side} are left out: the other side has no run of their "
-    "rounds",
-    "incomplete": "recording of {side} did not finish: {reason}",
-    "emulated": "measured under emulation ({how}): times say nothing about real hardware",
-    "blocks": "the sides were recorded one after the other, so drift looks like a change; "
+    "unpaired": "{count} runs of {side} are left out: the other run of their pair is missing",
+    "incomplete": "the recording of {side} is incomplete: {reason}",
+    "emulated": "timings come from an emulator ({how}) and do not predict real hardware",
+    "blocks": "the sides were recorded one after the other, so drift confounds the comparison; "
     "`schedperf ab` interleaves them",
-    "looks": "{side} was recorded until it was decided, at most {max_runs} runs: p and the test "
-    "against the margin are corrected for the looks",
-    "history": "{count} earlier recordings tell how much few runs vary",
-    "modes": "two modes: {base} runs were in the slower one in base, {new} in {side} "
-    "(p = {p:.2g}); within the modes the change is {within}",
+    "looks": "{side} was recorded until a decision, with at most {max_runs} runs: p and the "
+    "equivalence test are corrected for group-sequential stopping",
+    "history": "the variance estimate uses {count} earlier recordings",
+    "modes": "bimodal: {base} runs of base and {new} of {side} were in the slower mode "
+    "(p = {p:.2g}); within-mode change {within}",
     "spread": "{side} is {word} than base by a factor of {factor:.2g} (p = {p:.2g})",
-    "serial": "successive runs resemble each other (correlation {correlation:.2g}), "
-    "which the interval allows for",
-    "ranks-disagree": "the t test (p = {p:.2g}) and the test of ranks (p = {p_rank:.2g}) disagree",
-    "coarse": "printed in steps of {step:g} {unit}, {percent:.1f} % of the value",
-    "damaged": "{bundle} is damaged and was read as far as possible: {problem}",
+    "serial": "autocorrelated noise (lag-1 correlation {correlation:.2g}); the CI accounts for it",
+    "ranks-disagree": "the t test (p = {p:.2g}) and the rank test (p = {p_rank:.2g}) disagree",
+    "coarse": "the benchmark prints steps of {step:g} {unit}, {percent:.1f}% of the value",
+    "damaged": "{bundle} is damaged; the readable part was used: {problem}",
     "rebuilt-manifest": "{bundle} has no usable manifest; it was rebuilt from the run.json files",
-    "newer-format": "{bundle} has format {found}, newer than {known}: what that added is not read",
+    "newer-format": "{bundle} has format {found}, newer than {known}: new fields are not read",
     "unlisted-members": "{bundle} holds {count} files that its manifest does not list, "
-    "so no checksum guards them; the first is {first}",
-    "unfinished-runs": "{count} runs of {bundle} have no run.json and are left out; "
-    "the first is {first}",
-    "no-host": "{bundle} has no host.json for boot {boot}: nothing is known of its machine",
-    "failed-finding": "the finding rule {rule} failed, so what it would say is missing: {problem}",
-    "bad-lines": "{count} lines of {label} could not be read; the first: {problem}",
-    "claim": "the source claims {claimed}, its own numbers give {actual}",
-    "claimed-mean": "the source prints {claimed} as the mean of {side}, its own runs give {actual}",
-    "other-commands": "while {side} was sampled, other commands than the workload had "
-    "{percent:.0f} % of the busy time ({names}): what its profile says may be theirs",
+    "so they have no checksum; first: {first}",
+    "unfinished-runs": "{count} runs of {bundle} have no run.json and are left out; first: {first}",
+    "no-host": "{bundle} has no host.json for boot {boot}: its machine is unknown",
+    "failed-finding": "the finding rule {rule} failed, so its findings are missing: {problem}",
+    "bad-lines": "{count} lines of {label} could not be parsed; first: {problem}",
+    "claim": "the source states {claimed}, its own numbers give {actual}",
+    "claimed-mean": "the source states a mean of {claimed} for {side}, its own runs give {actual}",
+    "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled "
+    "({names}); the profile includes it",
     "no-number": "{count} runs of {side} printed no number that a benchmark parser or a --metric "
-    "rule reads; the first: {first}",
+    "rule reads; first: {first}",
 }
 
 

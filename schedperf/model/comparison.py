@@ -187,9 +187,9 @@ class RowNumbers:
     :param n_base: independent values; None where a published mean does not say
     :param base: geometric mean of the runs (arithmetic where a value is not positive), in ``unit``
     :param ratio: new / base; None where it has no meaning
-    :param ci_low: lower end of the 95 % interval of ``ratio``
+    :param ci_low: lower end of the 95% CI of ``ratio``
     :param q: p after the correction for all rows of the family in this comparison
-    :param mde: the smallest change, as a fraction, that as many runs find with 80 % power
+    :param mde: the smallest change, as a fraction, that as many runs find with 80% power
     :param more_runs: how many more independent units a side would settle the row; None where it is
         settled, or where that cannot be known
     :param method: the test by name: "Welch t on logs"
@@ -197,7 +197,7 @@ class RowNumbers:
     :param icc: share of the variance that is between boots; None with one boot
     :param design_effect: by how much runs of one boot repeat each other: 1 is not at all
     :param p_rank: of the exact Mann-Whitney test; None with fewer than five a side
-    :param rank_ratio: Hodges and Lehmann's shift as a ratio, with its exact 95 % interval
+    :param rank_ratio: Hodges and Lehmann's shift as a ratio, with its exact 95% CI
     """
 
     side: str
@@ -271,7 +271,7 @@ class Row(RowNumbers):
 class Sweep:
     """All points of one metric of one workload together.
 
-    :param geomean_ratio: geometric mean of the rows' ratios, with its 95 % interval
+    :param geomean_ratio: geometric mean of the rows' ratios, with its 95% CI
     :param p: of the hypothesis that no point changed
     :param shape: how the change goes with the parameter: "grows with groups"; None without one
     :param first_point: the first point whose verdict is a change

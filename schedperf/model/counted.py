@@ -30,7 +30,7 @@ class Rate:
     ratio: Annotated[
         float | None, "new / base; null where a run has 0 (p and changed are known all the same)"
     ]
-    ci_low: Annotated[float | None, "95 % interval of the ratio"]
+    ci_low: Annotated[float | None, "95% CI of the ratio"]
     ci_high: float | None
     p: float | None
     q: Annotated[float | None, "p, corrected for all rows of the same family and basis"]
@@ -82,9 +82,7 @@ class Places:
     n_new: int
     base: Annotated[tuple[float | None, ...], "of each place; mean over runs"]
     new: tuple[float | None, ...]
-    ci_low: Annotated[
-        tuple[float | None, ...], "95 % interval of new - base, in the unit of the values"
-    ]
+    ci_low: Annotated[tuple[float | None, ...], "95% CI of new - base, in the unit of the values"]
     ci_high: tuple[float | None, ...]
     changed: Annotated[
         tuple[bool | None, ...],

@@ -1,4 +1,4 @@
-"""What can go wrong, for callers that act differently on it.
+"""The exceptions that callers distinguish.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Text of strangers, made safe to show, and the two consoles of the command.
+"""Clean untrusted text for a terminal, and open the two consoles of the command.
 
 Everything captured is untrusted: a task may call itself ``"\\x1b]0;pwned\\x07"``
 and a host name may hold U+202E, which turns the rest of the line around::

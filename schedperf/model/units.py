@@ -1,4 +1,4 @@
-"""Quantities as people read them: scaled to a fitting unit, four digits.
+"""Format quantities: scaled to a fitting unit, four digits.
 
 Numbers are scaled where a sentence or a table is written and nowhere before, so that every number
 of the record is in base units::
@@ -86,19 +86,19 @@ def format_number(value: float, digits: int = SIGNIFICANT_DIGITS) -> str:
 def format_measure(
     value: float | None, unit: str, *others: float | None, digits: int = SIGNIFICANT_DIGITS
 ) -> str:
-    """Write a rate, a mean or a share without what it is divided by: ``104 W``, ``84.0 %``.
+    """Write a rate, a mean or a share without what it is divided by: ``104 W``, ``84.0%``.
 
     :param unit: "1/s", "s/message", "W"; "" for a share
     :param others: values beside it, which get the same scale
 
     >>> format_measure(0.0031, "J/message", 0.00025), format_measure(0.84, "")
-    ('3.1 mJ', '84.0 %')
+    ('3.1 mJ', '84.0%')
     """
     counted = unit.partition("/")[0]
     if value is None:
         return MISSING
     if not counted:
-        return f"{100.0 * value:.1f} %"
+        return f"{100.0 * value:.1f}%"
     if counted == "1":
         return format_number(value, digits)
     scale = scale_for(counted, value, *others)

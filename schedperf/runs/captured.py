@@ -1,4 +1,4 @@
-"""What a collector captured around each run, read from all sides alike."""
+"""Read what a collector captured around each run, the same way for all sides."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

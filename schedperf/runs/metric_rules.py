@@ -6,7 +6,7 @@ progress first and the result at the end.
 
 >>> from schedperf.bundle.open import MetricRule
 >>> rule = MetricRule(name="rate", unit="1/s", better="higher", regex=r"^total: (\S+) events/s")
->>> text = "progress: 10 %\ntotal: 1234.5 events/s\n"
+>>> text = "progress: 10%\ntotal: 1234.5 events/s\n"
 >>> [found] = parse_rules([rule], text, "stdout", Allowance())
 >>> found.metric.name, found.value, found.metric.unit, found.resolution, found.line_number
 ('rate', 1234.5, '1/s', 0.1, 2)

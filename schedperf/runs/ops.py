@@ -1,4 +1,4 @@
-r"""How many operations of its benchmark a run did: what costs are divided by.
+r"""Find how many operations its benchmark did in a run: costs are divided by it.
 
 A profile's samples, counted events and contended loads grow with the time that a run takes
 and with the work that it does. Divided by the work they can be compared. Three

@@ -1,4 +1,4 @@
-"""When the runs of several bundles were made, in numbers that are comparable between them."""
+"""Order the runs of several bundles in time."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -76,12 +76,12 @@ def compare_runs(
         * ``resolution``: step of the printed number, in ``unit``
         * ``family``: "primary" unless said
         * ``status``: only "ok" counts; anything else is a run that failed, and needs no value
-        * ``claimed``: the change that a source prints beside its numbers: "-10.7 %"
+        * ``claimed``: the change that a source prints beside its numbers: "-10.7%"
         * ``claimed_mean``: the mean that a source prints beside its runs
         * ``comparison``: a table can hold many comparisons; each has corrections of its own
     :param base: name of the side that the others are compared with
     :param new: names of the other sides, where one of them may have no run; else those in ``runs``
-    :param margin: half-width of the equivalence band, as a fraction of the value; 3 % unless said
+    :param margin: half-width of the equivalence band, as a fraction of the value; 3% unless said
     :param history: tables like ``runs``, one an earlier bundle of the same machine: how much their
         runs varied makes the variances of few runs firmer
     :param looks: sides whose recording was stopped by what was seen, with the largest number of
@@ -93,7 +93,7 @@ def compare_runs(
     if new is None and len(table) and base not in set(table["side"]):
         raise InputError(f"runs: no side {base}; there is {', '.join(table['side'].unique()[:9])}")
     if not 0.0 < margin < 1.0:
-        raise InputError(f"margin: {margin:g} is no fraction between 0 and 1; write 0.03 for 3 %")
+        raise InputError(f"margin: {margin:g} is out of range (expected 0 to 1, e.g. 0.03 for 3%)")
     sides = (
         [str(side) for side in table["side"].unique() if side != base] if new is None else [*new]
     )

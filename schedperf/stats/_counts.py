@@ -44,12 +44,12 @@ class ComparedCounts:
     """What two sides' counts say; arrays of shape (lines,), NaN where nothing can be said.
 
     :param base: events per unit of exposure, all runs together; ``base_low`` and ``base_high`` are
-        the ends of its 95 % interval
+        the ends of its 95% CI
     :param ratio: new / base; NaN where base has none, and ``ratio_high`` is then infinite
-    :param difference: new - base per unit of exposure with its 95 % interval
+    :param difference: new - base per unit of exposure with its 95% CI
     :param p: two-sided, of equal rates
     :param q: p after the correction for all lines that were tested
-    :param least_ratio: the smallest ratio above 1 that as many runs find with a power of 80 %
+    :param least_ratio: the smallest ratio above 1 that as many runs find with a power of 80%
     :param phi: squared coefficient of variation of a rate from run to run; 0 where runs scatter no
         more than Poisson; NaN where one run a side cannot tell
     """

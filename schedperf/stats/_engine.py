@@ -16,7 +16,7 @@ from schedperf.stats._time_order import Drift, find_drift, widen
 from schedperf.stats.sequential import equality_level, nominal_level
 from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 
-# Two one-sided tests at 5 % each are one 90 % interval: Schuirmann, "A comparison of the two
+# Two one-sided tests at 5% each are one 90% interval: Schuirmann, "A comparison of the two
 # one-sided tests procedure and the power approach", J. Pharmacokin. Biopharm. 15 (1987).
 EQUALITY_LEVEL = 0.05
 

@@ -65,8 +65,8 @@ class Estimates:
 
 
 # Above this quotient of the numbers of values a pooled variance no longer stands for the smaller
-# side when the sides vary differently: with 1.5 and many values, the error of 5 % becomes 7 % where
-# the smaller side has 1.5 times the other's standard deviation, and 10 % where it has four times.
+# side when the sides vary differently: with 1.5 and many values, the error of 5% becomes 7% where
+# the smaller side has 1.5 times the other's standard deviation, and 10% where it has four times.
 MOST_UNEVEN = 1.5
 
 

@@ -112,12 +112,12 @@ def _advice(failed: tuple[int, int], n: tuple[int, int], side: str) -> str:
     if proof is None or (not failed[1] and proof <= n[1]):
         return ""
     if failed[1]:
-        return f"{proof} runs without a failure would prove a repair"
+        return f"{proof} runs without a failure would confirm a fix"
     return f"{proof} runs of {side} without a failure would show that it fails less often"
 
 
 def _runs_to_prove(failed: int, n: int) -> int | None:
-    # How many clean runs are too many for luck at the rate that was seen: (1 - rate)^k < 5 %,
+    # How many clean runs are too many for luck at the rate that was seen: (1 - rate)^k < 5%,
     # Fisher's exact test with the seen counts as the other side.
     if not failed:
         return None

@@ -30,8 +30,8 @@ from schedperf.stats.verdicts import (
 from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
 TAKE_TURNS = (
-    "record the sides in turns: settings with `schedperf ab`, kernels with `schedperf record "
-    "--append` after each reboot"
+    "interleave the sides: settings with `schedperf ab`, kernels with `schedperf record --append` "
+    "after each reboot"
 )
 
 # How unlike the spread of the sides must be to be told: it is a remark, so it is asked more of.
@@ -210,24 +210,27 @@ def _steps(case: _Case, index: int, question: _Question) -> float | None:
 
 
 def _obstacle(case: _Case, index: int, question: _Question) -> Reason | None:
-    # Why nothing can be said whatever the numbers are: time stands between the sides.
+    # The sides were recorded one after the other, and drift may explain the change.
     found, drift = case.found, case.found.drift
     if not drift.is_blocked[index]:
         return None
     place_in_time = "before" if drift.is_reversed[index] else "after"
-    blocks = f"{question.side} was recorded wholly {place_in_time} base"
+    blocks = f"all runs of {question.side} were recorded {place_in_time} those of base"
     if drift.is_drifting[index]:
         size = _share(case, index, drift.bias[index])
-        why = f"{blocks}, and the machine drifts, which alone would make {size}"
+        why = f"{blocks}, and the drift of the machine alone explains {size}"
         return reason_of(why, TAKE_TURNS)
     few = min(found.numbers[index])
     if few < FEWEST_IN_BLOCKS and not drift.is_pooled[index]:
         units = REPLICATIONS[case.rows.replication[index]]
-        enough = f"make {FEWEST_IN_BLOCKS} {units} a side or {FEWEST_POINTS} points of a sweep"
-        why = f"{blocks}, and {few:.0f} {units} a side of one point cannot tell a change from drift"
+        enough = f"record {FEWEST_IN_BLOCKS} {units} per side or {FEWEST_POINTS} points of a sweep"
+        why = (
+            f"{blocks}, and {few:.0f} {units} per side of one point cannot separate a change "
+            "from drift"
+        )
         return reason_of(why, f"{enough}, or {TAKE_TURNS}")
     if found.q[index] < FALSE_DISCOVERY_RATE and not case.outlives[index]:
-        why = f"{blocks}, and a drift that these runs cannot exclude would explain it"
+        why = f"{blocks}, and a drift within the uncertainty of these runs explains it"
         return reason_of(why, TAKE_TURNS)
     return None
 

@@ -5,7 +5,7 @@ from scipy import special
 
 from schedperf.stats._rows import Flags, Floats
 
-# A change is looked for at 5 %, two-sided, and found in four of five cases: the convention of
+# A change is looked for at 5%, two-sided, and found in four of five cases: the convention of
 # Cohen, "Statistical Power Analysis for the Behavioral Sciences", 2nd ed., section 2.4.
 LEVEL = 0.05
 POWER = 0.80
@@ -17,7 +17,7 @@ MOST = 1e6
 
 
 def least_detectable(se: Floats, df: Floats) -> Floats:
-    """Return the effect that such an estimate finds with a power of 80 %.
+    """Return the effect that such an estimate finds with a power of 80%.
 
     (t(0.975) + t(0.8)) se, in the scale of ``se``: Bloom, "Minimum detectable effects",
     Eval. Rev. 19 (1995).

@@ -27,7 +27,7 @@ MOST_ARRANGEMENTS = 20_000
 MOST_DIFFERENCES = 40_000
 
 # A value farther from its side's median than so many robust standard deviations is an outlier:
-# in normal data one is in 6 % of all rows of five runs a side and in 1 % of those of ten.
+# in normal data one is in 6% of all rows of five runs a side and in 1% of those of ten.
 OUTLIER = 6.0
 MAD_TO_SD = 1.4826
 
@@ -37,7 +37,7 @@ class Ranks:
     """What the ranks of some rows say; shape (rows,).
 
     :param p: two-sided and exact
-    :param shift: Hodges and Lehmann's estimate of new - base, with its exact 95 % interval
+    :param shift: Hodges and Lehmann's estimate of new - base, with its exact 95% CI
     :param is_tied: was it by permutation of the values, since some are equal?
     :param is_outlying: is a value far from the others of its side?
     """

@@ -102,10 +102,10 @@ def _shape(points: Sequence[SweepPoint], effects: Floats, errors: Floats) -> str
     spread = (weights * (x - centre) ** 2).sum()
     slope = (weights * (x - centre) * effects).sum() / spread
     if 2.0 * stats.norm.sf(abs(slope) * math.sqrt(spread)) >= LEVEL:
-        return f"about alike at all {name}"
+        return f"similar at all {name}"
     ends = mean + slope * (np.array([x.min(), x.max()]) - centre)
     if ends[0] * ends[1] < 0.0 and min(abs(ends)) > max(abs(ends)) / 4.0:
-        return f"turns round with {name}"
+        return f"changes sign with {name}"
     return f"{'grows' if abs(ends[1]) > abs(ends[0]) else 'shrinks'} with {name}"
 
 

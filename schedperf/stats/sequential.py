@@ -1,7 +1,7 @@
 """Looking at the runs while they are made: when are they enough, and what do the looks cost?
 
 Base is recorded, new grows block by block, and after each block the two are
-compared. Whoever stops at the first p below 5 % is wrong up to 27 times in a
+compared. Whoever stops at the first p below 5% is wrong up to 27 times in a
 hundred where nothing changed, so that each look must ask for more.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from schedperf.model.comparison import Row, Verdict
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS, FEWEST_POINTS
 
-# The level of each look that leaves 5 % for all of them together, by the budget: looks after 3, 4,
+# The level of each look that leaves 5% for all of them together, by the budget: looks after 3, 4,
 # … runs of new against a base that does not grow, Welch's t on logarithms, one constant level
 # (Pocock, "Group sequential methods in the design and analysis of clinical trials", Biometrika 64,
 # 1977). The size of base matters (at 30 runs .0128 for 5 of them, .0032 for 70), so it is the
@@ -44,7 +44,7 @@ class Decision:
 
 
 def nominal_level(max_runs: int) -> float:
-    """Return the level of each look that makes 5 % of all looks together.
+    """Return the level of each look that makes 5% of all looks together.
 
     :param max_runs: runs of each point after which the recording ends anyway
     :raises ValueError: no level is known for so large a budget
@@ -58,8 +58,8 @@ def nominal_level(max_runs: int) -> float:
 def equality_level(max_runs: int) -> float:
     """Return the level of each one-sided test against the margin, for the looks of a recording.
 
-    Without a correction 14 % of the recordings whose change is as large as the margin would end
-    with "no-change". Twice the level of a change leaves 4 % at most (`bench/verdicts/looks.py`);
+    Without a correction 14% of the recordings whose change is as large as the margin would end
+    with "no-change". Twice the level of a change leaves 4% at most (`bench/verdicts/looks.py`);
     the interval that must lie inside the margin has a confidence of 1 - 2 * ``equality_level``.
     """
     return 2.0 * nominal_level(max_runs)
@@ -72,16 +72,16 @@ def decide_look(rows: Sequence[Row]) -> Decision:
     """
     primary = [row for row in rows if row.family == "primary"]
     if not primary:
-        return Decision(
-            is_over=True, text="nothing can be decided: no primary metric on both sides"
-        )
+        return Decision(is_over=True, text="no decision possible: no primary metric on both sides")
     still = [row for row in primary if row.verdict not in _DECIDED]
     if not still:
         return Decision(is_over=True, text=_describe_decided(primary))
     points = Counter((row.workload, row.metric) for row in primary)
     if not any(_can_be_decided(row, points[row.workload, row.metric]) for row in still):
-        return Decision(is_over=True, text=f"can never be decided: {_name(still, len(primary))}")
-    return Decision(is_over=False, text=f"open: {_name(still, len(primary))}")
+        return Decision(
+            is_over=True, text=f"no number of runs decides: {_name(still, len(primary))}"
+        )
+    return Decision(is_over=False, text=f"undecided: {_name(still, len(primary))}")
 
 
 def warn_of_blocks(n_base: int, max_runs: int, points: int) -> str | None:
@@ -95,9 +95,8 @@ def warn_of_blocks(n_base: int, max_runs: int, points: int) -> str | None:
         return None
     few = f"base has {n_base} runs" if n_base < FEWEST_IN_BLOCKS else f"--max-runs is {max_runs}"
     return (
-        f"{few}, and what was recorded one after the other cannot tell a change from drift of the "
-        f"machine with less than {FEWEST_IN_BLOCKS} runs a side or {FEWEST_POINTS} points, so "
-        "nothing will be decided"
+        f"{few}; sides recorded one after the other need {FEWEST_IN_BLOCKS} runs each or "
+        f"{FEWEST_POINTS} points to separate a change from drift, so no verdict is possible"
     )
 
 
@@ -119,7 +118,7 @@ def _describe_decided(primary: Sequence[Row]) -> str:
         return f"decided: {row.metric}{_place(row)}: {row.verdict}, {row.reason}"
     verdicts = Counter(row.verdict for row in primary)
     counts = ", ".join(f"{verdicts[name]} {name}" for name in _DECIDED if verdicts[name])
-    return f"all {len(primary)} rows are decided: {counts}"
+    return f"all {len(primary)} rows decided: {counts}"
 
 
 def _name(rows: Sequence[Row], total: int) -> str:

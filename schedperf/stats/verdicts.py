@@ -23,7 +23,7 @@ from schedperf.stats.welch import FEWEST_RUNS
 # "Controlling the false discovery rate", J. R. Stat. Soc. B 57 (1995), at the customary level.
 FALSE_DISCOVERY_RATE = 0.05
 
-# Smallest change that counts, as a fraction of the value. Below 1 % a scheduler benchmark's
+# Smallest change that counts, as a fraction of the value. Below 1% a scheduler benchmark's
 # number moves with the link order of the kernel.
 SMALLEST_EFFECT = 0.01
 
@@ -62,10 +62,17 @@ EXIT_STATUS: dict[Verdict, int] = {
     "invalid": 4,
 }
 STRICT_INCONCLUSIVE_STATUS = 3
-# What a comparison without a primary row says first.
-UNDECIDED = "no result can decide"
+# How many values there are, where the source does not record it.
+UNKNOWN = "unknown"
+# How a comparison without a primary row ends.
+UNDECIDED = "no verdict is given"
 
-_SINGULAR: dict[Replication, str] = {"runs": "run", "boots": "boot", "rounds": "round"}
+# What independent units are called: one, and several. A round is an interleaved pair of runs.
+_UNITS: dict[Replication, tuple[str, str]] = {
+    "runs": ("run", "runs"),
+    "boots": ("boot", "boots"),
+    "rounds": ("pair", "pairs"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,8 +82,8 @@ class Reason:
     :param sentence: with the row's own numbers
     :param plain: the same without them, where it says more than they do
     :param short: the first part of ``plain``
-    :param finds: the smallest change that the row's runs find; ""
-    :param more: how many more runs would settle the row; ""
+    :param finds: the smallest change that the row's runs detect; ""
+    :param more: how many more runs would decide the row; ""
     """
 
     sentence: str
@@ -102,8 +109,8 @@ def reason_of(why: str, detail: str = "", *, numbers: str = "") -> Reason:
 
 
 def undecided(why: str) -> Reason:
-    """Return why a comparison has no primary row that could decide."""
-    return replace(reason_of(why), sentence=f"{UNDECIDED}: {why}")
+    """Return why a comparison has no verdict: it has no primary row."""
+    return replace(reason_of(why), sentence=f"{why}, so {UNDECIDED}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,16 +122,16 @@ class Evidence:
 
     :param effect: new against base; None without a value on both sides
     :param deciding: the effect that ``q`` belongs to, where it is not ``effect``
-    :param ci: 95 % interval of ``effect``; None where there is no interval
+    :param ci: 95% CI of ``effect``; None where there is no interval
     :param equivalence_ci: interval of ``effect`` for the equivalence test, which is two one-sided
-        tests at ``equality_level``: 90 % for a level of 5 %
+        tests at ``equality_level``: 90% for a level of 5%
     :param q: None where there is no p; the effect is then exact if there is an interval
     :param n_base: independent units, of the kind that ``replication`` names; None where unknown
     :param steps: size of the difference in printed steps where rounding is all the
         variance there is; None elsewhere
     :param obstacle: what stands between the sides whatever the numbers are, drift for one
-    :param mde: the smallest change that these runs find; a fraction
-    :param more_runs: further units a side that would settle the row; where ``n_base`` is unknown
+    :param mde: the smallest detectable change; a fraction
+    :param more_runs: further units per side that would decide the row; where ``n_base`` is unknown
         all units that it takes
     """
 
@@ -166,22 +173,22 @@ def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, Re
     is_significant = _is_significant(evidence)
     is_coarse = evidence.steps is not None and evidence.steps < FEWEST_STEPS
     if is_significant and not is_coarse:
-        change = _change(evidence, numbers, f"±{percent(margin)}" if is_within else None)
+        change = _change(evidence, numbers, f"+-{percent(margin)}" if is_within else None)
         if change is not None:
             return change
     if is_significant and is_coarse and not (is_within and _is_equal_at_worst(evidence, margin)):
         fix = "print more digits, or make the runs longer"
-        why = "less than two steps of the printed number"
+        why = "the change is less than two steps of the printed number"
         return "inconclusive", reason_of(why, fix, numbers=numbers)
     if is_within:
         low, high = (_fraction(end, evidence) for end in evidence.equivalence_ci)
         confidence = percent(1.0 - 2.0 * evidence.equality_level)
-        interval = f"{confidence} interval {signed(low)} to {signed(high)}"
-        small = ", a change that is too small to count" if is_significant and not is_coarse else ""
-        why = f"{interval} inside the margin of ±{percent(margin)}{small}"
+        interval = f"{confidence} CI {interval_of(low, high)}"
+        small = ", significant but too small to count" if is_significant and not is_coarse else ""
+        why = f"{interval} within the equivalence margin of +-{percent(margin)}{small}"
         return "no-change", Reason(sentence=f"{numbers}; {why}", plain=why, short=why)
-    why = f"no significant change, and not shown equal within ±{percent(margin)}"
-    finds = "" if evidence.mde is None else f"these runs find changes from {percent(evidence.mde)}"
+    why = f"not significant, and not shown equivalent within +-{percent(margin)}"
+    finds = "" if evidence.mde is None else say_smallest(percent(evidence.mde))
     more = say_more(evidence.more_runs, evidence.replication)
     return "inconclusive", replace(reason_of(why, numbers=numbers), finds=finds, more=more)
 
@@ -202,9 +209,9 @@ def _change(evidence: Evidence, numbers: str, margin: str | None) -> tuple[Verdi
         return None
     if deciding * evidence.effect < 0.0:
         within = signed(_fraction(deciding, evidence))
-        why = f"the mean moved one way, and the runs of a mode {within}"
+        why = f"the within-mode change, {within}, contradicts the mean"
         return "inconclusive", reason_of(why, numbers=numbers)
-    within = f", within the margin of {margin}" if margin else ""
+    within = f", within the equivalence margin of {margin}" if margin else ""
     rose = deciding > 0.0
     verdict: Verdict = "improvement" if rose == (evidence.better == "higher") else "regression"
     word = "better" if verdict == "improvement" else "worse"
@@ -216,51 +223,53 @@ def _missing(evidence: Evidence, side: str) -> tuple[Verdict, Reason] | None:
     numbers = (("base", evidence.n_base), (side, evidence.n_new))
     for name, n in numbers:
         if n == 0:
-            why = f"no value in {name}, so there is nothing to compare"
+            why = f"{name} has no value"
             return "invalid", reason_of(why)
     if evidence.effect is None:
-        why = "the values of both sides are 0 on average, so no share has a meaning"
+        why = "the mean of both sides is 0, so a relative change is undefined"
         return "inconclusive", reason_of(why)
     if evidence.ci is not None:
         return None
     for name, n in numbers:
         if n is not None and n < FEWEST_RUNS:
             why = f"{name} has {n} {name_units(n, evidence.replication)}"
-            needed = f"at least {FEWEST_RUNS} are needed for an interval"
+            needed = f"a CI needs at least {FEWEST_RUNS}"
             return "inconclusive", reason_of(why, needed)
     return "inconclusive", _unknown(evidence, [name for name, n in numbers if n is None])
 
 
 def _unknown(evidence: Evidence, without_n: Sequence[str]) -> Reason:
-    # A published mean says what was seen, but neither how often nor how far chance reaches.
+    # A published mean comes without a number of runs, or without a standard deviation.
     assert evidence.effect is not None
     change = signed(_fraction(evidence.effect, evidence))
     if not without_n:
-        why = "no spread is given, so nothing says how far chance reaches"
+        why = "no standard deviation recorded, so the significance is unknown"
         return reason_of(why, numbers=change)
     if evidence.more_runs is None:
-        why = "neither the number of runs nor a spread that could settle it is given"
+        why = "neither the number of runs nor a standard deviation recorded"
         return reason_of(why, numbers=change)
-    settling = f"with the spread that is, {evidence.more_runs} runs a side would settle it"
-    return reason_of("the number of runs is not given", settling, numbers=change)
+    settling = (
+        f"with the recorded standard deviation, {evidence.more_runs} runs per side would decide it"
+    )
+    return reason_of("number of runs not recorded", settling, numbers=change)
 
 
 def say_more(more_runs: int | None, replication: Replication) -> str:
-    """Say how many more units would settle a row, as its reason ends; "" where it is not known.
+    """Say how many more units would decide a row, as its reason ends; "" where it is not known.
 
     >>> say_more(3, "boots"), say_more(1, "rounds")
-    ('about 3 more boots a side would settle it', 'about 1 more round would settle it')
+    ('about 3 more boots per side would decide it', 'about 1 more pair would decide it')
     """
     if more_runs is None:
         return ""
-    # A round holds a run of each side.
-    where = "" if replication == "rounds" else " a side"
-    return f"about {more_runs} more {name_units(more_runs, replication)}{where} would settle it"
+    # A pair holds a run of each side.
+    where = "" if replication == "rounds" else " per side"
+    return f"about {more_runs} more {name_units(more_runs, replication)}{where} would decide it"
 
 
 def name_units(number: int, replication: Replication) -> str:
-    """Return what so many independent units are called: "run", "runs"."""
-    return _SINGULAR[replication] if number == 1 else replication
+    """Return what so many independent units are called: "run", "runs"; of rounds "pairs"."""
+    return _UNITS[replication][number != 1]
 
 
 def _is_significant(evidence: Evidence) -> bool:
@@ -298,24 +307,29 @@ def _numbers(evidence: Evidence) -> str:
     low, high = (_fraction(end, evidence) for end in evidence.ci)
     effect = signed(_fraction(evidence.effect, evidence))
     certainty = "exact" if evidence.q is None else f"q = {evidence.q:.2g}"
-    interval = f"95 % interval {signed(low)} to {signed(high)}"
+    interval = interval_of(low, high)
     numbers = count_units(evidence.n_base, evidence.n_new, evidence.replication)
     # Without a logarithm there is no ratio, and base may be 0.
     share = "" if evidence.is_log else " of the larger mean"
-    return f"{effect}{share} ({interval}, {certainty}, {numbers})"
+    return f"{effect}{share} {interval} ({certainty}, n = {numbers})"
 
 
-def count_units(n_base: int | None, n_new: int | None, replication: str) -> str:
-    """Say what was compared: ``3+3 boots``, ``8+8 runs``, and ``8 rounds``, which both are in."""
-    return f"{count_values(n_base, n_new, replication)} {replication}"
+def count_units(n_base: int | None, n_new: int | None, replication: Replication) -> str:
+    """Say what was compared: ``3+3 boots``, ``8+8 runs``, ``8 pairs``; ``unknown``."""
+    values = count_values(n_base, n_new, replication)
+    if values == UNKNOWN:
+        return values
+    return f"{values} {name_units(1 if values == '1' else 2, replication)}"
 
 
-def count_values(n_base: int | None, n_new: int | None, replication: str) -> str:
-    """Write how many there are on each side: ``5+5``, ``?+?`` where nobody says, 8 rounds as ``8``.
+def count_values(n_base: int | None, n_new: int | None, replication: Replication) -> str:
+    """Write how many there are on each side: ``5+5``, ``unknown``, ``5+unknown``; 8 pairs as ``8``.
 
-    A round has a value of both sides, so rounds are one number.
+    A pair has a value of both sides, so pairs are one number.
     """
-    numbers = ["?" if number is None else str(number) for number in (n_base, n_new)]
+    if n_base is None and n_new is None:
+        return UNKNOWN
+    numbers = [UNKNOWN if number is None else str(number) for number in (n_base, n_new)]
     return numbers[0] if replication == "rounds" else "+".join(numbers)
 
 
@@ -365,25 +379,39 @@ def _summarise(rows: Sequence[Row], primary: int) -> Reason:
     row = max(rows, key=lambda row: abs(math.log(row.ratio)) if row.ratio else 0.0)
     point = f" at {row.point}" if row.point else ""
     side = f" of {row.side}" if row.side != "new" else ""
-    count = f"; {len(rows)} of {primary} primary rows alike" if primary > 1 else ""
+    count = f"; {len(rows)} of {primary} primary rows have this verdict" if primary > 1 else ""
     name = f"{row.metric}{point}{side}"
     short = f"{name}: {row.reason_short}"
     return Reason(sentence=f"{name}: {row.reason}{count}", plain=short, short=short)
 
 
 def percent(fraction: float) -> str:
-    """Write a fraction as a percentage: ``3 %``, ``37.2 %``, ``0.04 %``, ``1.2e+09 %``."""
+    """Write a fraction as a percentage: ``3%``, ``37.2%``, ``0.04%``, ``1.2e+09%``."""
     value = 100.0 * fraction
     if abs(value) >= LARGEST_PERCENT_IN_REASONS:
-        return f"{value:.3g} %"
+        return f"{value:.3g}%"
     digits = 1 if abs(value) >= SMALLEST_SHORT_PERCENT or value == 0.0 else 2
     text = f"{value:.{digits}f}".removesuffix(".0")
-    return (text if float(text) else text.removeprefix("-")) + " %"
+    return (text if float(text) else text.removeprefix("-")) + "%"
 
 
 def signed(fraction: float) -> str:
     """Write a fraction as a percentage with its sign."""
     return ("+" if fraction >= 0.0 else "") + percent(fraction)
+
+
+def interval_of(low: float, high: float) -> str:
+    """Write the ends of an interval, which are fractions: ``[+16.1%, +27.9%]``."""
+    return f"[{signed(low)}, {signed(high)}]"
+
+
+def say_smallest(change: str) -> str:
+    """Say the smallest detectable change.
+
+    >>> say_smallest("1.2%")
+    'smallest detectable change 1.2% (80% power)'
+    """
+    return f"smallest detectable change {change} (80% power)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

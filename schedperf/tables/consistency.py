@@ -7,7 +7,7 @@ that are printed so; only what none of them explains is a contradiction::
 
     >>> check_claim("-10.70%", 1.579, 1.410, base_step=None, new_step=None)
     >>> check_claim("-4.57%", 1.117, 1.123, base_step=None, new_step=None).text
-    'the source claims -4.57%, its own numbers give +0.54 %'
+    'the source states -4.57%, its own numbers give +0.54%'
 """
 
 import itertools
@@ -124,7 +124,7 @@ def check_claim(
         return None
     actual = _write(100.0 * (new / base - 1.0), max(claim.digits, 1))
     sign = "" if actual.startswith("-") else "+"
-    return caveat("claim", claimed=claimed.strip(), actual=f"{sign}{actual} %")
+    return caveat("claim", claimed=claimed.strip(), actual=f"{sign}{actual}%")
 
 
 def check_mean(

@@ -27,7 +27,7 @@ from schedperf.stats import compare_runs
 from schedperf.stats._rows import complete
 from schedperf.stats.verdicts import MARGIN, Reason, decide_overall, reason_of
 
-UNSETTLED = "no significant change, and not shown equal within ±3 %"
+UNSETTLED = "not significant, and not shown equivalent within +-3%"
 # A command that compares the other way round.
 NO_RESULT: tuple[Verdict, Reason] = ("inconclusive", reason_of("no result"))
 OTHER_BASE = "schedperf compare 'new one.tar' base.tar"
@@ -105,7 +105,7 @@ def make_row(**changes: Any) -> Row:
         "q": 3.6e-7,
         "margin": 0.03,
         "verdict": "regression",
-        "reason": "worse: +37.2 % (95 % interval +35 % to +39.5 %, q = 3.6e-07, 5+5 runs)",
+        "reason": "+37.2% [+35%, +39.5%] (q = 3.6e-07, n = 5+5 runs)",
         "method": "Welch t on logs",
         "mde": 0.024,
         "more_runs": None,
@@ -137,15 +137,15 @@ def _make_rows() -> tuple[Row, ...]:
     return (
         make_row(
             point="groups=1", base=0.1532, ratio=1.004, verdict="no-change", q=0.63,
-            ci_low=0.991, ci_high=1.017, reason="+0.4 %; 90 % interval -0.7 % to +1.5 % inside",
+            ci_low=0.991, ci_high=1.017, reason="+0.4%; 90% interval -0.7% to +1.5% inside",
         ),
         make_row(ci_low=1.35, ci_high=1.395),
         make_row(
             point="groups=16", base=2.417, ratio=1.046, verdict="inconclusive", q=0.084,
             ci_low=0.990, ci_high=1.105,
-            reason="+4.6 % (95 % interval -1 % to +10.5 %, q = 0.084, 5+5 runs): "
-            "no significant change, and not shown equal within ±3 %; these runs find changes "
-            "from 7.2 %; about 6 more runs a side would settle it",
+            reason="+4.6% [-1%, +10.5%] (q = 0.084, n = 5+5 runs): "
+            "not significant, and not shown equivalent within +-3%; smallest detectable change "
+            "7.2% (80% power); about 6 more runs per side would decide it",
             reason_plain=UNSETTLED, reason_short=UNSETTLED, mde=0.072, more_runs=6,
             caveats=(caveat("spread", side="new", word="noisier", factor=3.4, p=0.008),),
         ),

@@ -1,4 +1,4 @@
-"""Cache lines as rows of bytes, who is on them drawn to scale, and each side below the other.
+"""Draw cache lines as rows of bytes: variables to scale, one side below the other.
 
 ::
 
@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from schedperf_reports.blocks import Block, Graphic, Tone
-from schedperf_reports.words.rows import side_letter, side_place
+from schedperf_reports.words.rows import side_place
 from schedperf_reports.words.units import format_share
 
 OccupantKind = Literal["entry", "hole", "padding", "unnamed"]
@@ -102,7 +102,7 @@ class Occupant:
 
     @property
     def share(self) -> str:
-        """Its part of the line's contended samples: "97 %"; "" where it has none."""
+        """Its part of the line's contended samples: "97%"; "" where it has none."""
         return format_share(self.heat) if self.heat else ""
 
     @property
@@ -160,11 +160,6 @@ class LineSide:
 
     name: str
     label: str
-
-    @property
-    def letter(self) -> str:
-        """The letter of its badge."""
-        return side_letter(self.name)
 
     @property
     def place(self) -> int:

@@ -12,7 +12,7 @@ from schedperf.evidence.profile.export import SPEEDSCOPE_SCHEMA
 from schedperf.evidence.profile.record import FlameChanges, FlameLists, FlameTree, HottestFrames
 from schedperf.model.schema import to_plain
 from schedperf_reports.blocks import Block, Cell, Column, Graphic, Table, Text
-from schedperf_reports.words.rows import count_of, side_letter, side_place
+from schedperf_reports.words.rows import count_of, side_place
 from schedperf_reports.words.units import MISSING, format_percent, format_points
 
 # Of the width: what is narrower has no room for a letter on any screen, and without a script
@@ -104,10 +104,7 @@ class Flames(Graphic):
 
     def data(self) -> object:
         """Return the trees, who the sides are, and what a file for speedscope calls its format."""
-        sides = [
-            {"name": side, "letter": side_letter(side), "place": side_place(side)}
-            for side in self.sides
-        ]
+        sides = [{"name": side, "place": side_place(side)} for side in self.sides]
         return {"events": to_plain(self.trees), "sides": sides, "speedscope": SPEEDSCOPE_SCHEMA}
 
 
@@ -117,10 +114,10 @@ def caption_of(tree: FlameTree) -> str:
         runs = _runs_of_tree(tree)
         return f"{tree.labels[0]}, {runs if tree.counts == (1,) else f'mean of {runs}'}"
     base, new = tree.labels
-    sides = f"{new} against {base}, n = {_runs_of_tree(tree)}"
+    sides = f"{new} vs {base}, n = {_runs_of_tree(tree)}"
     if min(tree.counts) == 1:
-        return f"{sides}; nobody knows what of it is noise, so nothing is coloured"
-    return f"{sides}; coloured is what {_beyond_noise(tree)}"
+        return f"{sides}; one run per side: significance unknown, frames are not coloured"
+    return f"{sides}; coloured frames {_say_significant(tree)}"
 
 
 def place_frames(tree: FlameTree) -> tuple[StillFrame, ...]:
@@ -252,14 +249,14 @@ def _say(drawn: _Drawn, frame: int) -> str:
     values = drawn.values
     base = values.base[frame]
     if not values.new:
-        return f"{base:.2f} %"
+        return f"{base:.2f}%"
     new, change = values.new[frame], drawn.changes[frame]
     if base is None or new is None or change is None:
-        return "not known on both sides"
+        return "not recorded on both sides"
     low, high = (values.low[frame], values.high[frame]) if values.low else (None, None)
     is_known = low is not None and high is not None
-    interval = f"95 % interval {low:+.2f} to {high:+.2f}" if is_known else "no interval"
-    return f"base {base:.2f}, new {new:.2f} %; change {change:+.2f} pp ({interval})"
+    interval = f"[{low:+.2f}, {high:+.2f}]" if is_known else "(no CI)"
+    return f"base {base:.2f}%, new {new:.2f}%; change {change:+.2f} pp {interval}"
 
 
 def describe_flames(trees: Sequence[FlameTree]) -> Iterator[Block]:
@@ -284,16 +281,16 @@ def _runs_of_tree(tree: FlameTree) -> str:
     return f"{counts} {tree.independent if counts != '1' else tree.independent.removesuffix('s')}"
 
 
-def _beyond_noise(tree: FlameTree) -> str:
+def _say_significant(tree: FlameTree) -> str:
     """Say what the change of a coloured frame is."""
-    return "changed beyond noise" if tree.took_turns else "changed beyond noise, or drifted"
+    return "changed significantly" if tree.took_turns else "changed significantly, or drifted"
 
 
 def _describe_changes(tree: FlameTree, lists: FlameLists) -> Iterator[Block]:
     # Which frames changed, vanished and appeared between the sides of a tree.
     if min(tree.counts) == 1:
         yield Text(
-            text=f"n = {_runs_of_tree(tree)}: no interval; record several {tree.independent}",
+            text=f"n = {_runs_of_tree(tree)}: no CI; record several {tree.independent}",
             tone="warning",
         )
     if lists.changed:
@@ -301,7 +298,7 @@ def _describe_changes(tree: FlameTree, lists: FlameLists) -> Iterator[Block]:
     elif min(tree.counts) > 1:
         yield Text(
             text=f"{tree.event}: no frame (a function on one call path) whose own time changed "
-            "beyond noise"
+            "significantly"
         )
     if lists.vanished:
         yield _table_of_vanished(tree, lists)
@@ -314,7 +311,7 @@ def _table_of_changes(tree: FlameTree, lists: FlameLists) -> Table:
     return Table(
         caption=(
             f"{tree.event}: {count_of(lists.counts.changed, 'frame')} (a function on one "
-            f"call path) whose own time {_beyond_noise(tree)}, % of all time, change in "
+            f"call path) whose own time {_say_significant(tree)}, % of all time, change in "
             f"percentage points{_left_out(lists.counts.changed, lists.changed)}"
         ),
         columns=(
@@ -322,7 +319,7 @@ def _table_of_changes(tree: FlameTree, lists: FlameLists) -> Table:
             Column(title="base %", align="right"),
             Column(title="new %", align="right"),
             Column(title="change, pp", align="right"),
-            Column(title="95 % CI", align="right", priority=1),
+            Column(title="95% CI", align="right", priority=1),
             Column(title="q", align="right", priority=1),
             _CALLERS,
             _OBJECT,
@@ -400,7 +397,7 @@ def _table_of_one_side(tree: FlameTree, paths: _OneSided) -> Table:
         ),
         columns=(
             _FRAME,
-            Column(title=f"{paths.side} %", align="right"),
+            Column(title=f"{paths.side}%", align="right"),
             Column(title=f"in {several}", align="right"),
             _CALLERS,
             _OBJECT,

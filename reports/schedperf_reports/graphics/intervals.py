@@ -44,7 +44,7 @@ class IntervalLine:
     :param row: the number of its row in the table
     :param anchor: of that row, as in ``Table.anchors``
     :param verdict: None for a mean of several results
-    :param ratio: new / base, with its 95 % interval; None where there is none
+    :param ratio: new / base, with its 95% CI; None where there is none
     :param margin: half-width of the equivalence band as a fraction; None without one
     :param mark: of the direction that is better, where lines differ in it: "^"
     """

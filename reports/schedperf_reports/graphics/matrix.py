@@ -1,4 +1,4 @@
-"""Numbers of many places as shaded cells: CPUs by measure, nodes by nodes; base, new, difference.
+"""Heat maps: CPUs by measure, nodes by nodes; base, new and difference as shaded cells.
 
 A cell is shaded by its number and has the number in it. Where there are too many columns for that
 the numbers are read out on hover and by the arrow keys, and stand in a table below.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from schedperf_reports.blocks import Block, Graphic
-from schedperf_reports.words.rows import side_letter, side_place
+from schedperf_reports.words.rows import side_place
 
 # Cells of more columns are as narrow as a hair, or 256 of them would not fit beside each other.
 MOST_SMALL = 64
@@ -55,11 +55,6 @@ class MatrixLabel:
     def place(self) -> int | None:
         """Which colour and shape it has; None where it is of no side."""
         return side_place(self.side) if self.side not in ("", DIFFERENCE) else None
-
-    @property
-    def letter(self) -> str:
-        """The letter of its side."""
-        return side_letter(self.side)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,6 +1,6 @@
 """Two histograms as mirrored bars: base grows to the left, new to the right.
 
-Their difference stands beside a bin only where it is outside noise.
+A bin shows its difference only where that is significant.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ from schedperf_reports.words.units import format_number, format_share
 
 # What ``changed`` of the record says.
 NOISE_WORDS: Mapping[bool | None, str] = {
-    True: "beyond noise",
-    False: "within noise",
-    None: "noise not known",
+    True: "significant",
+    False: "not significant",
+    None: "significance unknown",
 }
 
 
@@ -27,7 +27,7 @@ class MirrorBin:
     :param base: share of the events of base, 0 to 1; None where base has none
     :param new: likewise
     :param difference: new - base with its interval in words, in points of per cent; "" where it is
-        within noise, or where nobody can say
+        not significant, or unknown
     :param title: all numbers in words
     """
 
@@ -89,7 +89,7 @@ def _bin(found: Bins, place: int, label: str) -> MirrorBin:
         points = f"{_points(new - base)} pp"
         low, high = found.ci_low[place], found.ci_high[place]
         if low is not None and high is not None:
-            points += f" ({_points(low)}..{_points(high)})"
+            points += f" [{_points(low)}, {_points(high)}]"
         said += f", difference {points}, {NOISE_WORDS[changed]}"
         difference = points if changed else ""
     return MirrorBin(label=label, base=base, new=new, difference=difference, title=said)
@@ -107,21 +107,21 @@ def _difference(found: Bins, place: int) -> float:
 
 
 def describe_bins(found: Bins, labels: Sequence[str], what: str) -> str:
-    """Say what the bins show: the one that changed most, or that none did beyond noise.
+    """Say what the bins show: the one that changed most, or that none did significantly.
 
     :param what: what falls into a bin, in plural: "calls"
     """
     runs = count_compared(found)
     marked = [place for place, changed in enumerate(found.changed) if changed]
     if all(changed is None for changed in found.changed):
-        return f"{runs} cannot tell a change from noise"
+        return f"significance unknown ({runs})"
     if not marked:
-        return f"no bin changed beyond noise ({runs})"
+        return f"no bin changed significantly ({runs})"
     most = max(
         marked, key=lambda place: abs((found.new[place] or 0.0) - (found.base[place] or 0.0))
     )
     base, new = format_share(found.base[most]), format_share(found.new[most])
     return (
-        f"{len(marked)} of {count_of(len(labels), 'bin')} changed beyond noise ({runs}), most of "
-        f"all {what} from {labels[most]} on: {base} -> {new}"
+        f"{len(marked)} of {count_of(len(labels), 'bin')} changed significantly ({runs}); largest: "
+        f"{what} from {labels[most]} on: {base} -> {new}"
     )

@@ -41,10 +41,14 @@ class Panels(Graphic):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fold(Graphic):
-    """Blocks that a page shows when their caption is pressed; print and other formats always."""
+    """Blocks that a page shows when their caption is pressed; print and other formats always.
+
+    :param repeats: the blocks say in full what a text of everything says elsewhere
+    """
 
     blocks: tuple[Block, ...]
+    repeats: bool = False
 
     def plain(self) -> tuple[Block, ...]:
         """Return the blocks."""
-        return self.blocks
+        return () if self.repeats else self.blocks

@@ -110,7 +110,7 @@ def tick_text(ratio: float) -> str:
     """Write a ratio as a change.
 
     >>> tick_text(1.1), tick_text(1.0), tick_text(0.5)
-    ('+10 %', '0', '-50 %')
+    ('+10%', '0', '-50%')
     """
     percent = 100.0 * (ratio - 1.0)
-    return "0" if ratio == 1.0 else f"{percent:+.3g} %"
+    return "0" if ratio == 1.0 else f"{percent:+.3g}%"

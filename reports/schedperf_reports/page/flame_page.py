@@ -1,4 +1,4 @@
-"""The page of ``schedperf profile --flamegraph``: the drawing, and what its samples rest on."""
+"""The page of ``schedperf profile --flamegraph``: the drawing, and where its samples come from."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,6 +1,6 @@
 """The self-contained HTML page: sections of blocks, a head, our scripts and a policy.
 
-Whatever the page shows was written by strangers: the templates escape by
+What the page shows is untrusted: the templates escape by
 default, each expression is cleaned on its way out, and a Content-Security-Policy
 allows our scripts by their hashes and no network at all.
 """
@@ -25,7 +25,7 @@ from schedperf_reports.page.views import (
     read_template,
 )
 from schedperf_reports.sections import CHAPTERS
-from schedperf_reports.words.rows import label_of, side_letter, side_place
+from schedperf_reports.words.rows import label_of, side_place
 
 # What every page can do, in this order: each needs what stands before it.
 FRAME_SCRIPTS = ("page.js", "page_elements.js", "page_keys.js", "page_copy.js", "page_head.js")
@@ -52,7 +52,7 @@ class Described:
 class HeadSide:
     """One of what a page compares.
 
-    :param name: "base", "new": its letter is drawn beside its label
+    :param name: "base", "new": its colour and shape are drawn beside its label
     :param digest: of the file, ``created`` when it was recorded; "" where there is none
     :param as_base: the command for a shell that makes this side base; "" where there is none
     """
@@ -122,7 +122,7 @@ def describe_head(comparison: Comparison, other_bases: Sequence[str] = ()) -> He
         )
         for side, as_base in zip(comparison.sides, commands, strict=True)
     )
-    against = f"{', '.join(side.label for side in sides[1:])}, against {sides[0].label}"
+    against = f"{', '.join(side.label for side in sides[1:])} vs {sides[0].label}"
     return Head(
         title=f"{comparison.overall.verdict}: {against}",
         sides=sides,
@@ -152,7 +152,6 @@ def render_sections(
             head=head,
             chapters=_chapters(sections),
             sections=_drawn(sections),
-            letter=side_letter,
             place=side_place,
             policy=_policy(scripts, plotly),
             style=Markup(style),  # noqa: S704 # our own files

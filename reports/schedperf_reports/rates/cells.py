@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from schedperf.model.counted import Basis, RateRow
 from schedperf.model.units import RATE_DIGITS, format_measure
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, count_units, percent
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Cell,
@@ -20,6 +20,7 @@ from schedperf_reports.blocks import (
     Text,
     Tone,
 )
+from schedperf_reports.words.remarks import explain_correction
 from schedperf_reports.words.rows import count_changes, count_of
 from schedperf_reports.words.units import (
     MISSING,
@@ -43,8 +44,8 @@ QUANTILES = ("p50", "p99", "p99.9")
 
 # What a count is divided by, best first: wakeups (a share of two counts), operations, time.
 BASES: tuple[Basis, ...] = ("share", "operation", "time")
-# A page shows some rows that are not beyond noise too, to judge the others by, and hides the rest.
-QUIET_WORD = "less telling, not beyond noise"
+# A page shows some rows that are not significant too, for scale, and hides the rest.
+QUIET_WORD = "not significant"
 
 # The mean that a change in per cent is one of.
 MEANS = "means over runs are geometric (arithmetic where a run has 0)"
@@ -55,39 +56,34 @@ CHANGED = "*"
 DRIFTED = "?"
 
 # What the first mark rests on, of rows of all sections.
-RULE = (
-    f"its q is below {FALSE_DISCOVERY_RATE:g} and the change is {percent(SMALLEST_EFFECT)} or more"
-)
+RULE = f"q < {FALSE_DISCOVERY_RATE:g} and a change of {percent(SMALLEST_EFFECT)} or more"
 
-# The change tells base from new, so base may go; an interval goes last.
+# What the numbers are per goes first, the CI last.
 PER_COLUMN = Column(title="per", priority=2, explains="what the numbers of the row are divided by")
 COMPARED = (
-    Column(title="base", align="right", priority=2, explains=f"{_MEAN} of base"),
+    Column(title="base", align="right", explains=f"{_MEAN} of base"),
     Column(title="new", align="right", explains=f"{_MEAN} of new"),
     Column(
         title="change",
         align="right",
-        explains="new against base, more is neither better nor worse. "
-        f"{CHANGED}: changed beyond noise, {RULE}; {DRIFTED}: differs, but may have drifted",
+        explains="new vs base, neither direction is better. "
+        f"{CHANGED}: significant, {RULE}; {DRIFTED}: differs, but drift may explain it",
     ),
     Column(
-        title="95 % CI",
+        title="95% CI",
         align="right",
         priority=1,
-        explains="interval of the change in per cent, over runs or boots",
+        explains="of the change, over runs or boots",
     ),
 )
 RUNS_COLUMN = Column(
     title="n",
     align="right",
     priority=REFERENCE_PRIORITY,
-    explains="independent values of base and of new: runs, boots or rounds",
+    explains="independent values of base+new: runs or boots, or interleaved pairs",
 )
-ZERO = "a run or a boot has 0: there is nothing to divide by"
-WIDE = (
-    f"whose ends are more than a factor of {WIDEST_INTERVAL:g} apart: too few runs or boots for "
-    "how much they scatter"
-)
+ZERO = "a run or a boot has 0, so no ratio is defined"
+WIDE = f"wider than {WIDEST_INTERVAL:g}-fold: too few runs or boots for their noise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +206,7 @@ def explain_gaps(rows: Iterable[RateRow]) -> Iterator[Text]:
     if any(row.ratio is None for row in compared):
         yield Text(text=f"no change where {ZERO}", tone="muted")
     if any(map(is_wide_row, compared)):
-        yield Text(text=f"too wide: an interval {WIDE}", tone="muted")
+        yield Text(text=f"too wide: a CI {WIDE}", tone="muted")
 
 
 def compared_cells(shown: Shown[RateRow], texts: tuple[str, str] | None = None) -> tuple[Cell, ...]:
@@ -249,11 +245,7 @@ def runs_cell(row: RateRow) -> Cell:
 
 
 def _count_runs(row: RateRow) -> str:
-    # A round has a value of both sides, so rounds are one number.
-    if row.replication == "rounds":
-        return f"{row.n_base} rounds"
-    boots = " boots" if row.replication == "boots" else ""
-    return f"{row.n_base} + {row.n_new}{boots}"
+    return count_units(row.n_base, row.n_new, row.replication)
 
 
 def tone_of(row: RateRow) -> Tone:
@@ -292,7 +284,7 @@ def quiet_rows(rows: Sequence[RateRow], shown: int) -> tuple[bool, ...]:
 
 
 def lead(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Text]:
-    """Yield the most important sentence: how many changed, and which of them most.
+    """Yield the most important sentence, how many changed and which of them most; then the legend.
 
     :param rows: that may be compared; without any, nothing is said
     """
@@ -300,10 +292,17 @@ def lead(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Text]:
     known = [shown.row for shown in found]
     if not any(row.n_new for row in known):
         return
+    yield _count_and_largest(found, name)
+    yield from explain_correction(
+        [(f"{name(one.row)} {change_of(one.row)}", one.row) for one in found]
+    )
+
+
+def _count_and_largest(found: Sequence[Shown[Row]], name: Callable[[Row], str]) -> Text:
+    known = [shown.row for shown in found]
     changed = [shown for shown in found if shown.row.changed]
     if not changed:
-        yield Text(text=count_changes(known))
-        return
+        return Text(text=count_changes(known))
     largest = min(changed, key=lambda shown: distance(shown.row))
     most = largest.row
     per, base, new = describe_rate(largest)
@@ -311,12 +310,10 @@ def lead(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Text]:
     if len({(row.side, row.workload, row.point) for row in known}) > 1:
         each += f" in {most.side}, {most.point or most.workload}"
     interval = interval_of(most)
-    unit = "" if interval == TOO_WIDE else " %"
-    ends = "" if interval == MISSING else f", 95 % interval {interval}{unit}"
-    size = "" if most.ratio is None else f"{change_of(most)}, "
-    word = " runs" if most.replication == "runs" else ""
-    text = f"{name(most)}: {size}{base} -> {new}{each} ({_count_runs(most)}{word}{ends})"
-    yield Text(text=f"{count_changes(known)}; most of all {text}", tone="strong")
+    ends = "" if interval in (MISSING, TOO_WIDE) else f" {interval}"
+    size = "" if most.ratio is None else f"{change_of(most)}{ends}, "
+    text = f"{name(most)}: {size}{base} -> {new}{each} (n = {_count_runs(most)})"
+    return Text(text=f"{count_changes(known)}; largest: {text}", tone="strong")
 
 
 def distance(row: RateRow) -> float:

@@ -66,7 +66,7 @@ def cpu_maps(comparison: Comparison, entries: Sequence[CpuRow]) -> Iterator[Bloc
         yield _map(found, side, what if len(points) > 1 else "", topologies.get(side, Topology()))
     if len(ordered) > MOST_MAPS:
         left = count_of(len(ordered) - MOST_MAPS, "other point")
-        yield Text(text=f"CPU by CPU, {left} changed no more and stand in the JSON", tone="muted")
+        yield Text(text=f"CPU by CPU, {left} changed less and are in the JSON", tone="muted")
 
 
 def _count_changes(entry: CpuRow) -> int:
@@ -202,15 +202,15 @@ def _title(entry: CpuRow, place: int | None, scale: Scale, where: str) -> str:
 
 
 def describe_place(entry: Places, place: int, scale: Scale) -> str:
-    """Say all numbers of one place: ``base 1 /s, new 3 /s, difference +2 (1..3) /s, …``."""
+    """Say all numbers of one place: ``base 1 /s, new 3 /s, difference +2 [+1, +3] /s, …``."""
     base, new, low, high = (
         values[place] for values in (entry.base, entry.new, entry.ci_low, entry.ci_high)
     )
-    unit = f" {scale.unit}".rstrip()
+    unit = scale.unit if scale.unit == "%" else f" {scale.unit}".rstrip()
     text = f"base {scale.format(base)}{unit}, new {scale.format(new)}{unit}"
     if base is None or new is None:
         return text
-    ends = "" if low is None else f" ({scale.format_change(low)}..{scale.format_change(high)})"
+    ends = "" if low is None else f" [{scale.format_change(low)}, {scale.format_change(high)}]"
     changed = entry.changed[place]
     difference = scale.format_change(new - base)
     # The difference of two shares is no share.
@@ -223,18 +223,18 @@ def _describe(entries: Sequence[CpuRow]) -> str:
     one = entries[0]
     runs = count_compared(one)
     if not known:
-        return f"in order of the topology: {runs} cannot tell a change from noise"
+        return f"in topology order: significance unknown ({runs})"
     changed = sum(known)
     if not changed:
-        return f"in order of the topology: nothing changed beyond noise ({runs})"
+        return f"in topology order: no significant change ({runs})"
     most = max(entries, key=_count_changes)
     cpus = [cpu for cpu, is_it in zip(most.cpus, most.changed, strict=True) if is_it]
     named = ", ".join(map(str, cpus[:MOST_WRITTEN_CPUS]))
     more = f" and {len(cpus) - MOST_WRITTEN_CPUS} more" if len(cpus) > MOST_WRITTEN_CPUS else ""
     which = "" if changed == 1 else "most of them "
     return (
-        f"in order of the topology: {changed} of {count_of(len(known), 'number')} changed beyond "
-        f"noise ({runs}), {which}{most.measure} of CPU {named}{more}"
+        f"in topology order: {changed} of {count_of(len(known), 'number')} changed significantly "
+        f"({runs}), {which}{most.measure} of CPU {named}{more}"
     )
 
 

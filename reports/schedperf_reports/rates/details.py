@@ -77,31 +77,29 @@ def opened(
 def _chance_of(row: RateRow, kind: str, small: str) -> Iterator[Text]:
     if not is_compared(row) or row.q is None:
         return
-    told = f"p = {format_p(row.p)}, corrected for all {kind} that are {_TESTED[row.basis]}"
+    told = f"p = {format_p(row.p)}, corrected over all {kind} that are {_TESTED[row.basis]}"
     yield Text(text=f"q = {format_p(row.q)} ({told})", tone="muted")
     is_sure = row.q < FALSE_DISCOVERY_RATE and row.changed is False
     is_slight = row.ratio and abs(math.log(row.ratio)) < math.log1p(SMALLEST_EFFECT)
     why = f"the change is below {percent(SMALLEST_EFFECT)}" if is_slight else small
     if is_sure and why:
-        yield Text(text=f"not marked as changed: {why}", tone="muted")
+        yield Text(text=f"not marked as significant: {why}", tone="muted")
 
 
 def _gaps_of(row: RateRow) -> Iterator[Text]:
     if not is_compared(row):
         return
     if row.ratio is None:
-        yield Text(text=f"no change and no interval, since {ZERO}", tone="muted")
+        yield Text(text=f"no change and no CI: {ZERO}", tone="muted")
     elif row.ci_low is None:
-        yield Text(
-            text="no interval: one run, boot or round of a side has no scatter", tone="muted"
-        )
+        yield Text(text="no CI: a side has one run, one boot or one pair", tone="muted")
     elif is_wide_row(row):
-        yield Text(text=f"no interval is shown: it is one {WIDE}", tone="muted")
+        yield Text(text=f"no CI shown: it is {WIDE}", tone="muted")
 
 
 def _say_twins(twins: Sequence[Shown[RateRow]]) -> str:
     told = (f"{change_of(twin.row)} per {describe_rate(twin)[0]}" for twin in twins)
-    return f"the same counted otherwise: {', '.join(told)}"
+    return f"the same by other bases: {', '.join(told)}"
 
 
 def _values_of(shown: Shown[RateRow]) -> Iterator[Table]:

@@ -96,11 +96,11 @@ class Rates(Generic[Row]):
 
 
 def state_changes(subject: str, found: Iterable[Shown[Row]], name: Callable[[Row], str]) -> str:
-    """Return a caption: whose rates, how many of them changed beyond noise, and the largest ones.
+    """Return a caption: whose rates, how many of them changed significantly, and the largest ones.
 
     ::
 
-        sleep 1, base against new: 2 of 14 rows changed beyond noise: softirqs TIMER +17.1 %, …
+        sleep 1, new vs base: 2 of 14 rows changed significantly: softirqs TIMER +17.1%, …
 
     :param subject: "" where the section says it
     :param found: of one table; those of one side alone, and those that are not to be compared,
@@ -147,7 +147,7 @@ def by_subject(rows: Iterable[Row]) -> Iterator[tuple[tuple[str, str, str], str,
     for place, found in places.items():
         side, workload, point = place
         is_plain = len(places) == 1 and any(map(_is_known, found))
-        subject = f"{name_place(workload, point)}, base against {side}"
+        subject = f"{name_place(workload, point)}, {side} vs base"
         yield place, "" if is_plain else subject, found
 
 

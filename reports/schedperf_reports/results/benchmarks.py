@@ -6,23 +6,28 @@ from schedperf.model.comparison import Comparison, Family, FamilySummary, Row
 from schedperf_reports.blocks import Block, Cell, Column, Items, Table, Text
 from schedperf_reports.graphics.intervals import IntervalLine, Intervals
 from schedperf_reports.results.sweep_plot import describe_sweep, is_point_of
-from schedperf_reports.results.table import Results, build_results, common_direction
+from schedperf_reports.results.table import Results, build_results
 from schedperf_reports.sections import report_section
-from schedperf_reports.words.remarks import Line, find_remarks, list_reasons, list_shared
+from schedperf_reports.words.remarks import (
+    Line,
+    explain_correction,
+    find_remarks,
+    list_reasons,
+    list_shared,
+)
 from schedperf_reports.words.rows import (
-    DIRECTIONS,
+    common_direction,
     count_of,
     count_verdicts,
     name_rows,
-    side_title,
 )
 from schedperf_reports.words.sentences import describe_verdict
-from schedperf_reports.words.units import scale_for
+from schedperf_reports.words.units import format_change, scale_for
 
 # What a caption says behind a family's verdicts.
 FAMILIES: dict[Family, str] = {
     "primary": "",
-    "secondary": ", deciding nothing",
+    "secondary": ", not used for the verdict",
     "informational": "",
 }
 
@@ -56,7 +61,7 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
     side, family = lines[0][1].side, lines[0][1].family
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
     is_first = side == comparison.rows[0].side
-    prefix = f"{side_title(side)}: " if several else ""
+    prefix = f"{side}: " if several else ""
     rows = [row for _, row in lines]
     headline = describe_verdict(comparison)
     remarks = find_remarks(lines, told={one.text for one in comparison.caveats})
@@ -76,6 +81,9 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
     for one in comparison.families:
         if (one.side, one.family) == (side, family) and one.tested > 1:
             yield Text(text=_describe_family(one), tone="muted")
+    yield from explain_correction(
+        [(f"{name} {format_change(row.ratio)}", row) for name, row in lines]
+    )
     items = (*list_reasons(lines, headline), *list_shared(remarks, len(lines)))
     if items:
         yield Items(items=items, limit=MOST_REASONS)
@@ -87,13 +95,13 @@ def _plot(prefix: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> It
         return
     better = common_direction(rows)
     if better is None:
-        direction = ", ".join(f"{mark} {one} is better" for one, mark in DIRECTIONS.items())
+        direction = "each row says which direction is better"
     else:
         direction = f"{'right' if better == 'lower' else 'left'} is worse"
     counts = count_verdicts(rows, rows[0].family)
     yield Intervals(
-        caption=f"{prefix}{counts}; bars are 95 % intervals, {direction}, "
-        "the shaded band is no change",
+        caption=f"{prefix}{counts}; bars are 95% CIs, {direction}, "
+        "the shaded band is the equivalence margin",
         lines=tuple(lines),
         better=better,
     )
@@ -102,10 +110,10 @@ def _plot(prefix: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> It
 def _describe_family(family: FamilySummary) -> str:
     changed = sum(family.verdicts.get(one, 0) for one in ("regression", "improvement"))
     if not changed:
-        return f"{family.tested} results tested together, none changed"
+        return f"{family.tested} results, corrected for multiple testing: none changed"
     return (
-        f"{family.tested} results tested together, {changed} changed, "
-        f"at most {family.expected_false:.2g} of them by chance"
+        f"{family.tested} results, corrected for multiple testing: {changed} changed, "
+        f"at most {family.expected_false:.2g} false positives expected"
     )
 
 
@@ -122,7 +130,7 @@ def _missing(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Table]:
             columns=(
                 Column(title="result"),
                 Column(title="missing in"),
-                Column(title="value of the other", align="right"),
+                Column(title="value on the other side", align="right"),
                 Column(title="why"),
             ),
             rows=tuple(_missing_row(comparison, name, row) for name, row in absent),
@@ -140,7 +148,7 @@ def _missing_row(comparison: Comparison, name: str, row: Row) -> tuple[Cell, ...
     ]
     return (
         Cell(text=name),
-        Cell(text=side_title(side)),
+        Cell(text=side),
         Cell(text=f"{scale.format(value)} {scale.unit}".rstrip(), sort=value),
         Cell(text="; ".join(known) or "no run of that side printed it", tone="warning"),
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
 from schedperf.model.comparison import Row, RunValue
+from schedperf.stats.verdicts import name_units
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.results.run_figures import (
     SideRuns,
@@ -12,7 +13,7 @@ from schedperf_reports.results.run_figures import (
     scale_of,
     sides_of,
 )
-from schedperf_reports.words.rows import count_units, side_title
+from schedperf_reports.words.rows import count_units, say_n
 from schedperf_reports.words.units import (
     MISSING,
     format_change,
@@ -34,19 +35,23 @@ def _describe_test(row: Row) -> str:
 
 
 def _describe_p(row: Row) -> str:
-    corrected = "" if row.q is None else f"; q = {format_p(row.q)}, for all results of the family"
+    corrected = "" if row.q is None else f"; q = {format_p(row.q)}, corrected for multiple testing"
     return MISSING if row.p is None else f"{format_p(row.p)}{corrected}"
 
 
 def _describe_more_runs(row: Row) -> str:
-    return MISSING if row.more_runs is None else f"{row.more_runs} {row.replication}"
+    return (
+        MISSING
+        if row.more_runs is None
+        else f"{row.more_runs} {name_units(row.more_runs, row.replication)}"
+    )
 
 
 def _describe_ranks(row: Row) -> str:
     if row.p_rank is None:
         return MISSING
     interval = format_interval(row.rank_low, row.rank_high)
-    return f"p = {format_p(row.p_rank)}, {format_change(row.rank_ratio)}, interval {interval}"
+    return f"p = {format_p(row.p_rank)}, {format_change(row.rank_ratio)} {interval}"
 
 
 def _describe_boots(row: Row) -> str:
@@ -60,10 +65,10 @@ def _describe_boots(row: Row) -> str:
 FIGURES: Mapping[str, Callable[[Row], str]] = {
     "test": _describe_test,
     "p": _describe_p,
-    "counts as equal within": lambda row: f"±{format_share(row.margin)}",
-    "as many runs find changes from": lambda row: format_share(row.mde),
-    "more a side would settle it": _describe_more_runs,
-    "test of ranks": _describe_ranks,
+    "equivalence margin": lambda row: f"+-{format_share(row.margin)}",
+    "smallest detectable change (80% power)": lambda row: format_share(row.mde),
+    "more per side would decide it": _describe_more_runs,
+    "rank test": _describe_ranks,
     "boots": _describe_boots,
 }
 
@@ -99,15 +104,15 @@ def _runs_table(name: str, row: Row) -> Iterator[Table]:
     if rows:
         unit = f" in {scale.unit}" if scale.unit else ""
         is_ordered = all(run.order is not None for run in runs)
-        how = "in the order of time" if is_ordered else "their order in time is not known"
+        how = "in order of time" if is_ordered else "order in time not recorded"
         yield Table(
             caption=f"each run of {name}{unit}, {how}",
             columns=(
                 Column(title="side"),
                 Column(title="boot", align="right"),
                 Column(title="mean", align="right", explains=_explain_mean(is_log=is_log)),
-                Column(title="values", explains="one a run, the first one first"),
-                Column(title="places in time", explains="of these runs among those of all sides"),
+                Column(title="values", explains="one per run, first run first"),
+                Column(title="order", explains="of these runs among those of all sides"),
             ),
             rows=tuple(rows),
         )
@@ -124,7 +129,7 @@ def _boot_rows(side: SideRuns, factor: float, *, is_log: bool) -> Iterator[tuple
         for first in range(0, len(runs), RUNS_A_ROW):
             some = runs[first : first + RUNS_A_ROW]
             yield (
-                Cell(text=side.title),
+                Cell(text=side.name),
                 Cell(text=MISSING if boot is None else f"{boot}"),
                 Cell(text=format_number(mean)),
                 Cell(text=" ".join(format_number(run.value / factor) for run in some)),
@@ -157,15 +162,14 @@ def _figures_table(name: str, row: Row) -> Table:
 def _how_sure(row: Row) -> str:
     # What a reader who checks a verdict asks first.
     known = f"p = {format_p(row.p)}, " if row.p is not None else ""
-    is_counted = (row.n_base, row.n_new) != (None, None)
-    return f"{known}{f'n = {count_units(row)}' if is_counted else 'number of runs not given'}"
+    return f"{known}{say_n(row)}"
 
 
 def _origin(row: Row) -> Iterator[Item]:
     # The definition comes first: it is what engineers ask first.
     direction = f"{row.better} is better"
     if row.definition is None:
-        yield Item(text=f"{row.metric}: {direction}; nobody says how it is measured")
+        yield Item(text=f"{row.metric}: {direction}; no definition recorded")
     else:
         yield Item(text=f"{row.metric}: {row.definition.rstrip('.')}; {direction}")
     point = f" at {row.point}" if row.point else ""
@@ -174,7 +178,7 @@ def _origin(row: Row) -> Iterator[Item]:
         found = next((run.source for run in runs if run.source is not None), None)
         if found is not None:
             yield Item(
-                text=f"{side_title(name)} printed: {found.text.strip()}",
+                text=f"output of {name}: {found.text.strip()}",
                 detail=f"{found.member}, line {found.line}",
             )
     for one in row.caveats:

@@ -14,10 +14,9 @@ from schedperf_reports.words.rows import (
     count_of,
     count_values,
     name_rows,
-    side_title,
     size_of_change,
 )
-from schedperf_reports.words.units import format_change, format_interval, scale_for
+from schedperf_reports.words.units import MISSING, format_change, format_interval, scale_for
 
 # Rows that a terminal lists, and distributions that are drawn: the table has all of them.
 MOST_ROWS = 20
@@ -61,17 +60,16 @@ def _describe_side(side: str, distributions: Sequence[Distribution]) -> Iterator
 def _caption(side: str, distribution: Distribution) -> str:
     rows = [(tail.label, row) for tail, (_, row) in distribution.members if tail.quantile]
     label, farthest = max(rows, key=lambda one: size_of_change(one[1]))
-    letter = side_title(side)
     change = format_change(farthest.ratio)
     interval = format_interval(farthest.ci_low, farthest.ci_high)
+    known = "" if interval == MISSING else f" {interval}"
     return (
-        f"{distribution.name}, {letter} against A base: the largest change is {change} at {label} "
-        f"(95 % interval {interval}, {farthest.verdict}); bars are 95 % intervals of each side"
+        f"{distribution.name}, {side} vs base: largest change {change}{known} at {label} "
+        f"({farthest.verdict}); bars are the 95% CI of each side"
     )
 
 
 def _tails_table(side: str, distributions: Sequence[Distribution]) -> Table:
-    letter = side_title(side)
     rows: list[tuple[Cell, ...]] = []
     quiet: list[bool] = []
     anchors: list[str] = []
@@ -87,9 +85,9 @@ def _tails_table(side: str, distributions: Sequence[Distribution]) -> Table:
             anchors.append(name if side == "new" else f"{side}: {name}")
     results = [line for one in distributions for _, line in one.members]
     return Table(
-        caption=f"{count_of(len(distributions), 'distribution')} of latencies, {letter} against "
-        f"A base: {_count(results)}; lower is better",
-        columns=_columns(letter),
+        caption=f"{count_of(len(distributions), 'latency distribution')}, {side} vs base: "
+        f"{_count(results)}; lower is better",
+        columns=_columns(side),
         rows=tuple(rows),
         limit=MOST_ROWS,
         anchors=tuple(anchors),
@@ -100,21 +98,21 @@ def _tails_table(side: str, distributions: Sequence[Distribution]) -> Table:
 def _count(lines: Sequence[Line]) -> str:
     verdicts = [row.verdict for _, row in lines]
     worse, better = verdicts.count("regression"), verdicts.count("improvement")
-    return f"{worse} of {count_of(len(lines), 'result')} worse, {better} better"
+    return f"{worse} of {count_of(len(lines), 'result')} regressed, {better} improved"
 
 
-def _columns(letter: str) -> tuple[Column, ...]:
+def _columns(side: str) -> tuple[Column, ...]:
     mean = "geometric mean over the runs"
-    interval = "of this side's mean over the runs, in the unit of the mean"
+    interval = "95% CI of this side's mean over the runs, in the unit of the mean"
     return (
         Column(title="percentile"),
         Column(title="unit", priority=1),
-        Column(title="A base", align="right", priority=1, explains=mean),
-        Column(title="its 95 % CI", align="right", priority=4, explains=interval),
-        Column(title=letter, align="right", priority=1, explains=mean),
-        Column(title="its 95 % CI", align="right", priority=4, explains=interval),
+        Column(title="base", align="right", priority=1, explains=mean),
+        Column(title="CI of base", align="right", priority=4, explains=interval),
+        Column(title=side, align="right", priority=1, explains=mean),
+        Column(title=f"CI of {side}", align="right", priority=4, explains=interval),
         Column(title="change", align="right"),
-        Column(title="95 % CI, %", align="right", priority=2, explains="of the change"),
+        Column(title="95% CI", align="right", priority=2, explains="of the change"),
         Column(title="n", align="right", priority=3, explains="independent values of each side"),
         Column(title="verdict"),
     )

@@ -16,7 +16,7 @@ from schedperf.model.comparison import Row, RunValue
 from schedperf.model.units import Scale
 from schedperf_reports.blocks import Figure
 from schedperf_reports.results.side_traces import side_colour, side_dash, side_symbol
-from schedperf_reports.words.rows import count_of, side_title
+from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import MISSING, format_change, format_number, scale_for
 
 # A figure is some hundred pixels wide: more digits cannot be seen.
@@ -45,11 +45,6 @@ class SideRuns:
 
     name: str
     runs: tuple[RunValue, ...]
-
-    @property
-    def title(self) -> str:
-        """Its letter and name."""
-        return side_title(self.name)
 
     def in_time(self) -> list[RunValue]:
         """Return the runs in the order of time, where they have one."""
@@ -95,7 +90,7 @@ def draw_runs(row: Row) -> Figure:
 
 def _layout(sides: Sequence[SideRuns], scale: Scale, cut: float | None) -> dict[str, Any]:
     has_order = all(run.order is not None for side in sides for run in side.runs)
-    across = "place in time among all runs" if has_order else "number of the run"
+    across = "order in time among all runs" if has_order else "number of the run"
     plain = {"automargin": True, "zeroline": False}
     shares = {"range": [0, 1.04], "tickformat": ".0%", "nticks": 4, "title": {"text": "runs up to"}}
     return {
@@ -125,7 +120,7 @@ def _box(side: SideRuns, scale: Scale) -> dict[str, Any]:
     return {
         "type": "box",
         "orientation": "h",
-        "name": side.title,
+        "name": side.name,
         "x": _scaled([run.value for run in side.runs], scale),
         "boxpoints": "all",
         "pointpos": 0,
@@ -143,7 +138,7 @@ def _shares(side: SideRuns, scale: Scale) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": side.title,
+        "name": side.name,
         "x": sorted(_scaled([run.value for run in side.runs], scale)),
         "y0": step,
         "dy": step,
@@ -188,15 +183,15 @@ def _place_of_modes(row: Row, sides: Sequence[SideRuns]) -> float | None:
 
 def _describe_spread(sides: Sequence[SideRuns], scale: Scale, *, is_cut: bool) -> str:
     told = ", ".join(
-        f"{side.title} {_median(side, scale)} {scale.unit} ({count_of(len(side.runs), 'run')})"
+        f"{side.name} {_median(side, scale)} {scale.unit} ({count_of(len(side.runs), 'run')})"
         for side in sides
     )
     parts = [f"median {told}"]
     if len(sides) == 2:  # noqa: PLR2004 # base and new
         base, new = sides
-        parts.append(f"{new.title} is above {base.title} in {_say_above(base.runs, new.runs)}")
+        parts.append(f"{new.name} is above {base.name} in {_say_above(base.runs, new.runs)}")
     if is_cut:
-        parts.append("the dotted line parts the two modes")
+        parts.append("the dotted line separates the two modes")
     return "; ".join(parts)
 
 
@@ -205,13 +200,13 @@ def _median(side: SideRuns, scale: Scale) -> str:
 
 
 def _say_above(base: Sequence[RunValue], new: Sequence[RunValue]) -> str:
-    # Where sides took turns, a run is compared with that of its own round.
+    # Interleaved, a run is compared with that of its own pair.
     rounds = [{run.round: run.value for run in runs} for runs in (base, new)]
     are_paired = None not in rounds[0] and rounds[0].keys() == rounds[1].keys()
     if are_paired and len(rounds[0]) == len(base) == len(new):
         above = sum(rounds[1][number] > value for number, value in rounds[0].items())
-        return f"{above} of {count_of(len(base), 'round')}"
-    return f"{100 * _share_above(base, new):.0f} % of pairs of runs"
+        return f"{above} of {count_of(len(base), 'pair')}"
+    return f"{100 * _share_above(base, new):.0f}% of pairs of runs"
 
 
 def _share_above(base: Sequence[RunValue], new: Sequence[RunValue]) -> float:
@@ -235,7 +230,7 @@ def _in_time(side: SideRuns, scale: Scale) -> dict[str, Any]:
     trace: dict[str, Any] = {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": side.title,
+        "name": side.name,
         "x": places,
         "y": values,
         "xaxis": "x2",
@@ -252,9 +247,9 @@ def _boot_name(boot: int | None) -> str:
 
 
 def _describe_order(sides: Sequence[SideRuns]) -> str:
-    told = "; ".join(f"{side.title} {_trend(side)}" for side in sides)
+    told = "; ".join(f"{side.name} {_trend(side)}" for side in sides)
     joined = any(len({run.boot for run in side.runs}) > 1 for side in sides)
-    return f"mean over time, without an interval: {told}" + (
+    return f"mean over time, no CI: {told}" + (
         "; a line joins the runs of one boot" if joined else ""
     )
 
@@ -274,9 +269,9 @@ def trend_of(side: SideRuns) -> float | None:
 
 
 def name_halves(side: SideRuns) -> str:
-    """Say what :func:`trend_of` compares: ``last 2 of 5 runs against the first 2``."""
+    """Say what :func:`trend_of` compares: ``last 2 of 5 runs vs first 2``."""
     half = len(side.runs) // 2
-    return f"last {half} of {len(side.runs)} runs against the first {half}"
+    return f"last {half} of {len(side.runs)} runs vs first {half}"
 
 
 def _trend(side: SideRuns) -> str:

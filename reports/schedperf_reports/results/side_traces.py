@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from schedperf_reports.rates.side_means import SideMean
-from schedperf_reports.words.rows import side_place, side_title
+from schedperf_reports.words.rows import side_place
 
 # By ``side_place``, which knows no more sides than these; the first is a square everywhere.
 SYMBOLS = ("square", "circle", "diamond", "triangle-up", "pentagon", "star")
@@ -45,7 +45,7 @@ def draw_means(
     return {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": side_title(name),
+        "name": name,
         "x": [x for x, _ in known],
         "y": [mean.mean / factor for _, mean in known],
         "error_y": {

@@ -10,7 +10,7 @@ from schedperf_reports.blocks import Block, Cell, Column, Figure, Table
 from schedperf_reports.graphics.ratio_axis import bounded, fit_axis, value_axis
 from schedperf_reports.rates.side_means import SideMean, mean_of
 from schedperf_reports.results.side_traces import MEANS_LAYOUT, draw_means
-from schedperf_reports.words.rows import VERDICT_TONES, side_title
+from schedperf_reports.words.rows import VERDICT_TONES
 from schedperf_reports.words.units import MISSING, format_change, format_interval, format_p
 
 HEIGHT = 380  # Pixels.
@@ -105,17 +105,17 @@ def _numbers(values: Sequence[str]) -> list[float] | None:
 
 def _caption(sweep: Sweep, swept: _Swept) -> str:
     told = [
-        f"{format_change(sweep.geomean_ratio)} in the geometric mean "
-        f"(95 % interval {format_interval(sweep.ci_low, sweep.ci_high)})"
+        f"geomean {format_change(sweep.geomean_ratio)} "
+        f"{format_interval(sweep.ci_low, sweep.ci_high)}"
         if sweep.geomean_ratio is not None
-        else "no mean of all points",
+        else "no geomean of all points",
         *words_of_shape(sweep),
-        *([f"p of no change at all points = {format_p(sweep.p)}"] if sweep.p is not None else []),
+        *([f"p = {format_p(sweep.p)} over all points"] if sweep.p is not None else []),
     ]
     better = swept.points[0].row.better
     return (
-        f"{sweep.metric} over {swept.parameter}, {better} is better, {side_title(swept.side)} "
-        f"against A base: {'; '.join(told)}; bars are 95 % intervals"
+        f"{sweep.metric} over {swept.parameter}, {better} is better, {swept.side} vs base: "
+        f"{'; '.join(told)}; bars are 95% CIs"
     )
 
 
@@ -228,15 +228,15 @@ def _band(margin: float) -> dict[str, Any]:
 def _table(sweep: Sweep, swept: _Swept) -> Table:
     unit = f", {swept.scale.unit}" if swept.scale.unit else ""
     return Table(
-        caption=f"{sweep.metric} over {swept.parameter} with the 95 % interval of each side",
+        caption=f"{sweep.metric} over {swept.parameter} with the 95% CI of each side",
         columns=(
             Column(title=swept.parameter),
-            Column(title=f"A base{unit}", align="right"),
-            Column(title="its interval", align="right", priority=2),
-            Column(title=f"{side_title(swept.side)}{unit}", align="right"),
-            Column(title="its interval", align="right", priority=2),
+            Column(title=f"base{unit}", align="right"),
+            Column(title="CI of base", align="right", priority=2),
+            Column(title=f"{swept.side}{unit}", align="right"),
+            Column(title=f"CI of {swept.side}", align="right", priority=2),
             Column(title="change", align="right"),
-            Column(title="95 % CI, %", align="right", priority=1),
+            Column(title="95% CI", align="right", priority=1),
             Column(title="verdict"),
         ),
         rows=tuple(_point_row(point, swept.scale) for point in swept.points),
@@ -261,7 +261,7 @@ def _point_row(point: _Point, scale: Scale) -> tuple[Cell, ...]:
 
 
 def format_side_interval(side: SideMean | None, scale: Scale) -> str:
-    """Write the interval of one side's mean, without its unit: ``607..617``."""
+    """Write the interval of one side's mean, without its unit: ``[607, 617]``."""
     if side is None or side.low is None or side.high is None:
         return MISSING
-    return f"{scale.format(side.low)}..{scale.format(side.high)}"
+    return f"[{scale.format(side.low)}, {scale.format(side.high)}]"

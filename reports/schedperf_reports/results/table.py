@@ -1,11 +1,11 @@
-"""The table of a family's results, and the lines of the interval plot that goes in step with it."""
+"""The table of a family's results, and the interval plot beside it."""
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.model.comparison import Better, Row, Sweep, Verdict
+from schedperf.model.comparison import Replication, Row, Sweep, Verdict
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -22,10 +22,10 @@ from schedperf_reports.words.remarks import Line, Remarks, advise
 from schedperf_reports.words.rows import (
     DIRECTIONS,
     VERDICT_TONES,
+    common_direction,
     count_units,
     count_values,
-    legend_of,
-    side_letter,
+    describe_directions,
 )
 from schedperf_reports.words.units import (
     WIDEST_INTERVAL,
@@ -49,7 +49,7 @@ class Geomean:
     """A mean of ratios.
 
     :param count: of the results in it
-    :param ci_low: lower end of an interval that holds the mean in at least 95 % of cases
+    :param ci_low: lower end of an interval that holds the mean in at least 95% of cases
     """
 
     count: int
@@ -84,6 +84,16 @@ class Results:
         """Whether each row must say what its n counts."""
         return len({row.replication for _, row in self.lines}) > 1
 
+    @property
+    def is_one_way(self) -> bool:
+        """Whether the same direction is better in all rows."""
+        return common_direction([row for _, row in self.lines]) is not None
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether each row must say which direction is better."""
+        return describe_directions([row for _, row in self.lines]) is None
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Entry:
@@ -102,10 +112,12 @@ def build_results(results: Results) -> tuple[Table, tuple[IntervalLine, ...]]:
     entries = list(_entries(results))
     rows = [row for _, row in results.lines]
     units = {row.replication for row in rows}
-    counted = "" if results.has_units else f"; n counts {min(units)}"
+    counted = "" if results.has_units else f"; n counts {COUNTED[min(units)]}"
+    directions = describe_directions(rows)
+    direction = f"; {directions}" if directions else ""
     wide = f"; {EXPLAIN_WIDE}" if any(is_wide(row.ci_low, row.ci_high) for row in rows) else ""
     table = Table(
-        caption=f"{results.title}; {legend_of(rows)}{counted}{wide}",
+        caption=f"{results.title}{direction}{counted}{wide}",
         columns=_columns(results.side),
         rows=tuple(entry.cells for entry in entries),
         limit=MOST_ROWS,
@@ -117,50 +129,55 @@ def build_results(results: Results) -> tuple[Table, tuple[IntervalLine, ...]]:
     return table, tuple(_lines(entries))
 
 
+COUNTED: Mapping[Replication, str] = {
+    "runs": "runs",
+    "boots": "boots",
+    "rounds": "interleaved pairs",
+}
+
 # Short: on the first screen it stands in the line of the table's caption.
 EXPLAIN_WIDE = f"too wide: > {WIDEST_INTERVAL:g}-fold"
 MEAN = "mean of the runs: geometric, or arithmetic where a value is not positive"
 
 FIRST_COLUMNS = (
     Column(title="result"),
-    Column(title="unit", priority=1, explains="v: lower is better, ^: higher is better; then unit"),
-    Column(title="A base", align="right", priority=1, explains=MEAN),
+    Column(title="unit", priority=2, explains="of base and new"),
+    Column(title="base", align="right", priority=1, explains=MEAN),
 )
 LAST_COLUMNS = (
     Column(
-        title="95 % CI",
+        title="95% CI",
         align="right",
-        explains="of the change, in per cent; too wide: the ends are more than a factor of "
-        f"{WIDEST_INTERVAL:g} apart, which says nothing",
+        explains="of the change, per row; too wide: the ends are more than a factor of "
+        f"{WIDEST_INTERVAL:g} apart",
     ),
     Column(
         title="n",
         align="right",
-        priority=2,
-        explains="independent values of A + B; a round has one of both",
+        priority=3,
+        explains="independent values of base+new; an interleaved pair has one of both",
     ),
     Column(
         title="verdict",
-        explains="regression, improvement: significant, and 1 % or more, be it within the margin; "
-        "no-change: else, with the 90 % interval within the margin; inconclusive: none of these; "
-        "invalid: not to be compared",
+        explains="regression, improvement: significant after correction, and 1% or more, also "
+        "within the margin; no-change: else, with the 90% CI within the equivalence margin; "
+        "inconclusive: neither; invalid: not comparable",
     ),
     Column(
         title="q",
         align="right",
         priority=REFERENCE_PRIORITY,
-        explains="p, corrected for all results that are tested together",
+        explains="p, corrected for multiple testing",
     ),
-    Column(title="test", priority=REFERENCE_PRIORITY + 1, explains="what p and interval are from"),
+    Column(title="test", priority=REFERENCE_PRIORITY + 1, explains="the test behind p and CI"),
 )
 
 
 def _columns(side: str) -> tuple[Column, ...]:
-    letter = side_letter(side)
     return (
         *FIRST_COLUMNS,
-        Column(title=f"{letter} {side}", align="right", priority=1, explains=MEAN),
-        Column(title="change", align="right", explains=f"{letter} over A, in per cent of A"),
+        Column(title=side, align="right", priority=1, explains=MEAN),
+        Column(title="change", align="right", explains=f"of {side} relative to base"),
         *LAST_COLUMNS,
     )
 
@@ -186,14 +203,15 @@ def _group(
     results: Results, heading: str, members: Sequence[Line], sweeps: Sequence[Sweep]
 ) -> Iterator[_Entry]:
     all_quiet = all(row.verdict == "no-change" for _, row in members)
+    direction = f" ({members[0][1].better} is better)" if results.is_marked else ""
     if len(members) > 1:
         # Points of one metric stand below its name: a terminal has no room to repeat it.
-        yield _spanning(heading, "strong", is_quiet=all_quiet)
+        yield _spanning(f"{heading}{direction}", "strong", is_quiet=all_quiet)
     for name, row in members:
         is_quiet = row.verdict == "no-change"
         yield _Entry(
             cells=_result_cells(
-                f"  {row.point or 'no parameter'}" if len(members) > 1 else name,
+                f"  {row.point or 'no parameter'}" if len(members) > 1 else f"{name}{direction}",
                 row,
                 with_unit=results.has_units,
             ),
@@ -227,7 +245,7 @@ def _result_cells(name: str, row: Row, *, with_unit: bool) -> tuple[Cell, ...]:
     tone = VERDICT_TONES[row.verdict]
     return (
         Cell(text=name),
-        Cell(text=f"{DIRECTIONS[row.better]} {scale.unit}".rstrip()),
+        Cell(text=scale.unit),
         Cell(text=scale.format(row.base), sort=row.base),
         Cell(text=scale.format(row.new), sort=row.new),
         Cell(text=format_change(row.ratio), tone=tone, sort=row.ratio),
@@ -279,7 +297,7 @@ def _says_nothing(found: Geomean, rows: Sequence[Row]) -> bool:
 def _means(results: Results, sizes: set[int]) -> Iterator[_Entry]:
     # Ratios of which less is better and those of which more is have no mean in common. Where one
     # sweep is all that there is, its mean has been given.
-    is_one_way = common_direction([row for _, row in results.lines]) is not None
+    is_one_way = results.is_one_way
     for better in DIRECTIONS:
         rows = [row for _, row in results.lines if row.better == better]
         found = geomean_of(rows)
@@ -316,14 +334,8 @@ def _lines(entries: Sequence[_Entry]) -> Iterator[IntervalLine]:
             ci_low=low,
             ci_high=high,
             margin=None if row is None else row.margin,
-            mark="" if row is None or is_one_way else DIRECTIONS[row.better],
+            mark="" if row is None or is_one_way else f"{row.better} is better",
         )
-
-
-def common_direction(rows: Sequence[Row]) -> Better | None:
-    """Return which direction of all rows is better; None where they differ."""
-    found = {row.better for row in rows}
-    return found.pop() if len(found) == 1 else None
 
 
 def geomean_of(rows: Sequence[Row]) -> Geomean | None:

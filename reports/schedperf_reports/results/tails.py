@@ -1,4 +1,4 @@
-"""Which results are latencies, and how the tail of each distribution is told.
+"""Find the results that are latencies, and draw the tail of each distribution.
 
 ::
 

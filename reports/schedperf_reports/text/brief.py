@@ -1,4 +1,4 @@
-"""The first screen of a text: of each block what a reader needs first, or nothing.
+"""Shorten a report to one screen of text: of each block what a reader needs first, or nothing.
 
 Warnings stand before what is harmless. What is left out is counted where it would stand, with the
 option that shows it, and what all rows of a table have in common is said once above them.
@@ -44,10 +44,9 @@ WARNING_TONES: Sequence[Tone] = ("bad", "warning")
 
 # The first part of a sentence is the finding, the last what to do about it.
 _PARTS = re.compile(r": |; ")
-# Among several sides, whose finding it is.
-_SIDE = re.compile(r"[A-Z?] (?:base|new\d*): ")
-_INTERVAL = re.compile(r" \(95 % interval ([^()]{1,80})\)")
-_ASIDE = re.compile(r" \((?!95 % interval )(?:[^()]|\([^()]*\)){1,200}\)")
+# Among several sides, whose finding it is; before a verdict, what the user calls the side.
+_SIDE = re.compile(r"(?:base|new\d*): |[^:]{1,80}: (?=(?:inconclusive|invalid)\b)")
+_ASIDE = re.compile(r" \((?!95% CI )(?:[^()]|\([^()]*\)){1,200}\)")
 
 
 def shorten(blocks: Iterable[Block], *, see: str) -> Iterator[Block]:
@@ -61,8 +60,8 @@ def shorten(blocks: Iterable[Block], *, see: str) -> Iterator[Block]:
 def in_a_line(text: str) -> str:
     """Return a sentence without what one line of a terminal has no room for.
 
-    >>> in_a_line("2 boots a side: how boots differ is seen, each is a value; so few say little")
-    '2 boots a side; so few say little'
+    >>> in_a_line("2 boots per side: the mean of each boot is one value, so it is covered; too few")
+    '2 boots per side; too few'
     """
     if len(text) <= LINE:
         return text
@@ -71,7 +70,7 @@ def in_a_line(text: str) -> str:
         return plain
     side = _SIDE.match(plain)
     begin = side[0] if side else ""
-    first, *others = _PARTS.split(_INTERVAL.sub(r" (\1)", plain.removeprefix(begin)))
+    first, *others = _PARTS.split(plain.removeprefix(begin))
     first = f"{begin}{first}"
     last = others[-1:]
     # A command is what mends it.

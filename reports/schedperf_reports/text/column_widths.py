@@ -1,4 +1,4 @@
-"""Which columns of a table have room on a terminal, and how wide each becomes."""
+"""Choose the columns of a table that fit a terminal, and their widths."""
 
 from collections.abc import Sequence
 

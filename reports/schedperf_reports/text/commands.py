@@ -1,4 +1,4 @@
-r"""Commands for a shell, on lines of a width: what is copied from a terminal still works.
+r"""Wrap shell commands to a width so that a copied command still works.
 
 >>> for line in wrap_command("schedperf record -o new.tar -- sh -c 'echo  a; echo b'", 30):
 ...     print(line)

@@ -1,4 +1,4 @@
-r"""Blocks as GitHub-flavoured Markdown, in which text of strangers stays text.
+r"""Draw blocks as GitHub-flavoured Markdown; untrusted text is escaped.
 
 >>> print(escape("update_cfs_group *is* <b>slower</b>, see [x](y)"))
 update_cfs_group \*is\* \<b>slower\</b>, see \[x](y)

@@ -1,4 +1,4 @@
-"""What the text formats draw, each in its own way: all sections, or the first screen of them.
+"""Choose what the text formats draw: all sections, or the first screen of them.
 
 All is all: of lists and tables no row is missing, save those of reference tables, which are named.
 """
@@ -17,7 +17,7 @@ from schedperf_reports.words.sentences import describe_informational
 SEE = "--all"
 MORE = f"everything: {SEE}; as a page with charts: --html FILE"
 # What shows what even all of the text leaves out.
-MOST = "not in this text: charts, tables and columns that are only named: --html FILE"
+MOST = "left out here: charts, long tables, some columns; see --html FILE"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,8 +74,13 @@ def _without(blocks: Iterable[Block], told: str | None) -> Iterator[Block]:
 
 
 def _without_limit(block: Block) -> Block:
+    match block:
+        case Items():
+            return replace(block, items=block.whole or block.items, limit=None)
+        case Table(limit=int(limit)) if limit > 0:
+            return replace(block, limit=None)
     # A limit of 0 says that the table is for reference.
-    return replace(block, limit=None) if isinstance(block, Items | Table) and block.limit else block
+    return block
 
 
 def _in_brief_order(sections: tuple[ReportSection, ...]) -> tuple[ReportSection, ...]:
@@ -89,7 +94,10 @@ def _with_titles(block: Block, titles: Mapping[str, str]) -> Block:
     # Evidence names the sections of the record; a reader looks for their headings.
     if not isinstance(block, Items):
         return block
-    return replace(block, items=tuple(_name_evidence(item, titles) for item in block.items))
+    items, whole = (
+        tuple(_name_evidence(item, titles) for item in some) for some in (block.items, block.whole)
+    )
+    return replace(block, items=items, whole=whole)
 
 
 def _name_evidence(item: Item, titles: Mapping[str, str]) -> Item:

@@ -4,7 +4,6 @@ The text is the same with and without colour, so that a pipe loses nothing.
 """
 
 import io
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
@@ -58,10 +57,6 @@ LONGEST_COMMAND = 4000
 # A stranger's name may begin with more blanks than a line has room for.
 DEEPEST_INDENT = 8
 
-# Between a number and its sign no line is broken; rich breaks at each kind of blank.
-GLUE = "\ue000"
-_NUMBER_AND_SIGN = re.compile(r"(?<=\d) (?=%)")
-
 # What all rows say can be said once, so such a column goes before all others that are missed.
 COMMON_PRIORITY = REFERENCE_PRIORITY - 1
 
@@ -100,7 +95,7 @@ def _styled(text: str, tone: Tone, limit: int = LONGEST_TEXT) -> Styled:
 
 
 def _clean(text: str, limit: int = LONGEST_CELL) -> str:
-    return _NUMBER_AND_SIGN.sub(GLUE, clean(text, limit=limit))
+    return clean(text, limit=limit)
 
 
 def _indent(content: RenderableType, columns: int = INDENT) -> RenderableType:
@@ -336,5 +331,5 @@ def write_text(drawn: Iterable[RenderableType], width: int, *, colour: bool) -> 
     )
     for one in drawn:
         console.print(one, crop=False)
-    lines = written.getvalue().replace(GLUE, " ").split("\n")[:-1]
+    lines = written.getvalue().split("\n")[:-1]
     return "".join(f"{line.rstrip()}\n" for line in lines)

@@ -1,1 +1,1 @@
-"""The verdict, its reasons and what it rests on: the first and the last sections of a report."""
+"""The verdict, its reasons and what it is based on: the first and last sections of a report."""

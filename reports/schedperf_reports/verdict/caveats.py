@@ -1,4 +1,4 @@
-"""Caveats and methods: what weakens the result, and how it was found."""
+"""Caveats and methods: what weakens the result, and how it was computed."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,7 +13,7 @@ MOST_CAVEATS = 10
 VALUES: Mapping[Replication, str] = {
     "runs": "one run is one value",
     "boots": "the mean of a boot is one value",
-    "rounds": "one round is a pair of values",
+    "rounds": "an interleaved pair of runs is one value",
 }
 
 
@@ -30,9 +30,9 @@ def caveats(comparison: Comparison) -> Iterator[Block]:
         items = tuple(Item(text=text, tone="warning") for text in general)
         yield Items(items=items, limit=MOST_CAVEATS)
     elif not of_rows and comparison.overall.verdict in DECIDED:
-        yield Text(text="nothing is known that weakens this result")
+        yield Text(text="no caveats")
     if of_rows:
-        yield Text(text="what weakens single results is said beside them, under Benchmarks")
+        yield Text(text="caveats of single results are listed with them, under Benchmarks")
     if comparison.rows:
         yield Text(text=_methods(comparison), tone="muted")
         yield Text(text=_tests(comparison), tone="muted")
@@ -40,12 +40,12 @@ def caveats(comparison: Comparison) -> Iterator[Block]:
 
 def _methods(comparison: Comparison) -> str:
     margins = sorted({row.margin for row in comparison.rows})
-    margin = ", ".join(f"±{100.0 * one:g} %" for one in margins)
+    margin = ", ".join(f"+-{100.0 * one:g}%" for one in margins)
     runs = [side.runs_clean for side in comparison.sides if side.runs_clean is not None]
     number = f" ({count_of(sum(runs), 'clean run')} in all)" if runs else ""
     units = {row.replication for row in comparison.rows}
     values = ", ".join(words for unit, words in VALUES.items() if unit in units)
-    return f"{values}{number}; no-change: the 90 % interval lies within {margin}"
+    return f"{values}{number}; no-change: the 90% CI lies within the equivalence margin of {margin}"
 
 
 def _tests(comparison: Comparison) -> str:

@@ -1,4 +1,4 @@
-"""May the sides be compared: what is equal, what was meant to differ, what forbids it."""
+"""Whether the sides are comparable: what is equal, what differs on purpose, what blocks it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,7 +8,7 @@ from schedperf.model.host import read_host
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table
 from schedperf_reports.graphics.panels import Fold, Panel
 from schedperf_reports.verdict.host_fields import format_pair, format_value, name_model
-from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, side_title
+from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side
 
 # What a reader acts on comes first.
 SEVERITY_ORDER = ("blocking", "treatment", "noted")
@@ -18,7 +18,7 @@ MOST_NAMED = 4
 # What says once more that the kernel is another one.
 SAME_KERNEL = ("kernel.version", "kernel.build_id")
 # For people, the words of the record's severities.
-SEVERITY_WORDS: Mapping[str, str] = {"treatment": "meant to differ"}
+SEVERITY_WORDS: Mapping[str, str] = {"treatment": "expected"}
 # A longer value is in the table below.
 LONGEST_VALUE = 24
 
@@ -41,7 +41,7 @@ def comparability_panel(comparison: Comparison) -> Panel:
 
 def _answer(found: Comparability) -> str:
     if not _is_known(found):
-        return "not known"
+        return "unknown"
     return "yes" if found.comparable else "NO"
 
 
@@ -58,10 +58,10 @@ def _aside(found: Comparability, shown: Sequence[Difference]) -> str:
 
 
 def _fold(comparison: Comparison, shown: Sequence[Difference]) -> Fold:
-    tables: dict[str, Table | None] = {"who was compared": _sides_table(comparison.sides)}
+    tables: dict[str, Table | None] = {"sides": _sides_table(comparison.sides)}
     if shown and _is_known(comparison.comparability):
-        tables["what differs"] = _differences_table(shown, len(comparison.sides))
-    tables["what is equal"] = _equal_table(comparison)
+        tables["differences"] = _differences_table(shown, len(comparison.sides))
+    tables["equal fields"] = _equal_table(comparison)
     found = {what: table for what, table in tables.items() if table is not None}
     *first, last = found
     caption = f"{', '.join(first)}, and {last}" if first else last
@@ -82,7 +82,7 @@ def _word(severity: str) -> str:
 
 
 def describe_treatments(comparison: Comparison) -> list[str]:
-    """Say of each new side by what it was meant to differ from base: ``B new differs from …``."""
+    """Say how each new side differs from base on purpose: ``new differs from base: …``."""
     base, *others = comparison.sides
     told = []
     for side in others:
@@ -95,7 +95,7 @@ def describe_treatments(comparison: Comparison) -> list[str]:
             meant = [one for one in meant if one.path not in SAME_KERNEL]
         if meant:
             listed = _name(sorted(meant, key=_is_wordless))
-            told.append(f"{name_side(side)} differs from {name_side(base)} by: {listed}")
+            told.append(f"{name_side(side)} differs from {name_side(base)}: {listed}")
     return told
 
 
@@ -103,14 +103,14 @@ def _items(comparison: Comparison, shown: Sequence[Difference]) -> Iterator[Item
     yield from (_blocking_item(comparison, one) for one in _of(shown, "blocking")[:MOST_NAMED])
     more = len(_of(shown, "blocking")) - MOST_NAMED
     if more > 0:
-        text = f"{count_of(more, 'more field')} {'blocks' if more == 1 else 'block'}"
+        text = f"{count_of(more, 'more blocking field')}"
         yield Item(text=text, tone="bad", evidence=("environment",))
     # What was meant to differ stands with the verdict.
     if not _of(shown, "treatment") and comparison.comparability.compared:
-        yield Item(text="nothing was meant to differ, and no kernel does", tone="warning")
+        yield Item(text="same kernel and no declared difference (A/A)", tone="warning")
     noted = _of(shown, "noted")
     if noted and _is_known(comparison.comparability):
-        text = f"differs as well, which does not forbid it: {_name(noted)}"
+        text = f"other differences, allowed: {_name(noted)}"
         yield Item(text=text, evidence=("environment",))
     yield from _options_items(comparison)
     yield from _who(comparison.sides)
@@ -123,7 +123,7 @@ def _options_items(comparison: Comparison) -> Iterator[Item]:
             more = len(mine) - MOST_NAMED
             named = [f"{one.name} {one.base or 'n'} → {one.new or 'n'}" for one in mine]
             listed = ", ".join((*named[:MOST_NAMED], *((f"{more} more",) if more > 0 else ())))
-            text = f"{count_of(len(mine), 'option')} of the kernel's configuration: {listed}"
+            text = f"{count_of(len(mine), 'kernel config option')}: {listed}"
             yield Item(text=text, evidence=("environment",))
 
 
@@ -141,10 +141,10 @@ def _blocking_item(comparison: Comparison, one: Difference) -> Item:
     base, new = format_pair(one.base, one.new)
     # A metric or a workload is no field of host.json, which is all that can be allowed.
     is_field = any(one.path.partition(".")[0] in side.host for side in comparison.sides)
-    allow = f", or allow it: --allow {one.path}" if is_field else ""
+    allow = f", or use --allow {one.path}" if is_field else ""
     return Item(
-        text=f"{one.path} forbids it: {base} in base, {new} in {one.side}",
-        detail=f"{one.reason}; record again with the same on both sides{allow}",
+        text=f"{one.path} differs: {base} in base, {new} in {one.side}",
+        detail=f"{one.reason}; record again with equal values{allow}",
         tone="bad",
         evidence=("environment",),
     )
@@ -160,7 +160,7 @@ def _name(differences: Sequence[Difference]) -> str:
 def _values(one: Difference) -> str:
     base, new = format_value(one.base), format_value(one.new)
     if one.base is None and one.new is None:
-        return " (not known)"
+        return " (unknown)"
     return "" if max(len(base), len(new)) > LONGEST_VALUE else f" {base} → {new}"
 
 
@@ -200,7 +200,7 @@ def _sides_table(sides: Sequence[SideSummary]) -> Table:
         ),
         rows=tuple(
             (
-                Cell(text=side_title(side.name)),
+                Cell(text=side.name),
                 Cell(text=side.path),
                 *((Cell(text=side.label),) if labels else ()),
                 *((Cell(text=_kernel(side)), Cell(text=_machine(side))) if machines else ()),
@@ -212,23 +212,23 @@ def _sides_table(sides: Sequence[SideSummary]) -> Table:
 
 
 def _kernel(side: SideSummary) -> str:
-    return read_host(side.host).kernel.release or "not known"
+    return read_host(side.host).kernel.release or "unknown"
 
 
 def _machine(side: SideSummary) -> str:
     host = read_host(side.host)
     cpus, nodes = host.cpu.count_online, host.topology.nodes
-    parts = [name_model(host.cpu.model or "CPU not known")]
+    parts = [name_model(host.cpu.model or "CPU unknown")]
     parts += [] if cpus is None else [f"{cpus} CPUs"]
     parts += [count_of(len(nodes), "node")] if nodes else []
     return ", ".join(parts)
 
 
 def _runs(side: SideSummary) -> str:
-    parts = ["number not given" if side.runs_clean is None else f"{side.runs_clean} clean"]
+    parts = ["number not recorded" if side.runs_clean is None else f"{side.runs_clean} clean"]
     parts += [f"{side.runs_instrumented} instrumented"] if side.runs_instrumented else []
     parts += [f"{side.runs_failed} failed"] if side.runs_failed else []
-    unfinished = "" if side.complete else "; recording did not finish"
+    unfinished = "" if side.complete else "; incomplete recording"
     boots = "" if side.boots is None else f", {count_of(side.boots, 'boot')}"
     return f"{' + '.join(parts)}{boots}{unfinished}"
 

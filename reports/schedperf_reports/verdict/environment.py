@@ -9,7 +9,7 @@ from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import report_section
 from schedperf_reports.verdict.host_fields import explain_taint, format_value, missing_reason
-from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, side_title
+from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side
 
 # Options that a caption names; the table has all.
 MOST_OPTIONS_NAMED = 10
@@ -21,7 +21,7 @@ def environment(comparison: Comparison) -> Iterator[Block]:
     values = [dict(fields_of(side.host)) for side in comparison.sides]
     paths = list(dict.fromkeys(path for fields in values for path in fields))
     if not paths:
-        yield Text(text="no side says on what machine it was recorded", tone="warning")
+        yield Text(text="no side records its machine", tone="warning")
         return
     severities = {one.path: one.severity for one in comparison.comparability.differences}
     differing = sum(path in severities for path in paths)
@@ -30,7 +30,7 @@ def environment(comparison: Comparison) -> Iterator[Block]:
         f"{count_of(differing, 'difference')}",
         columns=(
             Column(title="field", code=True),
-            *(Column(title=side_title(side.name), code=True) for side in comparison.sides),
+            *(Column(title=side.name, code=True) for side in comparison.sides),
             Column(title="difference"),
         ),
         rows=tuple(
@@ -68,7 +68,7 @@ def _options(comparison: Comparison) -> Iterator[Fold]:
             first = ", ".join(one.name for one in mine[:MOST_OPTIONS_NAMED])
             more = ", …" if len(mine) > MOST_OPTIONS_NAMED else ""
             yield Fold(
-                caption=f"{count_of(len(mine), 'option')} of the kernel's configuration "
+                caption=f"{count_of(len(mine), 'kernel config option')} "
                 f"{'differs' if len(mine) == 1 else 'differ'}: {first}{more}",
                 blocks=(_options_table(comparison, side, mine),),
             )
@@ -78,8 +78,7 @@ def _options_table(
     comparison: Comparison, side: SideSummary, differences: Sequence[OptionDifference]
 ) -> Table:
     return Table(
-        caption=f"{count_of(len(differences), 'option')} of the kernel's configuration, different "
-        "on the two sides; n: not set",
+        caption=f"{count_of(len(differences), 'kernel config option')} that differ; n: not set",
         columns=(
             Column(title="option", code=True),
             Column(title=name_side(comparison.sides[0]), code=True),

@@ -1,4 +1,4 @@
-"""How sure the verdict is: what it rests on, and whether the sides are comparable."""
+"""How sure the verdict is: what it is based on, and whether the sides are comparable."""
 
 from collections.abc import Iterator
 
@@ -22,10 +22,10 @@ def evidence(comparison: Comparison) -> Iterator[Block]:
     items = tuple(list_evidence(comparison))
     warnings = sum(item.tone in ("bad", "warning") for item in items)
     listed = Items(items=items, brief=min(warnings, BRIEF_WARNINGS))
-    panels = [Panel(caption="what it rests on", blocks=(listed,))]
+    panels = [Panel(caption="based on", blocks=(listed,))]
     if comparison.comparability.comparable:
         panels.append(comparability_panel(comparison))
     yield Panels(
-        caption="what the verdict rests on, and whether the sides are comparable",
+        caption="what the verdict is based on, and whether the sides are comparable",
         panels=tuple(panels if items else panels[1:]),
     )

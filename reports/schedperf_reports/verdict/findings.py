@@ -1,12 +1,13 @@
-"""Reasons: the facts that may explain the verdict, best supported first, each with its proof."""
+"""Reasons: findings that may explain the verdict, best supported first, each with its evidence."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from schedperf.model.comparison import Bearing, Comparison, Finding
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import all_report_sections, report_section
-from schedperf_reports.words.rows import count_of, has_changed, side_title
+from schedperf_reports.words.rows import count_of, has_changed
 
 # On the first screen of a page, and of a text; more reasons than these explain nothing.
 MOST_REASONS = 5
@@ -14,15 +15,15 @@ BRIEF_REASONS = 4
 # What one reason may take of the first screen, in characters; the whole claim is below.
 LONGEST_REASON = 170
 
-NOT_A_CAUSE = "each goes with the change; none is shown to be its cause"
-NOTHING_DECIDED = "each differs between the sides; whether it costs anything is not decided"
+NOT_A_CAUSE = "correlated with the change; causation not shown"
+NOTHING_DECIDED = "these differ between the sides; their effect on the result is unknown"
 
 
 def _title(comparison: Comparison) -> str:
     # What did not change, or is not decided, has no reasons.
     if has_changed(comparison):
         return "Reasons"
-    return "What changed besides" if comparison.overall.verdict == "no-change" else "Leads"
+    return "Other changes" if comparison.overall.verdict == "no-change" else "Findings"
 
 
 @report_section("findings", title="Reasons", chapter="verdict", order=20, retitle=_title)
@@ -30,35 +31,45 @@ def findings(comparison: Comparison) -> Iterator[Block]:
     """Yield the reasons in the order of the record, what speaks against, and what is unseen."""
     found = _by_bearing(comparison.findings)
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
-    reasons = [_item(one, with_side=several) for one in found["reason"]]
+    short, whole = partial(_item, with_side=several), partial(_whole, with_side=several)
+    reasons = found["reason"]
     if reasons:
-        yield Items(items=tuple(reasons[:MOST_REASONS]), ordered=True, brief=BRIEF_REASONS)
+        yield Items(
+            items=tuple(map(short, reasons[:MOST_REASONS])),
+            ordered=True,
+            brief=BRIEF_REASONS,
+            whole=tuple(map(whole, reasons)),
+        )
         text = NOT_A_CAUSE if has_changed(comparison) else NOTHING_DECIDED
         yield Text(text=text, tone="muted", brief=True)
     else:
-        none = "no rule found a fact that could explain the result"
+        none = "no finding explains the result"
         yield Text(text=none, tone="muted", brief=has_changed(comparison))
     if found["against"]:
-        items = [_item(one, with_side=several) for one in found["against"]]
-        yield Text(text="went the other way than the results", tone="strong")
-        yield Items(items=tuple(items))
-    unseen = [_item(one, with_side=several) for one in found["unseen"]]
-    unseen += _absent(comparison)
-    if unseen:
-        yield Text(text="could not be seen", tone="strong", brief=bool(found["unseen"]))
-        yield Items(items=tuple(unseen), brief=len(found["unseen"][:1]))
+        against = found["against"]
+        yield Text(text="changed in the opposite direction", tone="strong")
+        yield Items(items=tuple(map(short, against)), whole=tuple(map(whole, against)))
+    unseen, absent = found["unseen"], tuple(_absent(comparison))
+    if unseen or absent:
+        yield Text(text="not measured", tone="strong", brief=bool(unseen))
+        yield Items(
+            items=(*map(short, unseen), *absent),
+            brief=len(unseen[:1]),
+            whole=(*map(whole, unseen), *absent),
+        )
     if comparison.findings:
-        whole = tuple(_whole(one, with_side=several) for one in comparison.findings)
+        items = tuple(map(whole, comparison.findings))
         yield Fold(
-            caption=f"{count_of(len(whole), 'finding')} in full",
-            blocks=(Items(items=whole, ordered=True),),
+            caption=f"{count_of(len(items), 'finding')} in full",
+            blocks=(Items(items=items, ordered=True),),
+            repeats=True,
         )
 
 
 def in_short(claim: str) -> str:
     """Return the first parts of a claim that fit a line or two; its first part is the number.
 
-    >>> in_short("PELT takes 0.9 pp more; by node 1.5 % instead of 0.5 %" + " and more" * 20)
+    >>> in_short("PELT takes 0.9 pp more; by node 1.5% instead of 0.5%" + " and more" * 20)
     'PELT takes 0.9 pp more'
     """
     short, *parts = claim.split("; ")
@@ -89,7 +100,7 @@ def _grade(found: Finding) -> Iterator[str]:
     first = found.attribution.partition(";")[0]
     grade, colon, what = first.partition(": ")
     if colon and not grade.startswith("grade "):
-        # Of a layout it is how anybody knows that it can be felt: "measured: tbench lost 9 % on …".
+        # Of a layout it is how anybody knows that it can be felt: "measured: tbench lost 9% on …".
         yield f"{'measured elsewhere' if grade == 'measured' else grade}: {what}"
     elif grade != "co-occurs":
         # That it only goes with the change is said of all of them below.
@@ -103,7 +114,7 @@ def _whole(found: Finding, *, with_side: bool) -> Item:
 
 
 def _with_side(text: str, found: Finding, *, with_side: bool) -> str:
-    return f"{side_title(found.side)}: {text}" if with_side else text
+    return f"{found.side}: {text}" if with_side else text
 
 
 def _absent(comparison: Comparison) -> Iterator[Item]:

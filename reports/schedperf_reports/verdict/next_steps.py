@@ -18,7 +18,7 @@ def next_steps(comparison: Comparison) -> Iterator[Block]:
     """Yield the steps of the record."""
     steps = comparison.next_steps
     if not steps:
-        yield Text(text="nothing that schedperf knows would make this surer", tone="muted")
+        yield Text(text="no further step would strengthen this result", tone="muted")
         return
     items = tuple(
         Item(text=step.what, detail=step.why, commands=step.commands) for step in steps[:MOST_STEPS]

@@ -38,7 +38,7 @@ PAIR_COLUMNS = (
     POINT,
     Column(title="clean", align="right"),
     Column(title="instrumented", align="right"),
-    Column(title="95 % CI", align="right", priority=1),
+    Column(title="95% CI", align="right", priority=1),
     Column(title="n", align="right", priority=2),
 )
 COLUMNS = (
@@ -46,7 +46,7 @@ COLUMNS = (
     Column(title="metric"),
     POINT,
     Column(title="change", align="right"),
-    Column(title="95 % CI", align="right", priority=1),
+    Column(title="95% CI", align="right", priority=1),
     Column(title="n", align="right", priority=2),
 )
 RUN_COLUMNS = (
@@ -71,7 +71,7 @@ def probe_effect(comparison: Comparison) -> Iterator[Block]:
     has_points = any(row.point for row in rows)
     yield from _compare_sides(comparison, has_points=has_points)
     yield _table(
-        f"instrumented against clean runs{_farthest_of(rows)}; verdicts rest on clean runs only",
+        f"instrumented against clean runs{_farthest_of(rows)}; verdicts use clean runs only",
         COLUMNS,
         [_cells(row) for row in rows],
         MOST_ROWS,
@@ -98,7 +98,7 @@ def _compare_sides(comparison: Comparison, *, has_points: bool) -> Iterator[Bloc
         yield Items(items=tuple(replace(item, evidence=()) for item in doubts))
     if pairs:
         yield _table(
-            f"new against base{_farthest_pair_of(pairs)}",
+            f"new vs base{_farthest_pair_of(pairs)}",
             PAIR_COLUMNS,
             [_pair_cells(pair) for pair in pairs],
             MOST_ROWS,

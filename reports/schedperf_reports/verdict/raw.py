@@ -9,7 +9,7 @@ from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block, Cell, Column, Table
 from schedperf_reports.graphics.download import Download
 from schedperf_reports.sections import report_section
-from schedperf_reports.words.rows import count_of, side_title
+from schedperf_reports.words.rows import count_of
 
 RECORD = "compare.json"
 REPORT = "report.html"
@@ -55,7 +55,7 @@ def _digests(comparison: Comparison) -> Table:
         ),
         rows=tuple(
             (
-                Cell(text=side_title(side.name)),
+                Cell(text=side.name),
                 Cell(text=side.path),
                 Cell(text=side.digest),
                 Cell(text=side.created or "not known"),

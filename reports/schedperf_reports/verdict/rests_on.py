@@ -1,4 +1,4 @@
-"""How sure the verdict is: what it rests on, one item each, with the section that proves it."""
+"""How sure the verdict is: what it is based on, each with the section that shows it."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
 from schedperf.model.host import read_host
 from schedperf.runs.side import has_other_kernel
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, name_units, percent
 from schedperf_reports.blocks import Item
 from schedperf_reports.results.run_figures import name_halves, sides_of, trend_of
 from schedperf_reports.words.instruments import list_costs, list_doubts
 from schedperf_reports.words.rows import count_of, merge_sides
-from schedperf_reports.words.units import format_change, format_share
+from schedperf_reports.words.units import format_change
 
 # Weaknesses that the first screen names; the section of caveats has all.
 MOST_WEAKNESSES = 3
@@ -28,9 +28,8 @@ FEW_BOOTS = 3
 LARGE_DRIFT = 0.1
 
 MEANINGS: dict[Replication, str] = {
-    "rounds": "in each of them both sides ran",
-    "boots": "how boots differ is seen, and the mean of each is one value",
-    "runs": "one run is one value",
+    "rounds": "each pair ran both sides",
+    "runs": "each run is one value",
 }
 
 
@@ -51,19 +50,19 @@ def list_evidence(comparison: Comparison) -> Iterator[Item]:
 
 
 def count_values_of(rows: Sequence[Row], sides: Sequence[SideSummary]) -> Iterator[str]:
-    """Yield how many values rows have, one text a unit: ``8 rounds``, ``2 to 4 boots a side``.
+    """Yield how many values rows have, one text per unit: ``8 interleaved pairs``.
 
-    A workload that was not run in all boots of the sides says so: ``2 boots a side of each workload
-    (4 in all)``.
+    A workload that was not run in all boots of the sides says so: ``2 boots per side of each
+    workload (4 in all)``.
     """
     for unit in dict.fromkeys(row.replication for row in rows):
         numbers = _numbers(rows, unit)
         if numbers:
             low, high = min(numbers), max(numbers)
             number = str(low) if low == high else f"{low} to {high}"
-            word = unit.removesuffix("s") if high == 1 else unit
+            word = f"{'interleaved ' if unit == 'rounds' else ''}{name_units(high, unit)}"
             whole = _more_boots(rows, high, sides) if unit == "boots" else ""
-            yield f"{number} {word}{'' if unit == 'rounds' else ' a side'}{whole}"
+            yield f"{number} {word}{'' if unit == 'rounds' else ' per side'}{whole}"
 
 
 def _more_boots(rows: Sequence[Row], most: int, sides: Sequence[SideSummary]) -> str:
@@ -85,22 +84,23 @@ def _values(rows: Sequence[Row], sides: Sequence[SideSummary]) -> Iterator[Item]
         numbers = _numbers(rows, unit)
         if not numbers:
             yield Item(
-                text=f"nobody says of how many {unit} the values are", tone="warning",
+                text=f"number of {name_units(0, unit)} not recorded", tone="warning",
                 evidence=("benchmarks",),
             )  # fmt: skip
             continue
         [count] = count_values_of([row for row in rows if row.replication == unit], sides)
-        text = f"{count}: {MEANINGS.get(unit, unit)}"
         if unit == "boots":
-            yield _boots_item(text, numbers, "benchmarks")
+            yield _boots_item(count, numbers, "benchmarks")
         else:
-            yield Item(text=text, evidence=("benchmarks",))
+            yield Item(text=f"{count}: {MEANINGS[unit]}", evidence=("benchmarks",))
 
 
-def _boots_item(text: str, numbers: Sequence[int], section: str) -> Item:
+def _boots_item(count: str, numbers: Sequence[int], section: str) -> Item:
     if min(numbers) >= FEW_BOOTS:
+        text = f"{count}: boot-to-boot variance is part of the CI"
         return Item(text=text, evidence=(section,))
-    return Item(text=f"{text}; so few say little of it", tone="warning", evidence=(section,))
+    text = f"{count}: too few to estimate boot-to-boot variance"
+    return Item(text=text, tone="warning", evidence=(section,))
 
 
 def _order(comparison: Comparison, rows: list[Row]) -> Item:
@@ -109,15 +109,16 @@ def _order(comparison: Comparison, rows: list[Row]) -> Item:
     is_paired = all(row.replication == "rounds" for row in rows)
     if not is_paired and "blocks" in codes:
         text = (
-            f"one side after the other: drift would look like a change; {_how_in_turns(comparison)}"
+            "recorded one side after the other: drift confounds the comparison; "
+            f"{_how_to_interleave(comparison)}"
         )
         return Item(text=text, tone="warning", evidence=("caveats",))
     if not is_paired and (not orders or None in orders):
-        return Item(text="in which order the runs were made is not known", tone="warning")
-    told = "interleaved" if is_paired else "the sides took turns"
+        return Item(text="order of the runs not recorded", tone="warning")
+    told = "interleaved" if is_paired else "the sides alternated"
     drift = next(filter(None, map(_drift, rows)), None)
     if drift is None:
-        more = ": drift of the machine does not look like a change" if is_paired else ""
+        more = ": drift of the machine affects both sides alike" if is_paired else ""
         return Item(text=f"{told}{more}", evidence=("caveats",))
     return Item(
         text=f"{told}, but both sides may have drifted: {drift}",
@@ -127,11 +128,11 @@ def _order(comparison: Comparison, rows: list[Row]) -> Item:
     )
 
 
-def _how_in_turns(comparison: Comparison) -> str:
+def _how_to_interleave(comparison: Comparison) -> str:
     # Two kernels cannot run at once: they are booted in turns.
     base, *others = comparison.sides
     program = "vm" if any(has_other_kernel(base, side) for side in others) else "ab"
-    return f"`schedperf {program}` takes turns"
+    return f"`schedperf {program}` interleaves the sides"
 
 
 def _drift(row: Row) -> str | None:
@@ -142,23 +143,24 @@ def _drift(row: Row) -> str | None:
     if not logs or is_shared != len(logs) or min(map(abs, logs)) < math.log(1.0 + LARGE_DRIFT):
         return None
     listed = ", ".join(
-        f"{side.title} {format_change(trend)} ({name_halves(side)})" for side, trend in trends
+        f"{side.name} {format_change(trend)} ({name_halves(side)})" for side, trend in trends
     )
-    return f"mean {row.metric}, without an interval: {listed}"
+    return f"mean {row.metric}, no CI: {listed}"
 
 
 def _boots(comparison: Comparison) -> Iterator[Item]:
     boots = [side.boots for side in comparison.sides]
     known = [number for number in boots if number is not None]
     if len(known) < len(boots):
-        yield Item(text="how often each side was booted is not known", tone="warning")
+        yield Item(text="number of boots not recorded", tone="warning")
         return
     if min(known) == 1:
-        text = "one boot a side" if max(known) == 1 else "one boot of a side"
-        yield Item(text=f"{text}: another boot may differ", tone="warning", evidence=("caveats",))
+        text = "one boot per side" if max(known) == 1 else "one side has one boot"
+        yield Item(
+            text=f"{text}: boot-to-boot variance unknown", tone="warning", evidence=("caveats",)
+        )
     else:
-        text = f"{'+'.join(map(str, known))} boots: how boots differ is seen"
-        yield _boots_item(text, known, "environment")
+        yield _boots_item(f"{'+'.join(map(str, known))} boots", known, "environment")
 
 
 def _builds(comparison: Comparison) -> Iterator[Item]:
@@ -166,9 +168,9 @@ def _builds(comparison: Comparison) -> Iterator[Item]:
     if None in builds:
         return
     if len(set(builds)) == 1:
-        yield Item(text="the same kernel build on all sides", evidence=("environment",))
+        yield Item(text="same kernel build on all sides", evidence=("environment",))
     else:
-        text = "one build of each kernel: another build may lay out code and data otherwise"
+        text = "one build per kernel: another build may have another code and data layout"
         yield Item(text=text, evidence=("environment",))
 
 
@@ -181,10 +183,10 @@ def _tests(comparison: Comparison, rows: list[Row]) -> Iterator[Item]:
     if not tested:
         return
     text = f"{count_of(tested, 'result')} tested{by}"
-    rate = format_share(FALSE_DISCOVERY_RATE).removesuffix(".0 %").removesuffix(" %")
+    rate = percent(FALSE_DISCOVERY_RATE)
     # Of one result "at most 0.05 are false" says nothing.
     if false and tested > 1:
-        text += f"; of those called changed at most {false:.2g} by chance (FDR {rate} %)"
+        text += f"; at most {false:.2g} false positives expected (FDR {rate})"
     yield Item(text=text, evidence=("caveats",))
 
 

@@ -1,6 +1,5 @@
-"""The verdict: one sentence a side, what the sides differ by, and what makes the numbers unfair."""
+"""The verdict: one sentence per side, what the sides differ by, and what blocks a comparison."""
 
-import re
 from collections.abc import Iterator
 
 from schedperf.model.comparison import Comparison
@@ -17,6 +16,7 @@ from schedperf_reports.words.rows import (
 )
 from schedperf_reports.words.sentences import (
     SideVerdict,
+    deciding_side,
     describe_informational,
     describe_verdict,
     judge_sides,
@@ -25,23 +25,21 @@ from schedperf_reports.words.sentences import (
 # Commands that the first screen names; the table of results has all.
 MOST_WORKLOADS = 2
 
-_ASIDES = re.compile(r" \([^()]{1,200}\)")
-
 
 @report_section("verdict", title="Verdict", chapter="verdict", order=10)
 def verdict(comparison: Comparison) -> Iterator[Block]:
     """Yield the sentence of each side, what it differs by, and what forbids the comparison."""
     sides = judge_sides(comparison)
     overall = comparison.overall
-    text = describe_verdict(comparison)
     yield Headline(
         word=f"{overall.verdict}{_condition(comparison, sides)}",
-        text=text,
+        text=describe_verdict(comparison),
         tone=VERDICT_TONES[overall.verdict],
     )
-    others = [one for one in sides if one.text != text]
+    deciding = deciding_side(comparison)
+    others = [one for one in sides if deciding is None or one.side != deciding.side]
     if len(sides) > 1 and others:
-        items = tuple(Item(text=one.text, tone=VERDICT_TONES[one.verdict]) for one in others)
+        items = tuple(_side_item(one) for one in others)
         yield Items(items=items, brief=len(items))
     yield from _what_differs(comparison)
     informational = describe_informational(comparison)
@@ -51,6 +49,12 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
     if not comparison.comparability.comparable:
         # Nothing is as urgent; else it stands with what the verdict rests on.
         yield comparability_panel(comparison)
+
+
+def _side_item(one: SideVerdict) -> Item:
+    mixed = " (mixed)" if one.is_mixed else ""
+    text = f"{one.label}: {one.verdict}{mixed}: {one.text}"
+    return Item(text=text, tone=VERDICT_TONES[one.verdict])
 
 
 def _what_differs(comparison: Comparison) -> Iterator[Text]:
@@ -88,17 +92,9 @@ def _condition(comparison: Comparison, sides: tuple[SideVerdict, ...]) -> str:
 
 
 def _why(comparison: Comparison) -> Iterator[Block]:
-    # The best supported reason, said as what it is; the section of reasons has all.
-    reasons = [one for one in comparison.findings if one.bearing == "reason"]
-    if reasons:
-        best = _ASIDES.sub("", in_short(reasons[0].claim).partition("; ")[0])
-        begin = (
-            "best supported reason (goes with the change, not shown to cause it)"
-            if has_changed(comparison)
-            else "what did change, whatever it costs"
-        )
-        yield Text(text=f"{begin}: {best}")
-    elif has_changed(comparison):
-        unseen = [one for one in comparison.findings if one.bearing == "unseen"]
-        if unseen:
-            yield Text(text=f"why: not known; {in_short(unseen[0].claim).partition('; ')[0]}")
+    # With a reason, the next section begins with it.
+    if not has_changed(comparison) or any(one.bearing == "reason" for one in comparison.findings):
+        return
+    unseen = [one for one in comparison.findings if one.bearing == "unseen"]
+    if unseen:
+        yield Text(text=f"cause unknown; {in_short(unseen[0].claim).partition('; ')[0]}")

@@ -1,4 +1,4 @@
-"""Text of strangers on its way into a report: no control characters, and no end in sight is an end.
+"""Clean untrusted text for a report: drop control characters, limit the length.
 
 >>> clean("\\x1b[31mswapper\\u202e/0", limit=80)
 '[31mswapper/0'

@@ -1,7 +1,7 @@
-"""What instrumented runs leave open: do they show the change, and what did their collectors cost?
+"""Caveats of instrumented runs: whether they show the change, and what their collectors cost.
 
-Verdicts rest on clean runs, explanations on instrumented ones. What those do not show, what they
-recorded can hardly explain.
+Verdicts use clean runs, explanations use instrumented ones. Where instrumented runs do not show
+the change, their captures can hardly explain it.
 """
 
 import math
@@ -14,6 +14,7 @@ from schedperf.evidence.probe_effect.record import (
     ProbeEffect,
 )
 from schedperf.model.comparison import Comparison, Row, data_of
+from schedperf.stats.verdicts import name_units
 from schedperf_reports.blocks import Item, Items
 from schedperf_reports.words.rows import count_of, name_rows
 from schedperf_reports.words.units import format_change, format_interval
@@ -74,7 +75,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Slowdown:
-    # How many times as long instrumented runs took, with its interval of 95 %.
+    # How many times as long instrumented runs took, with its interval of 95%.
     row: ProbeCostRow
     ratio: float
     interval: tuple[float, float] | None
@@ -86,9 +87,9 @@ class _Slowdown:
     @property
     def text(self) -> str:
         if self.interval is None:
-            told = "no interval"
+            told = "no CI"
         else:
-            told = "95 % interval {:.1f}..{:.1f}".format(*self.interval)
+            told = "95% CI [{:.1f}, {:.1f}]".format(*self.interval)
         return f"{self.ratio:.1f} ({told}, {count_kinds(self.row)})"
 
 
@@ -109,9 +110,9 @@ def _key(row: Row | ProbedChangeRow) -> tuple[str, ...]:
 
 
 def describe_ratio(row: ProbeCostRow | ProbedChangeRow) -> str:
-    """Write a ratio as a change with its interval: ``+6.6 % (95 % interval -3.5..+17.7)``."""
+    """Write a ratio as a change with its interval: ``+6.6% [-3.5%, +17.7%]``."""
     change, low, high = format_change(row.ratio), row.ci_low, row.ci_high
-    return change if low is None else f"{change} (95 % interval {format_interval(low, high)})"
+    return change if low is None else f"{change} {format_interval(low, high)}"
 
 
 def say_agreement(pairs: Sequence[Pair]) -> str | None:
@@ -123,7 +124,7 @@ def say_agreement(pairs: Sequence[Pair]) -> str | None:
     if len(pairs) == 1:
         return f"the instrumented runs show the change too: {describe_ratio(shown[0].probed)}"
     number = count_of(len(changed), "change")
-    return f"the instrumented runs show {len(shown)} of {number} of the clean ones too"
+    return f"the instrumented runs show {len(shown)} of {number} of the clean runs too"
 
 
 def list_doubts(comparison: Comparison) -> Iterator[Item]:
@@ -136,19 +137,21 @@ def list_doubts(comparison: Comparison) -> Iterator[Item]:
         told, numbers = _tell(missing, has_others=has_others)
         yield _warning(
             f"instrumented runs, at {numbers}, do not show the change{told}: "
-            "what they recorded may not explain it"
+            "their captures may not explain it"
         )
     if alone:
         told, numbers = _tell(alone, has_others=has_others)
         yield _warning(
             f"instrumented runs show a change{told}, {numbers}, that clean runs do not: "
-            "what they recorded may explain their collectors instead"
+            "their captures may explain the collectors instead"
         )
 
 
 def count_kinds(row: ProbeCostRow) -> str:
-    """Write how many values of clean and of instrumented runs a row has: ``8 and 5 rounds``."""
-    return f"{row.n_clean} and {row.n_instrumented} {row.replication}"
+    """Write how many values of clean and of instrumented runs a row has: ``8 and 5 pairs``."""
+    return (
+        f"{row.n_clean} and {row.n_instrumented} {name_units(row.n_instrumented, row.replication)}"
+    )
 
 
 def list_costs(comparison: Comparison) -> Iterator[Item]:

@@ -1,15 +1,15 @@
-"""What is said of results beside their numbers: what weakens one, why it is open, what it lacks.
+"""Notes on results: caveats, why one is undecided, how many more runs would decide it.
 
-Results of which the same is true are named together, so that a sweep of nine points
-does not say one thing nine times.
+Results with the same note are named together, so that a sweep of nine points has it once.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from schedperf.model.comparison import Row, Verdict
-from schedperf.stats.verdicts import name_units
-from schedperf_reports.blocks import Item
+from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, say_more, say_smallest
+from schedperf_reports.blocks import Item, Text
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import format_share
 
@@ -58,7 +58,7 @@ def _is_reason(code: str, row: Row) -> bool:
 
 
 def advise(row: Row) -> str | None:
-    """Say how many more runs would settle an open row, and what its runs can find.
+    """Say how many more runs would decide an open row, and the smallest detectable change.
 
     None where that cannot be known, or where something else than the number of runs is in the way.
     """
@@ -66,11 +66,8 @@ def advise(row: Row) -> str | None:
     is_open = row.verdict == "inconclusive" and not is_hopeless
     if not is_open or row.more_runs is None or None in (row.n_base, row.n_new):
         return None
-    unit = name_units(row.more_runs, row.replication)
-    # A round has both sides.
-    each = "" if row.replication == "rounds" else " a side"
-    found = "" if row.mde is None else f"; these find changes from {format_share(row.mde)}"
-    return f"needs about {row.more_runs} more {unit}{each}{found}"
+    more = say_more(row.more_runs, row.replication)
+    return more if row.mde is None else f"{more}; {say_smallest(format_share(row.mde))}"
 
 
 def list_shared(remarks: Remarks, total: int) -> Iterator[Item]:
@@ -98,6 +95,39 @@ def list_reasons(lines: Sequence[Line], headline: str) -> Iterator[Item]:
         return
     for (verdict, reason), names in named.items():
         yield Item(text=f"{_name_together(names, len(lines))}: {verdict}: {reason}")
+
+
+class Corrected(Protocol):
+    """A row with its own CI, and a q that is corrected over all rows tested with it."""
+
+    @property
+    def q(self) -> float | None: ...
+    @property
+    def ci_low(self) -> float | None: ...
+    @property
+    def ci_high(self) -> float | None: ...
+
+
+def explain_correction(rows: Iterable[tuple[str, Corrected]]) -> Iterator[Text]:
+    """Yield a legend where the CI of a row excludes 0 and the row is not significant all the same.
+
+    :param rows: what each row is called, with its change, and the row
+    """
+    named = [name for name, row in rows if _is_worth_a_look(row)]
+    if not named:
+        return
+    more = f", {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
+    yield Text(
+        text="CIs are per row; significance is corrected for multiple testing; worth a look, with "
+        f"a CI that excludes 0: {', '.join(named[:MOST_NAMES])}{more}",
+        tone="muted",
+    )
+
+
+def _is_worth_a_look(row: Corrected) -> bool:
+    if row.q is None or row.ci_low is None or row.ci_high is None:
+        return False
+    return row.q >= FALSE_DISCOVERY_RATE and not row.ci_low <= 1.0 <= row.ci_high
 
 
 def _name_together(names: Sequence[str], total: int) -> str:

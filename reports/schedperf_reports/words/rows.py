@@ -1,9 +1,8 @@
-"""Rows and verdicts in words that know which direction is worse."""
+"""Names, counts and changes of rows in words."""
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from string import ascii_uppercase
 from typing import Protocol
 
 from schedperf.model.comparison import (
@@ -19,7 +18,14 @@ from schedperf.model.comparison import (
 from schedperf.model.counted import Rate
 from schedperf.stats import verdicts
 from schedperf_reports.blocks import Tone
-from schedperf_reports.words.units import format_size, format_size_interval, scale_for
+from schedperf_reports.words.units import (
+    MISSING,
+    WIDEST_INTERVAL,
+    format_change,
+    format_interval,
+    is_wide,
+    scale_for,
+)
 
 VERDICT_TONES: Mapping[Verdict, Tone] = {
     "regression": "bad",
@@ -35,16 +41,16 @@ SEVERITY_TONES: Mapping[Severity, Tone] = {
     "ignored": "muted",
 }
 
-SIDE_LETTERS = {"base": "A", "new": "B"}
-SIDE_NUMBERS = {str(number) for number in range(2, len(ascii_uppercase))}
 # The style sheet has a colour and a shape for this many sides; further ones share the last.
 LAST_PLACE = 5
 
 # base.tar and /tmp/new/x are names of something else.
 SIDE_NAME = re.compile(r"(?<![\w./-])(?:base|new\d*)(?![\w./-])")
 
-# What marks a direction in tables.
-DIRECTIONS: Mapping[Better, str] = {"higher": "^", "lower": "v"}
+DIRECTIONS: Sequence[Better] = ("higher", "lower")
+
+# Metrics that a caption names; a table of more has the direction in each row.
+MOST_NAMED = 3
 
 
 def count_of(number: int, noun: str) -> str:
@@ -80,36 +86,35 @@ class Compared(Protocol):
 
 
 def count_compared(found: Compared) -> str:
-    """Say what was compared: ``8 + 8 runs``, ``3 + 3 boots``, and of pairs ``8 rounds``."""
-    if found.replication == "rounds":
-        return count_of(found.n_base, "round")
-    return f"{found.n_base} + {found.n_new} {found.replication}"
+    """Say what was compared: ``8+8 runs``, ``3+3 boots``, ``8 pairs``."""
+    return verdicts.count_units(found.n_base, found.n_new, found.replication)
 
 
-def legend_of(rows: Sequence[Row]) -> str:
-    """Explain the marks of the directions that occur: ``v lower is better``."""
-    occurring = {row.better for row in rows}
-    return ", ".join(
-        f"{mark} {better} is better" for better, mark in DIRECTIONS.items() if better in occurring
-    )
+def common_direction(rows: Sequence[Row]) -> Better | None:
+    """Return which direction of all rows is better; None where they differ."""
+    found = {row.better for row in rows}
+    return found.pop() if len(found) == 1 else None
 
 
-def side_letter(name: str) -> str:
-    """Return the letter of a side: base is A, new is B, new2 is C …"""
-    if name in SIDE_LETTERS:
-        return SIDE_LETTERS[name]
-    number = name.removeprefix("new")
-    return ascii_uppercase[int(number)] if number in SIDE_NUMBERS else "?"
+def describe_directions(rows: Sequence[Row]) -> str | None:
+    """Say which direction is better: ``lower is better (higher for sched/pipe operations)``.
 
-
-def side_title(name: str) -> str:
-    """Return letter and name of a side: ``A base``."""
-    return f"{side_letter(name)} {name}"
+    None where directions differ and more than a few metrics would have to be named.
+    """
+    metrics = {
+        better: list(dict.fromkeys(row.metric for row in rows if row.better == better))
+        for better in DIRECTIONS
+    }
+    fewer, more = sorted(DIRECTIONS, key=lambda better: len(metrics[better]))
+    if len(metrics[fewer]) > MOST_NAMED:
+        return None
+    others = f" ({fewer} for {', '.join(metrics[fewer])})" if metrics[fewer] else ""
+    return f"{more} is better{others}"
 
 
 def name_side(side: SideSummary) -> str:
-    """Return letter and label of a side: ``B new``, ``B cluster``."""
-    return f"{side_letter(side.name)} {label_of(side.name, side.label)}"
+    """Return what a side is called: ``new``, or the label that the user gave it."""
+    return label_of(side.name, side.label)
 
 
 def label_of(name: str, label: str) -> str:
@@ -120,7 +125,7 @@ def label_of(name: str, label: str) -> str:
     >>> label_of("new2", "new"), label_of("new2", "cluster")
     ('new2', 'cluster')
     """
-    is_third = name not in SIDE_LETTERS
+    is_third = name not in ("base", "new")
     return name if is_third and SIDE_NAME.fullmatch(label) else label
 
 
@@ -130,8 +135,10 @@ def side_place(name: str) -> int:
     >>> side_place("new2")
     2
     """
-    letter = side_letter(name)
-    return min(ascii_uppercase.index(letter), LAST_PLACE) if letter != "?" else LAST_PLACE
+    if name in ("base", "new"):
+        return int(name == "new")
+    number = name.removeprefix("new")
+    return min(int(number), LAST_PLACE) if number.isdecimal() else LAST_PLACE
 
 
 def name_rows(rows: Sequence[Row]) -> dict[int, str]:
@@ -148,59 +155,55 @@ def name_rows(rows: Sequence[Row]) -> dict[int, str]:
 
 
 def count_values(row: Row) -> str:
-    """Write how many independent values each side has: ``5+5``, ``?+?`` where nobody says."""
+    """Write how many independent values each side has: ``5+5``, ``unknown``."""
     return verdicts.count_values(row.n_base, row.n_new, row.replication)
 
 
 def count_units(row: Row) -> str:
-    """Write how many independent values a row rests on: ``5+5 runs``, ``6 rounds``."""
+    """Write how many independent values a row has: ``5+5 runs``, ``6 pairs``."""
     return verdicts.count_units(row.n_base, row.n_new, row.replication)
 
 
+def say_n(row: Row) -> str:
+    """Say how many independent values a row has: ``n = 5+5 runs``, ``n unknown``."""
+    number = count_units(row)
+    return f"n {number}" if number == verdicts.UNKNOWN else f"n = {number}"
+
+
 def count_changes(rows: Sequence[Rate]) -> str:
-    """Say how many rates changed and what cannot be said: ``2 of 40 rows changed beyond noise``."""
+    """Say how many rates changed, and which cannot be judged: ``2 of 40 rows changed``."""
     drifted = sum(row.changed is None and row.p is not None for row in rows)
     if all(row.changed is None for row in rows) and not drifted:
-        return "one run a side cannot tell a change from noise, so none is read as one"
+        return "one run per side: significance unknown"
     changed = sum(bool(row.changed) for row in rows)
-    text = f"{changed} of {count_of(len(rows), 'row')} changed beyond noise"
+    text = f"{changed} of {count_of(len(rows), 'row')} changed significantly"
     if not drifted:
         return text
     return (
-        f"{text}; {drifted} more differ, but may have drifted: the sides did not take turns, and "
-        "have less than 10 runs each"
+        f"{text}; {drifted} more differ, but drift may explain them: the sides were recorded one "
+        "after the other with less than 10 runs each"
     )
 
 
 def describe_change(row: Row) -> str:
-    """Say how far a row moved: `` is 37.2 % longer (95 % interval 35.0 % to 39.5 %, 5+5 runs)``.
+    """Say how far a row moved: ``+37.2% [+35.0%, +39.5%] (n = 5+5 runs, lower is better)``.
 
-    It follows the row's name; what has no ratio is no "is": ``: 0 before and 4 ms after``.
+    It follows the row's name; a change without a ratio names both values: ``0 ms -> 4 ms``.
     """
-    if (row.n_base, row.n_new) == (None, None):
-        number = "number of runs not given"
-    else:
-        number = count_units(row)
+    known = f"({say_n(row)}, {row.better} is better)"
     if row.ratio is None:
-        scale = scale_for(row.unit, row.base, row.new)
-        values = f"{scale.format(row.base)} before and {scale.format(row.new)} {scale.unit}"
-        return f": {values.rstrip()} after ({number})"
-    size = f" is {format_size(row.ratio)} {_comparative(row)}"
+        return f"{_value(row, row.base)} -> {_value(row, row.new)} {known}"
     if row.ci_low is None or row.ci_high is None:
-        return f"{size} ({number})"
-    interval = format_size_interval(row.ci_low, row.ci_high)
-    return f"{size} (95 % interval {interval}, {number})"
+        return f"{format_change(row.ratio)} {known}"
+    interval = format_interval(row.ci_low, row.ci_high)
+    if is_wide(row.ci_low, row.ci_high):
+        interval = f"(95% CI wider than {WIDEST_INTERVAL:g}-fold)"
+    return f"{format_change(row.ratio)} {interval} {known}"
 
 
-def _comparative(row: Row) -> str:
-    assert row.ratio is not None
-    is_up = row.ratio >= 1.0
-    if row.unit == "s" and row.better == "lower":
-        return "longer" if is_up else "shorter"
-    quality = "better" if is_up == (row.better == "higher") else "worse"
-    if row.unit == "s":
-        return f"{'longer' if is_up else 'shorter'}, which is {quality}"
-    return f"{'higher' if is_up else 'lower'}, which is {quality}"
+def _value(row: Row, value: float | None) -> str:
+    scale = scale_for(row.unit, row.base, row.new)
+    return MISSING if value is None else f"{scale.format(value)} {scale.unit}".rstrip()
 
 
 def size_of_change(row: Row) -> float:

@@ -1,9 +1,9 @@
-"""The verdict in one sentence a side: the direction, the number, its interval and n.
+"""The verdict in one sentence per side: the result, its interval, n and direction.
 
 ::
 
-    B new is worse than A base: hackbench time is 34.5 % longer (95 % interval 15.5 % to 56.7 %, …
-    B new is unchanged against A base: none of 5 results changed, all are equal within ±3 %; …
+    hackbench time +34.5% [+15.5%, +56.7%] (n = 5+5 runs, lower is better)
+    none of 5 results changed, all within +-3%; changes of 1.2% or more detectable (80% power)
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from schedperf.model.comparison import Comparison, Overall, Row, Verdict
 from schedperf.runs.side import BASE
-from schedperf.stats.verdicts import UNDECIDED, decide_overall, reason_of, undecided
+from schedperf.stats.verdicts import decide_overall, percent, reason_of, say_smallest
 from schedperf_reports.words.remarks import advise
 from schedperf_reports.words.rows import (
     count_of,
@@ -24,20 +24,9 @@ from schedperf_reports.words.rows import (
 )
 from schedperf_reports.words.units import format_share
 
-# How a verdict is told of one side, before the name of base; and of results beside others.
-SIDE_WORDS: Mapping[Verdict, str] = {
-    "regression": "worse than",
-    "improvement": "better than",
-    "no-change": "unchanged against",
-    "inconclusive": "undecided against",
-    "invalid": "not comparable with",
-}
-MIXED = "mixed against"
-# How a reason of the record begins that names what no result can overcome.
-
 RESULT_WORDS: Mapping[Verdict, str] = {
-    "regression": "worse",
-    "improvement": "better",
+    "regression": "regressed",
+    "improvement": "improved",
     "no-change": "unchanged",
     "inconclusive": "inconclusive",
     "invalid": "not comparable",
@@ -46,22 +35,35 @@ RESULT_WORDS: Mapping[Verdict, str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SideVerdict:
-    """What is said of one new side.
+    """The verdict of one new side.
 
-    :param is_mixed: some of its results got worse, and others better
+    :param label: what the side is called, where there are several; "" of the only one
+    :param text: the sentence, without side and verdict
+    :param is_mixed: some of its results regressed, and others improved
     """
 
     side: str
+    label: str
     verdict: Verdict
     text: str
     is_mixed: bool
 
+    @property
+    def headline(self) -> str:
+        """The sentence, behind the side where there are several."""
+        return f"{self.label}: {self.text}" if self.label else self.text
+
 
 def describe_verdict(comparison: Comparison) -> str:
-    """Say in one sentence what the verdict of the comparison rests on."""
+    """Return the sentence behind the verdict of the comparison."""
+    deciding = deciding_side(comparison)
+    return comparison.overall.reason if deciding is None else deciding.headline
+
+
+def deciding_side(comparison: Comparison) -> SideVerdict | None:
+    """Return the first side that has the verdict of the comparison; None without one."""
     sides = judge_sides(comparison)
-    found = [one for one in sides if one.verdict == comparison.overall.verdict]
-    return found[0].text if found else comparison.overall.reason
+    return next((one for one in sides if one.verdict == comparison.overall.verdict), None)
 
 
 def judge_sides(comparison: Comparison) -> tuple[SideVerdict, ...]:
@@ -75,9 +77,16 @@ def judge_sides(comparison: Comparison) -> tuple[SideVerdict, ...]:
         changed = {row.verdict for row, _ in mine} & {"regression", "improvement"}
         is_mixed = len(changed) > 1
         sentence = _Sentence(comparison=comparison, side=side.name, overall=overall, rows=mine)
-        text = sentence.write(is_mixed=is_mixed)
+        text = sentence.write()
+        label = name_side(side) if several else ""
         found.append(
-            SideVerdict(side=side.name, verdict=overall.verdict, text=text, is_mixed=is_mixed)
+            SideVerdict(
+                side=side.name,
+                label=label,
+                verdict=overall.verdict,
+                text=text,
+                is_mixed=is_mixed,
+            )
         )
     return tuple(found)
 
@@ -98,7 +107,7 @@ def _overall_of(comparison: Comparison, side: str) -> Overall:
     return decide_overall(
         rows,
         blocking=() if is_same else blocking,
-        absence=("inconclusive", reason_of("no result of it can decide")),
+        absence=("inconclusive", reason_of("none of its results can decide")),
     )
 
 
@@ -110,42 +119,25 @@ class _Sentence:
     overall: Overall
     rows: Sequence[tuple[Row, str]]
 
-    def write(self, *, is_mixed: bool) -> str:
+    def write(self) -> str:
         verdict = self.overall.verdict
         of_verdict = [one for one in self.rows if one[0].verdict == verdict]
         same = {one.digest for one in self.comparison.sides if one.name in (BASE, self.side)}
         if verdict == "no-change" and len(same) == 1:
             return self._same_data()
         if not of_verdict or verdict == "invalid":
-            why = self.overall.reason_short
-            is_undecided = self.overall.reason == undecided(why).text
-            return self._say(
-                f"{self._without_grounds(why)}, so {UNDECIDED}"
-                if is_undecided
-                else self.overall.reason
-            )
+            return self.overall.reason
         if verdict == "no-change":
-            return self._say(self._unchanged())
+            return self._unchanged()
         if verdict == "inconclusive":
-            return self._say(self._open(of_verdict))
-        return self._say(self._moved(of_verdict), MIXED if is_mixed else None)
-
-    def _say(self, text: str, word: str | None = None) -> str:
-        base, new = self._names()
-        return f"{new} is {word or SIDE_WORDS[self.overall.verdict]} {base}: {text}"
+            return self._open(of_verdict)
+        return self._moved(of_verdict)
 
     def _names(self) -> tuple[str, str]:
         # Base is the first; what it is called in the record, only its writer knows.
         base, *others = self.comparison.sides
         new = next(one for one in others if one.name == self.side)
         return name_side(base), name_side(new)
-
-    def _without_grounds(self, why: str) -> str:
-        # How anybody knows that a machine was emulated stands with what the verdict rests on.
-        for one in self.comparison.caveats:
-            if one.code == "emulated":
-                why = why.replace(f" ({one.numbers['how']})", "")
-        return why
 
     def _same_data(self) -> str:
         number = len([row for row in self.comparison.rows if row.side == self.side])
@@ -166,9 +158,8 @@ class _Sentence:
     def _largest(self, verdict: Verdict) -> str:
         found = [one for one in self.rows if one[0].verdict == verdict]
         row, name = max(found, key=lambda one: size_of_change(one[0]))
-        verb = "is" if len(found) == 1 else "are"
-        most = "" if len(found) == 1 else ", the most"
-        count = f"{len(found)} of {count_of(len(self.rows), 'result')} {verb}"
+        most = "" if len(found) == 1 else "; largest"
+        count = f"{len(found)} of {count_of(len(self.rows), 'result')}"
         return f"{count} {RESULT_WORDS[verdict]}{most}: {_change(row, name)}"
 
     def _others(self, *told: Verdict) -> Iterator[str]:
@@ -182,19 +173,16 @@ class _Sentence:
             yield ", ".join(listed)
 
     def _unchanged(self) -> str:
-        margins = {f"±{format_share(row.margin)}" for row, _ in self.rows}
-        within = f"equal within {' or '.join(sorted(margins))}"
-        found = [row.mde for row, _ in self.rows]
-        seen = [one for one in found if one is not None]
-        smallest = (
-            f"; a change of {format_share(max(seen))} would have been seen"
-            if len(seen) == len(found)
-            else ""
-        )
+        margins = {f"+-{percent(row.margin)}" for row, _ in self.rows}
+        within = f"within {' or '.join(sorted(margins))}"
+        smallest = [row.mde for row, _ in self.rows if row.mde is not None]
+        is_known = len(smallest) == len(self.rows)
         if len(self.rows) == 1:
-            return f"{_looks(*self.rows[0])}, {within}{smallest}"
-        every = " in each" if smallest else ""
-        return f"none of {len(self.rows)} results changed, all are {within}{smallest}{every}"
+            tail = f"; {say_smallest(format_share(smallest[0]))}" if is_known else ""
+            return f"{_change(*self.rows[0])}, {within}{tail}"
+        largest = f"changes of {format_share(max(smallest))} or more" if is_known else ""
+        tail = f"; {largest} detectable (80% power)" if is_known else ""
+        return f"none of {len(self.rows)} results changed, all {within}{tail}"
 
     def _open(self, rows: Sequence[tuple[Row, str]]) -> str:
         row, name = max(rows, key=lambda one: size_of_change(one[0]))
@@ -202,24 +190,19 @@ class _Sentence:
         # What follows is advice, which the next steps give as commands.
         why = "; ".join(filter(None, (row.reason_short, advice)))
         if len(self.rows) == 1:
-            return f"{_looks(row, name)}: {why}"
-        number = f"{len(rows)} of {len(self.rows)} results cannot be decided"
-        return "; ".join((f"{number}; {_looks(row, name)}: {why}", *self._others("inconclusive")))
+            return f"{_change(row, name)}: {why}"
+        number = f"{len(rows)} of {len(self.rows)} results inconclusive"
+        return "; ".join((f"{number}; {_change(row, name)}: {why}", *self._others("inconclusive")))
 
 
 def _change(row: Row, name: str) -> str:
-    return f"{name}{describe_change(row)}"
-
-
-def _looks(row: Row, name: str) -> str:
-    # What is not beyond noise only looks so.
-    return f"{name}{describe_change(row)}".replace(f"{name} is ", f"{name} looks ", 1)
+    return f"{name} {describe_change(row)}"
 
 
 def describe_informational(comparison: Comparison) -> str | None:
-    """Say what was measured where nothing of it can decide; None where something can.
+    """Say what was measured where no result gives a verdict; None where one does.
 
-    Of several results the one with the narrowest interval is named.
+    Of several results the one with the narrowest CI is named.
     """
     rows = _named(comparison.rows)
     widths = [
@@ -231,5 +214,5 @@ def describe_informational(comparison: Comparison) -> str | None:
         return None
     _, row, name = min(widths, key=lambda one: one[0])
     side = f" on {row.side}" if len(comparison.sides) > 2 else ""  # noqa: PLR2004
-    which = "" if len(rows) == 1 else f", narrowest interval of {len(rows)} results"
-    return f"measured, but deciding nothing{which}: {_looks(row, name)}{side}"
+    which = "" if len(rows) == 1 else f"; narrowest CI of {len(rows)} results"
+    return f"not used for the verdict: {_change(row, name)}{side}{which}"

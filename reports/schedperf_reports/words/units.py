@@ -3,7 +3,7 @@
 ::
 
     >>> format_change(1.3724), format_interval(1.35, 1.395)
-    ('+37.2 %', '+35.0..+39.5')
+    ('+37.2%', '[+35.0%, +39.5%]')
 """
 
 from schedperf.model.units import MISSING, Scale, format_number, scale_for
@@ -20,8 +20,6 @@ __all__ = [
     "format_percent",
     "format_points",
     "format_share",
-    "format_size",
-    "format_size_interval",
     "is_wide",
     "scale_for",
 ]
@@ -41,11 +39,10 @@ SMALLEST_P = 1e-99
 
 
 def format_change(ratio: float | None) -> str:
-    """Write new / base as a change: ``+37.2 %``."""
+    """Write new / base as a change: ``+37.2%``."""
     if ratio is None:
         return MISSING
-    percent = _percent(ratio)
-    return f"{_format_percent(percent, digits=1)} %"
+    return _format_percent(_percent(ratio), digits=1)
 
 
 def is_wide(low: float | None, high: float | None) -> bool:
@@ -54,7 +51,7 @@ def is_wide(low: float | None, high: float | None) -> bool:
 
 
 def format_interval(low: float | None, high: float | None) -> str:
-    """Write an interval of new / base as changes in per cent: ``+35.0..+39.5``.
+    """Write an interval of new / base as changes: ``[+35.0%, +39.5%]``.
 
     One whose ends are more than a factor of :data:`WIDEST_INTERVAL` apart is "too wide".
     """
@@ -64,16 +61,12 @@ def format_interval(low: float | None, high: float | None) -> str:
         return TOO_WIDE
     ends = (_percent(low), _percent(high))
     digits = 2 if abs(ends[1] - ends[0]) < NARROW_PERCENT else 1
-    return "..".join(_format_percent(end, digits=digits) for end in ends)
+    return f"[{', '.join(_format_percent(end, digits=digits) for end in ends)}]"
 
 
 def format_share(fraction: float | None) -> str:
-    """Write a fraction without a sign: ``7.2 %``."""
-    return (
-        MISSING
-        if fraction is None
-        else f"{_format_percent(100.0 * fraction, digits=1)} %".lstrip("+")
-    )
+    """Write a fraction without a sign: ``7.2%``."""
+    return MISSING if fraction is None else _format_percent(100.0 * fraction, digits=1).lstrip("+")
 
 
 def format_percent(percent: float | None) -> str:
@@ -82,8 +75,8 @@ def format_percent(percent: float | None) -> str:
 
 
 def format_points(low: float | None, high: float | None) -> str:
-    """Write an interval of a difference of such shares: ``-0.10..+1.25``."""
-    return MISSING if low is None or high is None else f"{low:+.2f}..{high:+.2f}"
+    """Write an interval of a difference of such shares: ``[-0.10, +1.25]``."""
+    return MISSING if low is None or high is None else f"[{low:+.2f}, {high:+.2f}]"
 
 
 def format_p(p: float | None) -> str:
@@ -93,29 +86,11 @@ def format_p(p: float | None) -> str:
     return f"{p:.2g}" if p >= SMALLEST_P else f"<{SMALLEST_P:g}"
 
 
-def format_size(ratio: float) -> str:
-    """Write how far new is from base, without a sign: ``37.2 %``."""
-    return format_change(ratio).lstrip("+-")
-
-
-def format_size_interval(low: float, high: float) -> str:
-    """Write an interval of new / base for a sentence that says the direction in words.
-
-    Where the interval holds 1 the signs stay: ``-1.0 % to +9.8 %``.
-    """
-    if is_wide(low, high):
-        return f"more than a factor of {WIDEST_INTERVAL:g} wide"
-    ends = format_interval(low, high).split("..")
-    if (low - 1.0) * (high - 1.0) > 0.0:
-        ends = sorted((end.lstrip("+-") for end in ends), key=float)
-    return " to ".join(f"{end} %" for end in ends)
-
-
 def _percent(ratio: float) -> float:
     return 100.0 * (ratio - 1.0)
 
 
 def _format_percent(percent: float, *, digits: int) -> str:
     if abs(percent) >= LARGEST_PERCENT_IN_TABLES:
-        return f"{percent:+.3g}"
-    return f"{percent:+.{0 if abs(percent) >= LARGE_PERCENT else digits}f}"
+        return f"{percent:+.3g}%"
+    return f"{percent:+.{0 if abs(percent) >= LARGE_PERCENT else digits}f}%"

@@ -1,4 +1,4 @@
-"""What to do next where two sides cannot be compared, or hold nothing that both of them ran."""
+"""Next steps where two sides are not comparable, or have no benchmark in common."""
 
 from collections.abc import Sequence
 
@@ -35,11 +35,11 @@ def blocking(contrast: Contrast) -> NextStep | None:
     pair = contrast.pair()
     again = () if pair is None else pair.again("equal")
     allow = [word for path in names if can_allow for word in ("--allow", path)]
-    meant = "; --allow says that it is what you compare" if allow else ""
+    meant = "; use --allow if this is what you compare" if allow else ""
     return NextStep(
         id="equalise",
         what=f"make equal on both sides: {_list_fields(names)}",
-        why=f"{found[0].reason}, so the numbers say nothing of the kernels{meant}",
+        why=f"{found[0].reason}, so the kernels cannot be compared{meant}",
         commands=(*again, *((contrast.compare(*allow),) if allow else ())),
     )
 
@@ -56,7 +56,7 @@ def _same_workload(contrast: Contrast, names: Sequence[str]) -> NextStep:
     return NextStep(
         id="equalise",
         what="record the same workload on both sides",
-        why=f"another workload, so the numbers say nothing of the kernels{equal}",
+        why=f"the workloads differ, so the kernels cannot be compared{equal}",
         commands=_record_as_base(contrast),
     )
 
@@ -86,6 +86,6 @@ def nothing_shared(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="same-benchmarks",
         what="run the same benchmarks on both sides",
-        why=f"no result is of both base and {contrast.name}, so nothing was compared",
+        why=f"base and {contrast.name} have no result in common",
         commands=RECORD_BOTH if is_table else _record_as_base(contrast),
     )

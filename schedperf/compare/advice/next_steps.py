@@ -14,7 +14,7 @@ from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing
 from schedperf.compare.advice.rerun import Pair, Recording, as_argument, join
 from schedperf.evidence.profile.record import Profile
 from schedperf.model.comparison import Comparison, NextStep, Row, data_of
-from schedperf.stats.verdicts import CHANGED, FEWEST_IN_BLOCKS
+from schedperf.stats.verdicts import CHANGED, FEWEST_IN_BLOCKS, name_units
 from schedperf.stats.welch import FEWEST_RUNS
 
 # Boots of each kernel with which boots are the unit and still decide: four values a side.
@@ -22,9 +22,9 @@ BOOTS = 4
 
 # The analyses that tell why, the collector that each of them needs, and what that one sees.
 EXPLAINING: Mapping[str, tuple[str, str]] = {
-    "pelt": ("bpf_pelt", "how often load averages are updated"),
-    "placement": ("bpf_placement", "where tasks went"),
-    "c2c": ("perf_c2c", "which cache lines bounce"),
+    "pelt": ("bpf_pelt", "PELT updates"),
+    "placement": ("bpf_placement", "task placement and migrations"),
+    "c2c": ("perf_c2c", "bouncing cache lines"),
 }
 # The number stands behind the word in capitals.
 METRIC_TO_NAME = "NAME[UNIT,lower]=BEFORE ([0-9.]+)"
@@ -33,7 +33,7 @@ SCHEDSTATS = "CONFIG_SCHEDSTATS"
 
 
 def next_steps(comparison: Comparison, recordings: Mapping[str, Recording]) -> tuple[NextStep, ...]:
-    """Return what to do next, the most useful first; () where nothing would add to what is known.
+    """Return what to do next, the most useful first; () where nothing would help.
 
     :param recordings: by side; a side without one cannot be recorded again by a command, and its
         steps are words alone
@@ -62,7 +62,7 @@ def _with_folder(step: NextStep, contrast: Contrast) -> NextStep:
     bundles = [contrast.base.path, contrast.new.path]
     relative = [path for path in bundles if not PurePath(path).is_absolute()]
     takes_bundles = any(path in command for path in relative for command in step.commands)
-    rest = "with paths of bundles from there" if takes_bundles else "where base was recorded"
+    rest = "with bundle paths relative to it" if takes_bundles else "where base was recorded"
     where = f"run this in the folder of {files[0]}, {rest}"
     return replace(step, why=f"{step.why}; {where}")
 
@@ -78,8 +78,8 @@ def _same_data(contrast: Contrast) -> NextStep | None:
         commands = pair.beside(pair.new, "other", pair.base)
     return NextStep(
         id="same-data",
-        what="record the other side, under another name",
-        why=f"base and {contrast.name} hold the very same runs, so nothing was compared",
+        what="record the other side under another name",
+        why=f"base and {contrast.name} hold the same runs",
         commands=commands,
     )
 
@@ -91,8 +91,8 @@ def _no_results(contrast: Contrast) -> NextStep | None:
         if one.runs_clean == 0:
             return NextStep(
                 id="failed-runs",
-                what=f"look why no run of {one.name} succeeded",
-                why="a verdict rests on runs that end well",
+                what=f"find out why all runs of {one.name} failed",
+                why="a verdict needs successful runs",
                 commands=(join("show", "--runs", as_argument(one.path)),),
             )
     pair = contrast.pair()
@@ -105,8 +105,8 @@ def _no_results(contrast: Contrast) -> NextStep | None:
     )
     return NextStep(
         id="name-metric",
-        what="say which number of the output counts, and record again",
-        why="no parser reads what this workload prints",
+        what="record again with a rule for the metric",
+        why="no parser reads the output of this workload",
         commands=named.again("metric"),
     )
 
@@ -118,8 +118,8 @@ def _incomplete(contrast: Contrast) -> NextStep | None:
     names = " and ".join(one.name for one in cut)
     return NextStep(
         id="look-at-runs",
-        what=f"look at what is missing in {names}",
-        why="runs that failed or were never made are left out",
+        what=f"check the missing runs of {names}",
+        why="failed and missing runs are left out",
         commands=tuple(join("show", "--runs", as_argument(one.path)) for one in cut),
     )
 
@@ -128,14 +128,14 @@ def _real_hardware(contrast: Contrast) -> NextStep | None:
     if not contrast.has_caveat("emulated"):
         return None
     pair = contrast.pair()
-    why = "an emulator's times say nothing of real hardware: nothing that was measured here decides"
+    why = "timings come from an emulator"
     if pair is None:
         return NextStep(id="real-hardware", what="record on real hardware", why=why, commands=())
     is_guest = pair.base.program == "vm"
     commands = pair.again("real", boots=BOOTS)
     return NextStep(
         id="real-hardware",
-        what="boot the guests with KVM" if is_guest else "record on real hardware, or under KVM",
+        what="boot the guests with KVM" if is_guest else "record on real hardware or under KVM",
         why=why,
         commands=("schedperf vm --check", *commands) if is_guest else commands,
     )
@@ -153,20 +153,19 @@ def _more_runs(contrast: Contrast) -> NextStep | None:
         return None
     rows, number = [row for row, _ in missing], max(number for _, number in missing)
     unit = rows[0].replication
-    each = "" if unit == "rounds" else " a side"
-    word = unit.removesuffix("s") if number == 1 else unit
+    each = "" if unit == "rounds" else " per side"
     pair = contrast.pair(rows)
     opened = rows[0].metric if len(rows) == 1 else f"{len(rows)} results"
     return NextStep(
         id="more-runs",
-        what=f"make about {number} more {word}{each}",
-        why=f"{opened}: neither shown to have changed nor to be equal",
+        what=f"record about {number} more {name_units(number, unit)}{each}",
+        why=f"{opened}: neither a change nor equivalence is shown",
         commands=() if pair is None else _grow(pair, number, unit),
     )
 
 
 def _missing_runs(row: Row, contrast: Contrast) -> int | None:
-    # None where more runs would not help, or where nobody knows how many.
+    # None where more runs would not help, or where the number is unknown.
     if row.more_runs is not None:
         return row.more_runs
     if row.n_base is None or row.n_new is None:
@@ -208,7 +207,7 @@ def _explain(contrast: Contrast) -> NextStep | None:
     if not wanted:
         return None
     kept = [name for name in pair.base.collectors if name not in ("default", "none", *wanted)]
-    eyes = "the profile's event is blind to most of the scheduler, and " if blind else ""
+    eyes = "the profile's event cannot see most of the scheduler, and " if blind else ""
     return NextStep(
         id="explain",
         what=f"record {', '.join(wanted.values())}",
@@ -232,8 +231,8 @@ def _on_a_pmu(contrast: Contrast) -> NextStep | None:
     pair = contrast.pair()
     return NextStep(
         id="pmu",
-        what="record again where cycles can be counted: on bare metal, or in a guest with a PMU",
-        why="an hrtimer took the profile, which never sees what runs with interrupts off",
+        what="record again with a PMU: on bare metal, or in a guest that has one",
+        why="an hrtimer sampled the profile and cannot see code that runs with interrupts off",
         commands=() if pair is None else ("schedperf doctor", *pair.again("pmu")),
     )
 
@@ -244,8 +243,8 @@ def _record_it(contrast: Contrast) -> NextStep | None:
         return None
     return NextStep(
         id="record",
-        what="record both sides with schedperf; words in capitals are yours to replace",
-        why="tables hold numbers alone, which cannot tell why they changed",
+        what="record both sides with schedperf; replace the words in capitals",
+        why="tables hold no captures that could explain the change",
         commands=RECORD_BOTH,
     )
 
@@ -263,8 +262,8 @@ def _revert(contrast: Contrast) -> NextStep | None:
         commands = pair.beside(pair.new, "reverted", pair.base, pair.new)
     return NextStep(
         id="revert",
-        what="revert the commit on top of new, boot that, and record it",
-        why="what comes back with the revert is of the commit; what does not is of something else",
+        what="revert the suspected commit on top of new, boot that kernel and record it",
+        why="a change that the revert undoes is caused by that commit",
         commands=commands,
     )
 
@@ -282,8 +281,8 @@ def _more_boots(contrast: Contrast) -> NextStep | None:
         commands = pair.append_boot(pair.base.runs) or ()
     return NextStep(
         id="more-boots",
-        what=f"reboot and add runs to both bundles, until each has {BOOTS} boots",
-        why="boots differ, and one boot cannot show by how much",
+        what=f"reboot and append runs to both bundles, until each has {BOOTS} boots",
+        why="boot-to-boot variance is unknown",
         commands=commands,
     )
 
@@ -296,8 +295,8 @@ def _take_turns(contrast: Contrast) -> NextStep | None:
         return None
     return NextStep(
         id="take-turns",
-        what="boot both kernels in turns",
-        why="one side was recorded wholly after the other, so a drift looks like a change",
+        what="boot the kernels alternately",
+        why="the sides were recorded one after the other, so drift confounds the comparison",
         commands=("schedperf vm --check", *pair.in_guests("vm", runs=pair.base.runs, boots=BOOTS)),
     )
 
@@ -317,8 +316,8 @@ def _against_itself(contrast: Contrast) -> NextStep | None:
         commands = pair.beside(pair.base, "again", pair.base)
     return NextStep(
         id="a-a",
-        what="compare base with itself",
-        why="a change between two recordings of base is noise of the machine",
+        what="compare base with itself (A/A)",
+        why="a change between two recordings of base is noise",
         commands=commands,
     )
 
@@ -329,11 +328,11 @@ def _schedstats(contrast: Contrast) -> NextStep | None:
     if reason is None or SCHEDSTATS not in reason:
         return None
     has_two = contrast.has_other_kernel()
-    kernels, they = ("both kernels", "they have") if has_two else ("the kernel", "it has")
+    kernels = "both kernels" if has_two else "the kernel"
     return NextStep(
         id="schedstats",
         what=f"build {kernels} with {SCHEDSTATS}=y",
-        why=f"{they} no /proc/schedstat, so what the balancer did was not counted",
+        why="load balancing was not counted: no /proc/schedstat",
         commands=("schedperf doctor",),
     )
 

@@ -1,4 +1,4 @@
-"""How each side was recorded, and the commands that record it again.
+"""Derive the commands that record each side again, from how it was recorded.
 
 A bundle says what was run and how often; what it says is of strangers. A command is therefore
 taken apart and quoted anew word by word, and one that cannot be read as plain words, or that holds

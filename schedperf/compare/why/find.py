@@ -1,4 +1,4 @@
-"""Apply every finding rule, and drop what an earlier finding says already.
+"""Apply every finding rule, and drop findings that repeat an earlier one.
 
 A finding that rests on nothing else than what an earlier one rests on is not repeated.
 :mod:`schedperf.compare.why.ranking` orders them.

@@ -1,4 +1,4 @@
-"""A hot symbol, a bouncing line, a changed layout and a benchmark that moved, told as one story.
+"""Merge a hot symbol, a bouncing line, a layout change and a benchmark change into one finding.
 
 Four things may be seen of one cache line, and each is an edge of the story only if it holds by
 itself and goes the same way as the others:
@@ -36,11 +36,11 @@ MOST_NAMED = 3
 
 # How many of the four edges hold, in words; "not shown to cause" holds for all of them.
 _GRADES = {
-    4: "A: contention, symbol, layout and benchmark moved together",
-    3: "B: three of contention, symbol, layout and benchmark moved together",
-    2: "C: two of contention, symbol, layout and benchmark moved together",
+    4: "A: contention, symbol, layout and benchmark changed together",
+    3: "B: three of contention, symbol, layout and benchmark changed together",
+    2: "C: two of contention, symbol, layout and benchmark changed together",
 }
-_WITHOUT_SAMPLES = "D: no memory samples; a layout change and a symbol that touches it"
+_WITHOUT_SAMPLES = "D: no memory samples; a layout change and a symbol that accesses it"
 
 # Workload and point.
 _Place = tuple[str, str]
@@ -201,11 +201,13 @@ class _Scene:
         if data_of(self._sections, Profile) is None:
             return _why_unseen(self._sections, "profile")
         blind = next((one for one in self._events if not one.sees_kernel), None)
-        return "no profile of this point" if blind is None else f"{blind.event} is blind to it"
+        return "no profile of this point" if blind is None else f"{blind.event} cannot see it"
 
     def _why_no_layout(self) -> str:
         seen = data_of(self._sections, Layout) is not None
-        return "its names are not in it" if seen else _why_unseen(self._sections, "layout")
+        return (
+            "its variables are not in the layout" if seen else _why_unseen(self._sections, "layout")
+        )
 
     def _results(self, place: _Place, *, rises: bool) -> list[Row]:
         verdict = "regression" if rises else "improvement"
@@ -248,7 +250,7 @@ def _tell(story: _Story) -> Finding:
     parts += [] if story.layout is None or contention is None else [_tell_layout(story)]
     parts += [_tell_result(row) for row in story.results[:MOST_NAMED]]
     size = _size_of_symbol(story.symbols[0]) if contention is None else contention.size
-    unseen = f"; could not be seen: {'; '.join(story.unseen)}" if story.unseen else ""
+    unseen = f"; not measured: {'; '.join(story.unseen)}" if story.unseen else ""
     return Finding(
         id=f"joined#{story.row}",
         side=story.side,
@@ -261,7 +263,7 @@ def _tell(story: _Story) -> Finding:
         n=size.n,
         evidence=tuple(_evidence(story)),
         replication=f"{size.n[0]}+{size.n[1]} runs",
-        attribution=f"grade {_grade(story)}; not shown to cause the change",
+        attribution=f"grade {_grade(story)}; causation not shown",
         edges=story.edges,
     )
 
@@ -273,20 +275,19 @@ def _grade(story: _Story) -> str:
 def _tell_symbol(symbol: _Symbol) -> str:
     share, cost, unit = symbol.row.share, symbol.row.cost, symbol.point.cost_unit
     per = "" if cost is None else f" ({cost.base:.3g} -> {cost.new:.3g} {unit})"
-    return f"{symbol.row.symbol} {share.base:.3g} -> {share.new:.3g} % of all CPUs{per}"
+    return f"{symbol.row.symbol} {share.base:.3g} -> {share.new:.3g}% of all CPUs{per}"
 
 
 def _tell_layout(story: _Story) -> str:
     assert story.layout is not None
     verb = "gained" if story.rises else "lost"
     mates = _list_some(story.layout.mates, MOST_NAMED)
-    noun = "line mate" if len(story.layout.mates) == 1 else "line mates"
-    return f"in the layout {story.layout.entry} {verb} the {noun} {mates}, which others write"
+    return f"{story.layout.entry} {verb} {mates} on its cache line, which other CPUs write"
 
 
 def _tell_result(row: Row) -> str:
     at = f" at {row.point}" if row.point else ""
-    change = "" if row.ratio is None else f" {100.0 * (row.ratio - 1.0):+.1f} %"
+    change = "" if row.ratio is None else f" {100.0 * (row.ratio - 1.0):+.1f}%"
     return f"{row.metric}{at}{change} ({row.verdict})"
 
 

@@ -1,4 +1,4 @@
-"""In which order findings are told: the reason that the evidence supports best comes first.
+"""Rank findings: the reason with the best evidence comes first.
 
 One rule, compared from the top; what is equal in one line is decided by the next:
 
@@ -11,7 +11,7 @@ One rule, compared from the top; what is equal in one line is decided by the nex
    has none and comes last
 6. the order of the rules
 
-No rank makes a cause of what co-occurs: each finding keeps its attribution.
+No rank turns a correlation into a cause: each finding keeps its attribution.
 """
 
 import math
@@ -87,7 +87,7 @@ def _clearance(found: Finding) -> float:
     # How far the interval stays from no change, in its own widths; 0 where it reaches it.
     if found.ci is None:
         return 0.0 if found.value is None else _NO_INTERVAL
-    # -20 and +25 % are one change, seen from either side.
+    # -20 and +25% are one change, seen from either side.
     low, high = map(_log_of_percent, found.ci) if found.unit == "%" else found.ci
     if low <= 0.0 <= high:
         return 0.0

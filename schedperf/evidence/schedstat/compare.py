@@ -24,7 +24,7 @@ from schedperf.evidence.schedstat.record import (
     SchedstatSide,
 )
 from schedperf.evidence.schedstat.rules import read_rows
-from schedperf.model.counted import CpuRow, Rate
+from schedperf.model.counted import Rate
 from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_cpus
 from schedperf.stats.counted.rates import (

@@ -320,7 +320,7 @@ class _Means:
 
     :param replication: what n counts
     :param mean: shape (numbers,), as all that follow
-    :param ci_low: lower end of the 95 % interval of the mean; None with fewer than two values
+    :param ci_low: lower end of the 95% CI of the mean; None with fewer than two values
     """
 
     replication: Literal["runs", "boots"]

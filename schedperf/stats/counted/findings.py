@@ -13,7 +13,7 @@ from schedperf.model.comparison import Better, Finding
 from schedperf.model.counted import RateRow
 from schedperf.stats.verdicts import SMALLEST_EFFECT, count_units
 
-CO_OCCURS = "co-occurs; not shown to cause the change"
+CO_OCCURS = "correlated; causation not shown"
 
 
 def rate_finding(
@@ -48,9 +48,9 @@ def rate_finding(
 
 
 def describe_interval(row: RateRow, *remarks: str) -> str:
-    """Return `` (95 % interval +1..+2 %, remark)``; "" where neither is known."""
+    """Return `` (95% CI +1..+2%, remark)``; "" where neither is known."""
     interval = _interval(row)
-    known = "" if interval is None else f"95 % interval {interval[0]:+.0f}..{interval[1]:+.0f} %"
+    known = "" if interval is None else f"95% CI {interval[0]:+.0f}..{interval[1]:+.0f}%"
     details = ", ".join(filter(None, (known, *remarks)))
     return f" ({details})" if details else ""
 
@@ -84,7 +84,7 @@ class Paces:
         return rate is None or _moves_alike(row, rate) or _takes_as_long(row, rate)
 
     def describe(self, row: RateRow) -> str:
-        """Say the change of the rate a second: ``per second +10 % within +2..+18 %``, or ""."""
+        """Say the change of the rate a second: ``per second +10% within +2..+18%``, or ""."""
         rate = self._rate_of(row)
         if rate is None:
             return ""
@@ -96,8 +96,8 @@ class Paces:
             None if ratio is None else f"{100.0 * (ratio - 1.0):+.0f}"
             for ratio in (rate.ratio, rate.ci_low, rate.ci_high)
         )
-        within = "" if None in (low, high) else f" within {low}..{high} %"
-        return f"{per} {change} %{within}"
+        within = "" if None in (low, high) else f" within {low}..{high}%"
+        return f"{per} {change}%{within}"
 
     def _rate_of(self, row: RateRow) -> RateRow | None:
         return self._rates.get(row.identity) if row.basis == "operation" else None

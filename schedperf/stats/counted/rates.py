@@ -208,8 +208,8 @@ def _confirm(row: JudgedRow, values: Sequence[_Values]) -> float | None:
         confirming.append(_plain_p(map(_numbers, values)))
     if row.ratio is None:
         # Zeros among other values look like a mode of their own that never varies, so the rest
-        # seems to vary less than it does: without this 9 % of rows that are 0 in every other run
-        # would differ by chance at 5 %. A plain difference of the means has to show it too, and so
+        # seems to vary less than it does: without this 9% of rows that are 0 in every other run
+        # would differ by chance at 5%. A plain difference of the means has to show it too, and so
         # have the ranks.
         units = (_units(one, row.replication) for one in values)
         confirming += [row.p_rank, _plain_p(units)]

@@ -153,7 +153,7 @@
       const title = make("p", { class: "flame-title" });
       const place = { base: 0, new: 1 }[view];
       if (place !== undefined) {
-        title.append(make("b", { class: `badge side-${this.sides[place].place}` }, this.sides[place].letter), " ");
+        title.append(make("b", { class: `badge side-${this.sides[place].place}` }), " ");
       }
       const whose = this.widthsOf(view);
       const of = this.part ? `, ${this.part}` : "";

@@ -252,7 +252,7 @@ def test_a_mirror_says_what_it_shows_and_that_the_probe_is_part_of_it(describe: 
     found = binned([0, 0, 10, 30], [0, 0, 10, 30])
     [mirror] = [one for one in describe(MEAN, bins=[found]) if isinstance(one, Mirror)]
     assert mirror.caption == (
-        "update_cfs_group: no bin changed beyond noise (2 + 2 runs); the probe's own reading is "
+        "update_cfs_group: no bin changed significantly (2+2 runs); the probe's own reading is "
         "part of it"
     )
     assert mirror.totals == ("80 calls", "80 calls")
@@ -328,7 +328,7 @@ def test_every_format_draws_it(name: str, comparison: Callable[..., Comparison])
 def test_changes_are_counted_among_what_may_be_compared(describe: Describe) -> None:
     invalid = pelt_row(**INVALID, p=None)
     told = describe(ROW, replace(invalid, function="f")).texts()
-    assert told[0].startswith("1 of 1 row changed beyond noise; ")
+    assert told[0].startswith("1 of 1 row changed significantly; ")
     told = describe(invalid).texts()
     assert not any("beyond noise" in text for text in told)
     assert told[-1].startswith("calls of the whole machine; means over runs are geometric")

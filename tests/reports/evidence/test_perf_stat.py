@@ -124,12 +124,12 @@ def test_what_was_zero_and_sides_without_counts_are_named(describe: Describe) ->
 def test_each_workload_point_and_side_has_its_table(describe: Describe) -> None:
     rows = [row(), row(point="groups=16"), row(side="new2"), row(workload="sleep 1", point="")]
     captions = [block.caption for block in describe(*rows) if isinstance(block, Table)]
-    changed = ": 1 of 1 row changed beyond noise: sched:sched_switch +50.0 %"
+    changed = ": 1 of 1 row changed significantly: sched:sched_switch +50.0 %"
     assert captions == [
-        f"hackbench -g {{groups}} at groups=4, base against new: events{changed}",
-        f"hackbench -g {{groups}} at groups=16, base against new: events{changed}",
-        f"hackbench -g {{groups}} at groups=4, base against new2: events{changed}",
-        f"sleep 1, base against new: events{changed}",
+        f"hackbench -g {{groups}} at groups=4, new vs base: events{changed}",
+        f"hackbench -g {{groups}} at groups=16, new vs base: events{changed}",
+        f"hackbench -g {{groups}} at groups=4, new vs base2: events{changed}",
+        f"sleep 1, new vs base: events{changed}",
     ]
 
 

@@ -79,12 +79,12 @@ def test_a_terminal_shows_what_changed_at_a_level_and_some_counts_of_the_cpus(
         ROW,
         replace(ROW, field="lb_failed", level="NUMA", changed=None),
     ]
-    changed = "1 of 2 rows changed beyond noise: newidle lb_gained -91.0 %"
-    unchanged = "0 of 1 row changed beyond noise"
+    changed = "1 of 2 rows changed significantly: newidle lb_gained -91.0 %"
+    unchanged = "0 of 1 row changed significantly"
     drifted = "1 more differ, but may have drifted: the sides did not take turns, and have less"
     found = tables(describe(*cpus, *levels))
     assert [(table.caption, table.limit, len(table.rows)) for table in found] == [
-        ("CPUs: 0 of 9 rows changed beyond noise; n = 5 + 5", 6, 9),
+        ("CPUs: 0 of 9 rows changed significantly; n = 5 + 5", 6, 9),
         (f"balancing and wakeups at MC: {changed}; n = 5 + 5", 1, 2),
         (
             f"balancing and wakeups at NUMA: {unchanged}; {drifted} than 10 runs each",

@@ -24,7 +24,7 @@ from tests.schedperf.evidence.system.records import (
 Describe = Callable[..., list[Block]]
 
 ROW = system_row(point="groups=4", meaning="share of periods", ratio=2.0488)
-CHANGED = "1 of 1 row changed beyond noise: cgroup /2cg/a throttled_share +104.9 %"
+CHANGED = "1 of 1 row changed significantly: cgroup /2cg/a throttled_share +104.9 %"
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_the_mark_of_a_change_has_its_rule_and_what_misses_it_says_why(describe:
     tlb = replace(ROW, **few, row="new-1", group="interrupts", subject="TLB", changed=False)
     blocks = describe(ROW, tlb)
     assert (
-        "* changed beyond noise: its q is below 0.05 and the change is 1 % or more, where a side "
+        "* changed significantly: its q is below 0.05 and the change is 1 % or more, where a side "
         "has at least 100 events in a run, or a share of 1 %"
     ) in texts(blocks)
     _, chance, why, *_ = table_of(blocks).details[1]
@@ -103,10 +103,10 @@ def test_captions_name_what_was_run_where_there_is_something_to_tell_apart(
     )
     captions = [block.caption for block in blocks if isinstance(block, Table)]
     assert captions == [
-        f"hackbench at groups=4, base against new: {CHANGED}",
-        f"schbench, base against new: {CHANGED}",
-        f"hackbench at groups=8, base against new: {CHANGED}",
-        f"hackbench at groups=4, base against new2: {CHANGED}",
+        f"hackbench at groups=4, new vs base: {CHANGED}",
+        f"schbench, new vs base: {CHANGED}",
+        f"hackbench at groups=8, new vs base: {CHANGED}",
+        f"hackbench at groups=4, new vs base2: {CHANGED}",
     ]
 
 
@@ -211,7 +211,7 @@ def test_settings_that_differ_stand_before_the_counts(describe: Describe) -> Non
     first, second = [
         block for block in describe(ROW, settings=settings) if isinstance(block, Table)
     ]
-    assert first.caption == "settings of the scheduler that differ, base against new"
+    assert first.caption == "settings of the scheduler that differ, new vs base"
     assert [[cell.text for cell in row] for row in first.rows] == [
         ["nr_migrate", "32", "8"],
         ["domains/domain0/flags", "SD_SHARE_LLC A", "not there"],

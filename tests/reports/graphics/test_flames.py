@@ -45,8 +45,8 @@ def test_the_tables_say_what_the_colours_say(make_trees: MakeTrees) -> None:
 
 def test_single_runs_are_said_to_have_no_interval(make_trees: MakeTrees) -> None:
     said = text_of(make_trees(runs=(1, 1)))
-    assert "n = 1 + 1 runs: no interval; record several runs" in said
-    assert "beyond noise" not in said
+    assert "n = 1 + 1 runs: no CI; record several runs" in said
+    assert "significant" not in said
 
 
 def test_one_side_alone_lists_its_hottest_frames(make_trees: MakeTrees) -> None:
@@ -150,9 +150,7 @@ def test_the_keyboard_walks_and_zooms(
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown"):
         opened.page.keyboard.press(key)
     assert re.match(r"update_cfs_group \[kernel\]", opened.detail())
-    assert re.search(
-        r"change \+1\d\.\d+ pp \(95 % interval \+.* to \+.*, q < 0\.001\)", opened.detail()
-    )
+    assert re.search(r"change \+1\d\.\d+ pp \(95% CI \+.* to \+.*, q < 0\.001\)", opened.detail())
     assert "n = 4 + 4 runs" in opened.detail()
     opened.page.keyboard.press("Enter")
     assert (
@@ -182,11 +180,11 @@ def test_search_adds_up_the_outermost_matches(
     opened = visit_flames(make_trees())
     opened.page.get_by_role("searchbox").fill("A")
     assert opened.page.locator(".flame-controls output").inner_text() == (
-        "3 frames: base 100.00, new 100.00 %, change 0 pp together"
+        "3 frames: base 100.00, new 100.00%, change 0 pp together"
     )
     opened.page.get_by_role("searchbox").fill("nothing of the kind")
     assert opened.page.locator(".flame-controls output").inner_text() == (
-        "0 frames: base 0, new 0 %, change 0 pp together"
+        "0 frames: base 0, new 0%, change 0 pp together"
     )
 
 
@@ -207,7 +205,7 @@ def test_a_frame_that_is_found_is_seen_however_narrow_it_is(
     visit_flames: Callable[..., Visit], make_trees: MakeTrees
 ) -> None:
     (tree,) = make_trees()
-    # 0.01 % of 1100 pixels are not drawn until somebody asks.
+    # 0.01% of 1100 pixels are not drawn until somebody asks.
     tree = with_narrow_frame(tree, 0.01)
     opened = visit_flames([tree])
     name = tree.names[tree.name[5]].symbol

@@ -34,10 +34,10 @@ def test_parts_of_the_samples_have_their_own_numbers(
     base: Any = tree.parts[0].measures[0].self_.base
     assert f"base {sum(base):.2f}, new" in opened.detail()
     assert "node 0" in opened.detail()
-    assert re.search(r"95 % interval [+\u2212]\d", opened.detail())
+    assert re.search(r"95% CI [+\u2212]\d", opened.detail())
     assert "\u25b2 update_cfs_group" in opened.frames(".more")
     opened.page.get_by_label("Samples of").select_option("")
-    assert "base 100.00, new 100.00 %" in opened.detail()
+    assert "base 100.00, new 100.00%" in opened.detail()
     assert opened.complaints == []
 
 
@@ -51,7 +51,7 @@ def test_the_kernel_alone_is_a_smaller_tree(
     opened.page.get_by_role("button", name="Kernel only").click()
     names = opened.frames()
     assert not any(name in ("main", "write") for name in names)
-    # Of 100 % main alone has 10 and write alone 20, of base.
+    # Of 100% main alone has 10 and write alone 20, of base.
     assert re.search(r"cycles, all samples\s+n = 4 \+ 4 runs\s+base [56]\d\.", opened.detail())
     box = opened.page.get_by_role("treeitem", name="read,").bounding_box()
     root = opened.page.locator("[data-frame='0']").bounding_box()
@@ -59,7 +59,7 @@ def test_the_kernel_alone_is_a_smaller_tree(
     # What is left whole keeps its interval, the root has lost some of its time.
     assert "no interval" in opened.detail()
     opened.page.get_by_role("treeitem", name="update_cfs_group,").hover()
-    assert "95 % interval" in opened.detail()
+    assert "95% CI" in opened.detail()
 
 
 def test_one_side_alone_has_parts_and_smaller_trees_without_a_comparison(
@@ -72,7 +72,7 @@ def test_one_side_alone_has_parts_and_smaller_trees_without_a_comparison(
     assert "base" not in opened.detail()
     opened.page.get_by_label("Samples of").select_option("node:0")
     own: Any = tree.parts[0].measures[0].self_.base
-    assert f"self: {own[4]:.2f} %" in opened.detail()
+    assert f"self: {own[4]:.2f}%" in opened.detail()
     opened.page.get_by_role("button", name="Kernel only").click()
     assert "base" not in opened.detail()
     assert opened.complaints == []

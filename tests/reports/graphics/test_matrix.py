@@ -104,13 +104,13 @@ def test_differences_of_shares_are_points_and_rounds_are_one_number(
     matrix: Callable[..., Matrix],
 ) -> None:
     drawn = matrix(taking_turns(entries()))
-    assert "beyond noise (5 rounds)" in drawn.caption
+    assert "changed significantly (5 pairs)" in drawn.caption
     wakeups, busy = drawn.bands
     assert [line.label.text for line in busy.lines] == ["base", "new", "new - base, pp"]
     assert wakeups.lines[2].label.text == "new - base"
     title = busy.lines[2].cells[2].title
-    assert "base 50.2 %, new 25.2 %, difference -25 (" in title
-    assert ") pp, beyond noise" in title
+    assert "base 50.2%, new 25.2%, difference -25 [-" in title
+    assert "] pp, significant" in title
 
 
 def test_only_what_is_outside_noise_is_shaded_and_has_a_sign(
@@ -127,24 +127,24 @@ def test_only_what_is_outside_noise_is_shaded_and_has_a_sign(
     less = busy.lines[2].cells[2]
     assert less.text == "-25"
     assert less.title.startswith(
-        "CPU 1 (core 1, socket 0, node 0), cpu busy: base 50.2 %, new 25.2 %, difference -25 ("
+        "CPU 1 (core 1, socket 0, node 0), cpu busy: base 50.2%, new 25.2%, difference -25 [-"
     )
-    assert less.title.endswith(" pp, beyond noise")
+    assert less.title.endswith("] pp, significant")
 
 
 def test_the_caption_states_what_changed(matrix: Callable[..., Matrix]) -> None:
     assert matrix(entries()).caption == (
-        "CPU by CPU, in order of the topology: 2 of 16 numbers changed beyond noise (5 + 5 runs), "
+        "CPU by CPU, in topology order: 2 of 16 numbers changed significantly (5+5 runs), "
         "most of them ttwu_count of CPU 4"
     )
     wakeups = [one for one in entries() if one.measure == "ttwu_count"]
     assert matrix(wakeups).caption.endswith(
-        "1 of 8 numbers changed beyond noise (5 + 5 runs), ttwu_count of CPU 4"
+        "1 of 8 numbers changed significantly (5+5 runs), ttwu_count of CPU 4"
     )
     still = [one for one in entries(more=0.0) if one.measure == "ttwu_count"]
-    assert matrix(still).caption.endswith("nothing changed beyond noise (5 + 5 runs)")
+    assert matrix(still).caption.endswith("no significant change (5+5 runs)")
     unknown = [replace(one, changed=(None,) * 8) for one in still]
-    assert matrix(unknown).caption.endswith("5 + 5 runs cannot tell a change from noise")
+    assert matrix(unknown).caption.endswith("significance unknown (5+5 runs)")
 
 
 def test_a_cpu_that_a_side_lacks_is_a_dash(matrix: Callable[..., Matrix]) -> None:
@@ -183,7 +183,7 @@ def test_few_points_are_drawn_those_with_the_most_changes(
     assert isinstance(drawn[0], Matrix)
     assert drawn[0].caption.startswith("hackbench at groups=4: CPU by CPU")
     assert isinstance(left, Text)
-    assert left.text.startswith("CPU by CPU, 2 other points changed no more")
+    assert left.text.startswith("CPU by CPU, 2 other points changed less and are in the JSON")
 
 
 def test_a_shade_is_none_only_where_there_is_nothing() -> None:

@@ -98,7 +98,7 @@ def test_the_theme_has_a_key_and_an_address(visit: Visit, make_comparison: Make)
     ("name", "said"),
     [
         ("Verdict as Markdown", "**regression"),
-        ("Verdict as plain text", "37.2 % longer"),
+        ("Verdict as plain text", "37.2% longer"),
         ("Link to this view", "report.html#verdict?theme=dark"),
     ],
 )

@@ -17,10 +17,10 @@ def test_a_caption_names_what_changed_most_first() -> None:
     halved = replace(ROW, name="SCHED", ratio=0.5)
     quiet = replace(ROW, changed=False)
     assert _state(ROW, quiet, halved) == (
-        "sleep 1: 2 of 3 rows changed beyond noise: SCHED -50.0 %, TIMER +17.0 %"
+        "sleep 1: 2 of 3 rows changed significantly: SCHED -50.0%, TIMER +17.0%"
     )
-    assert _state(quiet) == "sleep 1: 0 of 1 row changed beyond noise"
-    assert _state(*[ROW] * 5).endswith("TIMER +17.0 %, TIMER +17.0 %, TIMER +17.0 %, 2 more")
+    assert _state(quiet) == "sleep 1: 0 of 1 row changed significantly"
+    assert _state(*[ROW] * 5).endswith("TIMER +17.0%, TIMER +17.0%, TIMER +17.0%, 2 more")
 
 
 def test_a_caption_states_nothing_of_what_was_not_compared() -> None:

@@ -162,7 +162,7 @@ def test_without_scripting_every_interval_is_there(
     lines = opened.page.locator("#benchmarks .lines > li")
     assert lines.count() == RESULTS + 1
     first = lines.nth(1)
-    assert "+10.0 %" in first.inner_text()
+    assert "+10.0%" in first.inner_text()
     assert "regression" in first.inner_text()
     point, track = first.locator(".point").bounding_box(), first.locator(".track").bounding_box()
     assert track["x"] < point["x"] < point["x"] + point["width"] < track["x"] + track["width"]

@@ -39,23 +39,23 @@ def test_a_result_opens_to_its_reason_runs_test_and_origin(
     assert isinstance(drawn, Figure)
     assert isinstance(runs, Table)
     assert cells(runs) == [
-        ["A base", "0", "612", "607.1 609.6 612 614.4 616.9", "0 to 4"],
-        ["B new", "0", "839.7", "832.9 836.3 839.7 843 846.4", "0 to 4"],
+        ["base", "0", "612", "607.1 609.6 612 614.4 616.9", "0 to 4"],
+        ["new", "0", "839.7", "832.9 836.3 839.7 843 846.4", "0 to 4"],
     ]
     assert isinstance(figures, Table)
     told = dict(cells(figures))
     assert told == {
         "test": "Welch t on logs, 5+5 runs",
-        "p": "1.2e-07; q = 3.6e-07, for all results of the family",
-        "counts as equal within": "±3.0 %",
-        "as many runs find changes from": "2.4 %",
-        "test of ranks": "p = 0.0079, +37.1 %, interval +34.6..+39.7",
+        "p": "1.2e-07; q = 3.6e-07, corrected for multiple testing",
+        "equivalence margin": "+-3.0%",
+        "smallest detectable change (80% power)": "2.4%",
+        "rank test": "p = 0.0079, +37.1% [+34.6%, +39.7%]",
     }
     assert isinstance(origin, Items)
     assert [item.text for item in origin.items] == [
         "hackbench time: time of all groups together; lower is better",
         "command: hackbench -l 1000 -g {groups} at groups=4",
-        "A base printed: Time: 0.612",
+        "output of base: Time: 0.612",
     ]
     assert origin.items[2].detail == "boots/0/runs/003/stdout, line 7"
 
@@ -72,8 +72,8 @@ def test_nobody_orders_runs_whose_place_in_time_is_not_known(
         if isinstance(table, Table) and table.caption.startswith("each run of")
     ]
     assert [caption.rpartition(", ")[2] for caption in captions] == [
-        "in the order of time",
-        "their order in time is not known",
+        "in order of time",
+        "order in time not recorded",
     ]
 
 
@@ -86,8 +86,8 @@ def test_runs_are_told_boot_by_boot_in_the_order_of_time(
     row = make_row(values_base=(run(1, 6, 0.6), run(0, 2, 0.5), run(0, 0, 0.4)), values_new=())
     tables = [one for one in details_of(make_comparison(rows=(row,))) if isinstance(one, Table)]
     assert cells(tables[0]) == [
-        ["A base", "0", "447.2", "400 500", "0 2"],
-        ["A base", "1", "600", "600", "6"],
+        ["base", "0", "447.2", "400 500", "0 2"],
+        ["base", "1", "600", "600", "6"],
     ]
     # As the results' own mean, which no reader has to guess.
     assert tables[0].columns[2].explains == "geometric, of all runs of this side and boot"
@@ -109,12 +109,17 @@ def test_boots_and_more_runs_are_told_where_they_are_known(
     row = make_row(icc=0.534, design_effect=2.0, more_runs=3, p=None, p_rank=None, mde=None)
     tables = [one for one in details_of(make_comparison(rows=(row,))) if isinstance(one, Table)]
     told = dict(cells(tables[-1]))
-    assert list(told) == ["test", "counts as equal within", "more a side would settle it", "boots"]
-    assert told["more a side would settle it"] == "3 runs"
-    assert told["boots"] == "53.4 % of the variance is between boots (ICC), design effect 2.00"
+    assert list(told) == [
+        "test",
+        "equivalence margin",
+        "more per side would decide it",
+        "boots",
+    ]
+    assert told["more per side would decide it"] == "3 runs"
+    assert told["boots"] == "53.4% of the variance is between boots (ICC), design effect 2.00"
 
 
 def test_a_metric_that_nobody_defines_says_so(make_comparison: Make, details_of: DetailsOf) -> None:
     origin = details_of(make_comparison())[-1]
     assert isinstance(origin, Items)
-    assert "nobody says how it is measured" in origin.items[0].text
+    assert "no definition recorded" in origin.items[0].text

@@ -40,11 +40,11 @@ def test_plots_say_which_way_is_worse(make_comparison: Make) -> None:
     assert captions == [
         (
             "4 primary results: 1 regression, 1 improvement, 1 no-change, 1 inconclusive; "
-            "bars are 95 % intervals, right is worse, the shaded band is no change"
+            "bars are 95% CIs, right is worse, the shaded band is the equivalence margin"
         ),
         (
             "1 secondary result: 1 improvement; "
-            "bars are 95 % intervals, left is worse, the shaded band is no change"
+            "bars are 95% CIs, left is worse, the shaded band is the equivalence margin"
         ),
     ]
 
@@ -53,8 +53,8 @@ def test_where_directions_differ_no_end_is_better(make_comparison: Make, make_ro
     rows = (make_row(), make_row(metric="operations", unit="1/s", better="higher"))
     [plot] = plots_of(make_comparison(rows=rows, sweeps=()))
     assert plot.directions == ("", "")
-    assert "^ higher is better, v lower is better" in plot.caption
-    assert [line.mark for line in plot.lines] == ["v", "^"]
+    assert "each row says which direction is better" in plot.caption
+    assert [line.mark for line in plot.lines] == ["lower is better", "higher is better"]
 
 
 def test_each_result_and_mean_of_the_table_has_a_line_with_its_number(
@@ -81,7 +81,7 @@ def test_a_result_without_a_ratio_keeps_its_line(make_comparison: Make, make_row
     rows = (make_row(point="groups=1"), make_row(ratio=None, base=None, verdict="invalid"))
     [plot] = plots_of(make_comparison(rows=rows, sweeps=()))
     assert [(line.change, line.interval) for line in plot.lines] == [
-        ("+37.2 %", "+35.0..+39.5"), ("no ratio", ""),
+        ("+37.2%", "[+35.0%, +39.5%]"), ("no ratio", ""),
     ]  # fmt: skip
     assert plot.bar(plot.axis, plot.lines[1]) is None
 
@@ -115,9 +115,9 @@ def test_an_interval_that_says_nothing_does_not_press_the_others_together() -> N
 def test_ticks_keep_no_change_and_room_for_their_texts() -> None:
     plot = Intervals(caption="", lines=(), better="lower")
     few = plot.ticks(RatioAxis(low=0.97, high=1.031))
-    assert [tick.text for tick in few] == ["-3 %", "-2 %", "-1 %", "0", "+1 %", "+2 %", "+3 %"]
+    assert [tick.text for tick in few] == ["-3%", "-2%", "-1%", "0", "+1%", "+2%", "+3%"]
     crowded = plot.ticks(RatioAxis(low=0.45, high=2.1))
-    assert [tick.text for tick in crowded] == ["-50 %", "0", "+50 %", "+100 %"]
+    assert [tick.text for tick in crowded] == ["-50%", "0", "+50%", "+100%"]
     assert [tick.text for tick in (*few, *crowded) if tick.is_zero] == ["0", "0"]
 
 
@@ -164,7 +164,7 @@ def test_runs_are_drawn_as_boxes_shares_and_order_in_the_shapes_of_their_sides(
     row = make_row()
     data: Any = draw_runs(row).figure["data"]
     assert [trace["type"] for trace in data] == ["box"] * 2 + ["scatter"] * 4
-    assert [trace["name"] for trace in data] == ["A base", "B new"] * 3
+    assert [trace["name"] for trace in data] == ["base", "new"] * 3
     assert [trace["marker"]["symbol"] for trace in data[4:]] == ["square", "circle"]
     assert data[0]["x"] == pytest.approx([1e3 * run.value for run in row.values_base], rel=1e-4)
     heights = [data[2]["y0"] + place * data[2]["dy"] for place in range(5)]
@@ -175,9 +175,9 @@ def test_runs_are_drawn_as_boxes_shares_and_order_in_the_shapes_of_their_sides(
 
 def test_the_caption_of_runs_states_medians_pairs_and_trend(make_row: MakeRow) -> None:
     assert draw_runs(make_row()).caption == (
-        "median A base 612 ms (5 runs), B new 839.7 ms (5 runs); B new is above A base in 5 of 5 "
-        "rounds; mean over time, without an interval: A base +1.2 % (last 2 of 5 runs against the "
-        "first 2, 1 boot); B new +1.2 % (last 2 of 5 runs against the first 2, 1 boot)"
+        "median base 612 ms (5 runs), new 839.7 ms (5 runs); new is above base in 5 of 5 "
+        "pairs; mean over time, no CI: base +1.2% (last 2 of 5 runs vs first 2, 1 boot); "
+        "new +1.2% (last 2 of 5 runs vs first 2, 1 boot)"
     )
 
 
@@ -190,7 +190,7 @@ def test_sides_that_took_no_turns_are_told_by_pairs_of_runs(make_row: MakeRow) -
         for values in ((1.0, 2.0), (1.5, 3.0))
     )
     caption = draw_runs(make_row(values_base=base, values_new=new)).caption
-    assert "B new is above A base in 75 % of pairs of runs" in caption
+    assert "new is above base in 75% of pairs of runs" in caption
 
 
 def test_runs_of_another_boot_are_another_line(make_row: MakeRow) -> None:
@@ -204,7 +204,7 @@ def test_runs_of_another_boot_are_another_line(make_row: MakeRow) -> None:
     assert data[4]["x"] == [0, 1, 2, None, 3, 4, 5]
     assert data[4]["text"] == ["boot 0"] * 3 + [""] + ["boot 1"] * 3
     assert "text" not in data[5]
-    assert "A base -14.3 % (2 boots)" not in figure.caption
+    assert "base -14.3% (2 boots)" not in figure.caption
     assert figure.caption.endswith("a line joins the runs of one boot")
 
 
@@ -215,7 +215,7 @@ def test_two_modes_are_parted_where_the_statistics_part_them(make_row: MakeRow) 
             for n, value in enumerate(values)
         )
 
-    modes = caveat("modes", base="1 of 3", new="2 of 3", p=0.5, side="new", within="0 %")
+    modes = caveat("modes", base="1 of 3", new="2 of 3", p=0.5, side="new", within="0%")
     row = make_row(
         base=1.1, ratio=1.1, values_base=runs(1.0, 1.02, 1.3), values_new=runs(1.01, 1.31, 1.32),
         caveats=(modes,),
@@ -223,8 +223,8 @@ def test_two_modes_are_parted_where_the_statistics_part_them(make_row: MakeRow) 
     figure = draw_runs(row)
     layout: Any = figure.figure["layout"]
     assert layout["shapes"][0]["x0"] == pytest.approx((1.02 + 1.3) / 2)
-    assert "the dotted line parts the two modes" in figure.caption
-    counted_boots = caveat("modes", base="1 of 2", new="1 of 2", p=0.5, side="new", within="0 %")
+    assert "the dotted line separates the two modes" in figure.caption
+    counted_boots = caveat("modes", base="1 of 2", new="1 of 2", p=0.5, side="new", within="0%")
     other: Any = draw_runs(
         make_row(values_base=row.values_base, values_new=row.values_new, caveats=(counted_boots,))
     )
@@ -281,10 +281,10 @@ def test_a_sweep_is_drawn_over_its_parameter_with_intervals_and_ratio(
     assert all(length > 0 for length in base["error_y"]["array"] + new["error_y"]["arrayminus"])
     assert ratio["yaxis"] == "y2"
     assert figure.caption.startswith(
-        "hackbench time over groups, lower is better, B new against A base: +12.9 % in the"
+        "hackbench time over groups, lower is better, new vs base: geomean +12.9% [+9.0%, +17.0%]; "
     )
     assert [row[0].text for row in table.rows] == ["1", "4", "16"]
-    assert table.columns[1].title == "A base, ms"
+    assert table.columns[1].title == "base, ms"
     assert table.limit == 0
 
 

@@ -23,10 +23,13 @@ def test_each_family_has_its_table(make_comparison: Make, of_kind: OfKind) -> No
     assert [table.caption for table in tables] == [
         (
             "4 primary results: 1 regression, 1 improvement, 1 no-change, "
-            "1 inconclusive; v lower is better; n counts runs"
+            "1 inconclusive; lower is better; n counts runs"
         ),
-        "hackbench time over groups with the 95 % interval of each side",
-        "1 secondary result: 1 improvement, deciding nothing; ^ higher is better; n counts runs",
+        "hackbench time over groups with the 95% CI of each side",
+        (
+            "1 secondary result: 1 improvement, not used for the verdict; higher is better; "
+            "n counts runs"
+        ),
     ]
     assert [table.brief for table in tables] == [True, False, False]
 
@@ -53,21 +56,37 @@ def test_points_of_a_metric_stand_below_its_name_and_their_mean_below_them(
         "  groups=4",
         "  groups=16",
         "    new is noisier than base by a factor of 3.4 (p = 0.008)",
-        "    needs about 6 more runs a side; these find changes from 7.2 %",
+        (
+            "    about 6 more runs per side would decide it; "
+            "smallest detectable change 7.2% (80% power)"
+        ),
         "  geomean",
         "  all points: grows with groups; first at groups=4; p = 2.3e-06",
         "sched/pipe time per operation",
         "geomean of all 4",
     ]
     assert cells(table)[2] == [
-        "  groups=4", "v ms", "612", "839.7", "+37.2 %", "+35.0..+39.5", "5+5", "regression",
+        "  groups=4", "ms", "612", "839.7", "+37.2%", "[+35.0%, +39.5%]", "5+5", "regression",
         "3.6e-07", "Welch t on logs",
     ]  # fmt: skip
-    assert cells(table)[6][4:6] == ["+12.9 %", "+9.0..+17.0"]
+    assert cells(table)[6][4:6] == ["+12.9%", "[+9.0%, +17.0%]"]
 
 
-def test_higher_is_better_is_marked(make_comparison: Make, of_kind: OfKind, cells: Texts) -> None:
-    assert cells(of_kind(make_comparison(), Table)[-1])[0][1] == "^ k/s"
+def test_where_directions_differ_a_few_metrics_are_named_and_of_more_each_row_says_it(
+    make_comparison: Make, make_row: MakeRow, of_kind: OfKind, cells: Texts
+) -> None:
+    def table_of(higher: int) -> Table:
+        several = [make_row(metric=f"rate {n}", better="higher") for n in range(higher)]
+        rows = (*(make_row(metric=f"time {n}") for n in range(4)), *several)
+        found: Table = of_kind(make_comparison(rows=rows, sweeps=()), Table)[0]
+        return found
+
+    few, many = table_of(2), table_of(4)
+    assert "; lower is better (higher for rate 0, rate 1); " in few.caption
+    assert cells(few)[4][0] == "rate 0 at groups=4"
+    assert "is better" not in many.caption
+    assert cells(many)[0][0] == "time 0 at groups=4 (lower is better)"
+    assert cells(many)[4][0] == "rate 0 at groups=4 (higher is better)"
 
 
 def test_only_undecided_rows_need_a_reason(
@@ -76,8 +95,8 @@ def test_only_undecided_rows_need_a_reason(
     (items,) = of_kind(make_comparison(), Items)
     assert len(items.items) == 1
     assert items.items[0].text == (
-        "hackbench time at groups=16: inconclusive: no significant change, and not shown equal "
-        "within ±3 %"
+        "hackbench time at groups=16: inconclusive: not significant, and not shown equivalent "
+        "within +-3%"
     )
     invalid = make_row(verdict="invalid", reason="no value in new", ratio=None, base=None)
     (items,) = of_kind(make_comparison(rows=(invalid,)), Items)
@@ -103,11 +122,11 @@ def test_each_new_side_has_its_table(
     )
     captions = [table.caption for table in of_kind(comparison, Table)][:2]
     assert captions == [
-        "B new: 1 primary result: 1 regression; v lower is better; n counts runs",
-        "C new2: 1 primary result: 1 regression; v lower is better; n counts runs",
+        "new: 1 primary result: 1 regression; lower is better; n counts runs",
+        "new2: 1 primary result: 1 regression; lower is better; n counts runs",
     ]
     tables = of_kind(comparison, Table)[:2]
-    assert [table.columns[3].title for table in tables] == ["B new", "C new2"]
+    assert [table.columns[3].title for table in tables] == ["new", "new2"]
     name = "hackbench time at groups=4"
     assert [table.anchors[0] for table in tables] == [name, f"new2: {name}"]
 
@@ -143,7 +162,7 @@ def test_units_that_differ_stand_in_the_cells(
     rows = (make_row(point="groups=1"), make_row(replication="rounds", n_base=6, n_new=6))
     table = of_kind(make_comparison(rows=rows), Table)[0]
     assert "n counts" not in table.caption
-    assert [row[6] for row in cells(table) if row[6]] == ["5+5 runs", "6 rounds"]
+    assert [row[6] for row in cells(table) if row[6]] == ["5+5 runs", "6 pairs"]
 
 
 def test_cells_sort_by_the_numbers_of_the_record(make_comparison: Make, of_kind: OfKind) -> None:

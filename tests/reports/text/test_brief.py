@@ -118,12 +118,12 @@ def test_of_a_long_remark_on_a_reason_the_number_of_values_stays() -> None:
 
 def test_reasons_from_the_third_on_are_one_line_each() -> None:
     claim = (
-        "softirqs SCHED (raised by the tick) come 1.34 times as often per message (95 % interval "
-        "+16..+54 %): softirqs of this kind; look at sched_balance_softirq()"
+        "softirqs SCHED (raised by the tick) per message +34.0% [+16.0%, +54.0%] (95% CI of the "
+        "change): softirqs of this kind; look at sched_balance_softirq()"
     )
-    items = (Item(text=claim, detail="8+8 rounds", evidence=("Counters",)),) * 4
+    items = (Item(text=claim, detail="8 pairs", evidence=("Counters",)),) * 4
     drawn = draw_brief(Items(items=items, ordered=True, brief=3))
-    short = "softirqs SCHED come 1.34 times as often per message (+16..+54 %)"
+    short = "softirqs SCHED per message +34.0% [+16.0%, +54.0%] (95% CI of the change)"
     assert drawn[-2:] == [f"  3. {short}", "  … 1 more, see --all"]
     assert claim in " ".join(" ".join(drawn).split())
 
@@ -153,17 +153,24 @@ def test_what_the_reason_above_says_is_not_said_again() -> None:
 @pytest.mark.parametrize(
     ("text", "short"),
     [
-        ("one boot a side: another boot may differ", "one boot a side: another boot may differ"),
+        (
+            "one boot per side: another boot may differ",
+            "one boot per side: another boot may differ",
+        ),
         (
             f"emulated (QEMU (psci: {'v' * LINE})): times say nothing",
             "emulated: times say nothing",
         ),
-        (f"2 boots a side: {'m' * LINE}; so few say little", "2 boots a side; so few say little"),
-        (f"C new2: parent moved; cause: {'m' * LINE}; rt_se", "C new2: parent moved; rt_se"),
+        (f"2 boots per side: {'m' * LINE}; too few", "2 boots per side; too few"),
+        (f"new2: parent moved; cause: {'m' * LINE}; rt_se", "new2: parent moved; rt_se"),
+        # A side that the user named keeps its name and its verdict.
+        (f"numa 2: inconclusive: time +1%: {'m' * LINE}; 3 runs", "numa 2: inconclusive; 3 runs"),
+        (f"numa 2: invalid: {'m' * LINE}; 3 runs", "numa 2: invalid; 3 runs"),
         (f"a: {'m' * LINE}", "a"),
         (f"a; {'m' * LINE}; `schedperf ab` interleaves", "a; `schedperf ab` interleaves"),
         (f"{'m' * LINE}; `schedperf ab` mends it", f"{'m' * LINE}; `schedperf ab` mends it"),
-        (f"{'m' * LINE} (95 % interval -1..+2 %): x", f"{'m' * LINE} (-1..+2 %)"),
+        (f"{'m' * LINE} [-1%, +2%] (n = 8 pairs): x", f"{'m' * LINE} [-1%, +2%]"),
+        (f"{'m' * LINE} (95% CI -1..+2%): x", f"{'m' * LINE} (95% CI -1..+2%)"),
         ("m" * 2 * LINE, "m" * 2 * LINE),
     ],
 )
@@ -172,18 +179,18 @@ def test_a_sentence_keeps_the_finding_and_what_mends_it(text: str, short: str) -
 
 
 def test_a_heading_over_one_remark_is_the_beginning_of_its_line() -> None:
-    heading = Text(text="could not be seen", tone="strong", brief=True)
+    heading = Text(text="not measured", tone="strong", brief=True)
     one, two = (Item(text=text, tone="warning") for text in ("the profile is blind", "no PMU"))
     assert draw_brief(heading, Items(items=(one,), brief=1)) == [
-        "  could not be seen: the profile is blind"
+        "  not measured: the profile is blind"
     ]
     assert draw_brief(heading, Items(items=(one, two), brief=2)) == [
-        "  could not be seen",
+        "  not measured",
         "  - the profile is blind",
         "  - no PMU",
     ]
-    assert draw_brief(heading, Text(text="next", brief=True)) == ["  could not be seen", "  next"]
-    assert draw_brief(heading) == ["  could not be seen"]
+    assert draw_brief(heading, Text(text="next", brief=True)) == ["  not measured", "  next"]
+    assert draw_brief(heading) == ["  not measured"]
 
 
 def make_remarks(prefix: str, number: int, tone: Tone = "plain") -> Items:

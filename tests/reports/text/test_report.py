@@ -29,8 +29,8 @@ def draw(
 def test_the_verdict_is_the_first_line_and_the_exit_status_the_last(make_comparison: Make) -> None:
     lines = draw(make_comparison()).splitlines()
     assert lines[:2] == [
-        "regression (mixed, this boot only): B new is mixed against A base: 1 of 4",
-        "results is worse: hackbench time at groups=4 is 37.2 % longer (95 % interval",
+        "regression (mixed, this boot only): 1 of 4 results regressed: hackbench time",
+        "at groups=4 +37.2% [+35.0%, +39.5%] (n = 5+5 runs, lower is better); 1 of 4",
     ]
     assert lines[-1] == "overall: regression, exit status 1"
 
@@ -51,13 +51,15 @@ def test_a_terminal_that_is_narrower_than_40_columns_gets_40(make_comparison: Ma
 @pytest.mark.parametrize(
     ("width", "missed"),
     [
-        (78, ""),
+        (84, ""),
+        (78, "n"),
         (74, "n"),
-        (70, "B new, n"),
-        (60, "A base, B new, n"),
-        (55, "unit, A base, B new, n"),
-        (46, "unit, A base, B new, 95 % CI, n"),
-        (40, "unit, A base, B new, 95 % CI, n"),
+        # base and new stay longer than what is the same, or nearly so, in all rows.
+        (70, "unit, n"),
+        (60, "unit, base, new, n"),
+        (55, "unit, base, new, n"),
+        (46, "unit, base, new, 95% CI, n"),
+        (40, "unit, base, new, 95% CI, n"),
     ],
 )
 def test_the_word_of_a_verdict_stays_whole_where_columns_go(
@@ -71,6 +73,36 @@ def test_the_word_of_a_verdict_stays_whole_where_columns_go(
     verdicts = ("no-change", "regression", "inconclusive", "improvement")
     assert [word for word in last_words if word in verdicts] == list(verdicts)
     assert " ".join(told.split()).partition("left out at this width: ")[2] == missed
+
+
+def test_base_and_new_stay_where_all_rows_share_unit_and_n(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    rows = tuple(
+        make_row(metric=f"hackbench time {name}", point="", base=base)
+        for name, base in (("p", 0.612), ("sockets", 0.723))
+    )
+    told = draw(make_comparison(rows=rows, sweeps=()), 72).partition("\nBenchmarks\n")[2]
+    caption, _, table = told.partition("  result")
+    assert "in all rows: unit ms, n 5+5" in " ".join(caption.split())
+    assert table.splitlines()[0].split()[:3] == ["base", "new", "change"]
+    assert "left out at this width" not in told
+
+
+def test_everything_has_each_finding_once_in_full(make_comparison: Make) -> None:
+    first, *others = make_comparison().findings
+    long = replace(first, claim=f"number 1; {'and more ' * 30}end", evidence=("benchmarks",))
+    comparison = make_comparison(findings=(long, *others))
+    drawn = " ".join(draw(comparison, 200, everything=True).split())
+    for found in comparison.findings:
+        assert drawn.count(found.claim) == 1
+    assert "findings in full" not in drawn
+    # Evidence is named as its section is headed, in full lists too.
+    assert "see Benchmarks" in drawn
+    assert "see benchmarks" not in drawn
+    brief = " ".join(draw(comparison, 200).split())
+    assert long.claim not in brief
+    assert "number 1" in brief
 
 
 @pytest.mark.parametrize("width", [60, 78, 200])
@@ -133,7 +165,7 @@ def test_everything_cuts_nothing_and_names_what_a_text_has_not(make_comparison: 
     drawn = draw(make_comparison(), everything=True)
     assert " more, see " not in drawn
     assert drawn.splitlines()[-2] == (
-        "not in this text: charts, tables and columns that are only named: --html FILE"
+        "left out here: charts, long tables, some columns; see --html FILE"
     )
 
 
@@ -165,6 +197,6 @@ def test_what_the_table_below_says_is_not_told_above_it(
         overall=overall_of("inconclusive", "no result can decide: x", 0),
     )
     brief, everything = (draw(comparison, everything=whole) for whole in (False, True))
-    assert "measured, but deciding nothing" in everything
-    assert "measured, but deciding nothing" not in brief
-    assert "-10.0..+20.0" in brief
+    assert "not used for the verdict" in everything
+    assert "not used for the verdict" not in brief
+    assert "[-10.0%, +20.0%]" in brief

@@ -93,19 +93,19 @@ def test_a_heading_row_may_be_wider_than_its_column() -> None:
         columns=(Column(title="point"), Column(title="change", align="right")),
         rows=(
             (Cell(text="perf bench sched messaging"), Cell(text="")),
-            (Cell(text="  groups=1"), Cell(text="+1.0 %")),
+            (Cell(text="  groups=1"), Cell(text="+1.0%")),
         ),
     )
-    assert draw_blocks(table)[2:] == ["  perf bench sched messaging", "    groups=1  +1.0 %"]
+    assert draw_blocks(table)[2:] == ["  perf bench sched messaging", "    groups=1   +1.0%"]
 
 
 def test_a_note_is_wrapped_below_its_own_first_word() -> None:
     columns = (Column(title="point"), Column(title="change", align="right"))
-    row = (Cell(text="  groups=1"), Cell(text="+1.0 %"))
+    row = (Cell(text="  groups=1"), Cell(text="+1.0%"))
     note = (Cell(text="    two modes: 3 of 8 runs were slow", tone="warning"), Cell(text=""))
     table = Table(caption="results", columns=columns, rows=(row, note))
     assert draw_blocks(table, width=30)[2:] == [
-        "    groups=1  +1.0 %",
+        "    groups=1   +1.0%",
         "      two modes: 3 of 8 runs",
         "      were slow",
     ]
@@ -120,7 +120,7 @@ def test_a_note_that_begins_with_very_many_blanks_stays_on_the_line() -> None:
 
 @pytest.mark.parametrize("width", range(14, 40))
 def test_a_number_and_its_sign_stay_on_one_line(width: int) -> None:
-    told = "of the growth +24.2 % and 5 rounds of 100 % or 7 %"
+    told = "of the growth +24.2% and 5 rounds of 100% or 7%"
     table = Table(caption=told, columns=(Column(title=told),), rows=((Cell(text=told),),))
     for block in (Text(text=told), Items(items=(Item(text=told),)), table):
         lines = draw_blocks(block, width=width)

@@ -26,25 +26,25 @@ def test_how_sure_it_is_counts_values_order_boots_builds_and_tests(
     make_comparison: Make, items: ItemsOf, item: ItemOf
 ) -> None:
     comparison = make_comparison()
-    assert item(comparison, "5 runs a side").evidence == ("benchmarks",)
-    assert item(comparison, "one side after the other").tone == "warning"
-    assert item(comparison, "one boot a side").tone == "warning"
+    assert item(comparison, "5 runs per side").evidence == ("benchmarks",)
+    assert item(comparison, "recorded one side after the other").tone == "warning"
+    assert item(comparison, "one boot per side").tone == "warning"
     assert "another build" not in " ".join(one.text for one in items(comparison))
     assert item(comparison, "4 results tested by Welch t on logs").text.endswith(
-        "; of those called changed at most 0.1 by chance (FDR 5 %)"
+        "; at most 0.1 false positives expected (FDR 5%)"
     )
 
 
 def test_a_drift_is_met_by_turns_of_settings_or_of_booted_kernels(
     make_comparison: Make, make_side: MakeSide, item: ItemOf
 ) -> None:
-    begin = "one side after the other: drift would look like a change; "
-    assert item(make_comparison(), begin).text == f"{begin}`schedperf vm` takes turns"
+    begin = "recorded one side after the other: drift confounds the comparison; "
+    assert item(make_comparison(), begin).text == f"{begin}`schedperf vm` interleaves the sides"
     settings = make_comparison(sides=(make_side(), make_side("new")))
-    assert item(settings, begin).text == f"{begin}`schedperf ab` takes turns"
+    assert item(settings, begin).text == f"{begin}`schedperf ab` interleaves the sides"
     rebuilt = make_side("new", host={"kernel": {"release": "6.12.0-base", "build_id": "ffff00"}})
     kernels = make_comparison(sides=(make_side(), rebuilt))
-    assert item(kernels, begin).text == f"{begin}`schedperf vm` takes turns"
+    assert item(kernels, begin).text == f"{begin}`schedperf vm` interleaves the sides"
 
 
 def test_of_a_build_id_that_is_not_text_nothing_is_said(
@@ -58,10 +58,16 @@ def test_of_a_build_id_that_is_not_text_nothing_is_said(
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"replication": "rounds", "n_base": 6, "n_new": 6}, "6 rounds: in each"),
-        ({"replication": "boots", "n_base": 2, "n_new": 4}, "2 to 4 boots a side: how boots"),
-        ({"replication": "runs", "n_base": 1, "n_new": 1}, "1 run a side: one run"),
-        ({"replication": "runs", "n_base": None, "n_new": None}, "nobody says of how many runs"),
+        (
+            {"replication": "rounds", "n_base": 6, "n_new": 6},
+            "6 interleaved pairs: each pair ran both sides",
+        ),
+        (
+            {"replication": "boots", "n_base": 2, "n_new": 4},
+            "2 to 4 boots per side: too few to estimate",
+        ),
+        ({"replication": "runs", "n_base": 1, "n_new": 1}, "1 run per side: each run is one value"),
+        ({"replication": "runs", "n_base": None, "n_new": None}, "number of runs not recorded"),
     ],
 )
 def test_values_are_counted_in_their_unit(
@@ -74,16 +80,18 @@ def test_an_unknown_order_is_a_warning(
     make_comparison: Make, make_row: MakeRow, item: ItemOf
 ) -> None:
     unknown = make_comparison(rows=(make_row(values_base=(), values_new=()),), caveats=())
-    assert item(unknown, "in which order the runs were made is not known").tone == "warning"
+    assert item(unknown, "order of the runs not recorded").tone == "warning"
 
 
 def test_numbers_of_boots_are_said_or_not_known(
     make_comparison: Make, make_side: MakeSide, item: ItemOf
 ) -> None:
     sides = (make_side(boots=3), make_side("new", boots=4))
-    assert item(make_comparison(sides=sides), "3+4 boots: how boots differ is seen").text
+    assert item(
+        make_comparison(sides=sides), "3+4 boots: boot-to-boot variance is part of the CI"
+    ).text
     unknown = make_comparison(sides=(make_side(boots=None), make_side("new", boots=None)))
-    assert item(unknown, "how often each side was booted is not known").tone == "warning"
+    assert item(unknown, "number of boots not recorded").tone == "warning"
 
 
 def test_nothing_tested_promises_nothing(make_comparison: Make, items: ItemsOf) -> None:
@@ -119,9 +127,9 @@ def test_a_drift_that_both_sides_share_is_a_warning_in_spite_of_turns(
     both = replace(row, values_base=base, values_new=new)
     found = item(make_comparison(rows=(both,), caveats=()), "interleaved")
     assert found.tone == "warning"
-    assert "B new +54.9 % (last 2 of 5 runs against the first 2)" in found.text
+    assert "new +54.9% (last 2 of 5 runs vs first 2)" in found.text
     booted = replace(both, replication="boots")
-    turns = item(make_comparison(rows=(booted,), caveats=()), "the sides took turns, but both")
+    turns = item(make_comparison(rows=(booted,), caveats=()), "the sides alternated, but both")
     assert (turns.tone, "last 2 of 5 runs" in turns.text) == ("plain", True)
     one_side = replace(row, values_base=base)
     assert item(make_comparison(rows=(one_side,), caveats=()), "interleaved").tone == "plain"
@@ -164,8 +172,8 @@ def test_boots_of_a_workload_are_told_from_all_boots_of_a_side(
     sides = tuple(
         make_side(name, boots=number) for name, number in zip(("base", "new"), boots, strict=True)
     )
-    found = item(make_comparison(rows=rows, sides=sides), "2 boots a side")
-    assert found.text.startswith(f"2 boots a side{whole}: ")
+    found = item(make_comparison(rows=rows, sides=sides), "2 boots per side")
+    assert found.text.startswith(f"2 boots per side{whole}: ")
 
 
 @pytest.mark.parametrize(("number", "tone"), [(2, "warning"), (3, "plain")])
@@ -173,4 +181,4 @@ def test_few_boots_are_a_warning(
     make_comparison: Make, make_row: MakeRow, number: int, tone: str, item: ItemOf
 ) -> None:
     row = make_row(replication="boots", n_base=number, n_new=number)
-    assert item(make_comparison(rows=(row,)), f"{number} boots a side").tone == tone
+    assert item(make_comparison(rows=(row,)), f"{number} boots per side").tone == tone

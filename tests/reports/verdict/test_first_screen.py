@@ -21,17 +21,17 @@ QUOTED = re.compile(r" +'[^']+'( \\)?")
         (
             "deep-cgroup",
             (
-                "hackbench time is 21.8 % longer (95 % interval 16.1 % to 27.9 %, 8 rounds)",
-                "one boot a side",
+                "hackbench time +21.8% [+16.1%, +27.9%] (n = 8 pairs, lower is better)",
+                "one boot per side",
                 "comparable: yes",
             ),
         ),
         (
             "deep-cgroup-arm64",
             (
-                "-2.7 % -48.4..+83.6 5 inconclusive",
-                "measured under emulation: times say nothing about real hardware",
-                "one boot a side",
+                "-2.7% [-48.4%, +83.6%] 5 inconclusive",
+                "timings come from an emulator and do not predict real hardware",
+                "one boot per side",
                 "interleaved, but both sides may have drifted",
                 "comparable: yes",
             ),
@@ -39,12 +39,13 @@ QUOTED = re.compile(r" +'[^']+'( \\)?")
         (
             "cluster-percpu",
             (
-                "hackbench time v s 7.787 8.023 +3.0 % too wide inconclusive",
+                "hackbench time s 7.787 8.023 +3.0% too wide inconclusive",
+                "lower is better (higher for sched/pipe operations)",
                 "too wide: > 100-fold",
                 "n 2+2",
-                "2 boots a side of each workload; so few say little of it",
-                "measured under emulation: times say nothing about real hardware",
-                "other commands than the workload had 32 % of the busy time",
+                "2 boots per side of each workload",
+                "timings come from an emulator and do not predict real hardware",
+                "background load of 32% of the busy time",
                 "comparable: yes",
             ),
         ),

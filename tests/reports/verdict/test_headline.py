@@ -16,7 +16,9 @@ from schedperf.model.comparison import (
     Row,
     SideSummary,
 )
-from schedperf_reports.blocks import Block, Headline, Item, Text
+from schedperf.stats.verdicts import undecided
+from schedperf_reports.blocks import Block, Headline, Item, Items, Text
+from schedperf_reports.verdict.findings import findings
 from schedperf_reports.words.sentences import describe_informational, judge_sides
 from tests.reports.comparison_records import overall_of
 
@@ -28,9 +30,8 @@ BlocksOf = Callable[[Comparison], list[Block]]
 ItemsOf = Callable[[Comparison], list[Item]]
 
 
-REGRESSION = (
-    "hackbench time at groups=4 is 37.2 % longer (95 % interval 35.0 % to 39.5 %, 5+5 runs)"
-)
+N = "(n = 5+5 runs, lower is better)"
+REGRESSION = f"hackbench time at groups=4 +37.2% [+35.0%, +39.5%] {N}"
 
 
 def overall(word: Any, reason: str = "because") -> Overall:
@@ -39,7 +40,7 @@ def overall(word: Any, reason: str = "because") -> Overall:
 
 def make_finding(**changes: Any) -> Finding:
     values: dict[str, Any] = {
-        "id": "x", "side": "new", "claim": "PELT (a +1, b +2 pp) takes 9 % more; by node 1",
+        "id": "x", "side": "new", "claim": "PELT (a +1, b +2 pp) takes 9% more; by node 1",
         "metric": "", "value": 1.0, "ci": (0.5, 1.5), "unit": "pp", "better": "lower", "n": (5, 5),
         "evidence": (), "replication": "5+5 runs", "attribution": "co-occurs",
     }  # fmt: skip
@@ -53,10 +54,8 @@ def test_some_worse_and_some_better_is_mixed_with_both_numbers(
     assert found.tone == "bad"
     assert found.word == "regression (mixed, this boot only)"
     assert found.text == (
-        f"B new is mixed against A base: 1 of 4 results is worse: {REGRESSION}; 1 of 4 results is "
-        f"better: "
-        "sched/pipe time per operation is 3.8 % shorter (95 % interval 2.7 % to 4.9 %, 5+5 runs); "
-        "1 unchanged, 1 inconclusive"
+        f"1 of 4 results regressed: {REGRESSION}; 1 of 4 results improved: "
+        f"sched/pipe time per operation -3.8% [-4.9%, -2.7%] {N}; 1 unchanged, 1 inconclusive"
     )
 
 
@@ -69,23 +68,22 @@ def test_a_smallest_change_of_some_results_is_not_one_of_each(
     )
     shown = headline(make_comparison(rows=rows, overall=overall("no-change")))
     assert "none of 2 results changed" in shown.text
-    assert "would have been seen" not in shown.text
+    assert "detectable" not in shown.text
+    every = tuple(replace(row, mde=0.024) for row in rows)
+    shown = headline(make_comparison(rows=every, overall=overall("no-change")))
+    assert shown.text == (
+        "none of 2 results changed, all within +-3%; changes of 2.4% or more detectable (80% power)"
+    )
 
 
-@pytest.mark.parametrize(
-    ("word", "text"),
-    [
-        ("invalid", "B new is not comparable with A base: cpu.microcode differs"),
-        ("inconclusive", "B new is undecided against A base: cpu.microcode differs"),
-    ],
-)
+@pytest.mark.parametrize("word", ["invalid", "inconclusive"])
 def test_without_a_row_that_says_it_the_reason_of_the_record_does(
-    make_comparison: Make, word: Any, text: str, headline: HeadlineOf
+    make_comparison: Make, word: Any, headline: HeadlineOf
 ) -> None:
     comparison = make_comparison(
         rows=(), overall=overall(word, "cpu.microcode differs"), caveats=()
     )
-    assert headline(comparison).text == text
+    assert headline(comparison).text == "cpu.microcode differs"
     assert headline(comparison).word == word
 
 
@@ -93,16 +91,15 @@ def test_what_decides_nothing_is_told_as_such(
     make_comparison: Make, make_row: MakeRow, headline: HeadlineOf, described: BlocksOf
 ) -> None:
     why = "measured under emulation (TCG)"
-    undecided = replace(overall("inconclusive", f"no result can decide: {why}"), reason_short=why)
+    reason = undecided(why)
+    without = replace(overall("inconclusive", reason.sentence), reason_short=why)
     wide = make_row(family="informational", ci_low=0.5, ci_high=3.0, point="wide")
     rows = (wide, make_row(family="informational", ratio=1.1, ci_low=1.0, ci_high=1.2))
-    comparison = make_comparison(rows=rows, overall=undecided, caveats=())
-    assert headline(comparison).text == (
-        "B new is undecided against A base: measured under emulation (TCG), so no result can decide"
-    )
+    comparison = make_comparison(rows=rows, overall=without, caveats=())
+    assert headline(comparison).text == ("measured under emulation (TCG), so no verdict is given")
     told = (
-        "measured, but deciding nothing, narrowest interval of 2 results: hackbench time at "
-        "groups=4 looks 10.0 % longer (95 % interval +0.0 % to +20.0 %, 5+5 runs)"
+        f"not used for the verdict: hackbench time at groups=4 +10.0% [+0.0%, +20.0%] {N}; "
+        "narrowest CI of 2 results"
     )
     assert told in [block.text for block in described(comparison) if isinstance(block, Text)]
     assert describe_informational(make_comparison()) is None
@@ -142,17 +139,20 @@ def test_each_new_side_has_its_sentence(
         comparability=Comparability(comparable=True, compared=1, differences=()),
         findings=(),
     )
-    assert headline(comparison).text.startswith(
-        "C new2 is worse than A base: hackbench time at groups=4 is 20.0"
-    )
+    assert headline(comparison).text.startswith("new2: hackbench time at groups=4 +20.0% [")
     texts = [one.text for one in items(comparison)]
-    assert texts[0].startswith(
-        "B new is better than A base: hackbench time at groups=4 is 10.0 % shorter"
-    )
-    assert texts[1] == "D new3 is undecided against A base: no result of it can decide"
+    assert texts[0].startswith("new: improvement: hackbench time at groups=4 -10.0% [")
+    assert texts[1] == "new3: inconclusive: none of its results can decide"
     assert [one.verdict for one in judge_sides(comparison)] == [
         "improvement", "regression", "inconclusive",
     ]  # fmt: skip
+    assert all(one.headline == f"{one.side}: {one.text}" for one in judge_sides(comparison))
+
+
+def test_an_only_side_has_no_name_before_its_sentence(make_comparison: Make) -> None:
+    [side] = judge_sides(make_comparison())
+    assert (side.label, side.headline) == ("", side.text)
+    assert side.is_mixed
 
 
 def test_a_side_that_may_not_be_compared_costs_the_others_nothing(
@@ -169,16 +169,17 @@ def test_a_side_that_may_not_be_compared_costs_the_others_nothing(
     verdicts = {one.side: (one.verdict, one.text) for one in judge_sides(comparison)}
     assert verdicts["new"][0] == "regression"
     assert verdicts["new2"][0] == "invalid"
-    assert "not comparable with A base: cpu.microcode differs" in verdicts["new2"][1]
+    assert verdicts["new2"][1].startswith("cpu.microcode differs: '1' in base, '2' in new2")
 
 
-def test_the_best_supported_reason_is_said_as_what_it_is(
+def test_the_reasons_are_left_to_the_section_below(
     make_comparison: Make, described: BlocksOf
 ) -> None:
-    texts = [block.text for block in described(make_comparison(findings=(make_finding(),)))
-             if isinstance(block, Text)]  # fmt: skip
-    begin = "best supported reason (goes with the change, not shown to cause it)"
-    assert f"{begin}: PELT takes 9 % more" in texts
+    blocks = described(make_comparison(findings=(make_finding(),)))
+    assert not any("PELT" in block.text for block in blocks if isinstance(block, Text | Headline))
+    [items, *_] = findings(make_comparison(findings=(make_finding(),)))
+    assert isinstance(items, Items)
+    assert items.items[0].text.startswith("PELT (a +1, b +2 pp) takes 9% more")
 
 
 def test_that_nothing_could_be_seen_is_no_reason(
@@ -186,14 +187,12 @@ def test_that_nothing_could_be_seen_is_no_reason(
 ) -> None:
     found = make_comparison(findings=(make_finding(bearing="unseen"),))
     texts = [block.text for block in described(found) if isinstance(block, Text)]
-    assert "why: not known; PELT (a +1, b +2 pp) takes 9 % more" in texts
-    assert not any("best supported" in text for text in texts)
+    assert "cause unknown; PELT (a +1, b +2 pp) takes 9% more" in texts
 
 
 def test_rows_of_one_name_are_told_apart_by_their_command(
     make_comparison: Make, make_row: MakeRow, headline: HeadlineOf
 ) -> None:
     rows = (make_row(workload="hackbench -p", ratio=1.5), make_row(workload="hackbench -T"))
-    assert (
-        "hackbench time at groups=4 (hackbench -p) is" in headline(make_comparison(rows=rows)).text
-    )
+    text = headline(make_comparison(rows=rows)).text
+    assert "hackbench time at groups=4 (hackbench -p) +50.0%" in text

@@ -29,7 +29,7 @@ MakeRow = Callable[..., Row]
 Probed = Callable[..., Comparison]
 
 # Of clean and of instrumented runs.
-N = "8 and 5 rounds"
+N = "8 and 5 pairs"
 
 BETWEEN = ProbedChangeRow(
     side="new",
@@ -109,8 +109,8 @@ def test_a_change_that_instrumented_runs_do_not_show_is_a_doubt_with_its_numbers
     comparison = probed([make_row()], between=[between(1.066, 0.965, 1.177)])
     [doubt] = list_doubts(comparison)
     assert doubt.text == (
-        "instrumented runs, at +6.6 % (95 % interval -3.5..+17.7), do not show the change: "
-        "what they recorded may not explain it"
+        "instrumented runs, at +6.6% [-3.5%, +17.7%], do not show the change: "
+        "their captures may not explain it"
     )
     assert (doubt.tone, doubt.evidence) == ("warning", ("probe_effect",))
     assert say_agreement(pairs_of(comparison)) is None
@@ -122,7 +122,7 @@ def test_the_same_direction_beyond_noise_shows_the_change(
     comparison = probed([make_row()], between=[between(1.3, 1.2, 1.4)])
     assert not list(list_doubts(comparison))
     assert say_agreement(pairs_of(comparison)) == (
-        "the instrumented runs show the change too: +30.0 % (95 % interval +20.0..+40.0)"
+        "the instrumented runs show the change too: +30.0% [+20.0%, +40.0%]"
     )
 
 
@@ -158,8 +158,8 @@ def test_a_change_of_instrumented_runs_alone_is_a_doubt(
     comparison = probed([make_row(verdict=verdict)], between=[between(1.5, 1.2, 1.9)])
     [doubt] = list_doubts(comparison)
     assert doubt.text == (
-        "instrumented runs show a change, +50.0 % (95 % interval +20.0..+90.0), that clean runs "
-        "do not: what they recorded may explain their collectors instead"
+        "instrumented runs show a change, +50.0% [+20.0%, +90.0%], that clean runs "
+        "do not: their captures may explain the collectors instead"
     )
 
 
@@ -177,11 +177,11 @@ def test_of_several_results_the_clearest_is_named_and_the_others_are_counted(
     comparison = probed(rows, between=pairs)
     [doubt] = texts(list_doubts(comparison))
     assert doubt.startswith(
-        "instrumented runs, at +0.0 % (95 % interval -10.0..+10.0), do not show the change of "
+        "instrumented runs, at +0.0% [-10.0%, +10.0%], do not show the change of "
         "hackbench time at groups=16 and 1 more: "
     )
     assert say_agreement(pairs_of(comparison)) == (
-        "the instrumented runs show 1 of 3 changes of the clean ones too"
+        "the instrumented runs show 1 of 3 changes of the clean runs too"
     )
 
 
@@ -197,28 +197,28 @@ def test_results_are_matched_by_all_that_tells_them_apart(
     [
         (
             [effect(3.084, "base"), effect(5.798)],
-            f"runs took 3.1 (95 % interval 2.6..3.7, {N}) to 5.8 (95 % interval 4.8..7.0, {N})",
+            f"runs took 3.1 (95% CI [2.6, 3.7], {N}) to 5.8 (95% CI [4.8, 7.0], {N})",
         ),
         (
             [effect(1.03, "base"), effect(1.63)],
-            f"runs of new took 1.6 (95 % interval 1.4..2.0, {N}) times as long: ",
+            f"runs of new took 1.6 (95% CI [1.4, 2.0], {N}) times as long: ",
         ),
         (
             [effect(1.0, "base"), effect(0.25, better="higher")],
-            f"runs of new took 4.0 (95 % interval 3.3..4.8, {N}) times as long: ",
+            f"runs of new took 4.0 (95% CI [3.3, 4.8], {N}) times as long: ",
         ),
         (
             [effect(1.0, "base"), effect(1.63, width=3.6)],
-            f"runs of new took 1.6 (95 % interval 0.5..5.9, {N}) times as long, which may be noise",
+            f"runs of new took 1.6 (95% CI [0.5, 5.9], {N}) times as long, which may be noise",
         ),
         (
             [effect(1.63, width=None)],
-            f"runs of new took 1.6 (no interval, {N}) times as long, which may be noise: ",
+            f"runs of new took 1.6 (no CI, {N}) times as long, which may be noise: ",
         ),
         # What is shown is said, and what may be noise is not mixed with it.
         (
             [effect(9.0, "base", width=100.0), effect(2.0)],
-            f"runs of new took 2.0 (95 % interval 1.7..2.4, {N}) times as long: ",
+            f"runs of new took 2.0 (95% CI [1.7, 2.4], {N}) times as long: ",
         ),
     ],
 )

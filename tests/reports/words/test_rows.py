@@ -1,8 +1,11 @@
 """What is said of how many rates changed, and of those of which nothing can be said."""
 
+from collections.abc import Callable
+
 import pytest
 
-from schedperf_reports.words.rows import count_changes
+from schedperf.model.comparison import Row
+from schedperf_reports.words.rows import count_changes, describe_directions
 from tests.counted_rows import NamedRow, named_row
 
 CHANGED = named_row(changed=True, p=1e-6)
@@ -14,13 +17,10 @@ SINGLE = named_row(changed=None, p=None)
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([CHANGED], "1 of 1 row changed beyond noise"),
-        ([CHANGED, SAME, CHANGED, SINGLE], "2 of 4 rows changed beyond noise"),
-        ([SAME, SAME], "0 of 2 rows changed beyond noise"),
-        (
-            [SINGLE, SINGLE],
-            "one run a side cannot tell a change from noise, so none is read as one",
-        ),
+        ([CHANGED], "1 of 1 row changed significantly"),
+        ([CHANGED, SAME, CHANGED, SINGLE], "2 of 4 rows changed significantly"),
+        ([SAME, SAME], "0 of 2 rows changed significantly"),
+        ([SINGLE, SINGLE], "one run per side: significance unknown"),
     ],
 )
 def test_changes_are_counted_where_runs_can_tell_them(rows: list[NamedRow], words: str) -> None:
@@ -29,10 +29,30 @@ def test_changes_are_counted_where_runs_can_tell_them(rows: list[NamedRow], word
 
 def test_differences_that_may_be_drift_are_counted_apart() -> None:
     said = (
-        "2 more differ, but may have drifted: the sides did not take turns, and have less than 10 "
-        "runs each"
+        "2 more differ, but drift may explain them: the sides were recorded one after the other "
+        "with less than 10 runs each"
     )
     assert count_changes([CHANGED, SAME, DRIFTED, DRIFTED]) == (
-        f"1 of 4 rows changed beyond noise; {said}"
+        f"1 of 4 rows changed significantly; {said}"
     )
-    assert count_changes([DRIFTED, DRIFTED]) == f"0 of 2 rows changed beyond noise; {said}"
+    assert count_changes([DRIFTED, DRIFTED]) == f"0 of 2 rows changed significantly; {said}"
+
+
+@pytest.mark.parametrize(
+    ("higher", "lower", "words"),
+    [
+        (0, 2, "lower is better"),
+        (2, 0, "higher is better"),
+        (1, 2, "lower is better (higher for rate 0)"),
+        (3, 2, "higher is better (lower for time 0, time 1)"),
+        (4, 4, None),
+    ],
+)
+def test_directions_name_the_fewer_metrics(
+    make_row: Callable[..., Row], higher: int, lower: int, words: str | None
+) -> None:
+    rows = [
+        *(make_row(metric=f"rate {n}", better="higher") for n in range(higher)),
+        *(make_row(metric=f"time {n}", point=point) for n in range(lower) for point in "ab"),
+    ]
+    assert describe_directions(rows) == words

@@ -121,7 +121,7 @@ class TestEqualData:
     def test_without_results_is_inconclusive(self, compared: Compare, side: Facts) -> None:
         found = compared(side, side)
         assert outcome(found) == ("inconclusive", 0)
-        assert found.overall.reason.startswith("no results: ")
+        assert found.overall.reason.startswith("no result: ")
 
 
 class TestNotComparable:
@@ -137,7 +137,7 @@ class TestNotComparable:
         found = compared({"runs": [{"stdout": text}]}, {"runs": [{"stdout": text}] * 2})
         assert outcome(found) == ("invalid", 4)
         assert found.overall.reason == (
-            "no results: 1 lines of base could not be read; the first: "
+            "no result: 1 lines of base could not be parsed; first: "
             "boots/0/runs/000/stdout:2: hackbench time is not a number: 'soon'"
         )
 
@@ -146,11 +146,11 @@ class TestEmulation:
     def test_no_number_of_runs_would_settle_it(self, compared: Compare) -> None:
         noisy = ((0.5, 0.7, 0.6, 0.55, 0.65), (0.6, 0.8, 0.5, 0.7, 0.62))
         [real] = compared(*({"runs": runs(*times)} for times in noisy)).rows
-        assert "would settle it" in real.reason
+        assert "would decide it" in real.reason
         emulated = ({"runs": runs(*times), "host": EMULATED} for times in noisy)
         [row] = compared(*emulated).rows
-        assert row.reason.startswith("measured under emulation (TCG); ")
-        assert "settle" not in row.reason
+        assert row.reason.startswith("timings come from an emulator (TCG); ")
+        assert "would decide" not in row.reason
         assert row.more_runs is None
 
     def test_emulated_against_real_is_not_comparable(self, compared: Compare) -> None:
@@ -238,7 +238,7 @@ class TestFindings:
         findings, caveats = find_all([self.rule(crash), good], {})
         assert [one.value for one in findings] == [2.0]
         assert [one.text for one in caveats] == [
-            "the finding rule broken failed, so what it would say is missing: KeyError: 'changed'"
+            "the finding rule broken failed, so its findings are missing: KeyError: 'changed'"
         ]
 
     def test_a_number_that_json_cannot_hold_is_a_crash(self) -> None:

@@ -127,7 +127,7 @@ def test_a_value_that_one_side_could_not_see_is_noted_with_the_reason(gate: Gate
     found = gate({"host": host})
     [difference] = found.differences
     assert (difference.severity, found.comparable) == ("noted", True)
-    assert difference.reason == "not known in new: no such file"
+    assert difference.reason == "unknown in new: no such file"
 
 
 def test_the_treatment_of_either_side_is_exempt_with_all_below_it(gate: Gate) -> None:
@@ -162,7 +162,7 @@ def test_a_metric_that_is_read_by_another_expression_blocks(gate: Gate) -> None:
 def test_without_host_json_nothing_is_known_and_that_is_noted(gate: Gate) -> None:
     found = gate({"host": None})
     [difference] = found.differences
-    assert difference.reason == "no host.json in new, so the machines could not be compared"
+    assert difference.reason == "no host.json in new: machines not compared"
 
 
 def test_boots_of_one_side_must_be_of_one_kernel(gate: Gate) -> None:

@@ -22,7 +22,7 @@ def bundle(make_bundle: MakeBundle, path: Path, times: tuple[float, ...], **fact
 
 @pytest.fixture
 def sides(make_bundle: MakeBundle, tmp_path: Path) -> list[str]:
-    """Write two bundles of three runs that are 1.2 % apart."""
+    """Write two bundles of three runs that are 1.2% apart."""
     new = tuple(1.012 * time for time in QUIET)
     return [
         bundle(make_bundle, tmp_path / "base.tar", QUIET),

@@ -49,7 +49,7 @@ def base(write: Write) -> Path:
 
 @pytest.fixture
 def new(write: Write) -> Path:
-    """Write new.csv, which is 30 % slower."""
+    """Write new.csv, which is 30% slower."""
     return write("new.csv", HEADER, *runs(slower()))
 
 
@@ -171,7 +171,7 @@ class TestRecord:
         ]
         overall = compared(*sides).overall
         assert (overall.verdict, overall.exit_status) == ("inconclusive", 0)
-        assert overall.reason == "no result can decide: no row of the tables is primary"
+        assert overall.reason == "the tables have no primary row, so no verdict is given"
 
 
 class TestSummaries:
@@ -208,8 +208,8 @@ class TestCommand:
         page = tmp_path / "page.html"
         assert main(["compare", path, "--strict", "--html", str(page)]) == 3
         printed = capsys.readouterr().out
-        assert "the source claims ~-8%" in printed
-        assert "the source claims ~-8%" in page.read_text()
+        assert "the source states ~-8%" in printed
+        assert "the source states ~-8%" in page.read_text()
         assert "None" not in printed
 
     def test_one_table_with_a_chosen_base(self, write: Write, capsys: Capture) -> None:

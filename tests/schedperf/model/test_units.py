@@ -65,7 +65,7 @@ def test_costs_have_one_unit_for_all_values(
 @pytest.mark.parametrize(
     ("value", "unit", "other", "text"),
     [
-        (0.84, "", 0.1, "84.0 %"),
+        (0.84, "", 0.1, "84.0%"),
         (104.0, "W", 90.0, "104 W"),
         (0.0031, "J/message", 0.00025, "3.1 mJ"),
         (0.00025, "J/message", 0.0031, "0.25 mJ"),

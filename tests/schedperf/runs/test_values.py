@@ -129,12 +129,12 @@ def test_what_cannot_be_read_is_counted_with_the_first_example(read: Read) -> No
     found = read(runs=[{"time_s": 0.5}, {"stdout": f"{HEADER}Time: soon\n"}, {"stdout": "?"}])
     assert [caveat.text for caveat in found.caveats] == [
         (
-            "1 lines of base could not be read; the first: "
+            "1 lines of base could not be parsed; first: "
             "boots/0/runs/001/stdout:2: hackbench time is not a number: 'soon'"
         ),
         (
             "2 runs of base printed no number that a benchmark parser or a --metric rule reads; "
-            "the first: boots/0/runs/001"
+            "first: boots/0/runs/001"
         ),
     ]
 

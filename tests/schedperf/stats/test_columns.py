@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def draw(rng: np.random.Generator, means: Floats, runs: int) -> Floats:
-    """Draw shares that vary by 5 % of themselves and by how few samples they rest on."""
+    """Draw shares that vary by 5% of themselves and by how few samples they rest on."""
     return rng.normal(means, 0.05 * means + 0.01 * np.sqrt(means), (runs, len(means)))
 
 

@@ -88,7 +88,7 @@ class TestExact:
     def test_values_that_cancel_out_have_no_share(self, compare_values: Compare) -> None:
         row = compare_values([-1.0, 1.0], [-2.0, 2.0])
         assert row["verdict"] == "inconclusive"
-        assert "0 on average" in row["reason"]
+        assert "the mean of both sides is 0" in row["reason"]
 
     def test_the_variance_of_equal_numbers_is_0_to_the_last_digit(self) -> None:
         values = np.array([[0.1] * 3, [0.1, 0.1, 0.2]])
@@ -141,7 +141,7 @@ class TestPairs:
         assert row["p"] == pytest.approx(expected.pvalue, rel=1e-9)
         assert interval(row) == pytest.approx(tuple(expected.confidence_interval(0.95)), rel=1e-9)
         assert (row["method"], row["replication"]) == ("paired t on logs", "rounds")
-        assert "4 rounds" in row["reason"]
+        assert "n = 4 pairs" in row["reason"]
 
     def test_pairs_that_never_vary_are_exact(self, compare_values: Compare) -> None:
         row = compare_values([2] * 4, [3] * 4, round=[0, 1, 2, 3])
@@ -199,7 +199,7 @@ class TestSummaries:
         assert (row["verdict"], row["p"], row["ci_low"]) == ("inconclusive", None, None)
         assert (row["n_base"], row["n_new"]) == (None, None)
         assert row["more_runs"] >= 2
-        assert f"{row['more_runs']} runs a side would settle it" in row["reason"]
+        assert f"{row['more_runs']} runs per side would decide it" in row["reason"]
 
     def test_runs_that_were_made_count_towards_those_that_are_needed(
         self, make_runs: MakeRuns
@@ -212,12 +212,12 @@ class TestSummaries:
     def test_without_a_spread_nothing_can_be_said(self, make_runs: MakeRuns) -> None:
         row = self.compare(make_runs, n=5)
         assert (row["verdict"], row["more_runs"]) == ("inconclusive", None)
-        assert "no spread is given" in row["reason"]
+        assert "no standard deviation recorded, so the significance is unknown" in row["reason"]
         assert row["ratio"] == pytest.approx(1.1)
 
     def test_without_both_that_is_said(self, make_runs: MakeRuns) -> None:
         row = self.compare(make_runs)
-        assert "neither the number of runs nor a spread" in row["reason"]
+        assert "neither the number of runs nor a standard deviation" in row["reason"]
 
     def test_no_spread_at_all_is_exact(self, make_runs: MakeRuns) -> None:
         row = self.compare(make_runs, cv=0.0, n=3)

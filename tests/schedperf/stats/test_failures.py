@@ -67,7 +67,7 @@ def test_one_failure_more_is_informational_and_says_how_many_runs_prove_a_repair
     [row] = compare_failures({"base": (0, 10), "new": (1, 10)})
     assert (row["verdict"], row["family"]) == ("inconclusive", "informational")
     # Fisher's: without a failure in k runs the p of 1 in 10 is 10 / (10 + k).
-    assert "191 runs without a failure would prove a repair" in row["reason"]
+    assert "191 runs without a failure would confirm a fix" in row["reason"]
 
 
 def test_where_all_runs_failed_nothing_tells_the_sides_apart(

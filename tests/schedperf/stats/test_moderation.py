@@ -124,7 +124,7 @@ class TestSweeps:
         )
         rows = df_rows(compare_runs(table, base="base").rows)
         assert len(rows) == trials * points
-        # 1350 rows: three standard errors above 5 %, and above 1 % after the correction.
+        # 1350 rows: three standard errors above 5%, and above 1% after the correction.
         assert (rows["p"] < 0.05).mean() < 0.068
         assert rows["verdict"].isin(["regression", "improvement"]).mean() < 0.018
 

@@ -39,7 +39,7 @@ def make_row(verdict: str, **values: Any) -> Row:
             "point": "",
             "n_base": 10,
             "n_new": 3,
-            "reason": "worse: -30 %",
+            "reason": "worse: -30%",
             **values,
         }
     )
@@ -78,7 +78,7 @@ def test_all_looks_together_are_wrong_five_times_in_a_hundred(n_base: int) -> No
 def test_one_row_is_over_when_it_is_decided() -> None:
     decision = decide_look([make_row("regression")])
     assert decision.is_over
-    assert decision.text == "decided: rate: regression, worse: -30 %"
+    assert decision.text == "decided: rate: regression, worse: -30%"
     assert decide_look([make_row("no-change", point="x=1")]).text.startswith(
         "decided: rate at x=1: no-change"
     )
@@ -89,25 +89,23 @@ def test_a_sweep_is_over_when_every_primary_row_is_decided() -> None:
     informational = make_row("inconclusive", family="informational")
     decision = decide_look([*rows, informational])
     assert decision.is_over
-    assert decision.text == "all 3 rows are decided: 1 regression, 1 improvement, 1 no-change"
+    assert decision.text == "all 3 rows decided: 1 regression, 1 improvement, 1 no-change"
     still = decide_look([*rows, make_row("inconclusive", point="groups=4")])
     assert not still.is_over
-    assert still.text == "open: rate at groups=4 (1 of 4 rows)"
+    assert still.text == "undecided: rate at groups=4 (1 of 4 rows)"
 
 
 def test_a_line_names_three_open_rows_at_most() -> None:
     rows = [make_row("inconclusive", point=f"groups={number}") for number in range(9)]
     text = decide_look(rows).text
-    assert (
-        text
-        == "open: rate at groups=0, rate at groups=1, rate at groups=2 and 6 more (9 of 9 rows)"
-    )
+    names = "rate at groups=0, rate at groups=1, rate at groups=2 and 6 more"
+    assert text == f"undecided: {names} (9 of 9 rows)"
 
 
 def test_what_can_never_be_decided_ends_it() -> None:
     few = make_row("inconclusive", n_base=FEWEST_IN_BLOCKS - 1)
     assert decide_look([few]).is_over
-    assert decide_look([few]).text == "can never be decided: rate (1 of 1 rows)"
+    assert decide_look([few]).text == "no number of runs decides: rate (1 of 1 rows)"
     assert decide_look([few, make_row("regression")]).is_over
     assert not decide_look([few] * 4).is_over
     # Points of two metrics are two sweeps, and neither shows enough.
@@ -116,15 +114,19 @@ def test_what_can_never_be_decided_ends_it() -> None:
     assert decide_look([make_row("invalid", n_base=0)]).is_over
     assert decide_look([make_row("invalid")]).is_over
     assert not decide_look([make_row("invalid", n_new=0)]).is_over
-    assert decide_look([]).text == "nothing can be decided: no primary metric on both sides"
+    assert decide_look([]).text == "no decision possible: no primary metric on both sides"
     assert decide_look([make_row("regression", family="secondary")]).is_over
 
 
 def test_few_runs_of_few_rows_are_warned_of_before_the_first_run() -> None:
     assert warn_of_blocks(10, 30, 1) is None
     assert warn_of_blocks(5, 30, 4) is None
-    assert str(warn_of_blocks(5, 30, 3)).startswith("base has 5 runs, and what was recorded one")
-    assert str(warn_of_blocks(10, 8, 1)).startswith("--max-runs is 8, and what was recorded one")
+    assert str(warn_of_blocks(5, 30, 3)).startswith(
+        "base has 5 runs; sides recorded one after the other"
+    )
+    assert str(warn_of_blocks(10, 8, 1)).startswith(
+        "--max-runs is 8; sides recorded one after the other"
+    )
 
 
 def manifest_with(sequential: object) -> bytes:

@@ -94,8 +94,8 @@ class TestShape:
             ([0.01, 0.05, 0.1, 0.15], "grows with groups"),
             ([-0.01, -0.05, -0.1, -0.15], "grows with groups"),
             ([0.15, 0.1, 0.05, 0.01], "shrinks with groups"),
-            ([0.1, 0.1, 0.1, 0.1], "about alike at all groups"),
-            ([-0.15, -0.05, 0.05, 0.15], "turns round with groups"),
+            ([0.1, 0.1, 0.1, 0.1], "similar at all groups"),
+            ([-0.15, -0.05, 0.05, 0.15], "changes sign with groups"),
         ],
     )
     def test_a_line_over_the_logarithm_of_the_parameter(
@@ -144,7 +144,7 @@ class TestShape:
         x, weights = np.arange(4.0), np.array(ses) ** -2.0
         centre = (weights * x).sum() / weights.sum()
         critical = stats.norm.ppf(0.975) / math.sqrt((weights * (x - centre) ** 2).sum())
-        for factor, shape in ((0.99, "about alike at all groups"), (1.01, "grows with groups")):
+        for factor, shape in ((0.99, "similar at all groups"), (1.01, "grows with groups")):
             points = sweep([0.5 + factor * critical * step for step in range(4)], ses)
             points = [replace(one, verdict="regression") for one in points]
             assert describe(points).shape == shape

@@ -19,11 +19,11 @@ ComparePoints = Callable[..., Result]
 MakeBlock = Callable[..., Block]
 
 NOISE = np.array([0.3, -0.5, 0.1, 0.6, -0.4, -0.2, 0.5, -0.3, 0.2, -0.1, 0.4, -0.6])
-RECIPE = "record the sides in turns: settings with `schedperf ab`, kernels with `schedperf record"
+RECIPE = "interleave the sides: settings with `schedperf ab`, kernels with `schedperf record"
 
 
 def values(n: int, *, start: int = 0, drift: float = 0.0, effect: float = 0.0) -> list[float]:
-    """Return n runs from place ``start`` on, with 1 % noise and a drift per run."""
+    """Return n runs from place ``start`` on, with 1% noise and a drift per run."""
     noise = np.resize(np.roll(NOISE, start), n)
     return list(np.exp(0.01 * noise + drift * (start + np.arange(n)) + effect))
 
@@ -39,8 +39,8 @@ class TestOneRow:
         row = compare_values(values(5), values(5, start=5, effect=0.2), **blocked(5))
         assert row["q"] < 0.05
         assert row["verdict"] == "inconclusive"
-        assert "new was recorded wholly after base" in row["reason"]
-        assert "5 runs a side of one point cannot tell a change from drift" in row["reason"]
+        assert "all runs of new were recorded after those of base" in row["reason"]
+        assert "5 runs per side of one point cannot separate a change from drift" in row["reason"]
         assert RECIPE in row["reason"]
         assert row["more_runs"] is None
 
@@ -48,7 +48,7 @@ class TestOneRow:
         order = {"base": [5, 6, 7, 8, 9], "new": [0, 1, 2, 3, 4]}
         row = compare_values(values(5), values(5, effect=0.2), order=order)
         assert row["verdict"] == "inconclusive"
-        assert "new was recorded wholly before base" in row["reason"]
+        assert "all runs of new were recorded before those of base" in row["reason"]
 
     def test_equal_sides_in_blocks_are_not_called_equal_either(
         self, compare_values: Compare
@@ -65,7 +65,7 @@ class TestOneRow:
         row = compare_values(values(n, drift=0.01), values(n, start=n, drift=0.01), **blocked(n))
         assert row["q"] < 0.05
         assert row["verdict"] == "inconclusive"
-        assert "and the machine drifts, which alone would make +1" in row["reason"]
+        assert "and the drift of the machine alone explains +1" in row["reason"]
         assert RECIPE in row["reason"]
 
     @pytest.mark.parametrize("order", [{"base": [0, 3, 4, 7, 8], "new": [1, 2, 5, 6, 9]}, np.nan])
@@ -116,7 +116,7 @@ class TestSweep:
         result = compare_points(self.points(8, drift=0.02), columns=blocked(5))
         for row in as_dicts(result.rows):
             assert row["verdict"] == "inconclusive"
-            assert "the machine drifts" in row["reason"]
+            assert "the drift of the machine alone explains +" in row["reason"]
 
     def test_a_small_change_that_a_hidden_drift_would_explain_is_not_decided(
         self, compare_points: ComparePoints
@@ -124,7 +124,10 @@ class TestSweep:
         result = compare_points(self.points(4, effect=0.01, drift=0.003), columns=blocked(5))
         significant = [row for row in as_dicts(result.rows) if row["q"] < 0.05]
         assert significant
-        assert all("a drift that these runs cannot exclude" in r["reason"] for r in significant)
+        assert all(
+            "a drift within the uncertainty of these runs explains it" in r["reason"]
+            for r in significant
+        )
 
 
 class TestOutlives:

@@ -81,11 +81,11 @@ class TestDecide:
 
     def test_the_reason_has_the_numbers(self) -> None:
         reason = said(evidence())[1]
-        assert reason == "worse: +5 % (95 % interval +4 % to +6 %, q = 0.001, 5+5 runs)"
+        assert reason == "worse: +5% [+4%, +6%] (q = 0.001, n = 5+5 runs)"
 
     def test_the_side_without_values_is_named(self) -> None:
         found = said(evidence(n_new=0), side="new3")
-        assert found == ("invalid", "no value in new3, so there is nothing to compare")
+        assert found == ("invalid", "new3 has no value")
 
     def test_an_obstacle_outranks_every_number_but_a_missing_one(self) -> None:
         assert verdict_of(obstacle=reason_of("the machine drifts")) == "inconclusive"
@@ -115,7 +115,7 @@ class TestDecide:
 
     @pytest.mark.parametrize(
         ("replication", "words"),
-        [("runs", "5+5 runs"), ("boots", "5+5 boots"), ("rounds", ", 5 rounds)")],
+        [("runs", "5+5 runs"), ("boots", "5+5 boots"), ("rounds", "n = 5 pairs)")],
     )
     def test_the_reason_names_what_was_counted(self, replication: str, words: str) -> None:
         found = said(evidence(replication=replication))
@@ -125,32 +125,32 @@ class TestDecide:
         opened = {"q": 0.4, "equivalence_ci": (-1.0, 1.0), "mde": 0.2}
         found = said(evidence(more_runs=7, **opened))
         assert found[1].endswith(
-            "these runs find changes from 20 %; about 7 more runs a side would settle it"
+            "smallest detectable change 20% (80% power); about 7 more runs per side would decide it"
         )
         found = said(evidence(more_runs=1, **opened))
-        assert found[1].endswith("about 1 more run a side would settle it")
+        assert found[1].endswith("about 1 more run per side would decide it")
         found = said(evidence(replication="boots", **opened))
-        assert found[1].endswith("these runs find changes from 20 %")
+        assert found[1].endswith("smallest detectable change 20% (80% power)")
 
     def test_one_unit_has_no_interval(self) -> None:
         bare = {"ci": None, "equivalence_ci": None, "q": None}
         found = said(evidence(n_new=1, **bare))
-        assert found == ("inconclusive", "new has 1 run; at least 2 are needed for an interval")
+        assert found == ("inconclusive", "new has 1 run; a CI needs at least 2")
 
     def test_a_published_mean_says_what_it_lacks(self) -> None:
         bare = {"ci": None, "equivalence_ci": None, "q": None, "n_base": None, "n_new": None}
         found = said(evidence(more_runs=12, **bare))
         assert found[1] == (
-            "+5 %: the number of runs is not given; with the spread that is, "
-            "12 runs a side would settle it"
+            "+5%: number of runs not recorded; with the recorded standard deviation, "
+            "12 runs per side would decide it"
         )
         found = said(evidence(**bare))
-        assert "neither the number of runs nor a spread" in found[1]
+        assert "neither the number of runs nor a standard deviation recorded" in found[1]
 
     def test_a_share_of_nothing_is_no_share(self) -> None:
         found = said(evidence(effect=None))
         assert found[0] == "inconclusive"
-        assert "0 on average" in found[1]
+        assert found[1] == "the mean of both sides is 0, so a relative change is undefined"
 
     def test_an_enormous_interval_is_still_a_text(self) -> None:
         found = said(evidence(ci=(-1e9, 1e9), q=0.5))
@@ -166,7 +166,9 @@ class TestOverall:
     def test_the_largest_change_speaks(self) -> None:
         rows = [row("regression", ratio=1.02), row("regression", ratio=1.4), row("no-change")]
         found = decide_overall(rows, blocking=(), absence=ABSENCE)
-        assert found.reason == "time at groups=4: because 1.4; 2 of 3 primary rows alike"
+        assert (
+            found.reason == "time at groups=4: because 1.4; 2 of 3 primary rows have this verdict"
+        )
 
     def test_invalid_outranks_what_was_decided(self) -> None:
         found = decide_overall([row("invalid"), row("improvement")], blocking=(), absence=ABSENCE)
@@ -204,11 +206,11 @@ class TestOverall:
 @pytest.mark.parametrize(
     ("fraction", "text"),
     [
-        (0.0, "+0 %"),
-        (0.372, "+37.2 %"),
-        (-0.03, "-3 %"),
-        (0.0004, "+0.04 %"),
-        (1e9, "+1e+11 %"),
+        (0.0, "+0%"),
+        (0.372, "+37.2%"),
+        (-0.03, "-3%"),
+        (0.0004, "+0.04%"),
+        (1e9, "+1e+11%"),
     ],
 )
 def test_percentages_are_short(fraction: float, text: str) -> None:

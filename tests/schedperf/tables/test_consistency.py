@@ -46,20 +46,20 @@ class TestChange:
     @pytest.mark.parametrize(
         ("claimed", "base", "new", "actual"),
         [
-            ("-4.57%", 1.117, 1.123, "+0.54 %"),
-            ("+10.70%", 1.579, 1.410, "-10.70 %"),  # the sign counts
-            ("-5.44%", 879.23, 831.49, "-5.43 %"),  # neither rounded nor cut off
-            ("~-8%", 45.51, 41.41, "-9.0 %"),  # who writes "about" rounds and does not cut off
-            ("-8%", 45.51, 40.51, "-11.0 %"),
-            ("+1%..+2%", 41.80, 40.48, "-3.2 %"),
-            ("-0.01%", 0.5, 5e9, "+1e+12 %"),
+            ("-4.57%", 1.117, 1.123, "+0.54%"),
+            ("+10.70%", 1.579, 1.410, "-10.70%"),  # the sign counts
+            ("-5.44%", 879.23, 831.49, "-5.43%"),  # neither rounded nor cut off
+            ("~-8%", 45.51, 41.41, "-9.0%"),  # who writes "about" rounds and does not cut off
+            ("-8%", 45.51, 40.51, "-11.0%"),
+            ("+1%..+2%", 41.80, 40.48, "-3.2%"),
+            ("-0.01%", 0.5, 5e9, "+1e+12%"),
         ],
     )
     def test_one_that_cannot_be_true_is_told_with_what_the_numbers_give(
         self, claimed: str, base: float, new: float, actual: str
     ) -> None:
         text = contradiction(claimed, base, new)
-        assert text == f"the source claims {claimed}, its own numbers give {actual}"
+        assert text == f"the source states {claimed}, its own numbers give {actual}"
 
     def test_coarse_numbers_prove_less(self) -> None:
         fine = check_claim("-8.7%", 45.51, 41.41, base_step=0.01, new_step=0.01)
@@ -140,7 +140,7 @@ class TestMean:
         found = check_mean("286.39", (287.254, 285.252, 288.29), side="base", step=None)
         assert found is not None
         assert found.text == (
-            "the source prints 286.39 as the mean of base, its own runs give 286.932"
+            "the source states a mean of 286.39 for base, its own runs give 286.932"
         )
 
     def test_an_enormous_one_is_told_in_short(self) -> None:
@@ -191,8 +191,8 @@ class TestTable:
         found = find_contradictions(runs, base="base")
         assert list(found) == [(0, "new", *KEY)]
         assert [one.text for one in found[0, "new", *KEY]] == [
-            "the source prints 12.5 as the mean of base, its own runs give 11.00",
-            "the source claims +40%, its own numbers give +10.0 %",
+            "the source states a mean of 12.5 for base, its own runs give 11.00",
+            "the source states +40%, its own numbers give +10.0%",
         ]
 
     def test_one_claim_that_is_repeated_is_one_caveat(self) -> None:

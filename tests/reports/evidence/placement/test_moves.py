@@ -42,7 +42,7 @@ def test_moves_from_node_to_node_are_a_matrix_and_what_changed_a_row(
     assert table.anchors == ("new-1",)
     [matrix] = [block for block in blocks if isinstance(block, Matrix)]
     assert matrix.caption == (
-        "moves per 1000 messages from node to node, 1 of 8 numbers changed beyond noise (5 + 5 "
+        "moves per 1000 messages from node to node, 1 of 8 numbers changed significantly (5 + 5 "
         "runs), that of fork"
     )
     assert [band.label for band in matrix.bands] == ["fork", "migration by numa"]
@@ -100,7 +100,7 @@ def test_waits_and_phases_are_mirrored(describe: Describe, forks: PlacementRow) 
     blocks = describe(forks, waits=[waits], phases=phases)
     found = [one for one in blocks if isinstance(one, Mirror)]
     assert found[0].caption == (
-        "waits of runnable tasks: 2 of 2 bins changed beyond noise (5 + 5 runs), most of all waits "
+        "waits of runnable tasks: 2 of 2 bins changed significantly (5+5 runs), largest: waits "
         "from 0 ns on: 75.0 % -> 25.0 %"
     )
     assert found[0].bins[0].difference == "-50 pp (-60..-40)"

@@ -114,7 +114,7 @@ def test_a_terminal_is_short_and_the_page_has_all(
     text = draw_text(comparison, Options(width=78, colour=False, see="--html", everything=True))
     assert "forks at L" not in text
     assert (
-        "further moves by level and node: 0 of 300 rows changed beyond noise; "
+        "further moves by level and node: 0 of 300 rows changed significantly; "
         "n = 5 + 5 (see --html)" in " ".join(text.split())
     )
     assert "forks at L299" in html(comparison, Options(width=78, colour=False, see="--html"))
@@ -170,7 +170,7 @@ def test_what_must_not_be_compared_is_not_counted_as_unchanged(
 ) -> None:
     invalid = replace(forks, **INVALID, p=None)
     blocks = describe(forks, replace(invalid, name="execs"))
-    assert blocks.texts()[0].startswith("1 of 1 row changed beyond noise; ")
+    assert blocks.texts()[0].startswith("1 of 1 row changed significantly; ")
     told = describe(invalid).texts()
     assert not any("beyond noise" in text for text in told)
     assert told[1].startswith("counts of the whole machine")

@@ -57,13 +57,13 @@ RESULTS = Table(
     columns=COLUMNS,
     rows=(
         _make_spanning("hackbench -T"),
-        _make_row("groups=1", "900 us", "+2.0 %", "regression"),
-        _make_row("groups=10", "1.6 ms", "+0.1 %"),
+        _make_row("groups=1", "900 us", "+2.0%", "regression"),
+        _make_row("groups=10", "1.6 ms", "+0.1%"),
         _make_spanning("new is noisier", is_note=True),
         _make_row("groups=2", "-", "-", "inconclusive"),
-        _make_row("groups=4", "1.2 ms", "-0.3 %"),
-        _make_row("pipe", "2 s", "-9.0 %", "improvement"),
-        _make_row("=SUM(A1)", "20 ns", "+0.0 %"),
+        _make_row("groups=4", "1.2 ms", "-0.3%"),
+        _make_row("pipe", "2 s", "-9.0%", "improvement"),
+        _make_row("=SUM(A1)", "20 ns", "+0.0%"),
     ),
     anchors=("", "one", "ten", "", "two", "four", "pipe", "sum"),
     quiet=(False, False, True, False, False, True, False, True),
@@ -73,7 +73,7 @@ RESULTS = Table(
 
 def _make_plain(count: int) -> Table:
     """Return a table of rows r0, r1, … without anything that opens or is quiet."""
-    rows = tuple(_make_row(f"r{n}", f"{n * 37 % count} us", f"+{n}.0 %") for n in range(count))
+    rows = tuple(_make_row(f"r{n}", f"{n * 37 % count} us", f"+{n}.0%") for n in range(count))
     return Table(caption=f"{count} rows", columns=COLUMNS, rows=rows)
 
 
@@ -85,7 +85,7 @@ def results() -> Table:
 
 @pytest.fixture
 def row_of() -> Callable[..., tuple[Cell, ...]]:
-    """Build a row: ``row_of("groups=1", "1.6 ms", "+2.0 %", sort=0.0016)``."""
+    """Build a row: ``row_of("groups=1", "1.6 ms", "+2.0%", sort=0.0016)``."""
     return _make_row
 
 

@@ -36,9 +36,9 @@ def test_a_copy_is_what_is_shown_as_markdown(copier: Visit, results: Table) -> N
         "| result | time | change | verdict |",
         "|:--|--:|--:|:--|",
         "| **hackbench -T** | | | |",
-        "| groups=1 | 900 us | +2.0 % | regression |",
+        "| groups=1 | 900 us | +2.0% | regression |",
         "| groups=2 | - | - | inconclusive |",
-        "| pipe | 2 s | -9.0 % | improvement |",
+        "| pipe | 2 s | -9.0% | improvement |",
     ]
     assert opened.page.get_by_text("3 of 6 rows copied").is_visible()
 
@@ -49,7 +49,7 @@ def test_a_copy_as_text_is_aligned_and_fits_a_mail(
     row_of: MakeRow,
     table_of: Callable[..., Table],
 ) -> None:
-    long = row_of("a_symbol_of_" + "n" * 30, "2 s", "-9.0 %", "inconclusive " * 6)
+    long = row_of("a_symbol_of_" + "n" * 30, "2 s", "-9.0%", "inconclusive " * 6)
     table = table_of(rows=(*results.rows, long), quiet=(*results.quiet, False))
     opened = copier(table, address="#?t.benchmarks-0=s2.a")
     opened.choose_copy("Copy as plain text")
@@ -67,8 +67,8 @@ def test_a_copy_as_text_is_aligned_behind_letters_that_are_wide_or_none(
 ) -> None:
     # Four letters of two columns each, three letters with marks of no width, a picture of two.
     names = ("\u5524\u9192\u5ef6\u8fdf", "e\u0301\u0323" * 3, "\U0001f600", "plain")
-    marked = row_of("e\u0301\u0323" * 50, "2 s", "-9.0 %", "inconclusive " * 6)
-    rows = tuple(row_of(name, "1 s", "-9.0 %", "no change") for name in names)
+    marked = row_of("e\u0301\u0323" * 50, "2 s", "-9.0%", "inconclusive " * 6)
+    rows = tuple(row_of(name, "1 s", "-9.0%", "no change") for name in names)
     opened = copier(table_of(rows=(*rows, marked, *rows)))
     opened.choose_copy("Copy as plain text")
     lines = clipboard(opened).splitlines()
@@ -91,7 +91,7 @@ def test_a_copy_as_csv_is_read_back_and_starts_no_formula(
     head, *rows = csv.reader(io.StringIO(text))
     assert head == ["group", "result", "time", "change", "verdict", "notes"]
     found = {row[1]: row for row in rows}
-    assert found["groups=1"][2:] == ["900 us", "+2.0 %", "regression", ""]
+    assert found["groups=1"][2:] == ["900 us", "+2.0%", "regression", ""]
     assert found["groups=10"][5] == "new is noisier"
     assert found["groups=2"][2:4] == ["", ""]
     assert "'=SUM(A1)" in found
@@ -103,7 +103,7 @@ def test_a_copy_as_json_has_numbers_where_there_are(
 ) -> None:
     rows = (
         row_of("a", "1.6 ms", "1.25", sort=0.0016),
-        row_of("6.10", "-", "+2.0 %"),
+        row_of("6.10", "-", "+2.0%"),
         spanning("a note", is_note=True),
     )
     twice = (*results.columns[:3], Column(title="change"))
@@ -116,7 +116,7 @@ def test_a_copy_as_json_has_numbers_where_there_are(
         "rows": [
             {"result": "a", "time": 0.0016, "change": 1.25, "change (2)": "no change"},
             {
-                "result": "6.10", "time": None, "change": "+2.0 %", "change (2)": "no change",
+                "result": "6.10", "time": None, "change": "+2.0%", "change (2)": "no change",
                 "notes": ["a note"],
             },
         ],
@@ -132,7 +132,7 @@ def test_one_row_is_copied_by_its_key(copier: Visit, results: Table) -> None:
         "",
         "result      time  change  verdict",
         "hackbench -T",
-        "groups=1  900 us  +2.0 %  regression",
+        "groups=1  900 us  +2.0%  regression",
     ]
 
 

@@ -70,5 +70,5 @@ def test_runs_are_appended_to_bundles_that_are_named_from_there(
     found = advise("out/base.tar", "out/new.tar", in_rounds=False, workload="./bench -g 4")
     assert found.commands[0].startswith("schedperf record --append out/base.tar")
     assert found.why.endswith(
-        "; run this in the folder of ./bench, with paths of bundles from there"
+        "; run this in the folder of ./bench, with bundle paths relative to it"
     )

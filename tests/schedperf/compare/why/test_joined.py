@@ -173,7 +173,7 @@ def test_the_story_comes_first_and_its_parts_are_not_repeated(compared: Compare)
 
 def test_the_other_way_round_it_is_told_the_other_way(compared: Compare) -> None:
     one = told(compared(WORSE, {}))
-    assert "lost the line mate process_counts" in one.claim
+    assert "idle_flags lost process_counts on its cache line" in one.claim
     assert "(improvement)" in one.claim
     assert (one.value or 0.0) < 0.0
 
@@ -188,7 +188,7 @@ def test_without_a_change_of_the_layout_the_other_edges_hold(compared: Compare) 
 def test_without_a_hotter_symbol_the_other_edges_hold(compared: Compare) -> None:
     one = told(compared({}, {**WORSE, "weight": 20}))
     assert READER not in one.claim
-    assert "gained the line mate " in one.claim
+    assert "idle_flags gained process_counts on its cache line" in one.claim
     assert one.attribution.startswith("grade B: ")
 
 
@@ -222,7 +222,7 @@ def test_one_edge_alone_is_no_story(compared: Compare) -> None:
 def test_a_blind_profile_is_no_edge_and_is_said(compared: Compare) -> None:
     one = told(compared({"is_blind": True}, {**WORSE, "is_blind": True}))
     assert READER not in one.claim
-    assert "could not be seen: cost of the functions: cpu-clock is blind to it" in one.claim
+    assert "not measured: cost of the functions: cpu-clock cannot see it" in one.claim
     assert one.attribution.startswith("grade B: ")
 
 
@@ -262,8 +262,8 @@ def test_without_memory_samples_a_layout_and_a_symbol_are_a_weaker_story() -> No
     hotter = profile_with("cpus_share_cache", 5.0, 0.001)
     (one,) = stories({"layout": LAYOUT, "profile": hotter, "c2c": NO_SAMPLES})
     assert one.claim == (
-        "sd_llc_id and sd_llc_shared no longer share a line: cpus_share_cache 1 -> 2 % of all "
-        "CPUs (10 -> 15 ns per message); could not be seen: no memory samples: base: perf_c2c "
+        "sd_llc_id and sd_llc_shared no longer share a line: cpus_share_cache 1 -> 2% of all "
+        "CPUs (10 -> 15 ns per message); not measured: no memory samples: base: perf_c2c "
         "was skipped: no PEBS"
     )
     assert one.attribution.startswith("grade D: no memory samples")
@@ -315,5 +315,5 @@ def test_where_no_operations_are_known_the_share_of_the_cpus_decides() -> None:
         return stories({"layout": LAYOUT, "profile": profile_section(make_event(point))})
 
     (one,) = story_of(changed=True)
-    assert "cpus_share_cache 1 -> 2 % of all CPUs;" in one.claim
+    assert "cpus_share_cache 1 -> 2% of all CPUs;" in one.claim
     assert story_of(changed=False) == []

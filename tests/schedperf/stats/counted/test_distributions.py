@@ -58,7 +58,7 @@ def test_places_that_did_not_change_are_seldom_marked() -> None:
     for _ in range(200):
         sides = draw.normal(100.0, 1.0, (2, 5, 16)).tolist()
         marked += any(compare_places(runs_of(*sides[0]), runs_of(*sides[1])).changed)
-    # 5 % of the families, give or take three standard errors.
+    # 5% of the families, give or take three standard errors.
     assert marked <= 200 * 0.05 + 3 * (200 * 0.05 * 0.95) ** 0.5
 
 
@@ -98,7 +98,7 @@ def test_sides_that_took_turns_are_compared_round_by_round() -> None:
     found = compare_places(in_rounds(*values), in_rounds(*moved))
     assert (found.replication, found.n_base, found.n_new) == ("rounds", 5, 5)
     assert found.changed == (True,)
-    # t of 4 degrees of freedom at 97.5 % is 2.7764; the differences deviate by 0.070711.
+    # t of 4 degrees of freedom at 97.5% is 2.7764; the differences deviate by 0.070711.
     assert found.ci_low[0] == pytest.approx(0.5 - 2.7764451 * 0.0707107 / 5**0.5)
     apart_runs = compare_places(runs_of(*([v] for v in values)), runs_of(*([v] for v in moved)))
     assert (apart_runs.replication, apart_runs.changed) == ("runs", (False,))

@@ -133,7 +133,7 @@ def a_few(rng: Any, shape: tuple[int, int]) -> Any:
 def test_equal_sides_with_many_zeros_differ_in_less_than_one_of_twenty(
     draw: Any, runs: int, design: str
 ) -> None:
-    # 400 rows of a test at 5 % would be above 7.2 % once in forty times, these are far below 5 %.
+    # 400 rows of a test at 5% would be above 7.2% once in forty times, these are far below 5%.
     rng = np.random.default_rng(runs)
     sides = [
         SideOf(
@@ -161,7 +161,7 @@ def test_equal_sides_with_many_zeros_differ_in_less_than_one_of_twenty(
     assert len(found) > 300
     assert {rate.replication for rate in found} == {design}
     assert sum(rate.p is not None and rate.p < 0.05 for rate in found) < 0.05 * len(found)
-    # Five zeros against five others are a change to whoever sees them, and 0.2 % of such rows.
+    # Five zeros against five others are a change to whoever sees them, and 0.2% of such rows.
     assert sum(bool(rate.changed) for rate in found) <= 0.01 * len(found)
 
 
