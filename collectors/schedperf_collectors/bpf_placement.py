@@ -70,7 +70,7 @@ class Crossing(NamedTuple):
     scope="run",
     intrusive=True,
     default=False,
-    cost="0.1 us of each wakeup and each switch, 1 % of hackbench's CPU time; 0.3 to 3 s to load;"
+    cost="0.1 us of each wakeup and each switch, 1% of hackbench's CPU time; 0.3 to 3 s to load;"
     " 4 MiB of the kernel's memory, on 8192 CPUs 0.3 GiB; with perf in place of BPF far more",
 )
 def bpf_placement(capture: Capture) -> Generator[str, None, str]:

@@ -34,7 +34,7 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
     default=False,
     needs=("perf",),
     package="linux-perf",
-    cost="0.1 kB a sample; some 10 % of CPU time at 5000 samples a second and CPU of a clock, with"
+    cost="0.1 kB a sample; some 10% of CPU time at 5000 samples a second and CPU of a clock, with"
     " memory events not measured yet; 0.2 s before the run for the per-CPU areas",
 )
 def perf_c2c(capture: Capture) -> Iterator[str]:

@@ -53,7 +53,7 @@ TRIAL = ("sleep", "0.01")
     intrusive=True,
     needs=("perf",),
     package="linux-perf",
-    cost="some 20 counters on each CPU: up to 7 % of CPU time; 1 s around, with two short trials",
+    cost="some 20 counters on each CPU: up to 7% of CPU time; 1 s around, with two short trials",
 )
 def perf_stat(capture: Capture) -> Iterator[str]:
     """Count scheduler, software and hardware events per NUMA node; option: perf (the program)."""

@@ -88,7 +88,7 @@ class Look:
 
 @collector(
     scope="run",
-    cost="1 ms on 2 CPUs, 0.1 s on 256, before and after; 0.1 % of one CPU for control groups",
+    cost="1 ms on 2 CPUs, 0.1 s on 256, before and after; 0.1% of one CPU for control groups",
 )
 def system_counters(capture: Capture) -> Iterator[str]:
     """Read idle states, power, pressure, interrupts and throttling before and after the run."""

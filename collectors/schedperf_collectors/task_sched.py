@@ -30,7 +30,7 @@ MOST_COUNTED = 65536
 SCHED_LIMIT_BYTES = 1 << 16
 # Parents, from a process up to the command; shells and make have some ten.
 DEEPEST_TREE = 64
-# Of one CPU: 500 tasks take 2 % of a fast one, twice a second.
+# Of one CPU: 500 tasks take 2% of a fast one, twice a second.
 LARGEST_SHARE = 0.05
 
 
@@ -38,7 +38,7 @@ LARGEST_SHARE = 0.05
     scope="run",
     intrusive=True,
     default=False,
-    cost="20 us of CPU time for each of 500 tasks at most, twice a second; 5 % of one CPU at most",
+    cost="20 us of CPU time for each of 500 tasks at most, twice a second; 5% of one CPU at most",
 )
 def task_sched(capture: Capture) -> Iterator[str]:
     """Read /proc/PID/sched of the workload's tasks while they run."""

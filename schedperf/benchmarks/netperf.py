@@ -97,7 +97,7 @@ DEFINITIONS: Mapping[str, str] = {
     "in per cent of the throughput.",
     "latency average": "Mean time of a request of one client, the mean over the clients.",
     **{
-        f"latency p{percent}": f"{percent} % of the requests of one client took at most so long; "
+        f"latency p{percent}": f"{percent}% of the requests of one client took at most so long; "
         "the mean over the clients."
         for percent in (50, 90, 99)
     },

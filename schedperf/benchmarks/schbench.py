@@ -249,9 +249,9 @@ def _define(name: str) -> str | None:
     section, _, what = name.rpartition(" ")
     percent = what.removeprefix("p")
     if section in RATES:
-        return f"{percent} % of the seconds of a run had at most so many requests."
+        return f"{percent}% of the seconds of a run had at most so many requests."
     if section not in TIMES:
         return RATE_DEFINITIONS.get(name)
     if what == "max":
         return f"The longest of {TIMES[section]} in a run."
-    return f"{percent} % of {TIMES[section]} in a run were at most so long."
+    return f"{percent}% of {TIMES[section]} in a run were at most so long."

@@ -66,7 +66,7 @@ LAST = re.compile(r" +execution time \(avg/stddev\):")
 MEBIBYTE_B = 1 << 20
 
 # Since 1.0 percentiles come from a histogram of 1024 logarithmic steps from 0.001 ms to 1e5 ms
-# (OPER_LOG_* in sb_logger.c): neighbours are 1.8 % apart, often more than the printed digits.
+# (OPER_LOG_* in sb_logger.c): neighbours are 1.8% apart, often more than the printed digits.
 HISTOGRAM_STEP = math.expm1(math.log(1e5 / 1e-3) / 1023)
 
 # What the threads' fairness says where each of them ran one event.
@@ -264,7 +264,7 @@ def _read_latencies(test: str, values: Mapping[str, _Value], family: Family) -> 
         found = PERCENTILE.fullmatch(key)
         if found is not None and int(found[2]) > 0:
             percent = int(found[2])
-            definition = f"{percent} % of the events of all threads took at most so long."
+            definition = f"{percent}% of the events of all threads took at most so long."
             metric = _metric(test, f"latency p{percent}", "s", "lower", "secondary", definition)
             latency = _latency(metric, value)
             if isinstance(latency, Measurement) and found[1] is None:

@@ -314,7 +314,7 @@ class Finding:
     :param value: size of the change in ``unit``; None where it is a yes-or-no fact
     :param n: runs (or builds) on each side that it rests on
     :param replication: "5+5 runs", "1 build a side"
-    :param attribution: how far it explains the verdict: "co-occurs; not shown to cause the change"
+    :param attribution: how far it explains the verdict: "correlated; causation not shown"
     :param edges: how many kinds of evidence of one thing moved together; 1 is one fact alone
     :param bearing: "reason" may explain the verdict, "against" went the other way, and "unseen"
         says what could not be looked at

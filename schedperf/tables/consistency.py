@@ -60,7 +60,7 @@ class Claim:
 
 
 def parse_change(text: str) -> Claim:
-    """Read a claimed change, new / base - 1: ``-10.70%``, ``~-8%``, ``+33.17 %``, ``+1%..+2%``.
+    """Read a claimed change, new / base - 1: ``-10.70%``, ``~-8%``, ``+33.17%``, ``+1%..+2%``.
 
     :raises InputError: it is none of these
     """

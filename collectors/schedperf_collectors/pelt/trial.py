@@ -37,11 +37,11 @@ from schedperf_collectors.pelt.programs import (
 # 250 calls are 25 us bare and 0.5 ms under emulation: much shorter than the time between two ticks,
 # so that most loops meet no interrupt and the median is of loops that met none.
 CALLS = 250
-# Of 41 rounds the 14th smallest and the 14th largest are a 97 % interval of the median (order
+# Of 41 rounds the 14th smallest and the 14th largest are a 97% interval of the median (order
 # statistics: 1 - 2 * P(Binomial(41, 1/2) < 14)).
 ROUNDS = 41
 OUTSIDE = 13
-# The ranks of a 95 % interval of the median of n values are n / 2 -+ 0.98 * sqrt(n): the normal
+# The ranks of a 95% CI of the median of n values are n / 2 -+ 0.98 * sqrt(n): the normal
 # approximation of the same order statistics.
 HALF_RANKS = 0.98
 # How many calls must be seen at the end.
@@ -104,7 +104,7 @@ def still_counts(programs: Programs) -> bool:
 
 
 def median_reading(values: Iterable[Any], function: str) -> tuple[float, tuple[float, float]]:
-    """Return the median of what was read of the trial calls, in ns, and a 95 % interval of it.
+    """Return the median of what was read of the trial calls, in ns, and a 95% CI of it.
 
     The median is interpolated evenly in its bin; the interval has the far edges of the bins that
     its ends are in, so that it is no finer than what was counted.

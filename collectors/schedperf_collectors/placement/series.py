@@ -15,7 +15,7 @@ from schedperf_collectors.contract import Unavailable
 
 FIRST_STEP_S = 0.1
 MOST_STEPS = 2000
-# A look may take this share of a step: 2 % of one CPU.
+# A look may take this share of a step: 2% of one CPU.
 LARGEST_SHARE = 0.02
 
 # What a counter is known by.

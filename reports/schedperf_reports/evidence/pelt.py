@@ -45,7 +45,7 @@ MOST_DRAWN = 2
 _MOST_ROWS = 12
 # Best first; nodes and contexts are shown for the best that is known.
 _PER = ("wakeup", "operation", "second")
-_DURATIONS = {"mean": "mean", "p50": "median", "p99": "99 %"}
+_DURATIONS = {"mean": "mean", "p50": "median", "p99": "p99"}
 # A share below it needs more digits than two behind the point.
 _SMALLEST_SHARE = 0.001
 
@@ -102,10 +102,10 @@ def _describe_side(side: PeltSide) -> str:
     if side.probe is not None:
         parts.append(_describe_probe(side.probe))
     if side.missing and not side.markers:
-        parts.append("contexts could not be marked")
+        parts.append("contexts not recorded")
     elif side.missing:
         unmarked = (f"{context} ({reason})" for context, reason in side.missing.items())
-        parts.append(f"contexts that could not be marked: {', '.join(unmarked)}")
+        parts.append(f"contexts not recorded: {', '.join(unmarked)}")
     return "; ".join(parts)
 
 
@@ -116,7 +116,7 @@ def _describe_probe(probe: PeltProbe) -> str:
     own = "" if probe.reads_ns is None else f" and reads {reads} itself"
     text = f"to a call an empty probe adds {empty}, the one that takes the time {pair}{own}"
     has_intervals = any((probe.empty_ci, probe.pair_ci, probe.reads_ci))
-    return f"{text} (ranges: what the 95 % intervals of all runs span)" if has_intervals else text
+    return f"{text} (ranges span the 95% CIs of all runs)" if has_intervals else text
 
 
 def _cost(value: float | None, interval: Interval | None) -> str:
@@ -170,7 +170,7 @@ def _draw(point: tuple[str, str, str], data: Pelt) -> Iterator[Block]:
             function,
             what="a call takes from",
             events="calls",
-            note="the probe's own reading is part of it",
+            note="includes probe overhead",
         )
         # A terminal has room for the first ones; the table of bins says the same of all.
         yield mirror if drawn < MOST_DRAWN else replace(mirror, words=())
@@ -191,7 +191,7 @@ def _unseen(entries: Sequence[UnseenFunction]) -> Iterator[Block]:
         yield Items(
             items=tuple(
                 Item(
-                    text=f"could not see {function} on {' and '.join(dict.fromkeys(sides))}: "
+                    text=f"{function} not measured on {' and '.join(dict.fromkeys(sides))}: "
                     f"{reasons}",
                     tone="warning",
                 )
@@ -213,7 +213,7 @@ def _cross_checks(entries: Sequence[CrossCheck]) -> Iterator[Block]:
 
 def _notes(data: Pelt) -> Iterator[Block]:
     yield from notes_below(merge_sides([*(one.reason for one in data.missing), *data.notes]))
-    text = f"calls of the whole machine; {MEANS}; more is neither better nor worse"
+    text = f"calls of the whole machine; {MEANS}; neither direction is better"
     yield Text(text=text, tone="muted")
 
 
@@ -378,7 +378,7 @@ def _write(row: PeltRow, value: float | None) -> str:
     if value is None:
         return MISSING
     if row.what == "share":
-        return f"{_percent(value)} %"
+        return f"{_percent(value)}%"
     scale = scale_for("s", row.base, row.new)
     return f"{scale.format(value)} {scale.unit}"
 
@@ -396,7 +396,7 @@ def _changes(shown: Shown[PeltRow]) -> tuple[Cell, ...]:
 
 
 def _ranges(row: PeltRow, shares: Sequence[PeltRow]) -> tuple[str, ...]:
-    # The least and the largest of a node, as "12.68 - 20.22 %".
+    # The least and the largest of a node, as "12.68 - 20.22%".
     nodes = [one for one in shares if one.node is not None and one.function == row.function]
     return tuple(
         _range_of([value for value in of_side if value is not None])
@@ -405,7 +405,7 @@ def _ranges(row: PeltRow, shares: Sequence[PeltRow]) -> tuple[str, ...]:
 
 
 def _range_of(shares: Sequence[float]) -> str:
-    return f"{_percent(min(shares))} - {_percent(max(shares))} %" if shares else MISSING
+    return f"{_percent(min(shares))} - {_percent(max(shares))}%" if shares else MISSING
 
 
 def _as_read(row: PeltRow) -> str:

@@ -1,4 +1,4 @@
-"""Counters: what the machine counted in a run, base against new."""
+"""Counters: what the machine counted in a run, new vs base."""
 
 from collections.abc import Iterator, Sequence
 
@@ -34,7 +34,7 @@ def counters(comparison: Comparison) -> Iterator[Block]:
     for _, subject, found in by_subject(rows):
         yield from _table(subject, found)
     if rows:
-        text = f"{MEANS}; more is neither better nor worse"
+        text = f"{MEANS}; neither direction is better"
         yield Text(text=text, tone="muted")
     if data.zeros:
         yield Text(text=f"0 in all runs: {', '.join(data.zeros)}", tone="muted")

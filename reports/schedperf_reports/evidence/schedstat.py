@@ -79,9 +79,9 @@ _ALONE = (
     Column(title="what", priority=1),
 )
 _IDLE_TYPES: Mapping[Idle, str] = {
-    "busy": "CPUs that are busy",
+    "busy": "busy CPUs",
     "idle": "idle CPUs",
-    "newidle": "CPUs that become idle",
+    "newidle": "CPUs becoming idle",
 }
 # Columns of an idle type, then of a whole level; those of which nothing was counted are left out.
 _FIELDS: Mapping[str, str] = {
@@ -112,7 +112,7 @@ def schedstat(comparison: Comparison) -> Iterator[Block]:
         return
     yield from describe_counts(data, None, overview=MOST_ROWS)
     yield from cpu_maps(comparison, data.cpus)
-    yield Text(text=f"sums over CPUs; {MEANS}; more is neither better nor worse", tone="muted")
+    yield Text(text=f"sums over CPUs; {MEANS}; neither direction is better", tone="muted")
 
 
 def describe_counts(
@@ -125,7 +125,7 @@ def describe_counts(
     """Yield the blocks of the section's data, or of the command's.
 
     :param limit: rows of a table that a terminal shows
-    :param by_name: rows in the order of the kernel; else those that changed beyond noise first
+    :param by_name: rows in the order of the kernel; else those that changed significantly first
     :param overview: rows of the CPUs that a terminal shows, with what changed of all levels; None:
         all tables are alike
     """
@@ -135,7 +135,7 @@ def describe_counts(
     shown: list[SchedstatRow] = []
     for (side, workload, point), found in points.items():
         what = name_place(workload, point) if len(points) > 1 else ""
-        against = f", base against {side}" if what and any(row.n_new for row in found) else ""
+        against = f", {side} vs base" if what and any(row.n_new for row in found) else ""
         most_of_tree = None if overview is None else MOST_OF_TREE
         for tree in _domain_tree(data.levels, found, side, what, most_of_tree):
             yield _state_tree(tree, found)
@@ -176,7 +176,7 @@ def _readings(data: Schedstat) -> Iterator[Block]:
             limit=MOST_READINGS,
         )
     else:
-        yield Text(text="no finding is drawn from these counts", tone="muted")
+        yield Text(text="no finding uses these counts", tone="muted")
 
 
 def _where(reading: ReadingRow, *, many: bool) -> str:
@@ -311,7 +311,7 @@ def _domain_tree(
     values = f"per {per}, base -> {side}" if is_compared else f"per {per}"
     yield Table(
         caption=f"{what}{': ' if what else ''}the domains, smallest first: {values}; the change "
-        "where it is beyond noise",
+        "where it is significant",
         columns=(
             Column(title="domain"),
             *(

@@ -1,4 +1,4 @@
-"""System counters: idle states, power, interrupts and throttling, base against new."""
+"""System counters: idle states, power, interrupts and throttling, new vs base."""
 
 from collections.abc import Iterator, Sequence
 
@@ -70,10 +70,10 @@ def system_counters(comparison: Comparison) -> Iterator[Block]:
     yield Text(text="; ".join(_describe_side(side) for side in data.sides), tone="muted")
     yield from _warn_of_lost_ticks(data.sides)
     yield from _settings(data.settings)
-    text = f"sums over CPUs; {MEANS}; more is neither better nor worse"
+    text = f"sums over CPUs; {MEANS}; neither direction is better"
     yield Text(text=text, tone="muted")
     if any(row.changed for row in rows):
-        text = f"{CHANGED} changed beyond noise: {RULE}, where a side has at least {LEAST}"
+        text = f"{CHANGED} changed significantly: {RULE}, where a side has at least {LEAST}"
         yield Text(text=text, tone="muted")
     for _, subject, found in by_subject(rows):
         ordered = _order(found)
@@ -97,8 +97,8 @@ def _warn_of_lost_ticks(sides: Sequence[SystemSide]) -> Iterator[Text]:
         if share is not None and abs(share - 1.0) > MOST_UNACCOUNTED:
             text = (
                 f"{side.side}: accounted time is {format_share(share)} of the wall time of "
-                f"{count_of(side.cpus, 'CPU')}: ticks were lost, as in an emulated guest; do "
-                "not read busy and idle of /proc/stat, nor CPU times of cgroups, as shares"
+                f"{count_of(side.cpus, 'CPU')}: ticks were lost, as in an emulated guest; busy "
+                "and idle of /proc/stat and CPU times of cgroups are not shares of the time"
             )
             yield Text(text=text, tone="warning")
 
@@ -106,7 +106,7 @@ def _warn_of_lost_ticks(sides: Sequence[SystemSide]) -> Iterator[Text]:
 def _settings(settings: Sequence[SettingRow]) -> Iterator[Block]:
     for side in dict.fromkeys(row.side for row in settings):
         yield Table(
-            caption=f"settings of the scheduler that differ, base against {side}",
+            caption=f"settings of the scheduler that differ, {side} vs base",
             columns=SETTING_COLUMNS,
             rows=tuple(
                 tuple(Cell(text=text) for text in (row.name, _value(row.base), _value(row.new)))
@@ -188,7 +188,7 @@ def _missing(data: SystemCounters) -> Iterator[Block]:
     for (what, reason), where in sides.items():
         whats.setdefault((" and ".join(dict.fromkeys(where)), reason), []).append(what)
     items = [
-        f"not seen in {place}: {', '.join(names)}: {reason}"
+        f"not measured in {place}: {', '.join(names)}: {reason}"
         for (place, reason), names in whats.items()
     ]
     items += [

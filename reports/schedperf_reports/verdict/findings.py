@@ -96,13 +96,13 @@ def _item(found: Finding, *, with_side: bool) -> Item:
 
 
 def _grade(found: Finding) -> Iterator[str]:
-    # What stands before its explanation: "grade B: three of contention, …", "co-occurs; not …".
+    # What stands before its explanation: "grade B: three of contention, …", "correlated; …".
     first = found.attribution.partition(";")[0]
     grade, colon, what = first.partition(": ")
     if colon and not grade.startswith("grade "):
         # Of a layout it is how anybody knows that it can be felt: "measured: tbench lost 9% on …".
         yield f"{'measured elsewhere' if grade == 'measured' else grade}: {what}"
-    elif grade != "co-occurs":
+    elif grade != "correlated":
         # That it only goes with the change is said of all of them below.
         yield grade
 

@@ -89,7 +89,9 @@ def analyse_memory(
             "`perf c2c record` or the collector perf_c2c"
         )
     if line_bytes not in LINE_BYTES:
-        raise InputError(f"cache lines of {line_bytes} bytes: no machine has them; give another")
+        raise InputError(
+            f"cache lines of {line_bytes} bytes: expected a power of two from 32 to 256"
+        )
     places = place_data(recording, memory)
     counts = count_samples(memory.data_src, memory.address, places.is_mapped)
     lines = make_lines(memory, places, counts, line_bytes)
@@ -263,7 +265,7 @@ class _LineMaker:
         )
         if len(found) > 1 and len(self.notes) < MOST_CONFLICTS:
             places = " or ".join(f"{unit} at {offset}" for unit, offset in found)
-            self.notes.append(f"line {start:#x} may be of {places}, so it has no name")
+            self.notes.append(f"line {start:#x} matches {places}, so it has no name")
         if len(found) != 1:
             return {}
         unit, line = found[0]

@@ -48,7 +48,7 @@ def notes_of_recording(
     counts: Mapping[str, int],
     observable: Observable,
 ) -> tuple[str, ...]:
-    """Return what could not be seen, one sentence each.
+    """Return what was not measured, one sentence each.
 
     :param counts: by counter, over all samples
     """
@@ -66,24 +66,22 @@ def _notes_of_samples(
     levels = ("load_fb_hit", "load_l1_hit", "load_l2_hit", "load_llc_hit", "lcl_hitm", "rmt_hitm",
               "rmt_hit", "lcl_dram", "rmt_dram", "load_miss")  # fmt: skip
     if counts["load"] and not any(counts[name] for name in levels):
-        yield (
-            'no load says which cache answered it, so contention cannot be seen: this is not "none"'
-        )
+        yield ("no load records which cache answered it: contention not measured")
     if not counts["store"]:
-        yield "no store was sampled, so who wrote a line cannot be seen"
+        yield "no store was sampled: writers of a line are unknown"
     elif observable == "peer" and counts["store_na"]:
-        yield "stores do not say which cache they hit (Arm SPE)"
+        yield "stores do not record which cache they hit (Arm SPE)"
     if counts["no_parse"] > MANY * len(memory):
         ordinary = "; usual with IBS, which samples all operations" if observable == "ibs" else ""
         yield (
-            f"{counts['no_parse']} of {len(memory)} samples are no load and no store or do not "
-            f"say what they are{ordinary}"
+            f"{counts['no_parse']} of {len(memory)} samples are neither load nor store, or do "
+            f"not record which{ordinary}"
         )
     without = counts["load_no_address"] + counts["store_no_address"]
     if without > MANY * len(memory):
         yield f"{without} of {len(memory)} samples have no data address"
     if (memory.cpu == NO_CPU).any():
-        yield "samples do not say on which CPU they were; who shares with whom cannot be seen"
+        yield "samples do not record their CPU: sharing between CPUs is unknown"
     if counts["double_counted"]:
         yield (
             f"{counts['double_counted']} remote HITM are counted as remote DRAM accesses too, as "
@@ -103,8 +101,8 @@ def _notes_of_machine(recording: Recording, observable: Observable) -> Iterator[
             )
     if _is_neoverse_v2(features.cpuid) and _release(features.perf_version) < _FIRST_PERF:
         yield (
-            "perf before 6.13 cannot decode the data sources of Neoverse V2: that no peer snoop "
-            "was seen does not mean that there was none"
+            "perf before 6.13 cannot decode the data sources of Neoverse V2: "
+            "peer snoops may be missing"
         )
 
 
@@ -124,11 +122,11 @@ def _release(version: str | None) -> tuple[int, int]:
 def _notes_of_event(recording: Recording, memory: MemorySamples) -> Iterator[str]:
     if period_of(recording, memory) is None:
         yield (
-            "perf chose the period as it went, so numbers of samples of two runs are not "
-            "comparable; record with a fixed one (`-c`)"
+            "perf adapted the period, so sample counts of two runs are not comparable; "
+            "record with a fixed period (`-c`)"
         )
     losses = recording.losses
     if losses.records or losses.samples:
         yield f"{losses.records or losses.samples} records were lost"
     if losses.throttled:
-        yield f"the kernel paused the event {losses.throttled} times because it fired too often"
+        yield f"the kernel paused the event {losses.throttled} times: it fires too often"

@@ -63,7 +63,7 @@ class LineChange:
 
     @property
     def is_changed(self) -> bool:
-        """Whether it moves between caches more or less often than before, beyond chance."""
+        """Whether it moves between caches more or less often than before, significant."""
         return self.remote.changed or self.local.changed
 
 
@@ -138,7 +138,7 @@ def _why_incomparable(base: Runs, new: Runs) -> str | None:
     # Why rates of the sides' runs are different things; None where they are not.
     observables = {run.content.profile.observable for run in (*base, *new)}
     if len(observables) == 1 and any(run.content.profile.is_text for run in (*base, *new)):
-        return "the text of a report does not say the period of its samples"
+        return "the text of a report does not record the sampling period"
     for what, values in _settings((*base, *new)).items():
         if len(values) > 1:
             listed = (_settings(side)[what] for side in (base, new))
@@ -149,9 +149,9 @@ def _why_incomparable(base: Runs, new: Runs) -> str | None:
             where = f"{one} in base, {other} in new" if one != other else f"{one}, in both sides"
             return f"{what} differ between runs: {where}"
     if base[0].content.profile.period is None:
-        return "the period is not fixed, so a sample stands for no known number of accesses"
+        return "the period is not fixed, so accesses per sample are unknown"
     if any(run.ops is None for run in (*base, *new)):
-        return "how many operations of the benchmark a run did is not known"
+        return "the number of benchmark operations per run is unknown"
     return None
 
 
@@ -272,10 +272,10 @@ class _Sight:
         """Say why this side may have a line that it was not seen to have; None where it has not."""
         if line.is_address:
             is_same = not line.boots.isdisjoint(self.boots)
-            return None if is_same else "an address means nothing in another boot"
+            return None if is_same else "addresses differ between boots"
         if not line.names:
             is_same = not line.kernels.isdisjoint(self.kernels)
-            return None if is_same else "an offset without a name means nothing in another build"
+            return None if is_same else "offsets without a name differ between builds"
         if self.hidden and _kind(line) not in self.kinds:
             return f"{self.name} may have it among its {self.hidden} lines without a name"
         return None
@@ -399,7 +399,7 @@ def _notes(sides: Sides, lines: Sequence[LineChange]) -> Iterator[str]:
             more = f" (and alike in {len(notes) - 1} more runs)" if len(set(notes)) > 1 else ""
             yield f"{name}: {notes[0]}{more}"
         if len(runs) < FEWEST_RUNS:
-            yield f"{name}: one run alone cannot tell how much runs differ"
+            yield f"{name}: one run: run-to-run variance unknown"
     unmatched = Counter(line.unmatched for line in lines if line.unmatched is not None)
     for why, count in unmatched.items():
-        yield f"{count} {'line is' if count == 1 else 'lines are'} compared with nothing: {why}"
+        yield f"{count} {'line is' if count == 1 else 'lines are'} not compared: {why}"

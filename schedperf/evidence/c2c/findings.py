@@ -92,7 +92,7 @@ class Contention(NamedTuple):
 
 
 def contentions(point: C2cPoint) -> Iterator[Contention]:
-    """Yield the lines of a point that changed beyond chance, most contended first."""
+    """Yield the lines of a point that changed significantly, most contended first."""
     for line in point.lines:
         remote = Contention(point=point, line=line, measure="remote", change=line.remote)
         local = Contention(point=point, line=line, measure="local", change=line.local)
@@ -124,7 +124,7 @@ def _describe(side: str, contention: Contention) -> Finding:
         n=size.n,
         evidence=(f"c2c#{row}",),
         replication=f"{size.n[0]}+{size.n[1]} runs",
-        attribution="co-occurs; not shown to cause the change",
+        attribution="correlated; causation not shown",
     )
 
 
@@ -143,9 +143,9 @@ def _rate(value: float | None) -> str:
 def _ratio(change: C2cChange) -> str:
     if change.ratio is None:
         low, high = _end(change.difference_low, "+"), _end(change.difference_high, "+")
-        return f"none before; 95 % interval of the change {low}..{high}"
+        return f"none before; 95% CI of the change [{low}, {high}]"
     low, high = _end(change.ratio_low), _end(change.ratio_high)
-    return f"times {change.ratio:.3g}, 95 % interval {low}..{high}"
+    return f"times {change.ratio:.3g} [{low}, {high}]"
 
 
 def _end(value: float | None, sign: Literal["", "+"] = "") -> str:

@@ -105,7 +105,7 @@ class MemoryProfile:
     :param totals: perf's "Trace Event Information" in snake case: ``total_records``,
         ``load_operations``, ``load_local_hitm`` …
     :param lines: most contended first
-    :param notes: what could not be seen, one sentence each
+    :param notes: what was not measured, one sentence each
     """
 
     observable: Observable

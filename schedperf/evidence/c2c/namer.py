@@ -131,7 +131,7 @@ class BootNames:
                 return parse_percpu_log(text, said), ""
         except InputError as error:
             return None, _not_folded(str(error))
-        return None, _not_folded("the bundle does not say where the units of the CPUs were")
+        return None, _not_folded("the bundle does not record the per-CPU offsets")
 
 
 def file_namer(
@@ -146,7 +146,7 @@ def file_namer(
     notes: list[str] = []
     variables = None
     if layout is None:
-        notes.append("data have no names: no layout of the kernel was given")
+        notes.append("data have no names: no kernel layout given")
     else:
         kernel = load_with_types(layout)
         notes += _notes_of_types(kernel)
@@ -154,7 +154,7 @@ def file_namer(
         texts = (_read_table(path) for path in tables if path.is_file())
         variables = Variables(kernel, data_address(texts, recording.kernel))
     if units is None:
-        notes.append(_not_folded("no units were given"))
+        notes.append(_not_folded("no per-CPU offsets given"))
     return Namer(
         units=None if units is None else _read_units(units),
         variables=variables,
@@ -172,7 +172,7 @@ def _notes_of_types(kernel: Kernel) -> Iterator[str]:
 
 
 def _not_folded(reason: str) -> str:
-    return f"copies of per-CPU lines are not put together: {reason}"
+    return f"copies of per-CPU lines are not merged: {reason}"
 
 
 def _load_kernel(side: Side) -> Kernel:

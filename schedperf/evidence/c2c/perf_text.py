@@ -174,11 +174,11 @@ def parse_c2c_text(text: str, label: str) -> C2cText:
     :raises InputError: it is none, it is too large, or it has no table and no totals
     """
     if len(text) > LARGEST_BYTES:
-        raise InputError(f"{label}: is larger than {LARGEST_BYTES} bytes; report fewer lines")
+        raise InputError(f"{label}: larger than {LARGEST_BYTES} bytes; report fewer lines")
     parts = _split(text)
     if not parts.keys() & {*TOTALS_TITLES, LINES_TITLE}:
         raise InputError(
-            f"{label}: no text of `perf c2c report --stdio`; give its whole output, or perf.data"
+            f"{label}: not output of `perf c2c report --stdio`; give its whole output, or perf.data"
         )
     info = list(_info(parts.get(DETAILS_TITLE, ())))
     reader = _Reader(label)
@@ -399,8 +399,8 @@ def _observable(text: C2cText) -> Observable:
 
 def _notes(text: C2cText) -> Iterator[str]:
     yield "from text: no names of data, and copies of per-CPU lines are lines of their own"
-    yield "from text: it does not say which CPU read and which wrote, so sharing is not judged"
-    yield "from text: it does not say which commands ran"
+    yield "from text: reading and writing CPUs not recorded, so sharing is not classified"
+    yield "from text: commands not recorded"
     if any("loads" in line.counts for line in text.lines):
         yield (
             "from text: records and loads are perf's, which counts a remote HITM of some machines "
@@ -409,7 +409,7 @@ def _notes(text: C2cText) -> Iterator[str]:
     if text.lines and not any(row.records for line in text.lines for row in line.rows):
         yield "from text: it has no loads by offset, so reads of offsets are not known"
     if text.sorted_on is not None:
-        yield "from text: perf left out lines with less than 0.05 or 0.1 % of all contended loads"
+        yield "from text: perf left out lines with less than 0.05 or 0.1% of all contended loads"
     if any(count >= _EXACT_COUNT for line in text.lines for count in line.counts.values()):
         yield (
             f"from text: numbers of offsets are made of percentages with two digits, so those of "

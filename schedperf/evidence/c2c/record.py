@@ -29,8 +29,8 @@ Role = Literal["base", "new"]
 SortKey = Literal["rmt", "lcl", "tot", "peer", "records"]
 
 _Rate = Annotated[float | None, "accesses, sampled or not, for each `per` operations"]
-_RateEnd = Annotated[float | None, "end of the 95 % interval"]
-_RatioEnd = Annotated[float | None, "end of the 95 % interval; null where nothing bounds it"]
+_RateEnd = Annotated[float | None, "end of the 95% CI"]
+_RatioEnd = Annotated[float | None, "end of the 95% CI; null where nothing bounds it"]
 _Samples = Annotated[
     BaseNew[int | None],
     "of all runs together; null on a side that does not say how many",
@@ -66,9 +66,9 @@ class C2cChange:
     p: Annotated[float | None, "null where nothing was tested"] = None
     q: Annotated[float | None, "p after Benjamini and Hochberg's correction, all lines"] = None
     least_ratio: Annotated[
-        float | None, "smallest ratio above 1 that as many runs find with a power of 80 %"
+        float | None, "smallest detectable ratio above 1 with as many runs (80% power)"
     ] = None
-    changed: Annotated[bool, "it changed beyond chance: q below 0.05"] = False
+    changed: Annotated[bool, "significant: q below 0.05"] = False
 
     @property
     def rates(self) -> BaseNew[float | None]:
@@ -178,11 +178,11 @@ class C2cLineRow:
     row: Annotated[str, "id of the row, for evidence: c2c#ROW"]
     name: Annotated[str | None, "the most sampled that lies on it"]
     names: Annotated[tuple[str, ...], "all that was touched, most contended samples first"]
-    unmatched: Annotated[str | None, "why it is compared with nothing"]
+    unmatched: Annotated[str | None, "why it is not compared"]
     remote: C2cChange
     local: C2cChange
-    base: Annotated[C2cSeen | None, "null: not seen on that side"]
-    new: Annotated[C2cSeen | None, "null: not seen on that side"]
+    base: Annotated[C2cSeen | None, "null: not measured on that side"]
+    new: Annotated[C2cSeen | None, "null: not measured on that side"]
 
     @property
     def sides(self) -> BaseNew[C2cSeen | None]:
@@ -196,7 +196,7 @@ class C2cLineRow:
 
     @property
     def is_changed(self) -> bool:
-        """Whether it moves between caches more or less often than before, beyond chance."""
+        """Whether it moves between caches more or less often than before, significant."""
         return self.remote.changed or self.local.changed
 
 
@@ -226,13 +226,13 @@ class C2cPoint:
     replication: Annotated[Replication, "what is independent"]
     least_ratio: Annotated[
         float | None,
-        "smallest ratio that could have been seen, on the line with most samples",
+        "smallest detectable ratio, on the line with most samples",
     ]
     totals: C2cTotals
     lines: tuple[C2cLineRow, ...]
     seen: Annotated[int, "how many lines there are in all"]
-    seen_unmatched: Annotated[BaseNew[int], "how many of them are compared with nothing"]
-    notes: Annotated[tuple[str, ...], "what could not be seen, one sentence each"]
+    seen_unmatched: Annotated[BaseNew[int], "how many of them are not compared"]
+    notes: Annotated[tuple[str, ...], "what was not measured, one sentence each"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -295,7 +295,7 @@ class C2cSource:
         "samples of all runs under the words of perf c2c report, in snake case",
     ]
     lines: Annotated[tuple[C2cSampledLine, ...], "in the order of `sort`"]
-    notes: Annotated[tuple[str, ...], "what could not be seen, one sentence each"]
+    notes: Annotated[tuple[str, ...], "what was not measured, one sentence each"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

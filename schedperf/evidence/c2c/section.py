@@ -35,7 +35,7 @@ def c2c(sides: Sequence[Side]) -> C2c:
         else:
             missing.append(MissingSide(side=new.name, reason=f"{new.name}: {new.notes[0]}"))
     if not comparisons:
-        raise Absent("; ".join(one.reason for one in missing) or "there is no new side")
+        raise Absent("; ".join(one.reason for one in missing) or "no new side")
     return C2c(comparisons=tuple(comparisons), missing=tuple(missing))
 
 

@@ -16,8 +16,8 @@ from schedperf.kernel.percpu_units import PercpuUnits
 from schedperf.perf_data.recording import Addresses, Integers
 
 # With alignment alone an offset is believed when it shows on so many units, or on all of a smaller
-# machine. Of 50 contended lines that lie anywhere, two share their offset in a unit of 1 MiB in 7 %
-# of the cases, three in less than 0.01 %.
+# machine. Of 50 contended lines that lie anywhere, two share their offset in a unit of 1 MiB in 7%
+# of the cases, three in less than 0.01%.
 LEAST_COPIES = 3
 # Kernel addresses have the highest bit set on all machines with 64-bit kernels that record
 # memory samples.
@@ -80,7 +80,7 @@ def _fold_by_alignment(addresses: Addresses, units: PercpuUnits, line_bytes: int
     is_folded = candidate & np.isin(line, confirmed)
     bases = np.unique((addresses - offset)[is_folded])
     note = (
-        f"copies of per-CPU lines are told by their alignment alone: {least} or more contended "
+        f"copies of per-CPU lines are recognised by alignment alone: {least} or more contended "
         f"lines that lie a multiple of {int(unit_bytes)} bytes apart count as copies of one"
     )
     if units.cpus is not None and len(bases) > units.cpus:

@@ -174,9 +174,11 @@ def _checked(unit: Unit, names: Sequence[str], line_bytes: int) -> tuple[str, ..
     known = {entry.name for entry in unit.entries}
     for name in names:
         if name not in known:
-            raise InputError(f"{unit.name}: has no {name[:60]!r}; name what it has")
+            raise InputError(f"{unit.name}: has no {name[:60]!r}; give a name that it has")
     if not names or len(names) > MOST_MEMBERS:
-        raise InputError(f"{unit.name}: a hot set of {len(names)}; name 1 to {MOST_MEMBERS}")
+        raise InputError(
+            f"{unit.name}: a hot set of {len(names)} (expected 1 to {MOST_MEMBERS} names)"
+        )
     lines = Counter(entry.offset // line_bytes for entry in unit.entries)
     if max(lines.values()) > 8 * line_bytes:
         raise InputError(
@@ -350,9 +352,7 @@ def _notes(unit: Unit, line_bytes: int) -> tuple[str, ...]:
         )
     unsized = [entry.name for entry in unit.entries if entry.size is None]
     if unsized:
-        notes.append(
-            f"{say_unsized(unsized)}, so what follows such an entry is taken to be its end"
-        )
+        notes.append(f"{say_unsized(unsized)}, so its end is assumed at the next entry")
     if unit.alignment is None or unit.alignment % line_bytes:
         notes.append(f"the unit may not begin at a multiple of {line_bytes} bytes")
     return tuple(notes)
@@ -405,7 +405,7 @@ def _find(name: str, pairs: Sequence[UnitPair]) -> tuple[str, str]:
         if any(wanted in sheet.spans for sheet in pair.sheets):
             return pair.name, wanted
     raise InputError(
-        f"hot set: no {name[:60]!r} in what is compared; name variables, or fields as struct.field"
+        f"hot set: unknown {name[:60]!r} (expected variables, or fields as struct.field)"
     )
 
 

@@ -200,7 +200,7 @@ class Material:
         elif self.btf is None and elf.has_dwarf:
             self.add_btf(encode_btf(path, label, limit_bytes=BTF_LIMIT_BYTES), label)
         elif self.btf is None:
-            self.why_no_types = f"{label}: has neither BTF nor DWARF"
+            self.why_no_types = f"{label}: neither BTF nor DWARF found"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,7 +227,7 @@ def candidates(source: Path | Bundle, label: str | None) -> list[Candidate]:
     if path.is_dir():
         return [_only(partial(_from_folder, path, label or path.resolve().name))]
     if not path.is_file():
-        problem = "is no file or folder" if path.exists() else "no such file"
+        problem = "no such file or folder" if path.exists() else "no such file"
         raise InputError(f"{path}: {problem}; give a kernel's files or a bundle")
     head = _read(path, HEAD_BYTES, is_whole=False)
     read = _reader_of(head)
@@ -237,12 +237,11 @@ def candidates(source: Path | Bundle, label: str | None) -> list[Candidate]:
         return _from_bundle(open_bundle(path), label)
     if head[_BOOT_AT:].startswith(_BOOT_MAGIC) or head.startswith(_EFI_MAGIC):
         raise InputError(
-            f"{path}: is an image to boot, which has no symbols; "
-            "use the vmlinux, System.map or BTF of its build"
+            f"{path}: a boot image has no symbols; use the vmlinux, System.map or BTF of its build"
         )
     raise InputError(
-        f"{path}: starts with {head[:4].hex() or 'nothing'}, so it is no bundle, System.map, nm or "
-        "kallsyms output, BTF, vmlinux or module; give one of these"
+        f"{path}: starts with {head[:4].hex() or 'nothing'}, which is no known format (expected a "
+        "bundle, System.map, nm or kallsyms output, BTF, vmlinux or module)"
     )
 
 
@@ -464,8 +463,8 @@ def compile_time_line(config: str | None, machine: str | None) -> tuple[int | No
         return constants[machine], ""
     if machine == "x86_64":
         return _X86_LINE_BYTES, (
-            f"no configuration says how long a line is; {_X86_LINE_BYTES} bytes are what kernels "
-            "for x86_64 are compiled for"
+            f"cache line size not recorded; {_X86_LINE_BYTES} bytes assumed, the default of "
+            "x86_64 kernels"
         )
     return None, ""
 

@@ -336,7 +336,7 @@ def _weight(cause: LayoutCause) -> int:
 def describe_edits(edits: Sequence[LayoutEdit]) -> str:
     """Return a cause in words: ``sd_cluster (inserted, 8 bytes)``."""
     if not edits:
-        return "not known: the differences are too many to be told apart"
+        return "unknown: too many differences to separate"
     words = f"{edits[0].entry} ({_describe_edit(edits[0])})"
     more = len(edits) - 1
     return f"{words} and {more} more {'edit' if more == 1 else 'edits'}" if more else words
@@ -357,7 +357,7 @@ def _describe_edit(edit: LayoutEdit) -> str:
         return f"alignment changed {change}"
     if edit.kind == "reordered":
         return f"declared elsewhere{company}"
-    return f"nothing that the sources show; the gap in front of it went {change}"
+    return f"no change in the sources; the gap in front of it changed {change}"
 
 
 def _with_others(edit: LayoutEdit) -> str:

@@ -118,7 +118,7 @@ def note_lines(lines: LayoutLines) -> Iterator[str]:
     if lines.differs:
         yield f"compared by {lines.used}-byte lines, but {', '.join(lines.differs)}"
     if lines.from_ == "assumed":
-        yield f"nothing says how long a cache line is; {lines.used} bytes are assumed"
+        yield f"cache line size not recorded; {lines.used} bytes assumed"
 
 
 def describe_kernel(side: str, kernel: Kernel) -> LayoutKernel:
@@ -160,8 +160,8 @@ def check_comparable(base: Kernel, new: Kernel, wanted: Iterable[str] | None = N
     asked = list(base.units) if wanted is None else list(wanted)
     if not any(name in base.units and name in new.units for name in asked):
         reasons = [reason for name in asked for reason in _why_not(name, base, new)]
-        why = "; ".join(list(dict.fromkeys(reasons))[:MOST_REASONS]) or "nothing was asked for"
-        raise InputError(f"{base.label} and {new.label}: no layout that both have: {why}")
+        why = "; ".join(list(dict.fromkeys(reasons))[:MOST_REASONS]) or "nothing requested"
+        raise InputError(f"{base.label} and {new.label}: no layout in common: {why}")
 
 
 def choose_line_bytes(kernels: Sequence[Kernel], given: int | None) -> tuple[int, Origin]:

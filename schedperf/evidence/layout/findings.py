@@ -37,8 +37,8 @@ def _describe(side: str, alarm: LayoutAlarm) -> Finding:
         better=None if samples is None else "lower",
         n=(1, 1),
         evidence=(f"layout#{alarm.row}",),
-        replication="1 build a side",
-        attribution=f"{_grade(alarm)}; co-occurs, not shown to cause the change here",
+        replication="1 build per side",
+        attribution=f"{_grade(alarm)}; correlated, causation not shown here",
     )
 
 

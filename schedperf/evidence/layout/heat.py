@@ -200,9 +200,9 @@ def parse_heat(text: str, label: str) -> HeatTable:
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{label}: {error}; mend the line") from error
+        raise InputError(f"{label}: {error}; fix the line") from error
     if tree.get("version") != _VERSION:
-        raise InputError(f"{label}: version is {tree.get('version')!r}; only {_VERSION} is known")
+        raise InputError(f"{label}: version is {tree.get('version')!r}; supported: {_VERSION}")
     uses = dict(_uses(tree, label))
     table = HeatTable(
         uses=uses,
@@ -225,7 +225,7 @@ def _uses(tree: Mapping[str, Any], label: str) -> Iterator[tuple[tuple[str, str]
             use = _use(unit, name, _table(row, where), where)
             for known in (name, *use.was):
                 if (unit, known) in taken:
-                    raise InputError(f"{where}: {known!r} is there twice; keep one row")
+                    raise InputError(f"{where}: {known!r} is duplicated; keep one row")
                 taken.add((unit, known))
                 yield (unit, known), use
 
@@ -239,7 +239,7 @@ def _use(unit: str, name: str, row: Mapping[str, Any], where: str) -> Use:
         _word(path, get_args(PathName), where)
     for function in functions:
         if not _FUNCTION.fullmatch(function):
-            raise InputError(f"{where}: {function[:60]!r} is not FILE:FUNCTION; write it so")
+            raise InputError(f"{where}: {function[:60]!r} is invalid (expected FILE:FUNCTION)")
     return Use(
         unit=unit,
         name=name,
@@ -289,7 +289,7 @@ def _refuse_unknown_names(table: HeatTable, label: str) -> None:
 def _rows(tree: Mapping[str, Any], key: str, label: str) -> list[Mapping[str, Any]]:
     rows = tree.get(key, [])
     if not isinstance(rows, list):
-        raise InputError(f"{label}: {key} is no list of tables; write [[{key}]]")
+        raise InputError(f"{label}: {key} is not a list of tables (expected [[{key}]])")
     return [_table(row, f"{label}: {key}") for row in rows]
 
 
@@ -301,7 +301,7 @@ def _table(value: object, where: str) -> Mapping[str, Any]:
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InputError(f"{where}: {str(value)[:60]!r} is no text; write some")
+        raise InputError(f"{where}: {str(value)[:60]!r} is not text (expected a non-empty string)")
     return value
 
 
@@ -319,13 +319,17 @@ def _strings_of_table(value: object, where: str) -> dict[str, tuple[str, ...]]:
 
 def _strings(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
-        raise InputError(f"{where}: {str(value)[:60]!r} is no list of names; write at least one")
+        raise InputError(
+            f"{where}: {str(value)[:60]!r} is not a list of names (expected at least one)"
+        )
     return tuple(_text(one, where) for one in value)
 
 
 def _word(value: object, known: tuple[str, ...], where: str) -> str:
     if value not in known:
-        raise InputError(f"{where}: {str(value)[:60]!r} is none of {', '.join(known)}; use one")
+        raise InputError(
+            f"{where}: {str(value)[:60]!r} is unknown (expected one of {', '.join(known)})"
+        )
     return value
 
 
@@ -333,5 +337,5 @@ def _release(value: object, where: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not _RELEASE.fullmatch(value):
-        raise InputError(f"{where}: {str(value)[:60]!r} is no release; write MAJOR.MINOR")
+        raise InputError(f"{where}: {str(value)[:60]!r} is not a release (expected MAJOR.MINOR)")
     return value

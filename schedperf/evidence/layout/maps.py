@@ -66,7 +66,7 @@ def map_kernel(
     )
     if not units:
         reasons = "; ".join(dict.fromkeys(one.reason for one in missing))
-        raise InputError(f"{kernel.label}: nothing of what was asked for; {reasons}")
+        raise InputError(f"{kernel.label}: nothing requested was found; {reasons}")
     named = _find_hot(units, hot)
     lines = describe_lines([kernel], used, origin, [BASE])
     return LayoutMap(
@@ -110,7 +110,7 @@ def _find_entry(units: Iterable[Unit], name: str) -> tuple[Unit, str]:
         if is_meant and any(one.name == entry for one in unit.entries):
             return unit, entry
     raise InputError(
-        f"hot set: nothing is called {name[:60]!r}; name variables, and fields as rq.nr_running"
+        f"hot set: unknown {name[:60]!r} (expected variables, or fields as rq.nr_running)"
     )
 
 

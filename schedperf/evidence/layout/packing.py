@@ -31,7 +31,7 @@ class Block:
 class Packing:
     """How few lines blocks need.
 
-    :param at_least: no order takes fewer lines
+    :param at_least: no order needs fewer lines
     :param lines: how many ``order`` takes if it begins at a line; ``at_least`` where all orders
         were tried
     """

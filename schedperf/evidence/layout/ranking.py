@@ -6,7 +6,7 @@
     [(alarm.rule, alarm.grade, alarm.pairs) for alarm in ranking.alarms]
 
 A rule raises an alarm where the table of hot variables says that a change can be felt. None says
-what it costs: the same separation cost 27 % on one CPU and nothing on two others. What moved and
+what it costs: the same separation cost 27% on one CPU and nothing on two others. What moved and
 is in no row of the table is said to be of unknown heat, and raises nothing.
 """
 
@@ -37,7 +37,7 @@ PAIR_RULES: tuple[Rule, ...] = ("separated", "joined")
 MOST_IN_ROW = 2
 
 NO_CLAIM = (
-    "a layout does not tell what it costs on this CPU: caches and prefetchers differ, and the same "
+    "the cost of a layout on this CPU is unknown: caches and prefetchers differ, and the same "
     "change was felt on one model and not on others"
 )
 
@@ -191,13 +191,13 @@ def _causes(
 def _limits(facts: Facts, found: Found, samples: int | None, *, has_cause: bool) -> Iterable[str]:
     yield NO_CLAIM
     if found.grade == "inferred":
-        yield "concluded from which functions touch what; nobody is known to have measured it"
+        yield "derived from which functions access what; no published measurement known"
     if found.grade == "measured":
-        yield "measured on the machines that are named, not on this one"
+        yield "measured on the named machines, not on this one"
     if samples == 0:
         yield "memory samples of new show no contention of these entries"
     if not has_cause:
-        yield "no single edit is known to explain it"
+        yield "no single edit explains it"
     unsized = [name for name in facts.change.unsized if name in found.entries]
     if unsized:
         yield f"{say_unsized(unsized)} on a side, so only the line of the first byte is counted"

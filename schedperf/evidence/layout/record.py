@@ -13,7 +13,7 @@ from schedperf.model.comparison import BaseNew, MissingSide, SectionData
 
 UnitKind = Literal["percpu", "struct", "globals"]
 # Memory samples of this very comparison, what somebody measured on some machine, what the kernel's
-# source demands, what follows from who touches what; best evidence first.
+# source demands, what follows from which code accesses what; best evidence first.
 Grade = Literal["sampled", "measured", "stated", "inferred"]
 Rule = Literal["contended", "separated", "joined", "spread", "group broken"]
 CauseKind = Literal["inserted", "removed", "resized", "reordered", "realigned", "unexplained"]
@@ -158,7 +158,7 @@ class LayoutShift:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutPairCounts:
-    """How many pairs of line mates a cause explains."""
+    """How many pairs on a common line a cause explains."""
 
     separated: int
     joined: int
@@ -293,7 +293,7 @@ class LayoutTenant:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutUnitCounts:
-    """How many entries, pairs of line mates and lines of a unit changed in which way."""
+    """How many entries, pairs on a common line and lines of a unit changed in which way."""
 
     entries_base: int
     entries_new: int
@@ -425,7 +425,7 @@ class LayoutWindow:
     columns: tuple[LayoutColumn, ...]
     uses: Annotated[
         tuple[LayoutUse, ...],
-        "who touches what is drawn, as far as the table of heat knows",
+        "which code accesses what is drawn, as far as the table of heat knows",
     ]
 
 
@@ -446,7 +446,7 @@ class LayoutAdvice:
     :param is_aligned: whether the first of them has to be ____cacheline_aligned
     :param lines_before: lines that the members of ``order`` are on now
     :param lines_after: lines that they are on in ``predicted``; never more
-    :param fewest: no order takes fewer lines; ``lines_after`` is more where the neighbours would
+    :param fewest: no order needs fewer lines; ``lines_after`` is more where the neighbours would
         break a rule, or where a set is too large for all its orders to be tried
     :param moved: how many entries that are not of the set begin on another line than now
     :param joins: members that their own CPU writes, on a line with members that are read-mostly:

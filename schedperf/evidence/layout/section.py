@@ -30,7 +30,7 @@ def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> La
         kernels, missing = _load(base, news)
         if len(kernels) == 1:
             reasons = "; ".join(one.reason for one in missing)
-            raise Absent(reasons or "there is no new side")
+            raise Absent(reasons or "no new side")
         return analyse_kernels(
             list(kernels.values()),
             sides=list(kernels),

@@ -80,7 +80,7 @@ def _find(btf: Btf, name: str) -> tuple[int, str, tuple[str, ...]]:
     # Return the type, how it is called, and what is to be said of the choice.
     tag, _, rest = name.rpartition(" ")
     if tag and tag not in _KINDS:
-        raise InputError(f"{btf.label}: {name[:60]!r} is no struct; give its name as C has it")
+        raise InputError(f"{btf.label}: unknown struct {name[:60]!r}; give its name as in C")
     for word in [tag] if tag else _KINDS:
         found = btf.find(rest, _KINDS[word])
         if found:

@@ -155,10 +155,10 @@ class EmptyProbe:
     """What probes cost a call, in ns, as measured in the same session; None is not known.
 
     :param on: the function that it was measured on
-    :param empty_ns: an entry and an exit program that do nothing, with its 95 % interval
-    :param pair_ns: the programs that take the time, with its 95 % interval
+    :param empty_ns: an entry and an exit program that do nothing, with its 95% CI
+    :param pair_ns: the programs that take the time, with its 95% CI
     :param reads_ns: what those read on a function that does next to nothing, the median with its
-        95 % interval: it is in every duration
+        95% CI: it is in every duration
     """
 
     mechanism: Word | None = None

@@ -15,7 +15,7 @@ from schedperf.model.run import Captured, SideOf
 
 # Exits without an entry, or entries nested too deeply, beyond this part of the calls are said.
 MOST_UNPAIRED = 0.001
-NOT_SHORTER = "the probe's own reading is not taken off, because it is not known to be shorter"
+NOT_SHORTER = "probe overhead not subtracted (not known to be smaller than the measured time)"
 # What the pair reads is a part of what it adds to a call: a larger one was disturbed.
 READS_TOO_MUCH = (
     "the probe's own reading is not taken off: it was measured longer than all that the probe adds "
@@ -100,25 +100,25 @@ def _differences(
 
 
 def _mechanism(_: PeltCapture, seen: FunctionCalls) -> str:
-    return seen.mechanism or f"could not be seen ({why_unseen(seen)})"
+    return seen.mechanism or f"not measured ({why_unseen(seen)})"
 
 
 def why_unseen(seen: FunctionCalls) -> str:
     """List every mechanism that was tried, with its reason."""
     reasons = [f"{name}: {reason}" for name, reason in seen.tried.items() if reason]
-    return "; ".join(reasons) or "nothing was tried"
+    return "; ".join(reasons) or "no mechanism was tried"
 
 
 def _contexts(capture: PeltCapture, seen: FunctionCalls) -> str:
     if seen.contexts is None:
-        return "contexts are not told apart"
+        return "per-context counts are not available"
     marked = ", ".join(sorted(capture.contexts.markers))
     return f"{marked} by {capture.contexts.mechanism or 'no marker'}"
 
 
 def _timing(capture: PeltCapture, seen: FunctionCalls) -> str:
     if seen.durations is None:
-        return "calls are not timed"
+        return "calls not timed"
     return f"1 in {capture.sampling} calls is timed by {seen.mechanism}"
 
 
@@ -159,7 +159,7 @@ def _remarks(side: SideOf[Traced], function: str) -> Iterator[str]:
 
 
 def unseen(side: SideOf[Traced]) -> Iterator[UnseenFunction]:
-    """Yield each function that a run could not see, with what was tried in vain."""
+    """Yield each function that a run could not see, with the mechanisms that failed."""
     for function in functions_of([side]):
         blind = [one for one in seen_by(side, function) if one.mechanism is None]
         if blind:

@@ -35,7 +35,7 @@ from schedperf.stats.counted.rates import Measures, Question, compare_rates
 # What calls are divided by; a share of wakeups is a quotient of two counts of the run.
 PER: Mapping[Basis, Per] = {"share": "wakeup", "operation": "operation", "time": "second"}
 
-EMULATED = "measured under emulation: times say nothing about real hardware"
+EMULATED = "timings come from an emulator and do not predict real hardware"
 # By workload, point, key and name of what stands beside.
 _Means = Mapping[tuple[str, str, Key, str], float]
 # Of the calls of a side, beyond the linear bins: then log2 bins show more.

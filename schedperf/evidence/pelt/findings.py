@@ -23,12 +23,12 @@ PER = ("wakeup", "operation")
 # From here on, in per cent, digits behind the point say nothing.
 LARGE_PERCENT = 100.0
 
-CO_OCCURS = "co-occurs; not shown to cause the change"
+CO_OCCURS = "correlated; causation not shown"
 
 
 @finding("pelt_updates", Pelt)
 def pelt_updates(pelt: Pelt) -> Iterator[Finding]:
-    """Yield what changed beyond noise, largest change first, and what could not be compared."""
+    """Yield what changed significantly, largest change first, and what could not be compared."""
     rows = pelt.rows
     for point in dict.fromkeys((row.side, row.workload, row.point) for row in rows):
         found = [row for row in rows if (row.side, row.workload, row.point) == point]
@@ -118,12 +118,12 @@ def _change(row: PeltRow) -> str:
     if row.ci_low is None or row.ci_high is None:
         return f" ({_percent(row.ratio)})"
     ends = f"{_percent(row.ci_low)} to {_percent(row.ci_high)}"
-    return f" ({_percent(row.ratio)}, 95 % interval {ends})"
+    return f" ({_percent(row.ratio)} [{ends}])"
 
 
 def _percent(ratio: float) -> str:
     percent = 100.0 * (ratio - 1.0)
-    return f"{percent:+.{0 if abs(percent) >= LARGE_PERCENT else 1}f} %"
+    return f"{percent:+.{0 if abs(percent) >= LARGE_PERCENT else 1}f}%"
 
 
 def _by_node(rows: Sequence[PeltRow], write: Callable[[float], str]) -> str:
@@ -173,7 +173,7 @@ def _duration_claim(row: PeltRow, others: Sequence[PeltRow]) -> str:
 
 
 def _write_share(value: float) -> str:
-    return f"{format_number(100.0 * value)} %"
+    return f"{format_number(100.0 * value)}%"
 
 
 def _not_compared(
@@ -194,7 +194,7 @@ def _not_compared(
     for number, (reason, functions) in enumerate(told.items()):
         names = ", ".join(row.function for row in functions)
         seen = (
-            f"could not see {names} {reason}"
+            f"{names} not measured {reason}"
             if reason.startswith("on ")
             else (f"calls of {names} are not compared: {reason}")
         )
@@ -204,7 +204,7 @@ def _not_compared(
 
 def _why(unseen: UnseenFunction) -> str:
     reasons = [f"{one.mechanism}: {one.reason}" for one in unseen.tried]
-    return ", ".join(reasons) or "nothing was tried"
+    return ", ".join(reasons) or "no mechanism was tried"
 
 
 def _unknown(name: str, side: str, claim: str, rows: Sequence[PeltRow]) -> Finding:

@@ -54,13 +54,13 @@ class PeltRow(RateRow):
     per: Annotated[Per, "what calls are divided by; else empty"]
     node: Annotated[int | None, "null: all CPUs"]
     context: Annotated[str, "what the CPU was doing; empty: all calls"]
-    status: Annotated[Literal["ok", "invalid"], "invalid: values that must not be compared"]
+    status: Annotated[Literal["ok", "invalid"], "invalid: values that are not comparable"]
     reason: Annotated[str | None, "why it is invalid"]
     remarks: Annotated[tuple[str, ...], "what weakens it"]
     total_base: Annotated[float | None, "calls in a run, mean over runs"]
     total_new: float | None
     read_base: Annotated[
-        float | None, "of a mean or share: before the probe's own reading was taken off"
+        float | None, "of a mean or share: before the probe overhead was subtracted"
     ]
     read_new: float | None
     resolution_base: Annotated[float | None, "of a quantile: width in s of the bin that it is in"]
@@ -119,7 +119,7 @@ class PeltHistogram:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeltBinsRow(BinsRow):
-    """Durations of the calls of one function in s, base against new."""
+    """Durations of the calls of one function in s, new vs base."""
 
     function: str
 
@@ -145,7 +145,9 @@ class Pelt(SectionData):
 
     sides: tuple[PeltSide, ...]
     rows: tuple[PeltRow, ...]
-    unseen: Annotated[tuple[UnseenFunction, ...], "what no mechanism could see, with each reason"]
+    unseen: Annotated[
+        tuple[UnseenFunction, ...], "what no mechanism could observe, with each reason"
+    ]
     histograms: Annotated[tuple[PeltHistogram, ...], "sums over CPUs and runs"]
     bins: Annotated[tuple[PeltBinsRow, ...], "durations of calls in s, their shares side by side"]
     cpus: Annotated[tuple[CpuRow, ...], "what each CPU counted"]

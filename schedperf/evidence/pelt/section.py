@@ -1,4 +1,4 @@
-"""PELT: how often load averages were updated, from where, how long that took, base against new.
+"""PELT: how often load averages were updated, from where, how long that took, new vs base.
 
 Calls of ``update_cfs_group`` and its kin a second, an operation and a wakeup, by node and by
 context, and what a call took. They get no verdict: more calls are neither better nor worse, and a
@@ -43,11 +43,11 @@ LARGEST_CSV_BYTES = 4 << 20
 # Each node has rows of its own; the largest machines have 64.
 MOST_NODES = 128
 WAKEUP_EVENT = "sched:sched_wakeup"
-# A second count of the same calls differs by 0.04 % at most where both gates were open for as
+# A second count of the same calls differs by 0.04% at most where both gates were open for as
 # long (18 pairs, Linux 6.1 and 6.18 under emulation); beyond this one of the two missed calls.
 LARGEST_DISAGREEMENT = 0.01
 NO_WAKEUPS = (
-    "calls per wakeup are not known of {sides}: perf did not count sched:sched_wakeup on all nodes "
+    "calls per wakeup of {sides} unknown: perf did not count sched:sched_wakeup on all nodes "
     "in the same runs, or it was 0; record with perf_stat and bpf_pelt together"
 )
 
@@ -65,7 +65,7 @@ def pelt(sides: Sequence[Side]) -> Pelt:
     ]
     found = [one for one in others if one.runs]
     if not base.runs or not found:
-        raise Absent(missing[0].reason if missing else "there is no new side")
+        raise Absent(missing[0].reason if missing else "no new side")
     return analyse_sides([base, *found], missing)
 
 
@@ -224,7 +224,7 @@ def _notes(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
         lost = sorted({cpu for run in side.runs for cpu in run.content.capture.lost_cpus})
         if lost:
             cpus = ", ".join(map(str, lost))
-            yield f"{side.name}: CPUs that came or went while they were counted: {cpus}"
+            yield f"{side.name}: CPUs went online or offline during the run: {cpus}"
     missing = [side.name for side in sides if not all(run.content.wakeups for run in side.runs)]
     if missing:
         yield NO_WAKEUPS.format(sides=" and ".join(missing))
@@ -248,7 +248,7 @@ def _loaders(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
     }
     if len(set(by_side.values())) > 1:
         loaders = ", ".join(f"{name}: {loader}" for name, loader in by_side.items())
-        yield f"programs were loaded in different ways, so probe overhead may differ ({loaders})"
+        yield f"programs have different loaders, so probe overhead may differ ({loaders})"
 
 
 def _loader(capture: PeltCapture) -> str:

@@ -1,1 +1,1 @@
-"""Counters of ``perf stat``, base against new."""
+"""Counters of ``perf stat``, new vs base."""

@@ -1,4 +1,4 @@
-"""Record of the section ``counters``: what ``perf stat`` counted, base against new."""
+"""Record of the section ``counters``: what ``perf stat`` counted, new vs base."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Counters: what ``perf stat`` counted on the machine during the runs, base against new.
+"""Counters: what ``perf stat`` counted on the machine during the runs, new vs base.
 
 Software events, tracepoints of the scheduler, hardware events: rates a second and an operation,
 with intervals over runs. They say what happened more often, never whether it was worse, so
@@ -80,7 +80,7 @@ def counters(sides: Sequence[Side]) -> Counters:
     ]
     found = [one for one in others if _has_counts(one)]
     if not _has_counts(base) or not found:
-        raise Absent(missing[0].reason if missing else "there is no new side")
+        raise Absent(missing[0].reason if missing else "no new side")
     compared = [(new, _compare(base, new)) for new in found]
     rows = [row for _, of_side in compared for row in of_side]
     shown = tuple(row for row in rows if row.base or row.new)
@@ -272,9 +272,9 @@ def _not_compared(
         if event in compared:
             continue
         lacks, has = (new, base) if event in of_base else (base, new)
-        reason = f"it was counted in {has.name} alone"
+        reason = f"counted in {has.name} only"
         if event in of_base and event in of_new:
-            reason = "its units differ, or neither time nor operations of the runs are known"
+            reason = "its units differ, or time and operations of the runs are unknown"
         yield NotCounted(side=lacks.name, event=event, reason=reason)
 
 

@@ -1,4 +1,4 @@
-"""Where tasks went in a run: ``placement.json`` of the collector ``bpf_placement``.
+"""Task placement in a run: ``placement.json`` of the collector ``bpf_placement``.
 
 ::
 

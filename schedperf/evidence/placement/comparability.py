@@ -53,7 +53,7 @@ _SAME_LEVELS = ("", "CPU", "NUMA")
 _SOURCES: Mapping[str | None, str] = {
     "domains": "the scheduler's domains",
     "topology": "the topology in /sys",
-    None: "what its captures do not say",
+    None: "what its captures do not record",
 }
 
 # Of all moves that programs saw, in a run: more losses would bias a rate by more than a change
@@ -103,7 +103,7 @@ def mechanism_of(found: PlacementCapture, part: Part) -> str | None:
 class Unseen(NamedTuple):
     """Why a part was not seen.
 
-    :param what: the function or tracepoint that could not be watched; None where none was tried
+    :param what: the function or tracepoint that could not be observed; None where none was tried
     """
 
     what: str | None
@@ -127,13 +127,13 @@ def why_unseen(found: PlacementCapture, part: Part) -> Unseen:
         if part in _parts_of(one.what):
             return Unseen(None if one.what in (part, "balance") else one.what, one.reason)
     if part == "cause" and found.mechanism == "perf":
-        return Unseen(None, "perf does not see what moves a task")
+        return Unseen(None, "perf cannot observe what moves a task")
     for note in found.notes:
         if note.startswith(f"{part}: "):
             return Unseen(None, note.removeprefix(f"{part}: "))
     if mine:
         return Unseen(None, "its programs counted nothing")
-    return Unseen(None, "no program that sees it was attached")
+    return Unseen(None, "no program that observes it was attached")
 
 
 def _parts_of(what: str) -> set[Part]:
@@ -183,7 +183,7 @@ def why_levels_differ(base: SideOf[PlacementCapture], new: SideOf[PlacementCaptu
         f"{side.name} by {' or '.join(sorted(_SOURCES[one] for one in found))}"
         for side, found in zip((base, new), sources, strict=True)
     ]
-    return f"levels of moves are named in different ways: {', '.join(ways)}; record both alike"
+    return f"levels of migrations have different names: {', '.join(ways)}; record both alike"
 
 
 def _why_not(
@@ -192,13 +192,13 @@ def _why_not(
     seen = [_mechanisms(side, part) for side in (base, new)]
     for side, mechanisms in zip((base, new), seen, strict=True):
         if not mechanisms:
-            return f"not seen on {side.name}: {why_unseen(side.runs[0].content, part)}"
+            return f"not measured on {side.name}: {why_unseen(side.runs[0].content, part)}"
     if seen[0] != seen[1] or len(seen[0]) > 1:
         ways = [
             f"{side.name} by {' or '.join(sorted(one))}"
             for side, one in zip((base, new), seen, strict=True)
         ]
-        return f"seen in different ways: {', '.join(ways)}; record both alike"
+        return f"observed by different mechanisms: {', '.join(ways)}; record both alike"
     return _why_lost((base, new))
 
 

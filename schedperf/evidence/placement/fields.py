@@ -13,7 +13,7 @@ class Field(NamedTuple):
     :param title: follows the subject: "between nodes"; "": the subject itself is counted
     :param meaning: of the count, or of the mean
     :param share: meaning of the share of it; "": there is none
-    :param function: of the kernel, whose doing it is
+    :param function: of the kernel that does it
     """
 
     title: str
@@ -55,8 +55,8 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "latency": {
         "mean": Field("mean", f"mean time {_WAIT}", "", WAIT_TRACEPOINTS),
         "p50": Field("p50", f"median time {_WAIT}", "", WAIT_TRACEPOINTS),
-        "p99": Field("p99", f"time {_WAIT} that 1 % exceed", "", WAIT_TRACEPOINTS),
-        "p99.9": Field("p99.9", f"time {_WAIT} that 0.1 % exceed", "", WAIT_TRACEPOINTS),
+        "p99": Field("p99", f"time {_WAIT} that 1% exceed", "", WAIT_TRACEPOINTS),
+        "p99.9": Field("p99.9", f"time {_WAIT} that 0.1% exceed", "", WAIT_TRACEPOINTS),
         "max": Field("max", f"longest time {_WAIT} of a run", "", WAIT_TRACEPOINTS),
     },
     "depth": {
@@ -65,12 +65,12 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "destination": {
         "count": Field("", "searches for the group of CPUs of a new task", "", FIND_DESTINATION),
         "remote": Field(
-            "sent to another node", "answers that are a group of another node",
-            "share of answers that are a group of another node", FIND_DESTINATION,
+            "sent to another node", "results that are a group of another node",
+            "share of results that are a group of another node", FIND_DESTINATION,
         ),
         "imbalanced": Field(
-            "imbalance seen", "answers while sgc->imbalance of a group was set",
-            "share of answers while sgc->imbalance of a group was set", FIND_DESTINATION,
+            "imbalance seen", "results while sgc->imbalance of a group was set",
+            "share of results while sgc->imbalance of a group was set", FIND_DESTINATION,
         ),
     },
     "source": {
@@ -85,21 +85,21 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     },
     "pinned": {
         "some_pinned": Field(
-            "some pinned", "attempts that met a task that may not move (LBF_SOME_PINNED)",
-            "share of attempts that met a task that may not move (LBF_SOME_PINNED)",
+            "some pinned", "attempts that met a task that cannot migrate (LBF_SOME_PINNED)",
+            "share of attempts that met a task that cannot migrate (LBF_SOME_PINNED)",
             "can_migrate_task()",
         ),
         "all_pinned": Field(
-            "all pinned", "attempts that met no task that may move (LBF_ALL_PINNED)",
-            "share of attempts that met no task that may move (LBF_ALL_PINNED)",
+            "all pinned", "attempts that met no task that can migrate (LBF_ALL_PINNED)",
+            "share of attempts that met no task that can migrate (LBF_ALL_PINNED)",
             "can_migrate_task()",
         ),
     },
     "migratable": {
         "count": Field("", "tasks that the balancer looked at", "", "can_migrate_task()"),
         "refused": Field(
-            "refused", "tasks that may not or shall not move",
-            "share of tasks that may not or shall not move", "can_migrate_task()",
+            "refused", "tasks that cannot or should not migrate",
+            "share of tasks that cannot or should not migrate", "can_migrate_task()",
         ),
         "some_pinned": Field(
             "some pinned", "tasks that set LBF_SOME_PINNED",

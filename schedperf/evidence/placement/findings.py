@@ -1,6 +1,6 @@
 """Tasks that go elsewhere, wait longer or are balanced in another way in new than in base.
 
-What it says is beyond noise. It names the function of the kernel that decides, and does not say
+What it states is significant. It names the function of the kernel that decides, and does not say
 that the benchmark changed because of it.
 """
 
@@ -167,7 +167,7 @@ def _describe(rule: _Rule, row: PlacementRow, timers: Sequence[TimersRow]) -> Fi
         n=(row.n_base, row.n_new),
         evidence=(f"placement#{row.row}",),
         replication=_replication(row),
-        attribution="co-occurs; not shown to cause the change",
+        attribution="correlated; causation not shown",
     )
 
 
@@ -183,14 +183,14 @@ def _tell(row: PlacementRow) -> str:
     new, base = (_value(row, value) for value in (row.new, row.base))
     per = "" if row.basis == "share" else f" per {_unit(row)}"
     at = f" at {row.point}" if row.point else ""
-    return f"{new} instead of {base}{per}{at} ({_interval(row)})"
+    return f"{base} -> {new}{per}{at} ({_interval(row)})"
 
 
 def _value(row: PlacementRow, value: float | None) -> str:
     assert value is not None
     unit = row.unit.partition("/")[0]
     if row.basis == "share" and not unit:
-        return f"{100.0 * value:.1f} %"
+        return f"{100.0 * value:.1f}%"
     if unit == "s":
         scale = scale_for("s", row.base, row.new)
         return f"{scale.format(value)} {scale.unit}"
@@ -207,7 +207,7 @@ def _interval(row: PlacementRow) -> str:
     if row.ratio is None or row.ci_low is None or row.ci_high is None:
         return f"q = {row.q:.2g}, {runs}" if row.q is not None else runs
     interval = f"{row.ci_low:.3g}..{row.ci_high:.3g}"
-    return f"times {row.ratio:.3g}, 95 % interval {interval}, {runs}"
+    return f"times {row.ratio:.3g}, 95% CI {interval}, {runs}"
 
 
 def _tell_timers(row: PlacementRow, timers: Sequence[TimersRow]) -> str:

@@ -23,7 +23,7 @@ from schedperf.stats.counted.circular import direction_of_bins, distance, mean_d
 
 NS_PER_S = 1e9
 # A timer whose phases are spread wider than this has no phase to compare: the mean resultant
-# length of a circular standard deviation, sqrt(-2 ln R), of 7 % of the period.
+# length of a circular standard deviation, sqrt(-2 ln R), of 7% of the period.
 CONCENTRATED = 0.9
 # Pairs of groups grow with their square; the first ones by name stand for the others.
 MOST_GROUPS = 8
@@ -40,7 +40,7 @@ class Key:
     :param cause: of a migration, or "fork" or "other" of a destination; "": all, or none
     :param level: of the scheduling domains; "": all, or none
     :param idle: "idle", "busy" or "newidle"; "": none
-    :param nodes: one that it was seen on, or from one to another; empty: all
+    :param nodes: the node, or from one node to another; empty: all
     :param groups: cgroups, by path
     """
 

@@ -41,10 +41,10 @@ class PlacementRow(RateRow):
     cause: Annotated[str, "of a migration, or of a search for a destination; empty: all"]
     level: Annotated[str, "of the scheduling domains; empty: all"]
     idle: Literal["", Idle]
-    nodes: Annotated[tuple[int, ...], "one that it was seen on, or from one to another"]
+    nodes: Annotated[tuple[int, ...], "the node, or from one node to another"]
     groups: Annotated[tuple[str, ...], "cgroups, of bandwidth timers"]
     meaning: str
-    function: Annotated[str, "of the kernel, whose doing it is"]
+    function: Annotated[str, "of the kernel that does it"]
     status: Annotated[Literal["ok", "invalid"], "invalid: shown, and not compared"]
     reason: Annotated[str | None, "why it is not compared"]
     events_base: Annotated[float | None, "behind the number, in a run; mean over runs"]
@@ -73,9 +73,9 @@ class PlacementProgram:
 
     side: str
     part: Part
-    mechanism: Annotated[str | None, "null: not seen"]
-    function: Annotated[str | None, "that could not be watched"]
-    reason: Annotated[str | None, "why it was not seen"]
+    mechanism: Annotated[str | None, "null: not measured"]
+    function: Annotated[str | None, "that could not be observed"]
+    reason: Annotated[str | None, "why it was not measured"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +96,7 @@ class MeanRow:
     point: str
     replication: Annotated[Literal["runs", "boots"], "what n counts"]
     n: int
-    ci_low: Annotated[float | None, "95 % interval of the mean; null with one run"]
+    ci_low: Annotated[float | None, "95% CI of the mean; null with one run"]
     ci_high: float | None
 
 
@@ -109,7 +109,7 @@ class SeriesRow(MeanRow):
     rates: Annotated[
         tuple[float, ...], "moves from one node to another, 1/s, in equal parts of the runs"
     ]
-    rates_low: Annotated[tuple[float | None, ...], "95 % interval of each part's mean"]
+    rates_low: Annotated[tuple[float | None, ...], "95% CI of each part's mean"]
     rates_high: tuple[float | None, ...]
 
 
@@ -159,7 +159,7 @@ class PhasesRow(BinsRow):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placement(SectionData):
-    """Where tasks went, how long they waited, and what the balancer answered."""
+    """Task placement, how long they waited, and what the balancer answered."""
 
     section: ClassVar[str] = "placement"
     version: ClassVar[int] = 1

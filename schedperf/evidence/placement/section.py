@@ -139,7 +139,7 @@ def _notes(side: SideOf[PlacementCapture]) -> Iterator[str]:
     yield from side.notes
     told = [note for run in side.runs for note in run.content.notes]
     told += [
-        f"{what} is invisible: {reason}"
+        f"{what} not measured: {reason}"
         for run in side.runs
         for what, reason in invisible_elsewhere(run.content)
     ]
@@ -151,4 +151,4 @@ def _notes(side: SideOf[PlacementCapture]) -> Iterator[str]:
     for note, runs in Counter(told).items():
         yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"
     if not any(has_nodes(run.content) for run in side.runs):
-        yield f"{side.name}: one node, so no move leaves it"
+        yield f"{side.name}: one node, so no migration between nodes"

@@ -17,7 +17,7 @@ class ProbeCostRow:
     unit: str
     better: Better
     ratio: Annotated[float | None, "instrumented / clean; null where it has no meaning"]
-    ci_low: Annotated[float | None, "lower end of the 95 % interval of ratio"]
+    ci_low: Annotated[float | None, "lower end of the 95% CI of ratio"]
     ci_high: float | None
     replication: Annotated[Replication, "what the n count"]
     n_clean: int
@@ -41,7 +41,7 @@ class ProbedChangeRow:
     base: float | None
     new: float | None
     ratio: Annotated[float | None, "new / base; null where it has no meaning"]
-    ci_low: Annotated[float | None, "lower end of the 95 % interval of ratio"]
+    ci_low: Annotated[float | None, "lower end of the 95% CI of ratio"]
     ci_high: float | None
     replication: Annotated[Replication, "what the n count"]
 

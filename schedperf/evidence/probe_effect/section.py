@@ -39,7 +39,7 @@ Place = tuple[object, ...]
 def probe_effect(sides: Sequence[Side]) -> ProbeEffect:
     """Compare the two kinds of runs, side by side, for the primary metrics.
 
-    ``ratio`` in ``rows`` is instrumented / clean with its 95 % interval, and in ``between`` new /
+    ``ratio`` in ``rows`` is instrumented / clean with its 95% CI, and in ``between`` new /
     base; values are in ``unit``. A single run has no interval: it is one value beside a mean.
     """
     table = df_run_values(sides).table

@@ -107,7 +107,7 @@ def _describe_whole(
         who = f"only {('base', 'new')[holders[0]]} has" if is_one_sided else "not all runs have"
         what = "kernel symbols" if dso == KERNEL else f"symbols of {dso}"
         idle = ", idle time included" if dso == KERNEL else ""
-        yield f"{who} {what}: functions there cannot be compared, and all of it is one row{idle}"
+        yield f"{who} {what}: its functions cannot be compared and are one row{idle}"
 
 
 def _is_offset(place: Place) -> bool:

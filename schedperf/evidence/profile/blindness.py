@@ -55,7 +55,7 @@ CHARGED_FUNCTIONS = (
 EMULATED_COUNTER = "an emulator's counter: virtual time at a fixed rate, not cycles of a real CPU"
 
 _COUNT_CALLS = "or count calls instead of sampling them: schedperf record --with bpf_pelt"
-_CALLS_COUNTED = 'calls of what updates load averages are counted in the section "PELT updates"'
+_CALLS_COUNTED = 'PELT updates are counted in the section "PELT updates"'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +63,7 @@ class EventSight:
     """What a profile of one event rests on.
 
     :param event: its name without modifiers: ``cycles``
-    :param clock: what makes a sample due: "hrtimer", "pmu"; None where it is no time or unknown
+    :param clock: what triggers a sample: "hrtimer", "pmu"; None where it is no time or unknown
     :param unit: what periods count: "ns", "cycles", or the event by its name
     :param nmi: does it interrupt where interrupts are off? None where unknown
     :param blind: is code that runs with interrupts off invisible? None where unknown
@@ -154,8 +154,8 @@ def _judge(
     if machine in X86_MACHINES and (event.type in CORE_PMU_TYPES or pmu in X86_NMI_PMUS):
         return False, "the PMU interrupts by NMI on x86"
     if pmu is not None and event.type not in CORE_PMU_TYPES:
-        return None, f"it is not recorded how the PMU {pmu} interrupts"
-    return None, "it is not recorded how the PMU interrupts"
+        return None, f"how the PMU {pmu} interrupts is not recorded"
+    return None, "how the PMU interrupts is not recorded"
 
 
 def _remedy(clock: str | None, machine: str | None, *, has_pelt: bool) -> str:
@@ -177,13 +177,13 @@ def _remedy(clock: str | None, machine: str | None, *, has_pelt: bool) -> str:
 def _caveats(sight: EventSight) -> Iterator[str]:
     if sight.emulated and sight.clock == "pmu":
         yield (
-            f"{sight.event}: {EMULATED_COUNTER}; it says which code runs more, not by how much a "
-            "real machine is slower"
+            f"{sight.event}: {EMULATED_COUNTER}; it shows which code runs more, not how much "
+            "slower a real machine is"
         )
     if sight.clock == "pmu" and not sight.precise:
         yield (
-            f"{sight.event} was recorded without a precise level, so a sample may be some "
-            "instructions late, which seldom matters for whole functions"
+            f"{sight.event} was recorded without a precise level, so samples may be some "
+            "instructions late (rarely matters for whole functions)"
         )
 
 
@@ -191,14 +191,14 @@ def loss_caveat(samples: int, lost: int, throttled: int) -> str | None:
     """Say what a recording does not hold; None where it lacks nothing.
 
     :param lost: records of any kind that the kernel could not deliver
-    :param throttled: how often the kernel paused the event because it fired too often
+    :param throttled: how often the kernel paused the event because the event fires too often
     """
     parts = []
     if lost:
         share = 100.0 * lost / (samples + lost)
         records = "record was" if lost == 1 else "records were"
-        parts.append(f"{lost} {records} lost, {share:.2g} % of what was due")
+        parts.append(f"{lost} {records} lost, {share:.2g}% of the expected samples")
     if throttled:
         times = "time" if throttled == 1 else "times"
-        parts.append(f"the kernel paused the event {throttled} {times}: it fired too often")
+        parts.append(f"the kernel paused the event {throttled} {times}: the event fires too often")
     return "; ".join(parts) or None

@@ -75,7 +75,7 @@ class PointComparison:
     """What changed at one point.
 
     :param share: shares of all CPUs in per cent, one column a place
-    :param is_changed: did the share change beyond chance, by 0.1 pp at least?
+    :param is_changed: did the share change significant, by 0.1 pp at least?
         shape (places,)
     :param is_idle: waits the idle task for work there? shape (places,)
     :param classes: names of function classes, idle time left out, hottest first
@@ -220,7 +220,7 @@ def _compare_classes(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """A quotient of changes with its 95 % interval.
+    """A quotient of changes with its 95% CI.
 
     :param value: 1 is all of the change; None where the whole may not have changed
     :param reason: why there is no value; None where there is one
@@ -248,10 +248,10 @@ class Explained:
 def explain_change(found: PointComparison) -> Explained | None:
     """Return what the functions that changed most explain of the change of all CPU time but idle.
 
-    They are those whose cost changed beyond chance in the direction of the whole, the three
+    They are those whose cost changed significantly in the direction of the whole, the three
     largest of them. None where the operations are not known, or nothing changed so. The same runs
     choose the functions and measure their part, which makes it look larger than it is where
-    their changes are barely beyond chance.
+    their changes are barely significant.
     """
     costs = found.costs
     if costs is None or costs.busy_change.difference is None:
@@ -302,7 +302,7 @@ def part_of_change(
         for part, whole in ((part_base, whole_base), (part_new, whole_new))
     ]
     if min(len(side) for side in sides) < FEWEST_RUNS:
-        return _without("it takes two runs a side")
+        return _without("needs two runs per side")
     part, whole = (sides[1].mean(axis=0) - sides[0].mean(axis=0)).tolist()
     errors = [np.cov(side, rowvar=False, ddof=1) / len(side) for side in sides]
     covariance = errors[0] + errors[1]
@@ -310,7 +310,7 @@ def part_of_change(
     quantile = float(special.stdtrit(_degrees(errors, sides), 0.5 + CONFIDENCE / 2.0))
     doubt = quantile**2 * variance / whole**2 if whole else math.inf
     if doubt >= 1.0:
-        return _without("the whole may not have changed, so no part of that change has a size")
+        return _without("the total did not change significantly, so no share of it is given")
     low, high = _ends(part / whole, whole, covariance, quantile, doubt)
     return Part(value=part / whole, ci_low=low, ci_high=high, reason=None)
 

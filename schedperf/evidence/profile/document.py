@@ -22,7 +22,7 @@ MeanShare = Annotated[
     float | None, "mean of the runs, in per cent of what the event counted (periods); null: none"
 ]
 Interval = Annotated[
-    tuple[float, float] | None, "of 95 %, of the change; null with fewer than two runs on a side"
+    tuple[float, float] | None, "95% CI of the change; null with fewer than two runs on a side"
 ]
 CorrectedP = Annotated[
     float | None, "p after Benjamini and Hochberg's correction; null where nothing was tested"
@@ -94,7 +94,7 @@ class ProfileSight:
     """What an event sees."""
 
     side: Annotated[SideName | None, "null: of all sides"]
-    clock: Annotated[Clock | None, "null: it is no time"]
+    clock: Annotated[Clock | None, "null: not a time"]
     unit: Annotated[str, "what periods count"]
     nmi: Annotated[bool | None, "does it interrupt where interrupts are off?"]
     blind: Annotated[bool | None, "is code that runs with interrupts off invisible?"]
@@ -143,7 +143,7 @@ class ProfileSide:
     runs: int
     lost: ProfileLosses
     loss: Annotated[str | None, "the same as a sentence; null: nothing was lost"]
-    notes: Annotated[tuple[str, ...], "what could not be read, one sentence each"]
+    notes: Annotated[tuple[str, ...], "what could not be parsed, one sentence each"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,8 +156,8 @@ class ProfileDocument:
     operation: Annotated[
         str | None, "what `cost` is for; null: not known, or runs count different things"
     ]
-    took_turns: Annotated[bool, "false: a drift of the machine looks like a change"]
-    cautions: Annotated[tuple[str, ...], "what to know before a number is read"]
+    took_turns: Annotated[bool, "false: drift confounds the comparison"]
+    cautions: Annotated[tuple[str, ...], "caveats of the numbers"]
     sides: tuple[ProfileSide, ...]
     events: tuple[SampledEvent, ...]
     rows: Annotated[

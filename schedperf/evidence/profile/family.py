@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from schedperf.stats import Columns
 
 # Percentage points of all CPUs: five times the binomial standard error (0.02 pp) of a function
-# that has 0.1 % of 25,000 samples, which is one run of 5 s on 5 CPUs at 1 kHz.
+# that has 0.1% of 25,000 samples, which is one run of 5 s on 5 CPUs at 1 kHz.
 SMALLEST_CHANGE_PP = 0.1
 
 # Places that are no kernel code in spite of their brackets: what the kernel maps into processes,
@@ -56,7 +56,7 @@ def is_hot(base: Floats, new: Floats) -> Flags:
 def is_silent(is_idle: Flags, is_kernel: Flags, *, sees_kernel: bool) -> Flags:
     """Return which columns nothing is decided about, however hot they are, shape (columns,).
 
-    Idle time is the rest of all others. An event that is blind to code that runs with interrupts
+    Idle time is the rest of all others. An event that cannot see code that runs with interrupts
     off charges its time to other code of the kernel, so that no kernel function's number is its
     own; where it is not known what the event sees, that may be so.
     """
@@ -64,6 +64,6 @@ def is_silent(is_idle: Flags, is_kernel: Flags, *, sees_kernel: bool) -> Flags:
 
 
 def is_changed(share: "Columns") -> Flags:
-    """Return which shares changed beyond chance, and by more than any would count as nothing."""
+    """Return which shares changed significantly, and by more than any would count as nothing."""
     is_large = np.abs(share.difference) >= SMALLEST_CHANGE_PP
     return np.asarray((share.q < FALSE_DISCOVERY_RATE) & is_large)

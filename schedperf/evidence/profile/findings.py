@@ -64,7 +64,7 @@ def _describe(
     side: str, event: ProfileEvent, point: ProfilePoint, row: ProfileRow | ProfileClassRow
 ) -> Finding:
     share, runs = row.share, point.runs
-    # What changed beyond noise has an interval.
+    # What changed significantly has an interval.
     assert share.ci_low is not None
     assert share.ci_high is not None
     name = row.symbol if isinstance(row, ProfileRow) else _name_class(row)
@@ -74,9 +74,9 @@ def _describe(
         id=f"hotter_symbols#{row.row}",
         side=side,
         claim=(
-            f"{name} takes {share.new:.2f} % of all CPUs{at}, "
+            f"{name} takes {share.new:.2f}% of all CPUs{at}, "
             f"{abs(share.change):.2f} pp {direction} than in base "
-            f"(95 % interval {share.ci_low:+.2f}..{share.ci_high:+.2f} pp)"
+            f"(95% CI [{share.ci_low:+.2f}, {share.ci_high:+.2f}] pp)"
             f"{_by_node(row)}{_per_operation(row, point)}"
         ),
         metric=f"share of {event.event}",
@@ -104,8 +104,8 @@ def _by_node(row: ProfileRow | ProfileClassRow) -> str:
         return f"; on node {row.one_node} only"
     if base[0] == base[1] and new[0] == new[1]:
         return ""
-    was, now = (f"{low:.2f} % - {high:.2f} %" for low, high in (base, new))
-    return f"; by node, without idle, {now} instead of {was}"
+    was, now = (f"{low:.2f}% - {high:.2f}%" for low, high in (base, new))
+    return f"; by node, without idle, {was} -> {now}"
 
 
 def _per_operation(row: ProfileRow | ProfileClassRow, point: ProfilePoint) -> str:
@@ -115,7 +115,7 @@ def _per_operation(row: ProfileRow | ProfileClassRow, point: ProfilePoint) -> st
     scale = cost_scale(point.cost_unit, cost.base, cost.new)
     base, new = scale.format(cost.base), scale.format(cost.new)
     change, low, high = map(scale.format_change, (cost.change, cost.ci_low, cost.ci_high))
-    return f"; from {base} to {new} {scale.unit} ({change}, 95 % interval {low}..{high})"
+    return f"; from {base} to {new} {scale.unit} ({change} [{low}, {high}])"
 
 
 def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[Finding]:
@@ -133,14 +133,14 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
     whole, _, operation = point.cost_unit.partition(" per ")
     at = f" at {point.point}" if point.point else ""
     place = f"{point.workload}/{point.point}"
-    wall = "the same of the wall time" if explained.busy_equal else "the wall time is not told"
+    wall = "the same of the wall time" if explained.busy_equal else "the wall time is not explained"
     yield Finding(
         id=_id(side, f"explained:{event.event}/{place}"),
         side=side,
         claim=(
-            f"{' + '.join(symbols)} {'is' if len(symbols) == 1 else 'are'} {percent:.0f} % of the "
+            f"{' + '.join(symbols)} {'is' if len(symbols) == 1 else 'are'} {percent:.0f}% of the "
             f"change in {'CPU time' if whole == 'ns' else whole} per {operation}{at} "
-            f"(95 % interval {low:.0f}..{high:.0f} %); {wall}: {explained.busy_reason}"
+            f"(95% CI [{low:.0f}%, {high:.0f}%]); {wall}: {explained.busy_reason}"
         ),
         metric="part of the change per operation",
         value=percent,
@@ -160,7 +160,7 @@ def _id(side: str, what: str) -> str:
 
 
 def _attribution(event: ProfileEvent, point: ProfilePoint) -> str:
-    text = "co-occurs; not shown to cause the change"
+    text = "correlated; causation not shown"
     if not point.took_turns:
         text += f"; {ONE_AFTER_THE_OTHER}"
     if any(event.emulated):
@@ -178,7 +178,7 @@ def _blind(side: str, event: ProfileEvent, blind: Sequence[str]) -> Finding:
         id=_id(side, f"blind:{event.event}"),
         side=side,
         claim=(
-            f"{where} cannot see the scheduler's own cost: {event.event} is blind to code that "
+            f"{where} cannot see the scheduler's own cost: {event.event} cannot see code that "
             f"runs with interrupts off; {event.remedy}"
         ),
         metric=f"share of {event.event}",
@@ -238,5 +238,5 @@ def _charge(row: ProfileRow, point: ProfilePoint) -> str:
         change, unit = scale.format_change(cost.change), scale.unit
         ends = (cost.ci_low, cost.ci_high)
         listed = [scale.format_change(end) for end in ends if end is not None]
-    interval = f" (95 % interval {'..'.join(listed)})" if listed else ""
+    interval = f" [{', '.join(listed)}]" if listed else ""
     return f"{row.symbol} {change} {unit}{interval}"

@@ -93,7 +93,7 @@ class FrameChanges:
 
     @property
     def changed(self) -> Flags:
-        """Which of them changed beyond noise, shape (frames,)."""
+        """Which of them changed significantly, shape (frames,)."""
         if self.columns is None:
             return np.zeros(len(self.base), dtype=np.bool_)
         return np.asarray(self.columns.q < FALSE_DISCOVERY_RATE)
@@ -152,7 +152,7 @@ def measure_frames(flame: Flame, measure: Measure, extent: Extent) -> FrameChang
 def measure_places(flame: Flame, measure: Measure) -> FrameChanges:
     """Return what the places take by themselves, on all paths together; shape (places,).
 
-    A function that is called on many paths may change beyond noise where none of its frames does.
+    A function that is called on many paths may change significantly where none of its frames does.
     """
     return _measure(flame, flame.by_place, measure, flame.is_kernel)
 

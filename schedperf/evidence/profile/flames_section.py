@@ -1,7 +1,7 @@
-"""Call stacks: the tree behind the differential flame graph of the report, base against new.
+"""Call stacks: the tree behind the differential flame graph of the report, new vs base.
 
 Frames, intervals and what counts as changed are those of ``schedperf profile --flamegraph``; only
-frames of 0.2 % of all time and more are frames of their own here, so that the record stays small.
+frames of 0.2% of all time and more are frames of their own here, so that the record stays small.
 Of several points and events only those with the most samples have a tree; the rest is named. In the
 first of them each node, each CPU of a small machine and each busy command has numbers of its own.
 """
@@ -29,7 +29,7 @@ from schedperf.perf_data.recording import NO_CHAIN
 from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
 
-# Of all time: two pixels of a page. At 0.05 %, as in the file of --flamegraph, a record of one
+# Of all time: two pixels of a page. At 0.05%, as in the file of --flamegraph, a record of one
 # point is three times as large.
 LEAST_SHARE = 0.002
 # Trees of one comparison: one is a tenth of a megabyte of JSON, and the first, which has the most

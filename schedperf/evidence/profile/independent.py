@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from schedperf.runs.timeline import Moment
 
 ONE_AFTER_THE_OTHER = (
-    "base and new were recorded one after the other: a machine that drifts looks the same; record "
-    "them in turns (schedperf ab)"
+    "base and new were recorded one after the other: drift confounds the comparison; "
+    "interleave them (schedperf ab)"
 )
 Floats = NDArray[np.float64]
 

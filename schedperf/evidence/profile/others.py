@@ -129,14 +129,14 @@ def caution_of(others: BaseNew[OtherCommands | None]) -> str | None:
 
     ::
 
-        other commands than the workload have 13 % of the event's count without idle in base
-        (schedperf 12 %, perf 1 %) and 21 % in new (schedperf 20 %)
+        other commands than the workload have 13% of the event's count without idle in base
+        (schedperf 12%, perf 1%) and 21% in new (schedperf 20%)
     """
     said = {side: found for side, found in others.items() if found is not None}
     if not any(found.share >= SAID_PERCENT for found in said.values()):
         return None
     parts = [
-        f"{found.share:.0f} %{'' if number else _WHOLE} in {side}"
+        f"{found.share:.0f}%{'' if number else _WHOLE} in {side}"
         + (f" ({names})" if (names := _names(found)) else "")
         for number, (side, found) in enumerate(said.items())
     ]
@@ -160,7 +160,7 @@ def others_caveats(sections: Mapping[str, Section]) -> Iterator[Caveat]:
 
 def _names(found: OtherCommands) -> str:
     named = [one for one in found.commands if one.share >= NAMED_PERCENT][:NAMED_COMMANDS]
-    return ", ".join(f"{one.command} {one.share:.0f} %" for one in named)
+    return ", ".join(f"{one.command} {one.share:.0f}%" for one in named)
 
 
 def _find_idle(recording: Recording, placed: Placed, *, is_in_namespace: bool) -> Flags | None:

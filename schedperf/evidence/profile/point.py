@@ -191,9 +191,11 @@ class _Costs:
 def _costs(sides: BaseNew[Runs], found: PointComparison, units: set[str]) -> _Costs:
     costs = found.costs
     if len(units) > 1:
-        return _Costs(reason=f"the runs count different things: {', '.join(sorted(units))}")
+        return _Costs(reason=f"the runs have different units: {', '.join(sorted(units))}")
     if costs is None:
-        return _Costs(reason="a run printed no number of operations, so there is no cost of one")
+        return _Costs(
+            reason="a run printed no number of operations, so the cost per operation is unknown"
+        )
     (unit,) = units
     counted = sides.map(_operations_of)
     base, new = (float(side.mean()) for side in costs.busy)
@@ -311,14 +313,14 @@ def _explained(found: PointComparison, clock: str | None) -> ExplainedChange | N
 def _busy_reason(clock: str | None, *, is_equal: bool | None) -> str:
     if clock != "hrtimer":
         return (
-            "the event does not run while a CPU is halted, so it does not say whether the busy "
-            "part of the time stayed"
+            "the event stops while a CPU is halted, so a change of the busy share of the time "
+            "is unknown"
         )
     if is_equal is None:
-        return "it takes two runs a side to say whether the busy part of the time stayed"
+        return "needs two runs per side to say whether the busy part of the time stayed"
     if is_equal:
-        return f"the busy part of the time stayed, within {100.0 * MARGIN:g} %"
-    return f"the busy part of the time may have changed by more than {100.0 * MARGIN:g} %"
+        return f"the busy share of the time is unchanged within {100.0 * MARGIN:g}%"
+    return f"the busy share of the time may have changed by more than {100.0 * MARGIN:g}%"
 
 
 def _choose_places(found: PointComparison) -> list[int]:

@@ -31,7 +31,7 @@ class ProfileChange:
     base: Annotated[float, "mean of the runs"]
     new: Annotated[float, "mean of the runs"]
     change: Annotated[float, "new - base, in their unit"]
-    ci_low: Annotated[float | None, "lower end of the 95 % interval of change"]
+    ci_low: Annotated[float | None, "lower end of the 95% CI of change"]
     ci_high: Annotated[float | None, "upper end; null without 2 runs a side"]
 
 
@@ -72,7 +72,7 @@ class ProfileRow:
     scheduler: Annotated[bool, "a function of kernel/sched"]
     idle: Annotated[bool, "the idle task waits for work in it"]
     share: Annotated[ProfileTest, "per cent of all CPUs, idle time included"]
-    changed: Annotated[bool, "the share changed beyond chance, by 0.1 pp at least"]
+    changed: Annotated[bool, "the share changed significantly, by 0.1 pp or more"]
     cost: Annotated[
         ProfileTest | None,
         "in cost_unit; null where the operations of a run are not known",
@@ -118,7 +118,7 @@ class ProfileClassRow:
     row: Annotated[str, "id of the row, for evidence: profile#ROW"]
     class_: str
     share: Annotated[ProfileTest, "per cent of all CPUs, idle time included"]
-    changed: Annotated[bool, "the share changed beyond chance, by 0.1 pp at least"]
+    changed: Annotated[bool, "the share changed significantly, by 0.1 pp or more"]
     cost: Annotated[
         ProfileTest | None,
         "in cost_unit; null where the operations of a run are not known",
@@ -142,12 +142,12 @@ class ExplainedChange:
     symbols: Annotated[tuple[str, ...], "largest change first"]
     change: Annotated[float, "of their cost together, in cost_unit"]
     part: Annotated[float | None, "of the change of all busy time per operation; 1: all"]
-    ci_low: Annotated[float | None, "lower end of the 95 % interval, by Fieller"]
+    ci_low: Annotated[float | None, "lower end of the 95% CI, by Fieller"]
     ci_high: float | None
-    reason: Annotated[str | None, "why there is no part"]
+    reason: Annotated[str | None, "why there is no share"]
     busy_equal: Annotated[
         bool | None,
-        "did the busy part of the time stay, so that the part is of the wall time too? null: not "
+        "is the busy share of the time unchanged, so that it holds for the wall time too? null: not "
         "known",
     ]
     busy_reason: str
@@ -187,12 +187,12 @@ class ProfilePoint:
     point: str
     runs: BaseNew[int]
     independent: Annotated[Independent, "what the intervals count"]
-    took_turns: Annotated[bool, "false: a drift of the machine may look like a change"]
-    cautions: Annotated[tuple[str, ...], "what to know before a number is read"]
+    took_turns: Annotated[bool, "false: drift may confound the comparison"]
+    cautions: Annotated[tuple[str, ...], "caveats of the numbers"]
     others: Annotated[
         BaseNew[OtherCommands | None],
         "what is of commands that are not the workload, nor started by it, nor threads of the "
-        "kernel; the largest by name; null: the workload cannot be told",
+        "kernel; the largest by name; null: the workload cannot be identified",
     ]
     samples: Annotated[BaseNew[int], "of all runs together"]
     lost: Annotated[BaseNew[int], "records that the kernel could not deliver"]
@@ -207,7 +207,7 @@ class ProfilePoint:
     classes: tuple[ProfileClassRow, ...]
     explained: Annotated[
         ExplainedChange | None,
-        "null where no cost changed beyond chance in the direction of the whole",
+        "null where no cost changed significantly in the direction of the whole",
     ]
     symbols: Annotated[int, "how many symbols were sampled on either side"]
 
@@ -222,7 +222,7 @@ class ProfileEvent:
         "as the kernel was asked for it; of several with this name, on hybrid CPUs, the first",
     ]
     unit: Annotated[str, "what the periods of its samples count"]
-    clock: Annotated[BaseNew[Clock | None], "what makes a sample due"]
+    clock: Annotated[BaseNew[Clock | None], "what triggers a sample"]
     nmi: Annotated[BaseNew[bool | None], "interrupts where interrupts are off"]
     precise: Annotated[BaseNew[int], "precise level of the event, 0 to 3"]
     emulated: Annotated[BaseNew[bool | None], "the counters of an emulator; null: unknown"]
@@ -231,7 +231,7 @@ class ProfileEvent:
         "code that runs with interrupts off cannot be sampled; null: not known",
     ]
     blind_reason: BaseNew[str]
-    remedy: Annotated[str | None, "what to record instead; null where the event sees"]
+    remedy: Annotated[str | None, "what to record instead; null where the event sees all"]
     caveats: tuple[str, ...]
     points: tuple[ProfilePoint, ...]
 
@@ -266,7 +266,7 @@ Frames = tuple[int, ...]
 Changed = Annotated[Frames, "places in these lists with q < 0.05"]
 Margins = Annotated[
     Numbers,
-    "the 95 % interval is the change and as much either way; null without 2 runs a side, or where "
+    "the 95% CI is the change and as much either way; null without 2 runs a side, or where "
     "none varies",
 ]
 
@@ -283,7 +283,7 @@ class FlameMeans:
 class FlameChanges(FlameMeans):
     """Times of both sides and what changed; all but the times is empty of one side alone."""
 
-    low: Annotated[Numbers, "lower end of the 95 % interval of new - base"]
+    low: Annotated[Numbers, "lower end of the 95% CI of new - base"]
     high: Annotated[Numbers, "upper end; null without 2 runs a side, or where none varies"]
     q: Annotated[Numbers, "p after Benjamini and Hochberg's correction over all that was tested"]
     changed: Changed
@@ -399,7 +399,7 @@ class FlameTree:
     labels: Annotated[tuple[str, ...], "of base and new"]
     independent: Annotated[Independent, "what the intervals count"]
     counts: Annotated[tuple[int, ...], "how many of them base and new have"]
-    took_turns: Annotated[bool, "false: a drift of the machine may look like a change"]
+    took_turns: Annotated[bool, "false: drift may confound the comparison"]
     totals: Annotated[Numbers, "all that was sampled in a run, mean of a side, in unit"]
     least_share: Annotated[
         float, "of all time; smaller frames are together in a remainder of their caller"

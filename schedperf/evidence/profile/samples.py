@@ -171,7 +171,7 @@ class Runs:
         divisors = self.totals if measure == "share" else self.operations
         is_known = self.is_sampled & (divisors > 0.0)
         scaled = weights / np.where(is_known, divisors, np.nan)[:, None]
-        # Multiplied last: the whole is then 100 % in every run, and no rounding error varies.
+        # Multiplied last: the whole is then 100% in every run, and no rounding error varies.
         scaled *= PER_CENT if measure == "share" else 1.0
         return [
             average_runs(scaled[self.sides == side], self._boots_of(side), self.independent)

@@ -40,7 +40,7 @@ from schedperf.runs.timeline import Moment, place_in_time
 # By workload and point.
 _Points = Mapping[tuple[str, str], Runs]
 _Moments = Mapping[tuple[str, str], Moment]
-# By event; and what could not be read, one sentence each.
+# By event; and what could not be parsed, one sentence each.
 _Profiles = tuple[Mapping[str, SideOf[EventProfile]], Sequence[str]]
 
 
@@ -57,7 +57,7 @@ def profile(sides: Sequence[Side]) -> Profile:
         else:
             comparisons.append(_compare(side.name, base, new, place_in_time([sides[0], side])))
     if not comparisons:
-        raise Absent("; ".join(one.reason for one in missing) or "there is no new side")
+        raise Absent("; ".join(one.reason for one in missing) or "no new side")
     return Profile(comparisons=tuple(comparisons), missing=tuple(missing))
 
 
@@ -83,7 +83,7 @@ def _compare(side: str, base: _Profiles, new: _Profiles, moments: _Moments) -> P
     for event in dict.fromkeys((*of_base, *of_new)):
         if event not in of_base or event not in of_new:
             where = "base" if event in of_base else side
-            notes.append(f"{event} was sampled on {where} only, so it is compared with nothing")
+            notes.append(f"{event} was sampled on {where} only, so it is not compared")
             continue
         of_points = of_base[event].by_point(), of_new[event].by_point()
         notes += _describe_single_points(side, event, *of_points)

@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 PER_CENT = 100.0
-# A node has no part in what another node shows if its own change is, with 95 % confidence, smaller
+# A node has no part in what another node shows if its own change is, with 95% confidence, smaller
 # than this part of that other one's: then most of the change is on that node.
 NO_PART = 0.5
 
@@ -206,7 +206,7 @@ def one_node_only(
 ) -> tuple[int | None, ...]:
     """Return, for each place, the only node that shows a change; None where there is no such.
 
-    It takes a change beyond chance on that node, after the correction for all of these places,
+    It takes a change significant on that node, after the correction for all of these places,
     and of each other node an interval that leaves room for no more than ``NO_PART`` of it: a node
     of which too little is known is not said to lack the change.
     """

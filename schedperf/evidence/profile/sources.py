@@ -164,7 +164,7 @@ def notes_of_silent_runs(
     for run in side.runs:
         if run.key not in sampled:
             label = _label_of(run.key.boot, run.key.run)
-            yield f"{label}: no event counted anything; record it again"
+            yield f"{label}: no event has a count; record it again"
 
 
 def _profiles_of(samples: ProfileSamples) -> Iterator[EventProfile]:

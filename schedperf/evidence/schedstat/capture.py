@@ -100,7 +100,7 @@ def parse_schedstat(lines: Iterable[str], label: str) -> Snapshot:
     reading = _Reading(label)
     for number, line in enumerate(lines, 1):
         if not line.endswith("\n"):
-            raise reading.bad(number, "the line has no end, so the file is cut off")
+            raise reading.bad(number, "truncated last line")
         reading.take(number, line[:-1])
     return reading.finish()
 
@@ -138,14 +138,14 @@ class _Reading:
         found = _HEAD.fullmatch(line)
         wanted = "version" if self.layout is None else "timestamp"
         if found is None or found[1] != wanted:
-            problem = f"no line `{wanted} N`, but {line[:SHOWN]!r}"
+            problem = f"invalid line {line[:SHOWN]!r} (expected `{wanted} N`)"
             raise self.bad(number, problem, "give a copy of /proc/schedstat")
         value = int(found[2])
         if wanted == "timestamp":
             self.jiffies = value
             return
         if value not in LAYOUTS:
-            raise self.bad(number, f"is version {value}", f"{known_versions()} can be read")
+            raise self.bad(number, f"unsupported version {value}", f"supported: {known_versions()}")
         self.layout = LAYOUTS[value]
 
     def _take_cpu(self, number: int, cpu: int, rest: str) -> None:
@@ -166,7 +166,7 @@ class _Reading:
             which = "a name and its CPUs" if self.layout.has_names else "its CPUs"
             raise self.bad(number, f"domain{level} without {which} first: {rest[:SHOWN]!r}")
         if (cpu, level) in self.seen or len(self.domains) >= MOST_DOMAINS:
-            raise self.bad(number, f"domain{level} of cpu{cpu} a second time")
+            raise self.bad(number, f"duplicate domain{level} of cpu{cpu}")
         self.seen.add((cpu, level))
         span = self._span(number, found[2])
         self.domains.append(Domain(cpu=cpu, number=level, name=found[1] or None, span=span))
@@ -177,7 +177,7 @@ class _Reading:
         if mask not in self.spans:
             digits = mask.replace(",", "")
             if not digits or int(digits, 16) >> MOST_CPUS:
-                raise self.bad(number, f"no mask of CPUs: {mask[:SHOWN]!r}")
+                raise self.bad(number, f"invalid CPU mask {mask[:SHOWN]!r}")
             self.spans[mask] = int(digits, 16)
         return self.spans[mask]
 
@@ -190,10 +190,10 @@ class _Reading:
             assert self.layout is not None
             version = self.layout.version
             problem = f"{len(values)} numbers, version {version} has {len(columns)}"
-            raise self.bad(number, problem, "it is cut off, or the kernel is patched")
+            raise self.bad(number, problem, "truncated, or from a patched kernel")
         for value, column in zip(values, columns, strict=True):
             if value >> (FIELDS[column.field].bits or 64):
-                raise self.bad(number, f"{column.field} is {value}, more than its counter holds")
+                raise self.bad(number, f"{column.field} is {value}, more than its counter can hold")
         return values
 
     def finish(self) -> Snapshot:
@@ -222,7 +222,7 @@ def refuse_missing_cpus(cpus: Sequence[int], domains: Iterable[Domain], label: s
         if missing := span & ~known:
             first = (missing & -missing).bit_length() - 1
             problem = f"cpu{first} is in a domain of others and has no lines, or none of a domain"
-            raise InputError(f"{label}: {problem}; it is cut off, capture it again")
+            raise InputError(f"{label}: {problem}; truncated; capture it again")
 
 
 def make_snapshot(
@@ -377,5 +377,5 @@ def describe_restarts(what: str, counts: Floats) -> list[str]:
     restarted = int(np.isnan(counts).any(axis=1).sum())
     if not restarted:
         return []
-    cause = "so they started again (a CPU or a cpuset changed): what these counted is unknown"
+    cause = "so they were reset (a CPU or a cpuset changed): their counts are unknown"
     return [f"the counters of {restarted} of {len(counts)} {what} fell, {cause}"]

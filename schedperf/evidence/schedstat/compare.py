@@ -37,7 +37,7 @@ from schedperf.stats.counted.rates import (
 )
 
 SWITCHED_OFF = (
-    "kernel.sched_schedstats was 0 in {runs} of {all} runs of {side}, so only the times were "
+    "kernel.sched_schedstats was 0 in {runs} of {all} runs of {side}, so only times were "
     "counted; set it to 1 with sysctl and record again"
 )
 
@@ -58,7 +58,7 @@ def analyse_sides(
 
     A count is divided by the time between the snapshots, and by the operations of the run where
     they are known. Intervals are over runs (:func:`schedperf.stats.compare_runs`), the family is
-    "informational": more is neither better nor worse.
+    "informational": neither direction is better.
 
     :param cpus: look at these only
     """
@@ -72,8 +72,8 @@ def analyse_sides(
     notes = [note for side in sides for note in _notes(side)]
     if not has_seconds:
         notes.append(
-            "rates are per tick of the kernel's clock, because the length of a tick is not known "
-            "of all sides; they compare only where CONFIG_HZ is equal"
+            "rates are per tick of the kernel's clock, because the length of a tick is not "
+            "recorded on all sides; they are comparable only if CONFIG_HZ is equal"
         )
     return Schedstat(
         sides=tuple(_describe(side) for side in sides),
@@ -322,12 +322,12 @@ def _reason(key: Key, other: str, theirs: Collection[Key]) -> tuple[str, str]:
         return key.field, FIELDS[key.field].split
     if key.level not in {one.level for one in theirs}:
         return key.level, _reason_of_level(key.level, other)
-    return f"{key.level} {key.idle} {key.field}".strip(), f"what {other} counted is unknown"
+    return f"{key.level} {key.idle} {key.field}".strip(), f"counts of {other} are unknown"
 
 
 def _reason_of_level(level: str, other: str) -> str:
     if level.startswith("domain"):
-        return f"nothing names this level, and no level of {other} has its CPUs"
+        return f"this level has no name, and no level of {other} has its CPUs"
     return f"{other} has no level of this name"
 
 

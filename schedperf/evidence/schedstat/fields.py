@@ -41,7 +41,7 @@ class Field:
     :param bits: of the kernel's counter; None: ``unsigned long``, so 32 or 64 with the machine
     :param unit: of times it is ns, though the kernel's text speaks of jiffies
     :param meaning: what one of it is
-    :param function: of the kernel, whose doing it counts
+    :param function: of the kernel that counts it
     :param split: why it has no counterpart in versions that do not have it; "" where all have it
     :param is_used: does any kernel of these versions count it?
     """

@@ -176,7 +176,7 @@ class _ReportReading:
         cpu = int(found["cpu"])
         if found["name"] is None:
             if cpu >= MOST_CPUS or cpu in self.seen:
-                raise self.bad(number, f"CPU {cpu} a second time, or of more than {MOST_CPUS}")
+                raise self.bad(number, f"duplicate CPU {cpu}, or more than {MOST_CPUS} CPUs")
             self.seen.add(cpu)
             self.levels = 0
             self.block = _Block(cpu=cpu, domain=None)
@@ -204,14 +204,14 @@ class _ReportReading:
             found = _RANGE.fullmatch(part)
             low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
             if not low <= high < MOST_CPUS:
-                raise self.bad(number, f"no list of CPUs: {cpus[:SHOWN]!r}")
+                raise self.bad(number, f"invalid CPU list {cpus[:SHOWN]!r}")
             span |= (1 << high + 1) - (1 << low)
         return span
 
     def _take_value(self, number: int, line: str) -> None:
         found = _VALUE.fullmatch(line)
         if found is None:
-            raise self.bad(number, f"no count: {line[:SHOWN]!r}")
+            raise self.bad(number, f"invalid count {line[:SHOWN]!r}")
         if found[3]:
             advice = "it joins kernels by position; give the reports of both sides instead"
             raise self.bad(number, "is the output of perf sched stats diff", advice)
@@ -225,10 +225,10 @@ class _ReportReading:
         of_idle = _IDLE.fullmatch(text)
         name = _FIELDS.get(of_idle[1] if of_idle else text)
         if name is None:
-            raise self.bad(number, f"an unknown field: {text[:SHOWN]!r}", "read the data instead")
+            raise self.bad(number, f"unknown field {text[:SHOWN]!r}", "read the data instead")
         column = Column(_IDLE_TYPES[of_idle[2]] if of_idle else "", name)
         if column in self.block.counts or value >> (FIELDS[name].bits or 64):
-            raise self.bad(number, f"{name} a second time, or more than its counter holds")
+            raise self.bad(number, f"{name} a second time, or more than its counter can hold")
         self.block.counts[column] = value
 
     def finish(self) -> Change:
@@ -270,7 +270,7 @@ class _ReportReading:
                 where = f"CPU {block.cpu}{'' if block.domain is None else ', a domain'}"
                 raise InputError(
                     f"{self.label}: {where} has {len(block.counts)} of {len(columns)} counts; "
-                    f"it is cut off, {_ADVICE_OF_REPORT}"
+                    f"truncated; {_ADVICE_OF_REPORT}"
                 )
         rows = [list(block.counts.values()) for block in blocks]
         counts = np.array(rows, dtype=np.float64).reshape(len(blocks), len(columns))
@@ -343,7 +343,7 @@ def read_sched_stats(path: Path, label: str) -> tuple[Snapshot, Snapshot]:
     with path.open("rb") as file:
         size = path.stat().st_size
         if not HEADER_BYTES <= size <= _LARGEST_BYTES:
-            raise InputError(f"{label}: {size} bytes are no recording of schedstat; {_ADVICE}")
+            raise InputError(f"{label}: {size} bytes are not a recording of schedstat; {_ADVICE}")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             try:
                 return _DataReading(data, label).snapshots()
@@ -369,7 +369,7 @@ class _DataReading:
         self.header = read_header(data, label, fewest_events=0)
         self.order = self.header.order
         if self.header.cut:
-            raise InputError(f"{label}: cut off: perf did not end properly; {_ADVICE}")
+            raise InputError(f"{label}: truncated: perf did not exit properly; {_ADVICE}")
         self.moments: dict[int, _Moment] = {}
 
     def snapshots(self) -> tuple[Snapshot, Snapshot]:
@@ -384,7 +384,7 @@ class _DataReading:
                 self._take_domain(form, start, end, upstream)
         if len(self.moments) < 2:  # noqa: PLR2004 # before and after
             raise InputError(
-                f"{self.label}: has {len(self.moments)} snapshots of schedstat, not two; {_ADVICE}"
+                f"{self.label}: {len(self.moments)} schedstat snapshots (expected 2); {_ADVICE}"
             )
         times = list(self.moments)
         return self._snapshot(times[0]), self._snapshot(times[-1])
@@ -398,7 +398,7 @@ class _DataReading:
         moment = self._moment(start, end, 8, form.cpu_version)
         cpu = self._number(start, end, form.cpu_number, "I")
         if cpu >= MOST_CPUS or cpu in moment.cpus:
-            raise InputError(f"{self.label}: a second cpu{cpu}, or of too many; {_ADVICE}")
+            raise InputError(f"{self.label}: duplicate cpu{cpu}, or too many; {_ADVICE}")
         columns = LAYOUTS[moment.version or 0].cpu
         moment.cpus[cpu] = self._counts(start + form.cpu_counts, end, columns)
 
@@ -414,7 +414,7 @@ class _DataReading:
             span = self._span(start, end, form.domain_mask)
             domain = Domain(cpu=cpu, number=number, name=name or None, span=span)
         if domain in moment.domains or len(moment.domains) >= MOST_DOMAINS:
-            raise InputError(f"{self.label}: domain{number} of cpu{cpu} twice; {_ADVICE}")
+            raise InputError(f"{self.label}: duplicate domain{number} of cpu{cpu}; {_ADVICE}")
         columns = LAYOUTS[moment.version or 0].domain
         moment.domains[domain] = self._counts(start + form.domain_counts, end, columns)
 
@@ -422,7 +422,9 @@ class _DataReading:
         moment = self.moments.setdefault(self._number(start, end, time, "Q"), _Moment())
         found = self._number(start, end, version, "H")
         if found not in LAYOUTS:
-            raise InputError(f"{self.label}: is version {found}; {known_versions()} can be read")
+            raise InputError(
+                f"{self.label}: unsupported version {found}; supported: {known_versions()}"
+            )
         if moment.version not in (None, found):
             raise InputError(f"{self.label}: versions {moment.version} and {found}; {_ADVICE}")
         moment.version = found

@@ -40,7 +40,7 @@ class SchedstatRow(RateRow):
     idle: Idle
     field: Annotated[str, "the kernel's name of the counter, or a share of counters"]
     meaning: str
-    function: Annotated[str, "of the kernel, whose doing it counts"]
+    function: Annotated[str, "of the kernel that counts it"]
     total_base: Annotated[float | None, "counts in a run, over all CPUs; times in ns"]
     total_new: float | None
 

@@ -79,7 +79,7 @@ def _describe(row: SchedstatRow) -> str:
     per = "" if row.basis == "share" else f" per {_unit(row)}"
     if row.ratio is None:
         return f"{row.base:.3g} before, {row.new:.3g} after{per}"
-    return f"{100.0 * (row.ratio - 1.0):+.0f} %{per}"
+    return f"{100.0 * (row.ratio - 1.0):+.0f}%{per}"
 
 
 def _unit(row: SchedstatRow) -> str:

@@ -1,4 +1,4 @@
-"""Schedstat: what the scheduler counted during the runs, base against new.
+"""Schedstat: what the scheduler counted during the runs, new vs base.
 
 Wakeups, switches and waits of the CPUs, and what the balancer did at each level of the topology:
 rates a second and an operation, with intervals over runs. They say what happened more
@@ -33,7 +33,7 @@ FOLDER = "schedstat"
 # 8192 CPUs with four levels have 85 MB, half of it masks of CPUs.
 LARGEST_BYTES = 128 << 20
 _LARGEST_JSON_BYTES = 1 << 20
-# A shorter interval is better known by the wall time of the run: a tick is more than 1 % of it.
+# A shorter interval is better known by the wall time of the run: a tick is more than 1% of it.
 _FEWEST_JIFFIES = 100
 
 
@@ -46,7 +46,7 @@ def schedstat(sides: Sequence[Side]) -> Schedstat:
             raise Absent(found.notes[0] if found.notes else why_nothing(side, FOLDER))
     data = analyse_sides(loaded)
     if not data.rows:
-        raise Absent("nothing that was counted is on both sides")
+        raise Absent("no counter is present on both sides")
     return data
 
 
@@ -133,8 +133,8 @@ def _is_enabled(bundle: Bundle, run: Run) -> bool | None:
     facts = decode(bundle.read(name, _LARGEST_JSON_BYTES), _Facts, name)
     if None not in (facts.enabled, facts.enabled_before) and facts.enabled != facts.enabled_before:
         raise InputError(
-            f"{name}: kernel.sched_schedstats was switched during the run, so that a part of "
-            "it was counted; leave it alone while recording"
+            f"{name}: kernel.sched_schedstats changed during the run, so only a part was "
+            "counted; do not change it while recording"
         )
     return facts.enabled
 

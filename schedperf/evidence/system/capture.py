@@ -103,7 +103,7 @@ def read_system_counters(bundle: Bundle, run: Run) -> SystemCounts:
     folder = f"{run.folder}/{FOLDER}"
     name = f"{folder}/facts.json"
     if bundle.size(name) is None:
-        raise InputError(f"{bundle.path}: {name} is not there; record with {FOLDER}")
+        raise InputError(f"{bundle.path}: {name} is missing; record with {FOLDER}")
     facts = decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name)
     host = next(boot.host for boot in bundle.boots if boot.number == run.boot)
     reading = _Reading(bundle, folder, SystemSums(host.topology.node_of_cpu()))
@@ -125,7 +125,7 @@ def read_task_counters(bundle: Bundle, run: Run) -> SystemCounts:
     """
     name = f"{run.folder}/{TASKS}"
     if bundle.size(name) is None:
-        raise InputError(f"{bundle.path}: {name} is not there; record with task_sched")
+        raise InputError(f"{bundle.path}: {name} is missing; record with task_sched")
     sums = SystemSums({})
     add_tasks(sums, parse_task_sched(bundle.read(name, LARGEST_JSON_BYTES), name))
     return SystemCounts(counts=sums.counts, cpus={}, seconds=None, missing={}, notes=sums.notes)
@@ -171,7 +171,7 @@ class _Reading:
     def _parse(self, path: str, parse: Parse[Parsed]) -> Parsed:
         text = self._bundle.read_text(path, LARGEST_BYTES)
         if text and not text.endswith("\n"):
-            raise InputError(f"{path}: the last line has no end, so it is cut off; record again")
+            raise InputError(f"{path}: truncated last line; record again")
         # Not splitlines(): names of control groups may hold other ends of lines.
         return parse(text.split("\n")[:-1], path)
 

@@ -83,7 +83,7 @@ def parse_cgroup_cpu(lines: Iterable[str], label: str) -> tuple[CpuGroup, ...]:
             raise InputError(f"{label}:{number}: more than was recorded; record again")
     groups = [_parse_group(section, label) for section in sections]
     if len({(group.path, group.inode) for group in groups}) < len(groups):
-        raise InputError(f"{label}: a group is there twice; record again")
+        raise InputError(f"{label}: duplicate group; record again")
     return tuple(groups)
 
 
@@ -92,7 +92,7 @@ def _parse_group(lines: list[str], label: str) -> CpuGroup:
     where = f"{label}: {path[:SHOWN]}"
     seen = _SEEN.fullmatch(lines[-1])
     if seen is None or not lines[-2].startswith("--- ") or len(path) > LONGEST_PATH:
-        raise InputError(f"{where}: the group is cut off; record again")
+        raise InputError(f"{where}: truncated group; record again")
     limit = lines[-2][4:].split(" ")
     quota, period = (_seconds(text, where) for text in [*limit, ABSENT, ABSENT][:2])
     return CpuGroup(

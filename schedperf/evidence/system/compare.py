@@ -34,7 +34,7 @@ from schedperf.stats.verdicts import percent
 LARGEST_BY_NODE = 5
 # A list of what only one side has names so many; the rest is counted.
 MOST_NAMED = 8
-# What is below 1 % of the time or of the periods on both sides explains no change of 1 %.
+# What is below 1% of the time or of the periods on both sides explains no change of 1%.
 LEAST_SHARE = 0.01
 # Fewer events in a run say little, whatever the interval of their rate is.
 LEAST_EVENTS_OF_CHANGE = 100.0

@@ -1,4 +1,4 @@
-"""Throttled cgroups, CPU time, watts, stalls, idle states and interrupts that changed beyond noise.
+"""Throttled cgroups, CPU time, watts, stalls, idle states and interrupts with a significant change.
 
 What is a mere consequence of a longer or a shorter run is left out: counts an operation of what
 comes with time (:mod:`schedperf.stats.counted.findings`), and shares of the CPUs' time. All shares
@@ -50,47 +50,47 @@ _RULES = (
         "cgroup",
         "throttled_share",
         ("share",),
-        "cgroup {subject}: throttled in {new} of its periods instead of {base}",
+        "cgroup {subject}: throttled in {base} -> {new} of its periods",
     ),
     _Rule(
         "cgroup",
         "throttled",
         _WORK,
-        "cgroup {subject}: throttled for {new} per {per} instead of {base}, summed over CPUs",
+        "cgroup {subject}: throttled for {base} -> {new} per {per}, summed over CPUs",
     ),
     _Rule(
         "cpu",
         "time",
         ("operation",),
-        "{subject} time per {per} is {new} instead of {base}{change}",
+        "{subject} time per {per} {base} -> {new}{change}",
     ),
-    _Rule("power", "energy", ("time",), "{subject} takes {new} instead of {base}"),
-    _Rule("power", "energy", ("operation",), "{subject} takes {new} per {per} instead of {base}"),
-    _Rule("frequency", "mean", ("share",), "CPUs run at {new} instead of {base}"),
+    _Rule("power", "energy", ("time",), "{subject} draws {base} -> {new}"),
+    _Rule("power", "energy", ("operation",), "{subject} draws {base} -> {new} per {per}"),
+    _Rule("frequency", "mean", ("share",), "CPU frequency {base} -> {new}"),
     _Rule(
         "pressure",
         None,
         ("share",),
-        "pressure {subject}: {new} of the time instead of {base}",
+        "pressure {subject}: {base} -> {new} of the time",
     ),
     _Rule("idle", "usage", _WORK, "{subject} is entered {often} per {per}"),
     _Rule(
         "idle",
         "time",
         ("operation",),
-        "CPUs are in {subject} for {new} per {per} instead of {base}",
+        "CPUs are in {subject} for {base} -> {new} per {per}",
     ),
     _Rule(
         "idle",
         "share",
         ("share",),
-        "CPUs are in {subject} for {new} of the time instead of {base}",
+        "CPUs are in {subject} for {base} -> {new} of the time",
     ),
     _Rule(
         "cpu",
         "share",
         ("share",),
-        "CPUs spend {new} of the time in {subject} instead of {base}",
+        "CPUs spend {base} -> {new} of the time in {subject}",
     ),
     _Rule("softirqs", None, _WORK, "softirqs {subject} come {often} per {per}"),
     _Rule("interrupts", None, _WORK, "interrupts {subject} come {often} per {per}"),
@@ -184,7 +184,7 @@ def _sentence(rule: _Rule, row: SystemRow) -> str:
         format_measure(value, row.unit, row.base, row.new) for value in (row.base, row.new)
     )
     per = row.unit.partition("/")[2]
-    often = f"{new} times instead of {base}"
+    often = f"{base} -> {new} times"
     if row.ratio is not None:
         often = f"{row.ratio:.3g} times as often"
     return rule.text.format(
@@ -192,7 +192,7 @@ def _sentence(rule: _Rule, row: SystemRow) -> str:
         base=base,
         new=new,
         often=often,
-        change="" if row.ratio is None else f", {100.0 * (row.ratio - 1.0):+.1f} %",
+        change="" if row.ratio is None else f", {100.0 * (row.ratio - 1.0):+.1f}%",
         per="second" if per == "s" else per,
     )
 
@@ -206,7 +206,7 @@ def _is_cost(row: SystemRow) -> bool:
 def _describe_part(row: SystemRow, costs: Iterable[SystemRow]) -> str:
     """Say which part of the change of all busy time a kind has at least, or "" of a small part.
 
-    The part is the least that the 95 % intervals leave: the end of the kind's own that is nearest
+    The part is the least that the 95% CIs leave: the end of the kind's own that is nearest
     to no change, beside those ends of all others that are farthest in the same direction.
 
     :param costs: of the same place, the row among them
@@ -224,7 +224,7 @@ def _describe_part(row: SystemRow, costs: Iterable[SystemRow]) -> str:
     per = row.unit.partition("/")[2]
     verb = "growth" if rises else "fall"
     # Rounded down, since it is the least.
-    return f"at least {math.floor(100.0 * part)} % of the {verb} of busy time per {per}"
+    return f"at least {math.floor(100.0 * part)}% of the {verb} of busy time per {per}"
 
 
 def _largest_change(row: SystemRow, *, rises: bool) -> float:

@@ -97,7 +97,7 @@ def parse_cpu_times(lines: Iterable[str], label: str) -> CpuTimes:
         elif name in TOTALS:
             totals[name] = parse_count(rest.strip(), where)
     if not ticks:
-        raise InputError(f"{label}: no CPUs; give a copy of /proc/stat")
+        raise InputError(f"{label}: no CPU lines; give a copy of /proc/stat")
     return CpuTimes(ticks=ticks, totals=totals)
 
 
@@ -124,7 +124,7 @@ def parse_pressure(lines: Iterable[str], label: str) -> tuple[Pressure, ...]:
             continue
         match = _STALLED.fullmatch(line.strip())
         if match is None or match[1] in found:
-            raise InputError(f"{label}:{number}: no stall time: {line[:SHOWN]!r}; record again")
+            raise InputError(f"{label}:{number}: invalid stall time {line[:SHOWN]!r}; record again")
         total = parse_count(match[2], f"{label}:{number}")
         found[match[1]] = Pressure(kind=match[1], total_us=total)
     if not found:
@@ -178,7 +178,7 @@ def parse_interrupts(lines: Iterable[str], label: str) -> InterruptTable:
                 raise InputError(f"{where}: {one.label[:SHOWN]!r} a second time; record again")
             found[one.label] = one
     if not found:
-        raise InputError(f"{label}: no interrupts; record again")
+        raise InputError(f"{label}: no interrupt lines; record again")
     return InterruptTable(cpus=cpus, lines=tuple(found.values()))
 
 
@@ -186,7 +186,7 @@ def _parse_header(line: str, where: str) -> tuple[int, ...]:
     columns = [_CPU_COLUMN.fullmatch(word) for word in line.split()]
     cpus = tuple(int(column[1]) for column in columns if column)
     if not cpus or len(cpus) < len(columns) or len(set(cpus)) < len(cpus):
-        raise InputError(f"{where}: no line of CPUs: {line[:SHOWN]!r}; record again")
+        raise InputError(f"{where}: invalid CPU header {line[:SHOWN]!r}; record again")
     if max(cpus) >= MOST_CPUS:
         raise InputError(f"{where}: cpu{max(cpus)} of at most {MOST_CPUS}; record again")
     return cpus

@@ -30,7 +30,7 @@ class SystemSide:
     kind: Literal["clean", "instrumented"]
     seconds: Annotated[float | None, "between the looks, over all runs"]
     task_runs: Annotated[int, "in which the workload's tasks were looked at"]
-    cpus: Annotated[int, "of the first boot; 0: not known"]
+    cpus: Annotated[int, "of the first boot; 0: unknown"]
     accounted: Annotated[
         float | None,
         "share of the wall time of the CPUs that /proc/stat has, of all kinds together; the mean "
@@ -47,7 +47,7 @@ class SystemRow(RateRow):
     field: str
     node: Annotated[int | None, "null: all nodes together"]
     meaning: str
-    function: Annotated[str, "of the kernel, whose doing it counts; empty: hardware's"]
+    function: Annotated[str, "of the kernel that counts it; empty: hardware's"]
     total_base: Annotated[float | None, "counted in a run; null of levels and shares"]
     total_new: float | None
     q: Annotated[
@@ -57,7 +57,7 @@ class SystemRow(RateRow):
     ]
     changed: Annotated[
         bool | None,
-        "is the change beyond chance and beyond the margin, of 1 % of the time or 100 events a run "
+        "is the change significant and beyond the margin, of 1% of the time or 100 events a run "
         "at least? null: cannot be said",
     ]
 

@@ -1,4 +1,4 @@
-"""System counters: what CPUs, interrupts, power and cgroups did around the runs, base against new.
+"""System counters: what CPUs, interrupts, power and cgroups did around the runs, new vs base.
 
 Throttling of cgroups, power, frequencies, stalls of tasks (PSI), idle states, interrupts,
 softirqs, and the statistics of the workload's own tasks. They say what happened more often,
@@ -49,7 +49,7 @@ def system_counters(sides: Sequence[Side]) -> SystemCounters:
     base, *others = [_measure_side(*one) for one in captured]
     rows = [row for other in others for row in compare_measures(base, other)]
     if not rows:
-        raise Absent("nothing that was counted is on both sides")
+        raise Absent("no counter is present on both sides")
     settings, unknown = compare_settings(sides)
     return SystemCounters(
         sides=tuple(_describe(*one) for one in captured),

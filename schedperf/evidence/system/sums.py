@@ -103,8 +103,7 @@ class SystemSums:
             for group, subjects in self._wrapped.items()
         )
         restarted = (
-            f"{group}: fell, so it started again and what it counted is unknown and left out: "
-            f"{_names(subjects)}"
+            f"{group}: decreased, so it was reset and its counts are left out: {_names(subjects)}"
             for group, subjects in self._restarted.items()
         )
         return (*self._notes, *wrapped, *restarted)
@@ -274,7 +273,7 @@ def _unwrapped(sums: SystemSums, old: Meter, new: Meter) -> int | None:
         return energy
     if energy >= old.energy_uj or old.energy_uj > most:
         return energy
-    sums.note(f"power: {new.name} wrapped at {most / 1e6:.0f} J, and is counted as once")
+    sums.note(f"power: {new.name} wrapped at {most / 1e6:.0f} J, counted as one wrap")
     return energy + most
 
 
@@ -289,7 +288,7 @@ def add_interrupts(
     cpus = [cpu for cpu in after.cpus if cpu in columns[0]]
     if before.cpus != after.cpus:
         sums.note(
-            f"{group}: CPUs went or came during the run; only those of both looks are counted"
+            f"{group}: CPUs went online or offline during the run; only CPUs in both are counted"
         )
     places = [np.array([column[cpu] for cpu in cpus], dtype=np.intp) for column in columns]
     earlier = {(line.label, line.name): line for line in before.lines}
@@ -337,14 +336,12 @@ def add_groups(
     at_end = {(one.path, one.inode): one for one in after}
     last = {**{(one.path, one.inode): one for one in during}, **at_end}
     for key in first.keys() - last.keys():
-        sums.note(
-            f"cgroup: {key[0]} was removed before it was looked at again, so it has no counts"
-        )
+        sums.note(f"cgroup: {key[0]} was removed before the second snapshot, so it has no counts")
     for key, group in last.items():
         if key not in at_end:
             sums.note(
-                f"cgroup: {group.path} was removed during the run; it has the counts of the last "
-                "look at it"
+                f"cgroup: {group.path} was removed during the run; its counts are those of the "
+                "last snapshot"
             )
         if key in first or group.is_new:
             _add_group(sums, first.get(key), group)

@@ -73,7 +73,7 @@ def parse_cpuidle(lines: Iterable[str], label: str) -> tuple[IdleState, ...]:
     for where, row in read_table(lines, IDLE_COLUMNS, label):
         cpu, state = parse_cpu(row["cpu"], where), parse_cpu(row["state"], where)
         if (cpu, state) in states:
-            raise InputError(f"{where}: state {state} of cpu{cpu} a second time; record again")
+            raise InputError(f"{where}: duplicate state {state} of cpu{cpu}; record again")
         states[cpu, state] = IdleState(
             cpu=cpu,
             state=state,
@@ -164,7 +164,7 @@ def parse_power(lines: Iterable[str], label: str) -> tuple[Meter, ...]:
     for where, row in read_table(lines, POWER_COLUMNS, label):
         zone = row["zone"] or ""
         if not zone or zone in meters:
-            raise InputError(f"{where}: no meter, or one a second time; record again")
+            raise InputError(f"{where}: no meter, or a duplicate one; record again")
         meters[zone] = Meter(
             zone=zone,
             name=(row["name"] or zone.rpartition("/")[2])[:_LONGEST_ZONE],

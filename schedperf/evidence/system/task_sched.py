@@ -136,7 +136,9 @@ def parse_sched(text: str, label: str) -> dict[str, TaskField]:
                 name = name.removeprefix(prefix)
             fields[name] = _field(found[2], found[3])
     if not fields:
-        raise InputError(f"{label}: no field of /proc/PID/sched: {text[:SHOWN]!r}; record again")
+        raise InputError(
+            f"{label}: invalid field of /proc/PID/sched {text[:SHOWN]!r}; record again"
+        )
     return fields
 
 

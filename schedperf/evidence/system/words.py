@@ -76,9 +76,9 @@ _FIELDS: Mapping[tuple[str, str], About] = {
     ),
     ("tasks", "slice_mean"): About("mean time that a task kept its CPU", "pick_next_task_fair()"),
     ("tasks", "involuntary_share"): About(
-        "share of the switches in which the task would have gone on", "resched_curr()"
+        "share of involuntary context switches", "resched_curr()"
     ),
-    ("tasks", "migrations_mean"): About("times that a task came to another CPU", "set_task_cpu()"),
+    ("tasks", "migrations_mean"): About("migrations of a task to another CPU", "set_task_cpu()"),
     ("tasks", "remote_share"): About(
         "share of the wakeups that came from another CPU", "select_task_rq_fair()"
     ),

@@ -1,4 +1,4 @@
-"""The tables of one cache line: who reads and writes which bytes of it."""
+"""The tables of one cache line: readers and writers by byte of it."""
 
 from collections.abc import Iterator
 
@@ -27,16 +27,16 @@ MOST_SYMBOLS = 2
 
 # What stands behind a name and behind the bytes.
 GRADES = Text(
-    text="behind a name: [A] its address and a function that is known to touch it agree, [B] the "
-    "address or the functions alone; bytes are those of the named field from the sampled one on, "
-    "8-? where its size is not known: how many of them an access reached, perf does not sample; "
+    text="after a name: [A] its address and a function known to access it agree, [B] the address "
+    "or the functions alone; bytes are those of the named field from the sampled one on, "
+    "8-? where its size is not known: perf does not sample the size of an access; "
     "by: r reads it, W writes it",
     tone="muted",
 )
 
 
 def bytes_table(point: C2cPoint, line: C2cLineRow) -> Table:
-    """Return who reads and writes which bytes of a line, base then new."""
+    """Return readers and writers by byte of a line, base then new."""
     rows: list[tuple[Cell, ...]] = []
     word = word_of(point.observable)
     rate = Column(title=per_operation(point), align="right", priority=2)
@@ -51,7 +51,7 @@ def bytes_table(point: C2cPoint, line: C2cLineRow) -> Table:
             rows += _access(access, word, seen.contended, format_rate(rates))
     return Table(
         caption=(
-            f"who reads and writes which bytes of {called(line)}{_split(line)}; samples of all "
+            f"readers and writers by byte of {called(line)}{_split(line)}; samples of all "
             f"runs, {word} remote + local"
         ),
         columns=columns,
@@ -62,7 +62,7 @@ def bytes_table(point: C2cPoint, line: C2cLineRow) -> Table:
 
 
 def seen_bytes_table(source: C2cSource, line: C2cSampledLine) -> Table:
-    """Return who reads and writes which bytes of a line of one side alone."""
+    """Return readers and writers by byte of a line of one side alone."""
     word = word_of((source.observable,))
     rows: list[tuple[Cell, ...]] = []
     for access in line.accesses:
@@ -70,7 +70,7 @@ def seen_bytes_table(source: C2cSource, line: C2cSampledLine) -> Table:
         rows += _access(access, word, line.contended, latency)
     return Table(
         caption=(
-            f"who reads and writes which bytes of {line.name or line.key}; samples, {word} "
+            f"readers and writers by byte of {line.name or line.key}; samples, {word} "
             "remote + local"
         ),
         columns=(*_access_columns(word), Column(title="latency", align="right", priority=5)),
@@ -93,7 +93,7 @@ def _access_columns(word: str) -> tuple[Column, ...]:
 
 def _split(line: C2cLineRow) -> str:
     parts = {
-        side: f"{100.0 * seen.false_share:.0f} % false sharing"
+        side: f"{100.0 * seen.false_share:.0f}% false sharing"
         for side, seen in line.sides.items()
         if seen is not None and seen.false_share is not None
     }
@@ -139,7 +139,7 @@ def say_symbols(access: C2cAccess, most: int) -> Iterator[str]:
 
 def _access(access: C2cAccess, word: str, contended: int, last: str) -> list[tuple[Cell, ...]]:
     # What was done to some bytes, and below it by whom where that is known.
-    name = "name not known"
+    name = "name unknown"
     if access.name is not None:
         name = f"{say_name(access.name)} [{access.grade}]"
     symbols = ", ".join(say_symbols(access, MOST_SYMBOLS))

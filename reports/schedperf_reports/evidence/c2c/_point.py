@@ -87,7 +87,7 @@ def describe_point(
     """
     yield Text(text=_basis(point))
     if point.reason is not None:
-        yield Text(text=f"no rates are compared: {point.reason}", tone="warning")
+        yield Text(text=f"rates not compared: {point.reason}", tone="warning")
     yield totals_table(point)
     contended = [line for line in point.lines if _samples(line)]
     if contended:
@@ -125,9 +125,9 @@ def _samples(counted: C2cLineRow | C2cTotals) -> int:
 
 def _nothing(point: C2cPoint) -> str:
     if _samples(point.totals):
-        return "there is no table of lines, so which ones these are cannot be seen"
+        return "no table of lines, so these lines are unknown"
     seen = count_of(sum(filter(None, point.samples)), "memory sample")
-    return f"nothing seen: none of {seen} hit a line that another CPU had"
+    return f"none: none of {seen} hit a line cached by another CPU"
 
 
 def _basis(point: C2cPoint) -> str:
@@ -137,7 +137,7 @@ def _basis(point: C2cPoint) -> str:
     counted = " + ".join(MISSING if count is None else str(count) for count in point.samples)
     periods = _both(point.period, lambda period: f"1 of {period}" if period else "not known")
     latencies = _both(
-        point.ldlat, lambda ldlat: "all" if ldlat is None else f"of {ldlat} cycles and more"
+        point.ldlat, lambda ldlat: "all" if ldlat is None else f"of {ldlat} cycles or more"
     )
     meaning = "; ".join(dict.fromkeys(MEANINGS[observable] for observable in point.observable))
     return (
@@ -153,13 +153,13 @@ def _both(values: BaseNew[Fact], describe: Callable[[Fact], str]) -> str:
 
 def _power(point: C2cPoint) -> str:
     if point.least_ratio is None:
-        return "too little was sampled to say which change could have been seen"
+        return "too few samples to estimate the smallest detectable change"
     varied = f"{point.model} counts of {point.replication}"
     if point.phi:
-        varied += f", a rate varies by {100.0 * point.phi**0.5:.0f} % from one to the next"
+        varied += f", a rate varies by {100.0 * point.phi**0.5:.0f}% between them"
     return (
-        f"rates are accesses {per_operation(point)}, sampled or not; {varied}; the smallest "
-        f"change that could have been seen (power 80 %), on the line known best: times "
+        f"rates are accesses {per_operation(point)}, sampled or not; {varied}; smallest "
+        f"detectable change (80% power), on the most sampled line: times "
         f"{point.least_ratio:.3g}"
     )
 
@@ -191,8 +191,8 @@ def _caption(lines: Sequence[C2cLineRow], left: int, word: str) -> str:
     }
     told = [f"{name}: {' and '.join(said)}" for name, said in changes.items() if said]
     more = f"; {count_of(left, 'more line')} in the tables" if left else ""
-    said = "; ".join(told) or f"on none of these lines {word} changed beyond chance"
-    return f"who reads and writes which bytes. {said}{more}"
+    said = "; ".join(told) or f"{word} of none of these lines changed significantly"
+    return f"readers and writers by byte. {said}{more}"
 
 
 def _times(ratio: float | None, what: str) -> str:
@@ -201,7 +201,7 @@ def _times(ratio: float | None, what: str) -> str:
 
 def _rows(point: C2cPoint, line: C2cLineRow) -> tuple[LineRow, ...]:
     return tuple(
-        LineRow(place="", note=line.unmatched or "not seen on this side")
+        LineRow(place="", note=line.unmatched or "not sampled on this side")
         if seen is None
         else LineRow(
             place=seen.key.rpartition("+")[2],
@@ -215,7 +215,7 @@ def _rows(point: C2cPoint, line: C2cLineRow) -> tuple[LineRow, ...]:
 
 def _who(point: C2cPoint, access: C2cAccess, seen: C2cSeen) -> str:
     word = word_of(point.observable)
-    name = say_name(access.name or "name not known")
+    name = say_name(access.name or "name unknown")
     commands = [one.command for one in access.commands or ()]
     more = len(commands) - _MOST_BELOW
     tail = f" and {more} more" if more > 0 else ""
@@ -223,16 +223,16 @@ def _who(point: C2cPoint, access: C2cAccess, seen: C2cSeen) -> str:
     share = format_share(share_of(access, seen.contended))
     parts = [
         f"{_counts(access)}, {share} of the line's {word}",
-        ", ".join(say_symbols(access, _MOST_BELOW)) or "functions not known",
-        f"{', '.join(commands[:_MOST_BELOW])}{tail}" if commands else "commands not known",
-        f"node{'s' * (len(nodes) > 1)} {', '.join(nodes)}" if nodes else "nodes not known",
+        ", ".join(say_symbols(access, _MOST_BELOW)) or "functions unknown",
+        f"{', '.join(commands[:_MOST_BELOW])}{tail}" if commands else "commands unknown",
+        f"node{'s' * (len(nodes) > 1)} {', '.join(nodes)}" if nodes else "nodes unknown",
     ]
     return f"{say_bytes(access)} {name}: {'; '.join(parts)}"
 
 
 def _sharing(seen: C2cSeen) -> str:
     is_mixed = seen.sharing == "mixed" and seen.false_share is not None
-    part = f", {100.0 * (seen.false_share or 0.0):.0f} % false" if is_mixed else ""
+    part = f", {100.0 * (seen.false_share or 0.0):.0f}% false" if is_mixed else ""
     copies = seen.copies
     spread = f"; copies of {copies} CPUs" if copies is not None and copies > 1 else ""
     return f"{_SHARING[seen.sharing]}{part}{spread}"
@@ -245,7 +245,7 @@ def _rates(point: C2cPoint, line: C2cLineRow, side: str) -> Iterator[str]:
         if any(change.samples):
             rate = f"{format_rate(change.rates.of(side))} {word_of(point.observable)}"
             ratio = (
-                f", {format_rate(change.ratio)} times base's (95 % CI {format_interval(change)})"
+                f", {format_rate(change.ratio)} times base's (95% CI {format_interval(change)})"
                 if side == "new" and change.ratio is not None
                 else ""
             )
@@ -274,8 +274,8 @@ def _occupants(point: C2cPoint, line: C2cLineRow, side: str, seen: C2cSeen) -> I
 
 def _facts(point: C2cPoint, access: C2cAccess, seen: C2cSeen, rate: float | None) -> Iterator[str]:
     word = word_of(point.observable)
-    grade = f"grade {access.grade}, " if access.grade else "name not known, "
-    size = "" if access.size else ", size of the field not known"
+    grade = f"grade {access.grade}, " if access.grade else "name unknown, "
+    size = "" if access.size else ", size of the field unknown"
     yield f"{grade}bytes {say_bytes(access)} of the line{size}"
     share = format_share(share_of(access, seen.contended))
     yield (
@@ -293,5 +293,5 @@ def _facts(point: C2cPoint, access: C2cAccess, seen: C2cSeen, rate: float | None
 
 
 def _counts(access: C2cAccess) -> str:
-    reads = "reads not known" if access.reads is None else count_of(access.reads, "read")
+    reads = "reads unknown" if access.reads is None else count_of(access.reads, "read")
     return f"{reads}, {count_of(access.writes, 'write')}"

@@ -26,7 +26,7 @@ _RATE_COLUMNS = (
     Column(title="base", align="right"),
     Column(title="new", align="right"),
     Column(title="times", align="right"),
-    Column(title="95 % CI", align="right"),
+    Column(title="95% CI", align="right"),
     Column(title="q", align="right", priority=2),
     Column(title="could see", align="right", priority=1),
     Column(title="samples", align="right", priority=REFERENCE_PRIORITY),
@@ -106,8 +106,8 @@ def lines_table(
 def _lines_caption(point: C2cPoint, lines: Sequence[C2cLineRow]) -> str:
     word = word_of(point.observable)
     hidden = point.seen - sum(point.seen_unmatched) - len(lines)
-    more = f"; {count_of(hidden, 'line')} less contended left out" if hidden > 0 else ""
-    power = "; could see: the smallest ratio with a power of 80 %"
+    more = f"; {count_of(hidden, 'line')} with less contention left out" if hidden > 0 else ""
+    power = "; detectable: smallest ratio (80% power)"
     return (
         f"{count_of(len(lines), 'contended line')}, {word} {_measured(point)}"
         f"{power if point.reason is None else ''}{more}"
@@ -157,7 +157,7 @@ def unmatched_table(
     """
     word = word_of(point.observable)
     hidden = sum(point.seen_unmatched) - len(lines)
-    more = f"; {count_of(hidden, 'line')} less contended left out" if hidden > 0 else ""
+    more = f"; {count_of(hidden, 'line')} with less contention left out" if hidden > 0 else ""
     why = " and ".join(dict.fromkeys(line.unmatched for line in lines if line.unmatched))
     table = Table(
         caption=(
@@ -242,7 +242,7 @@ def _ratio(value: float | None) -> str:
 
 
 def format_interval(change: C2cChange) -> str:
-    """Write the 95 % interval of a ratio; what bounds nothing is a dash."""
+    """Write the 95% CI of a ratio; what bounds nothing is a dash."""
     if change.ratio_low is None:
         return MISSING
     return f"{_ratio(change.ratio_low)}..{_ratio(change.ratio_high)}"

@@ -29,7 +29,7 @@ def describe_memory(data: C2cDocument, limit: int) -> Iterator[Block]:
         yield from (Text(text=note, tone="muted") for note in sides[0].notes)
         return
     if len({side.observable for side in sides}) > 1:
-        yield Text(text=f"no rates are compared: {compared.reason}", tone="warning")
+        yield Text(text=f"rates not compared: {compared.reason}", tone="warning")
         for side in sides:
             yield from _describe_alone(side, limit)
         notes = list(compared.notes)
@@ -48,9 +48,9 @@ def _headline(side: C2cSource) -> Headline:
     total = sum(side.totals.get(key, 0) for key in _TOTALS[side.observable])
     if not lines and total:
         text = f"the totals have {total} {what}s; this text has no table of lines"
-        return Headline(word="which lines is not known", text=text)
+        return Headline(word="lines unknown", text=text)
     if not lines:
-        text = f"no {what} among the samples; below is what could not be seen"
+        text = f"no {what} among the samples; what was not measured is below"
         return Headline(word="none seen", text=text)
     first = max(lines, key=_contended)
     listed = sum(map(_contended, lines))
@@ -102,6 +102,6 @@ def _describe_samples(side: C2cSource) -> str:
     if side.period is not None:
         facts.append(f"1 of {side.period} sampled")
     if side.ldlat is not None:
-        facts.append(f"loads of {side.ldlat} cycles and more")
+        facts.append(f"loads of {side.ldlat} cycles or more")
     facts.append(f"lines of {side.line_bytes} bytes")
     return f"{_name(side)}: {_events(side)}; {', '.join(facts)}"

@@ -1,8 +1,8 @@
-"""Bouncing cache lines: which move between CPUs more often, and who reads and writes which bytes.
+"""Bouncing cache lines: which move between CPUs more often, and readers and writers by byte.
 
 ::
 
-    line                              remote, per 1000 messages   times   95 % CI
+    line                              remote, per 1000 messages   times   95% CI
     task_group.load_avg               3.1 -> 0.4                  0.13    0.10..0.17
 """
 
@@ -26,11 +26,11 @@ def c2c(comparison: Comparison) -> Iterator[Block]:
     if data is None:
         found = comparison.sections.get(C2c.section)
         reason = None if found is None else found.reason
-        yield Text(text=f"could not be seen: {reason}" if reason else "not analysed", tone="muted")
+        yield Text(text=f"not measured: {reason}" if reason else "not analysed", tone="muted")
         return
     for compared in data.comparisons:
         if len(comparison.sides) > MOST_UNNAMED_SIDES:
-            yield Text(text=f"{compared.side} against base", tone="strong")
+            yield Text(text=f"{compared.side} vs base", tone="strong")
         if not compared.points:
             yield Text(text="no point was sampled on both sides", tone="muted")
         for point in compared.points:
@@ -38,4 +38,4 @@ def c2c(comparison: Comparison) -> Iterator[Block]:
         for note in merge_sides(compared.notes):
             yield Text(text=note, tone="muted")
     for missing in data.missing:
-        yield Text(text=f"could not be seen: {missing.reason}", tone="muted")
+        yield Text(text=f"not measured: {missing.reason}", tone="muted")

@@ -55,7 +55,7 @@ _WRITTEN = {
     "own": "written by its own CPU",
     "remote": "written by other CPUs",
 }
-_MARKS = {"mates changed": "others share its line now"}
+_MARKS = {"mates changed": "shares its line with other variables now"}
 _READ = {"own": "read by its own CPU", "remote": "read by other CPUs"}
 
 Rows = tuple[LineRow, ...]
@@ -306,7 +306,7 @@ def _gaps(
     for first, end in gaps:
         if end > first:
             kind = _kind_of_gap(first, reach, behind, ends=ends) if is_whole else "unnamed"
-            what = {"unnamed": "no name that is drawn here"}.get(kind, kind)
+            what = {"unnamed": "no variable drawn here"}.get(kind, kind)
             fact = f"{end - first:g} bytes from byte {first:g} of the line: {what}"
             yield Occupant(name="", kind=kind, start=first, size=end - first, facts=(fact,))
 
@@ -424,12 +424,12 @@ def _describe_occupant(row: LayoutRow, line_bytes: int, use: LayoutUse | None) -
 
 
 def _facts_of(row: LayoutRow, line_bytes: int, use: LayoutUse | None) -> Iterator[str]:
-    yield ", ".join([row.type or "type not known", _size(row)])
+    yield ", ".join([row.type or "type unknown", _size(row)])
     yield f"at 0x{row.address:x}, byte {row.address % line_bytes} of its line"
     if row.mark:
         yield _MARKS.get(row.mark, row.mark)
     if use is None or use.written is None or use.read is None:
-        yield "heat unknown: in no row of the table of hot variables"
+        yield "heat unknown: not in the table of hot variables"
         return
     yield f"{_WRITTEN[use.written]}, {_READ[use.read]}, on {', '.join(use.paths)} paths"
     names = [one.rpartition(":")[2] for one in use.functions]
@@ -441,4 +441,4 @@ def _facts_of(row: LayoutRow, line_bytes: int, use: LayoutUse | None) -> Iterato
 def _size(row: LayoutRow) -> str:
     if row.bits:
         return count_of(row.bits[1], "bit")
-    return "size not known" if row.size is None else count_of(row.size, "byte")
+    return "size unknown" if row.size is None else count_of(row.size, "byte")

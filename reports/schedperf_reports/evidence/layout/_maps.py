@@ -92,7 +92,7 @@ def _summary(one: LayoutUnitMap, line_bytes: int) -> str:
 
 
 def _caption(one: LayoutUnitMap) -> str:
-    named = "the named set" if one.is_named else "what the scheduler's hot paths touch"
+    named = "the named set" if one.is_named else "what the scheduler's hot paths access"
     count = count_of(one.counts.hot_lines, "line")
     return f"{call_unit(one.unit)}: {named} is on {count}"
 
@@ -101,7 +101,7 @@ def _describe_hot(one: LayoutUnitMap) -> Iterator[Block]:
     unknown = [use.name for use in one.hot if not use.paths]
     if unknown:
         names = list_names(unknown, len(unknown))
-        yield Text(text=f"of unknown heat, in no row of the table: {names}", tone="muted")
+        yield Text(text=f"of unknown heat, not in the table: {names}", tone="muted")
     for group in one.groups:
         first, last = group.first, group.last
         yield Text(text=f"group {group.name}: bytes {first:x} to {last:x}", tone="muted")
@@ -109,7 +109,7 @@ def _describe_hot(one: LayoutUnitMap) -> Iterator[Block]:
 
 def _table(maps: Sequence[LayoutUnitMap], limit: int) -> Table:
     return Table(
-        caption="what this kernel has; hot is what the scheduler's hot paths touch",
+        caption="what this kernel has; hot is what the scheduler's hot paths access",
         columns=_COLUMNS,
         rows=tuple(_row(one) for one in maps),
         limit=limit,
@@ -164,9 +164,9 @@ def _what_to_do(advice: LayoutAdvice, label: str) -> str:
     names = ", ".join(advice.order)
     if not advice.is_change:
         why = (
-            "no order takes fewer"
+            "no order needs fewer"
             if before <= fewest
-            else f"{fewest} would do, but no place nearby has them without harm"
+            else f"{fewest} suffice, but not nearby without harm"
         )
         return (
             f"advice for {label}: leave {names} as they are, on {count_of(before, 'line')}: {why}"

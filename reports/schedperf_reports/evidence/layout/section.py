@@ -182,9 +182,9 @@ def _verdict(compared: LayoutComparison, line_bytes: int) -> str:
         return f"{count_of(counts.alarms, 'alarm')}; {unchanged}"
     changed = sum(unit.counts.mates_changed for unit in units)
     if not changed:
-        return f"no alarm: nobody lost or found a line mate; {unchanged}"
+        return f"no alarm: no variable moved to or from a shared line; {unchanged}"
     return (
-        "no alarm: no hot pair was separated or disturbed, though line mates changed for "
+        "no alarm: no hot pair was separated or disturbed, though line neighbours changed for "
         f"{count_of(changed, 'name')}; {unchanged}"
     )
 
@@ -303,7 +303,7 @@ def _units_table(changed: Sequence[LayoutUnit], unchanged: int, side: str, limit
     """
     return Table(
         caption=(
-            f"changed in {side}: {len(changed)}, unchanged: {unchanged}; pairs of line mates lost "
+            f"changed in {side}: {len(changed)}, unchanged: {unchanged}; pairs on a line lost "
             "and gained, lines that only slid are counted and not listed; unknown heat: of what "
             "moved or was added"
         ),
@@ -412,7 +412,7 @@ def _pairs_tables(changed: Sequence[LayoutUnit]) -> Iterator[Table]:
         counts = unit.counts
         if pairs:
             total = counts.separated + counts.joined
-            listed = "" if len(pairs) == total else f"; the first {len(pairs)} are listed"
+            listed = "" if len(pairs) == total else f"; first {len(pairs)} listed"
             yield Table(
                 caption=(
                     f"{call_unit(unit.unit)}: {counts.separated} pairs lost and "

@@ -1,1 +1,1 @@
-"""Where tasks went and how long they waited, as blocks."""
+"""Task placement and how long they waited, as blocks."""

@@ -37,11 +37,11 @@ _HEIGHT_PIXELS = 220
 _COLUMNS = (
     Column(title="event"),
     Column(title="side"),
-    Column(title="moves a second", align="right"),
-    Column(title="95 % CI", align="right"),
+    Column(title="migrations per second", align="right"),
+    Column(title="95% CI", align="right"),
     Column(title="most", align="right", priority=1),
     Column(title="n", align="right", priority=1),
-    Column(title=f"from the beginning to the end, {_NOTHING} is none", code=True),
+    Column(title=f"from begin to end, {_NOTHING} is none", code=True),
 )
 
 
@@ -58,7 +58,7 @@ def moves_matrix(moves: Sequence[MovesRow], side: str, where: str) -> Matrix:
     words = {DIFFERENCE: f"{side} - base"}
     told = f"{where}: " if where else ""
     return Matrix(
-        caption=f"{told}moves {scale.unit} from node to node, {_describe(moves)}",
+        caption=f"{told}migrations {scale.unit} from node to node, {_describe(moves)}",
         corner="event",
         columns=tuple(
             MatrixLabel(text=f"to {node}", side=name, starts="node" if node == nodes[0] else "")
@@ -92,14 +92,14 @@ def _describe(moves: Sequence[MovesRow]) -> str:
         return f"{one.n_base} runs"
     known = [changed for found in moves for changed in found.changed if changed is not None]
     if not known:
-        return f"{runs} cannot tell a change from noise"
+        return f"significance unknown ({runs})"
     changed = sum(known)
     number = count_of(len(known), "number")
     if not changed:
-        return f"none of {number} changed beyond noise ({runs})"
+        return f"none of {number} changed significantly ({runs})"
     most = max(moves, key=lambda found: sum(map(bool, found.changed)))
     which = "that" if changed == 1 else "most of them"
-    return f"{changed} of {number} changed beyond noise ({runs}), {which} of {name_of(most)}"
+    return f"{changed} of {number} changed significantly ({runs}), {which} of {name_of(most)}"
 
 
 def _band(one: MovesRow, nodes: Sequence[int], names: Sequence[str], scale: Scale) -> Band:
@@ -150,7 +150,7 @@ def _tables(
         return
     sides = ", base -> new" if is_compared else ""
     yield Table(
-        caption=f"{told}moves {scale.unit} from node to node{sides}",
+        caption=f"{told}migrations {scale.unit} from node to node{sides}",
         columns=(
             Column(title="event"),
             Column(title="from", align="right"),
@@ -193,9 +193,9 @@ def describe_series(series: Sequence[SeriesRow], where: str) -> Iterator[Block]:
     for one in series:
         by_event.setdefault(one.event, []).append(one)
     event, found = max(by_event.items(), key=lambda one: max(of.mean for of in one[1]))
-    most = f"most of them {event}s: {_means(found)}"
+    most = f"mostly {event}s: {_means(found)}"
     yield Table(
-        caption=titled(where, f"moves between nodes over the time of the runs, {most}"),
+        caption=titled(where, f"migrations between nodes over time, {most}"),
         columns=_COLUMNS,
         rows=tuple(_line(one, found) for found in by_event.values() for one in found),
         limit=0,
@@ -237,8 +237,8 @@ def draw_blocks(rates: Sequence[float], largest: float) -> str:
 def _figure(event: str, series: Sequence[SeriesRow], where: str) -> Figure:
     most = " -> ".join(_rate(max(one.rates)) for one in series)
     told = (
-        f"{event}s from one node to another over the time of a run, {_means(series)}, at most "
-        f"{most}; bars are 95 % intervals of each part of the run"
+        f"{event}s from one node to another over time, {_means(series)}, maximum {most}; "
+        "bars are the 95% CI of each part of the run"
     )
     return Figure(
         caption=titled(where, told),
@@ -247,7 +247,7 @@ def _figure(event: str, series: Sequence[SeriesRow], where: str) -> Figure:
             "layout": {
                 "xaxis": {"title": {"text": "% of the run"}, "range": [0, 100]},
                 "yaxis": {
-                    "title": {"text": "moves a second"},
+                    "title": {"text": "migrations per second"},
                     "rangemode": "tozero",
                     "automargin": True,
                 },
@@ -261,12 +261,12 @@ def _figure(event: str, series: Sequence[SeriesRow], where: str) -> Figure:
 
 
 def _means(series: Sequence[SeriesRow]) -> str:
-    # Base first: "12.1 (11.2..13) -> 14.8 (14..15.6) a second (95 % CI; n = 5 + 5 runs)".
+    # Base first: "12.1 (11.2..13) -> 14.8 (14..15.6) a second (95% CI; n = 5 + 5 runs)".
     means = " -> ".join(
         _rate(one.mean) + ("" if one.ci_low is None else f" ({_interval(one)})") for one in series
     )
     has_interval = any(one.ci_low is not None for one in series)
-    return f"{means} a second ({'95 % CI; ' if has_interval else ''}{_count_sides(series)})"
+    return f"{means} per second ({'95% CI; ' if has_interval else ''}{_count_sides(series)})"
 
 
 def _count_sides(sides: Sequence[MeanRow]) -> str:

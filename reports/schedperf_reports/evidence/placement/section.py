@@ -1,4 +1,4 @@
-"""Where tasks went, by cause, node and level; how long they waited; what the balancer answered."""
+"""Task placement, by cause, node and level; how long they waited; what the balancer answered."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -56,7 +56,7 @@ MOST_REFUSALS = 3
 
 WHAT_IS_COUNTED = (
     f"counts of the whole machine, from the workload's start to its end; {MEANS}; waits are "
-    "known to a factor of 2 and interpolated; more is neither better nor worse"
+    "known to a factor of 2 and interpolated; neither direction is better"
 )
 # Cgroups whose timers are drawn; the table has all of them.
 MOST_PHASES = 4
@@ -69,9 +69,9 @@ _MOST_TIMERS = 6
 _MOVES: tuple[Part, ...] = ("fork", "exec", "wakeup", "migration", "cause")
 # Parts that are shown together, and what their table is about.
 _GROUPS: Mapping[str, tuple[Part, ...]] = {
-    "moves by level and node": _MOVES,
+    "migrations by level and node": _MOVES,
     "waits for a CPU, and depth of task groups": ("latency", "depth"),
-    "answers of the balancer, by level": (
+    "results of the balancer, by level": (
         "destination", "source", "attempts", "pinned", "migratable", "group_imbalance",
     ),
     "bandwidth timers": ("timers",),
@@ -95,7 +95,7 @@ _REFERENCE = (
         title="in the kernel",
         priority=REFERENCE_PRIORITY,
         code=True,
-        explains="the function whose doing it is",
+        explains="the kernel function",
     ),
 )
 _BETWEEN = Column(title="between nodes", align="right", priority=3)
@@ -111,7 +111,7 @@ _ALONE = (*_COUNT, _VALUE, _MEANING)
 
 
 @report_section(
-    "placement", title="Where tasks went", chapter="scheduler", order=20, is_analysis=True
+    "placement", title="Task placement", chapter="scheduler", order=20, is_analysis=True
 )
 def placement(comparison: Comparison) -> Iterator[Block]:
     """Show what changed, then the whole machine, and on the page all; and what was not seen."""
@@ -143,7 +143,7 @@ def _describe_point(data: Placement, at: _Point, *, has_others: bool) -> Iterato
     is_compared = len(data.sides) > 1
     rows = [row for row in data.rows if (row.side, row.workload, row.point) == at]
     what = name_place(workload, point)
-    caption = f"{what}, base against {side}" if is_compared else what
+    caption = f"{what}, {side} vs base" if is_compared else what
     caption = caption if has_others else ""
     yield from _drawings(data, at, caption)
     yield from _count_tables(rows, caption, is_compared=is_compared)
@@ -179,8 +179,8 @@ def _phases(one: PhasesRow, first: str, caption: str) -> Block:
         titled(caption, f"bandwidth timer of {one.group}"),
         what="part of the period from",
         events="expiries",
-        write=lambda part: f"{format_number(round(100.0 * (part - 0.5), 1))} %",
-        note=f"0 % is when that of {first} expires in the mean",
+        write=lambda part: f"{format_number(round(100.0 * (part - 0.5), 1))}%",
+        note=f"0% is the mean expiry of {first} ",
     )
 
 
@@ -194,7 +194,7 @@ def _describe_depths(depths: Sequence[DepthRow]) -> str:
     )
     return (
         "depth of the task groups of the workload's tasks, share of their switches with its "
-        f"95 % CI: {told}"
+        f"95% CI: {told}"
     )
 
 
@@ -217,7 +217,7 @@ def _refusals(data: Placement) -> Iterator[Block]:
             sides.setdefault((what, program.reason), []).append(program.side)
     parts: dict[tuple[str, str], list[str]] = {}
     for (what, reason), where in sides.items():
-        parts.setdefault((f"not seen on {' and '.join(where)}", reason), []).append(what)
+        parts.setdefault((f"not measured on {' and '.join(where)}", reason), []).append(what)
     for one in data.not_compared:
         how = f"not compared with {one.side}"
         parts.setdefault((how, one.reason), []).append(one.what)
@@ -435,7 +435,7 @@ def _timer(one: TimersRow) -> tuple[Cell, ...]:
     texts = (
         one.side,
         " and ".join(one.groups),
-        "now and then together" if one.word == "mixed" else one.word,
+        "together in some runs" if one.word == "mixed" else one.word,
         *(
             f"{scale.format(seconds)} {scale.unit}"
             for seconds in (one.distance_s, one.period_s, one.resolution_s)

@@ -54,10 +54,10 @@ _SHARE_COLUMNS = (
         title="change, pp",
         align="right",
         explains="new - base, in percentage points; "
-        f"{CHANGED}: changed beyond noise, its q is below {FALSE_DISCOVERY_RATE:g} and the change "
+        f"{CHANGED}: significant, q below {FALSE_DISCOVERY_RATE:g} and the change "
         f"is {SMALLEST_CHANGE_PP:g} pp or more",
     ),
-    Column(title="95 % CI", align="right", priority=1, explains="interval of the change"),
+    Column(title="95% CI", align="right", priority=1, explains="of the change"),
     Column(
         title="q",
         align="right",
@@ -79,7 +79,7 @@ AnyRow = ProfileRow | ProfileClassRow
 def shares_table(event: str, point: ProfilePoint) -> Table:
     """Return each symbol's share of all CPUs and its change; a row opens to where it is."""
     hidden = point.symbols - len(point.rows)
-    more = f"; {hidden} colder symbols are left out" if hidden else ""
+    more = f"; {hidden} colder symbols left out" if hidden else ""
     with_nodes = _has_nodes(point)
     rows = point.rows
     # Where nothing changed, what is hot is all that there is to see.
@@ -98,7 +98,7 @@ def shares_table(event: str, point: ProfilePoint) -> Table:
         quiet=tuple(
             has_changed and not row.changed and place >= MOST_ROWS for place, row in enumerate(rows)
         ),
-        quiet_word="colder and unchanged",
+        quiet_word="colder, unchanged",
         details=tuple(_describe_place(row) for row in rows),
     )
 
@@ -115,7 +115,7 @@ def _describe_place(row: ProfileRow) -> tuple[Block, ...]:
     ]
     for side, shares in row.nodes.items():
         if len(shares) > 1:
-            each = ", ".join(f"node {node} {share:.2f} %" for node, share in shares.items())
+            each = ", ".join(f"node {node} {share:.2f}%" for node, share in shares.items())
             facts.append(f"{side} by node: {each}")
     return (Items(items=tuple(Item(text=fact) for fact in facts)),)
 
@@ -124,11 +124,11 @@ def describe_point(event: str, point: ProfilePoint) -> str:
     """Say what was run, how often, and how much of it was sampled."""
     runs, samples, busy = point.runs, point.samples, point.busy
     place = f"{point.workload} at {point.point}" if point.point else point.workload
-    boots = "; intervals count boots" if point.independent == "boots" else ""
+    boots = "; CIs are over boots" if point.independent == "boots" else ""
     return (
         f"{place}: {event}, n = {runs.base} + {runs.new} runs{boots}, "
         f"{samples.base} + {samples.new} samples, "
-        f"idle {100.0 - busy.base:.1f} % in base and {100.0 - busy.new:.1f} % in new"
+        f"idle {100.0 - busy.base:.1f}% in base and {100.0 - busy.new:.1f}% in new"
     )
 
 
@@ -167,7 +167,7 @@ def changed_nodes_table(point: ProfilePoint) -> Table | None:
     return nodes_table(
         changed,
         f"{count_of(len(changed), 'function')} whose share of the event's count, on all call paths "
-        "together, changed beyond noise; least and largest share of a node's busy count:",
+        "together, changed significantly; least and largest share of a node's busy count:",
     )
 
 
@@ -196,10 +196,9 @@ def costs_table(point: ProfilePoint) -> Table | None:
             Column(
                 title="change",
                 align="right",
-                explains=f"{CHANGED}: changed beyond noise, its q is below "
-                f"{FALSE_DISCOVERY_RATE:g}",
+                explains=f"{CHANGED}: significant, q below {FALSE_DISCOVERY_RATE:g}",
             ),
-            Column(title="95 % CI", align="right", priority=1),
+            Column(title="95% CI", align="right", priority=1),
             Column(title="q", align="right", priority=2),
         ),
         rows=(
@@ -247,12 +246,12 @@ def _why_untested(row: AnyRow) -> str:
     # share.
     share = row.share
     if isinstance(row, ProfileRow) and row.idle:
-        return "idle time, which is the rest of all others"
+        return "idle time"
     if isinstance(row, ProfileRow) and share.base + share.new < SMALLEST_CHANGE_PP:
-        return f"below {SMALLEST_CHANGE_PP:g} % in base and new together"
+        return f"below {SMALLEST_CHANGE_PP:g}% in base and new together"
     if share.ci_low is None:
-        return "no interval, for want of runs that vary"
-    return "kernel code whose time the event may not see in full"
+        return "no CI: the runs do not vary"
+    return "kernel code that the event may see in part only"
 
 
 def _without_noise(cost: ProfileChange) -> float:
@@ -283,7 +282,7 @@ def _count_changes(names: Sequence[str], rows: int, untested: Counter[str]) -> s
     if rows and left == rows:
         return f"none of {count_of(rows, 'row')} was tested: {why}"
     count = count_of(rows - left, "tested row") if left else count_of(rows, "row")
-    text = f"{len(names)} of {count} changed beyond noise"
+    text = f"{len(names)} of {count} changed significantly"
     text = f"{text}: {listed}" if listed else text
     return f"{text}; {left} not tested: {why}" if left else text
 
@@ -393,9 +392,9 @@ def _describe_where(row: ProfileRow) -> str:
 def _over_nodes(ends: ShareRange | None) -> str:
     if ends is None:
         return MISSING
-    low, high = (f"{end:.2f} %" for end in ends)
+    low, high = (f"{end:.2f}%" for end in ends)
     return low if ends[0] == ends[1] else f"{low} - {high}"
 
 
 def _over_cpus(spread: CpuShares) -> str:
-    return f"{spread.least:.2f} % - {spread.largest:.2f} % of {spread.cpus}"
+    return f"{spread.least:.2f}% - {spread.largest:.2f}% of {spread.cpus}"

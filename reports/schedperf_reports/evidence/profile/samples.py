@@ -47,7 +47,7 @@ def describe_samples(data: ProfileDocument, limit: int) -> Iterator[Block]:
 
 
 def describe_basis(data: ProfileDocument) -> Iterator[Block]:
-    """Yield what the samples rest on: runs, losses, what the event sees, what could not be read."""
+    """Yield what was sampled: runs, losses, what the event sees, what could not be read."""
     yield from _describe_sources(data)
     for event in data.events:
         yield from _describe_event(event)
@@ -78,7 +78,7 @@ def _describe_marks(data: ProfileDocument) -> Iterator[Block]:
         drift = "" if data.took_turns else ", or the machine drifted"
         of_costs = f"; of a change per {data.operation} q < 0.05 alone" if costs else ""
         yield Text(
-            text=f"{_CHANGED}changed beyond noise{drift}: q < 0.05, and 0.1 pp or more{of_costs}",
+            text=f"{_CHANGED}significant{drift}: q < 0.05, and 0.1 pp or more{of_costs}",
             tone="muted",
         )
 
@@ -96,7 +96,7 @@ def _describe_event(event: SampledEvent) -> Iterator[Block]:
     if len(event.n) > 1 and min(event.n.values()) == 1:
         counts = " + ".join(map(str, event.n.values()))
         yield Text(
-            text=f"{event.event}: n = {counts}: no interval; record several runs",
+            text=f"{event.event}: n = {counts}: no CI; record several runs",
             tone="warning",
         )
 
@@ -109,7 +109,7 @@ def _describe_sight(event: str, sight: ProfileSight) -> Iterator[Block]:
         text = f"{where}recorded with {event}, which sees code that runs with interrupts off too"
         yield Text(text=f"{text}: {sight.reason}")
     else:
-        sees = "is blind to" if sight.blind else "may be blind to"
+        sees = "cannot see" if sight.blind else "may not see"
         instead = "record cycles on a PMU" if sight.clock == "hrtimer" else "see below"
         yield Text(
             text=(
@@ -193,14 +193,14 @@ def _compared_columns(scale: Scale | None) -> tuple[Column, ...]:
         Column(title="base %", align="right"),
         Column(title="new %", align="right"),
         Column(title="change, pp", align="right"),
-        Column(title="95 % CI", align="right"),
+        Column(title="95% CI", align="right"),
         Column(title="q", align="right", priority=_Q_PRIORITY),
         *columns,
     )
 
 
 def _cost_column(scale: Scale) -> Column:
-    return Column(title=f"change, {scale.unit} (95 % CI)", align="right", priority=_COST_PRIORITY)
+    return Column(title=f"change, {scale.unit} (95% CI)", align="right", priority=_COST_PRIORITY)
 
 
 def _compared_cells(row: ComparedRow, scale: Scale | None) -> tuple[Cell, ...]:

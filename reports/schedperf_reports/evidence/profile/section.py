@@ -32,7 +32,7 @@ MOST_UNNAMED_SIDES = 2
 _DENOMINATORS = (
     "base %, new %: of all that the event counted on all CPUs, idle included, as in perf report "
     "--no-children: a sample weighs as much as its period; mean of the runs; change and interval "
-    "in percentage points; *: changed beyond noise"
+    "in percentage points; *: significant"
 )
 _BY_NODE = (
     "by node: least and largest share of a NUMA node, each of that node's own count without idle"
@@ -51,7 +51,7 @@ def profile(comparison: Comparison) -> Iterator[Block]:
     is_first = True
     for compared in data.comparisons:
         if len(comparison.sides) > MOST_UNNAMED_SIDES:
-            yield Text(text=f"{compared.side} against base", tone="strong")
+            yield Text(text=f"{compared.side} vs base", tone="strong")
         yield from _describe_comparison(comparison, compared, has_anchor=is_first)
         is_first = False
     for missing in data.missing:
@@ -127,10 +127,10 @@ def _describe_sight(event: ProfileEvent) -> tuple[str, Tone]:
     blind = [side for side, is_blind in event.blind.items() if is_blind]
     unknown = [side for side, is_blind in event.blind.items() if is_blind is None]
     if blind:
-        what = "blind to most of the scheduler: a function that is missing below proves nothing"
+        what = "cannot see most of the scheduler: a function missing below proves nothing"
         return f"{_where(blind)}recorded with {name}, {what}", "warning"
     if unknown:
-        what = "and whether that sees code that runs with interrupts off is not known"
+        what = "unknown whether it sees code that runs with interrupts off"
         return f"{_where(unknown)}recorded with {name}, {what}", "warning"
     return f"recorded with {name}, which sees code that runs with interrupts off too", "plain"
 
@@ -144,7 +144,7 @@ def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
 
     ::
 
-        these 3 symbols are 71 % of the change in cycles per message (95 % interval 60..83 %): …
+        these 3 symbols are 71% of the change in cycles per message (95% CI 60..83%): …
     """
     # What explains a change of a cost has a unit, and a part has an interval.
     assert point.cost_unit is not None
@@ -156,17 +156,15 @@ def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
     subject = f"{'this' if len(symbols) == 1 else 'these'} {these} "
     if explained.part is None or explained.ci_low is None or explained.ci_high is None:
         return (
-            f"{subject}changed in cost ({whole} per {operation}), but what part of its change "
-            f"that is cannot be said ({explained.reason}): {listed}"
+            f"{subject}changed in cost ({whole} per {operation}), share of its total change "
+            f"unknown ({explained.reason}): {listed}"
         )
     low, high = (f"{100.0 * end:.0f}" for end in (explained.ci_low, explained.ci_high))
     verb = "is" if len(symbols) == 1 else "are"
-    also = (
-        " and of the wall time" if explained.busy_equal else ", which says nothing of the wall time"
-    )
+    also = " and of the wall time" if explained.busy_equal else "; the wall time is not explained"
     return (
-        f"{subject}{verb} {100.0 * explained.part:.0f} % of the change in {whole} per "
-        f"{operation} (95 % interval {low}..{high} %){also} ({explained.busy_reason}): {listed}"
+        f"{subject}{verb} {100.0 * explained.part:.0f}% of the change in {whole} per "
+        f"{operation} (95% CI [{low}%, {high}%]){also} ({explained.busy_reason}): {listed}"
     )
 
 
@@ -209,7 +207,7 @@ def _describe_stacks(trees: FlameComparison) -> Iterator[Block]:
     yield from describe_flames(trees.events)
     if trees.left_out:
         yield Text(
-            text=f"no flame graph here, but of schedperf profile --point … --flamegraph: "
+            text=f"no flame graph here; use schedperf profile --point … --flamegraph: "
             f"{'; '.join(trees.left_out)}",
             tone="muted",
         )
@@ -222,7 +220,7 @@ def _basis_table(events: Sequence[ProfileEvent], *, has_anchor: bool) -> Table:
     """
     rows = [row for event in events for row in _rows_of(event)]
     return Table(
-        caption=f"what the samples rest on: {'; '.join(_said_of(event) for event in events)}",
+        caption=f"what was sampled: {'; '.join(_said_of(event) for event in events)}",
         columns=(Column(title="event"), Column(title="side"), Column(title="what is known")),
         rows=tuple(rows),
         anchors=(_BASIS if has_anchor else "", *[""] * (len(rows) - 1)),
@@ -252,9 +250,9 @@ def _sights_of(event: ProfileEvent) -> tuple[str, str]:
 
 
 _SEES: Mapping[bool | None, str] = {
-    True: "blind to code that runs with interrupts off, most of the scheduler",
+    True: "cannot see code that runs with interrupts off, most of the scheduler",
     False: "sees code that runs with interrupts off too",
-    None: "not known whether it sees code that runs with interrupts off",
+    None: "unknown whether it sees code that runs with interrupts off",
 }
 
 
