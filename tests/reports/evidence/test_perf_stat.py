@@ -67,8 +67,8 @@ def test_a_row_shows_the_rates_the_change_and_its_interval_and_the_totals(
     describe: Describe,
 ) -> None:
     assert texts(describe(row())) == [
-        ["sched:sched_switch", "second", "61240", "91860", "* +50.0 %", "+40.0..+60.0",
-         "5 + 5", "122480", "183720"],
+        ["sched:sched_switch", "second", "61240", "91860", "* +50.0%", "[+40.0%, +60.0%]",
+         "5+5 runs", "122480", "183720"],
     ]  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def test_times_have_their_unit(describe: Describe) -> None:
     )  # fmt: skip
     [cells] = texts(describe(clock))
     assert cells[:4] == ["cpu-clock", "message", "610 us", "840 us"]
-    assert cells[6:] == ["3 rounds", "610 ms", "840 ms"]
+    assert cells[6:] == ["3 pairs", "610 ms", "840 ms"]
 
 
 def test_what_changed_stands_out_and_nothing_is_called_better_or_worse(describe: Describe) -> None:
@@ -105,7 +105,7 @@ def test_the_same_event_a_second_is_what_its_row_opens_to(describe: Describe) ->
     [[chance, twins]] = table.details
     assert isinstance(chance, Text)
     assert chance.text == (
-        "q = 0.002 (p = 0.001, corrected for all rows of the machine that are rates per operation)"
+        "q = 0.002 (p = 0.001, corrected over all rows of the machine that are rates per operation)"
     )
     assert isinstance(twins, Table)
     assert twins.anchors == ("s",)
@@ -124,11 +124,11 @@ def test_what_was_zero_and_sides_without_counts_are_named(describe: Describe) ->
 def test_each_workload_point_and_side_has_its_table(describe: Describe) -> None:
     rows = [row(), row(point="groups=16"), row(side="new2"), row(workload="sleep 1", point="")]
     captions = [block.caption for block in describe(*rows) if isinstance(block, Table)]
-    changed = ": 1 of 1 row changed significantly: sched:sched_switch +50.0 %"
+    changed = ": 1 of 1 row changed significantly: sched:sched_switch +50.0%"
     assert captions == [
         f"hackbench -g {{groups}} at groups=4, new vs base: events{changed}",
         f"hackbench -g {{groups}} at groups=16, new vs base: events{changed}",
-        f"hackbench -g {{groups}} at groups=4, new vs base2: events{changed}",
+        f"hackbench -g {{groups}} at groups=4, new2 vs base: events{changed}",
         f"sleep 1, new vs base: events{changed}",
     ]
 

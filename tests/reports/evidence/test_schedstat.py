@@ -79,15 +79,16 @@ def test_a_terminal_shows_what_changed_at_a_level_and_some_counts_of_the_cpus(
         ROW,
         replace(ROW, field="lb_failed", level="NUMA", changed=None),
     ]
-    changed = "1 of 2 rows changed significantly: newidle lb_gained -91.0 %"
+    changed = "1 of 2 rows changed significantly: newidle lb_gained -91.0%"
     unchanged = "0 of 1 row changed significantly"
-    drifted = "1 more differ, but may have drifted: the sides did not take turns, and have less"
+    drifted = "1 more differ, but drift may explain them: the sides were recorded one after the "
+    few = "other with less than 10 runs each"
     found = tables(describe(*cpus, *levels))
     assert [(table.caption, table.limit, len(table.rows)) for table in found] == [
-        ("CPUs: 0 of 9 rows changed significantly; n = 5 + 5", 6, 9),
-        (f"balancing and wakeups at MC: {changed}; n = 5 + 5", 1, 2),
+        ("CPUs: 0 of 9 rows changed significantly; n = 5+5 runs", 6, 9),
+        (f"balancing and wakeups at MC: {changed}; n = 5+5 runs", 1, 2),
         (
-            f"balancing and wakeups at NUMA: {unchanged}; {drifted} than 10 runs each",
+            f"balancing and wakeups at NUMA: {unchanged}; {drifted}{few}",
             0,
             1,
         ),
@@ -104,12 +105,13 @@ def test_the_same_count_a_second_is_what_its_row_opens_to(describe: Describe) ->
     assert isinstance(about, Text)
     assert isinstance(chance, Text)
     assert chance.text == (
-        "q = 1e-05 (p = 1e-06, corrected for all rows of this section that are rates per operation)"
+        "q = 1e-05 (p = 1e-06, corrected over all rows of this section that are rates "
+        "per operation)"
     )
     assert about.text == "newidle lb_gained: tasks pulled, counted in detach_tasks()"
     assert isinstance(others, Table)
     assert [[cell.text for cell in row] for row in others.rows] == [
-        ["second", "5", "1", "* -91.0 %", "-91.5..-90.5", "5 + 5"]
+        ["second", "5", "1", "* -91.0%", "[-91.5%, -90.5%]", "5+5 runs"]
     ]
     assert others.anchors == ("new-9",)
 
@@ -142,7 +144,7 @@ def test_the_domains_open_to_their_flags(describe: Describe) -> None:
         ["MC, 2 CPUs, 2 domains", "", "", "90 -> 8.1"],
         ["   CPUs that are busy", "0", "0", ""],
         ["   idle CPUs", "0", "0", ""],
-        ["   CPUs that become idle", "0", "90 -> 8.1 (-91.0 %)", ""],
+        ["   CPUs that become idle", "0", "90 -> 8.1 (-91.0%)", ""],
         ["   └ NUMA", "", "", ""],
         ["      CPUs that are busy", "90 -> 8.1", "0", ""],
         ["      idle CPUs", "0", "0", ""],

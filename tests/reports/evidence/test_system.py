@@ -24,7 +24,7 @@ from tests.schedperf.evidence.system.records import (
 Describe = Callable[..., list[Block]]
 
 ROW = system_row(point="groups=4", meaning="share of periods", ratio=2.0488)
-CHANGED = "1 of 1 row changed significantly: cgroup /2cg/a throttled_share +104.9 %"
+CHANGED = "1 of 1 row changed significantly: cgroup /2cg/a throttled_share +104.9%"
 
 
 @pytest.fixture
@@ -50,14 +50,14 @@ def test_the_mark_of_a_change_has_its_rule_and_what_misses_it_says_why(describe:
     tlb = replace(ROW, **few, row="new-1", group="interrupts", subject="TLB", changed=False)
     blocks = describe(ROW, tlb)
     assert (
-        "* changed significantly: its q is below 0.05 and the change is 1 % or more, where a side "
-        "has at least 100 events in a run, or a share of 1 %"
+        "* changed beyond noise: q < 0.05 and a change of 1% or more, where a side "
+        "has at least 100 events in a run, or a share of 1%"
     ) in texts(blocks)
     _, chance, why, *_ = table_of(blocks).details[1]
     assert isinstance(chance, Text)
     assert "all rows of interrupts and softirqs that are rates over time" in chance.text
     assert isinstance(why, Text)
-    assert why.text == "not marked as changed: fewer than 100 events in a run, on both sides"
+    assert why.text == "not marked as significant: fewer than 100 events in a run, on both sides"
     assert not any(text.startswith("* ") for text in texts(describe(tlb)))
 
 
@@ -74,7 +74,7 @@ def test_lost_ticks_are_a_warning_before_the_shares(describe: Describe) -> None:
     lost = (system_side(accounted=0.397), system_side(side="new", accounted=0.95))
     told = [text for text in texts(describe(ROW, sides=lost)) if "accounted" in text]
     assert len(told) == 1
-    assert told[0].startswith("base: accounted time is 39.7 % of the wall time of 4 CPUs: ticks")
+    assert told[0].startswith("base: accounted time is 39.7% of the wall time of 4 CPUs: ticks")
     assert not [text for text in texts(describe(ROW)) if "accounted" in text]
 
 
@@ -83,8 +83,8 @@ def test_a_row_has_values_change_interval_and_its_function(describe: Describe) -
     table = table_of(blocks)
     assert table.caption == CHANGED
     assert [cell.text for cell in table.rows[0]] == [
-        "cgroup /2cg/a throttled_share", "share", "41.0 %", "84.0 %", "* +104.9 %", "+90.0..+120.0",
-        "5 + 4", "share of periods: sched_cfs_period_timer()",
+        "cgroup /2cg/a throttled_share", "share", "41.0%", "84.0%", "* +104.9%",
+        "[+90.0%, +120.0%]", "5+4 runs", "share of periods: sched_cfs_period_timer()",
     ]  # fmt: skip
     assert table.anchors == ("new-0",)
     assert texts(blocks)[1] == "base: 5 clean runs; new: 1 clean run, tasks of 2 runs"
@@ -106,7 +106,7 @@ def test_captions_name_what_was_run_where_there_is_something_to_tell_apart(
         f"hackbench at groups=4, new vs base: {CHANGED}",
         f"schbench, new vs base: {CHANGED}",
         f"hackbench at groups=8, new vs base: {CHANGED}",
-        f"hackbench at groups=4, new vs base2: {CHANGED}",
+        f"hackbench at groups=4, new2 vs base: {CHANGED}",
     ]
 
 
@@ -211,7 +211,7 @@ def test_settings_that_differ_stand_before_the_counts(describe: Describe) -> Non
     first, second = [
         block for block in describe(ROW, settings=settings) if isinstance(block, Table)
     ]
-    assert first.caption == "settings of the scheduler that differ, new vs base"
+    assert first.caption == "settings of the scheduler that differ, base against new"
     assert [[cell.text for cell in row] for row in first.rows] == [
         ["nr_migrate", "32", "8"],
         ["domains/domain0/flags", "SD_SHARE_LLC A", "not there"],

@@ -27,7 +27,7 @@ def test_who_touches_which_bytes_is_shown_for_both_sides(describe: Describe, cel
     rows = cells(table)
     assert rows[0][0] == "base, task_group+0x100"
     assert rows[1] == [
-        "0-7", "task_group.load_avg [A]", "93", "40", "93+0", "50.0 %",
+        "0-7", "task_group.load_avg [A]", "93", "40", "93+0", "50.0%",
         "r update_cfs_group, r+W update_load_avg", "3.1",
     ]  # fmt: skip
     # Of bytes without a name nobody knows how many there are.
@@ -57,7 +57,7 @@ def test_the_drawing_has_who_reads_and_writes_which_bytes_of_both_sides(
     # All 93 samples of the line are a rate of 3.1, and each stretch of bytes has 93 of them here.
     assert first.facts[:4] == (
         "grade A, bytes 0-7 of the line",
-        "samples: 93 reads, 40 writes, 93 remote + 0 local HITM (50.0 % of the line's)",
+        "samples: 93 reads, 40 writes, 93 remote + 0 local HITM (50.0% of the line's)",
         "3.1 HITM per 1000 messages",
         "by r update_cfs_group, r+W update_load_avg, W attach_entity_cfs_rq",
     )
@@ -75,11 +75,11 @@ def test_below_a_drawn_line_stands_who_reads_and_writes_which_bytes_from_which_n
     (drawing,) = [block for block in blocks if isinstance(block, CacheLines)]
     assert drawing.groups[0].rows[0].who == (
         (
-            "0-7 task_group.load_avg: 93 reads, 40 writes, 50.0 % of the line's HITM; r "
+            "0-7 task_group.load_avg: 93 reads, 40 writes, 50.0% of the line's HITM; r "
             "update_cfs_group, r+W update_load_avg; hackbench, kworker/0:1 and 1 more; nodes 0, 1"
         ),
         (
-            "8-? name not known: reads not known, 0 writes, 50.0 % of the line's HITM; "
+            "8-? name not known: reads not known, 0 writes, 50.0% of the line's HITM; "
             "functions not known; commands not known; nodes not known"
         ),
     )

@@ -96,7 +96,7 @@ def test_nothing_seen_is_not_could_not_see(
     assert "there is no table of lines, so which ones these are cannot be seen" in without_table
     absent = Section(schema="", status="absent", reason="base: no PEBS here", data=None)
     blocks = to_blocks(c2c(make_comparison(sections={"c2c": absent})))
-    assert blocks.texts() == ["not measured: base: no PEBS here"]
+    assert blocks.texts() == ["could not be seen: base: no PEBS here"]
     assert to_blocks(c2c(make_comparison(sections={}))).texts() == ["not analysed"]
 
 
@@ -150,7 +150,7 @@ def test_a_missing_side_and_a_side_without_common_points_are_said(describe: Desc
     assert describe(data).texts() == [
         "no point was sampled on both sides",
         "sampled on base only",
-        "not measured: new2: no PEBS",
+        "could not be seen: new2: no PEBS",
     ]
 
 

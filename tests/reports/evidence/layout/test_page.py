@@ -47,7 +47,7 @@ def test_three_sides_are_three_rows_and_a_side_without_the_unit_says_why(
     drawing = draw_lines(make_window(*parted.columns, without), 64, [])
     assert [len(group.rows) for group in drawing.groups] == [3, 3]
     assert drawing.groups[0].rows[2] == LineRow(place="", note="no BTF in new2")
-    assert 'badge side-2">C<' in page(drawing)
+    assert 'badge side-2"></b>' in page(drawing)
 
 
 def test_one_kernel_alone_shows_the_first_lines_and_says_how_many_there_are() -> None:

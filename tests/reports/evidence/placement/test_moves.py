@@ -42,7 +42,7 @@ def test_moves_from_node_to_node_are_a_matrix_and_what_changed_a_row(
     assert table.anchors == ("new-1",)
     [matrix] = [block for block in blocks if isinstance(block, Matrix)]
     assert matrix.caption == (
-        "moves per 1000 messages from node to node, 1 of 8 numbers changed significantly (5 + 5 "
+        "moves per 1000 messages from node to node, 1 of 8 numbers changed beyond noise (5+5 "
         "runs), that of fork"
     )
     assert [band.label for band in matrix.bands] == ["fork", "migration by numa"]
@@ -54,7 +54,7 @@ def test_moves_from_node_to_node_are_a_matrix_and_what_changed_a_row(
     assert [cell.sign for cell in first.cells] == ["", "", "", "", "", "more"]
     assert first.cells[5].title == (
         "fork, from node 0 to node 1: base 2000 per 1000 messages, new 4000 per 1000 messages, "
-        "difference +2000 (+1500..+2500) per 1000 messages, beyond noise"
+        "difference +2000 [+1500, +2500] per 1000 messages, significant"
     )
     [plain] = matrix.plain()
     assert isinstance(plain, Table)
@@ -100,10 +100,10 @@ def test_waits_and_phases_are_mirrored(describe: Describe, forks: PlacementRow) 
     blocks = describe(forks, waits=[waits], phases=phases)
     found = [one for one in blocks if isinstance(one, Mirror)]
     assert found[0].caption == (
-        "waits of runnable tasks: 2 of 2 bins changed significantly (5+5 runs), largest: waits "
-        "from 0 ns on: 75.0 % -> 25.0 %"
+        "waits of runnable tasks: 2 of 2 bins changed significantly (5+5 runs); largest: waits "
+        "from 0 ns on: 75.0% -> 25.0%"
     )
-    assert found[0].bins[0].difference == "-50 pp (-60..-40)"
+    assert found[0].bins[0].difference == "-50 pp [-60, -40]"
     assert [one.label for one in found[2].bins] == ["-50 %", "0 %"]
     assert found[2].caption.startswith("bandwidth timer of /b: ")
     assert found[2].caption.endswith("; 0 % is when that of /a expires in the mean")
@@ -184,8 +184,8 @@ def test_depths_zeros_and_notes_are_sentences(describe: Describe, forks: Placeme
     texts = blocks.texts()
     assert (
         "depth of the task groups of the workload's tasks, share of their switches with its "
-        "95 % CI: base 0 (100.0 %), n = 5 runs; "
-        "new 0 (25.0 %, 0.0 %..60.0 %), 8 (75.0 %, 40.0 %..100.0 %), n = 2 boots"
+        "95 % CI: base 0 (100.0%), n = 5 runs; "
+        "new 0 (25.0%, 0.0%..60.0%), 8 (75.0%, 40.0%..100.0%), n = 2 boots"
     ) in texts
     assert not any("depth" in text for text in describe(forks, depths=depths[:2]).texts())
     assert "base and new: note 0" in texts

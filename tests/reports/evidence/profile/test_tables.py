@@ -40,7 +40,7 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes(
             "8.50",
             "16.25",
             "* +7.75",
-            "+7.00..+8.50",
+            "[+7.00, +8.50]",
             "0.004",
             "scheduler: PELT",
             "7.73 % - 13.15 %",
@@ -188,7 +188,7 @@ def test_a_rate_times_the_time_is_no_count_and_that_is_said(describe: Describe) 
     table = titled(describe(with_point(operations=operations)), "cost in")
     assert table.caption.endswith(
         "; operations are the printed rate times the run's time; "
-        "1 of 1 row changed significantly: update_cfs_group +0.85"
+        "1 of 1 row changed beyond noise: update_cfs_group +0.85"
     )
 
 
