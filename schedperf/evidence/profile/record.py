@@ -147,7 +147,7 @@ class ExplainedChange:
     reason: Annotated[str | None, "why there is no share"]
     busy_equal: Annotated[
         bool | None,
-        "is the busy share of the time unchanged, so that it holds for the wall time too? null: not "
+        "is the busy share of the time unchanged, so that it holds for the wall time? null: not "
         "known",
     ]
     busy_reason: str
