@@ -19,6 +19,9 @@ all sides::
             raise Absent("no System.map, kallsyms or BTF in base.tar")
         return Layout(moved=...)
 
+What several sections look at, or what takes long to read, is read with ``side.once(read)``: the
+function is called for the first section that asks.
+
 The module ``findings`` registers the rules that turn this data into explained facts::
 
     @finding("layout_alarms", Layout)

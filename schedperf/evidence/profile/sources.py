@@ -150,10 +150,7 @@ def profiles_by_event(side: SideOf[ProfileSamples]) -> dict[str, SideOf[EventPro
     for run in side.runs:
         for profile in _profiles_of(run.content):
             found.setdefault(profile.sight.event, []).append(run.having(profile))
-    return {
-        event: SideOf(name=side.name, label=side.label, kind=side.kind, runs=tuple(runs))
-        for event, runs in found.items()
-    }
+    return {event: side.with_runs(runs) for event, runs in found.items()}
 
 
 def notes_of_silent_runs(

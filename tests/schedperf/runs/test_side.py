@@ -1,11 +1,13 @@
 """schedperf.runs.side: the roles of bundles, and whether two sides ran one kernel."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
+from schedperf.bundle.open import open_bundle
 from schedperf.model.comparison import SideSummary
-from schedperf.runs.side import has_other_kernel, side_name
+from schedperf.runs.side import Side, has_other_kernel, name_sides, side_name
 
 KERNEL = {"release": "6.12.0", "build_id": "3f1c5a"}
 
@@ -53,3 +55,36 @@ def test_another_kernel_is_another_release_or_another_build(
     assert has_other_kernel(base, new) is is_other
     assert has_other_kernel(new, base) is is_other
     assert not has_other_kernel(base, base)
+
+
+def test_what_was_read_of_a_side_is_kept_for_the_next_who_asks(
+    tmp_path: Path, make_bundle: Callable[..., Path]
+) -> None:
+    bundle = open_bundle(make_bundle(tmp_path / "a.tar"))
+    base, new = name_sides([bundle, bundle])
+    asked: list[str] = []
+
+    def read(side: Side) -> list[str]:
+        asked.append(side.name)
+        return [side.name]
+
+    assert base.once(read) is base.once(read)
+    assert new.once(read) == ["new"]
+    assert asked == ["base", "new"]
+
+
+def test_what_could_not_be_read_is_tried_again(
+    tmp_path: Path, make_bundle: Callable[..., Path]
+) -> None:
+    (side,) = name_sides([open_bundle(make_bundle(tmp_path / "a.tar"))])
+    tries = iter([ValueError("damaged"), None])
+
+    def read(_: Side) -> str:
+        error = next(tries)
+        if error is not None:
+            raise error
+        return "read"
+
+    with pytest.raises(ValueError, match="damaged"):
+        side.once(read)
+    assert side.once(read) == "read"
