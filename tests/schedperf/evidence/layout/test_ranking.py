@@ -86,7 +86,7 @@ def test_an_alarm_never_claims_what_a_layout_does_not_tell(make_unit: MakeUnit) 
     alarm = only(rank(base, new))
 
     assert alarm.effect is not None
-    assert "27 %" in alarm.effect
+    assert "27%" in alarm.effect
     assert "no difference" in alarm.effect
     assert any("does not tell what it costs on this CPU" in limit for limit in alarm.limits)
     assert any("not on this one" in limit for limit in alarm.limits)
