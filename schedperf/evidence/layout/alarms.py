@@ -321,8 +321,8 @@ def _spread(facts: Facts) -> Iterator[Found]:
                 pairs=tuple(pairs),
                 entries=names,
                 claim=(
-                    f"{_listed(kept)} are on {lines} lines of {facts.line_bytes} bytes, "
-                    f"in base on {facts.lines_of(kept, 0)}; {fewest} would do"
+                    f"{_listed(kept)} span {lines} lines of {facts.line_bytes} bytes, "
+                    f"{facts.lines_of(kept, 0)} in base; minimum {fewest}"
                 ),
                 is_apart=bool(pairs),
                 effect=group.effect,
