@@ -1,7 +1,7 @@
-"""The command ``schedperf``: finds subcommands, and turns what happens into an exit status.
+"""The command ``schedperf``: dispatch to subcommands and turn errors into exit statuses.
 
 Exit status: what the subcommand returns · 2 usage, input or internal error, one
-line on stderr · 4 not comparable · 130 interrupted · 141 nobody reads our output.
+line on stderr · 4 not comparable · 130 interrupted · 141 stdout was closed by its reader.
 """
 
 import difflib
@@ -30,11 +30,11 @@ from schedperf.model.errors import SchedperfError
 from schedperf.model.text import clean_line
 
 _TROUBLE = 2
-# As a shell reports a program that a signal ended.
+# As a shell reports a program killed by a signal.
 _INTERRUPTED = 128 + signal.SIGINT
 _NOBODY_READS = 128 + signal.SIGPIPE
 
-# Of the letters of two names those that they share: "rums" and "runs" 0.75, "alpha" and "all" 0.5.
+# Similarity from which a name is suggested: "rums" and "runs" have 0.75, "alpha" and "all" 0.5.
 _NEAREST = 0.7
 
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
@@ -42,7 +42,7 @@ _COLOURS = {"auto": None, "always": True, "never": False}
 
 
 class _Commands(click.Group):
-    """The public modules of :mod:`schedperf.commands`, imported when they are asked for."""
+    """The public modules of :mod:`schedperf.commands`, imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 # click's signature
         modules = pkgutil.iter_modules(commands.__path__)
@@ -53,7 +53,7 @@ class _Commands(click.Group):
             return None
         command = importlib.import_module(f"{commands.__name__}.{cmd_name}").command
         assert isinstance(command, click.Command)
-        # click remembers the help option of the first context that asked, which may be a bare one.
+        # click caches the help option of the first context, which may lack -h.
         command.context_settings.update(_HELP_OPTIONS)
         _complete_files(command)
         return command
@@ -63,8 +63,8 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args[0] not in known and not args[0].startswith("-"):
-            hint = _ask_for_near(args[0], known) or f"; there is {', '.join(known)}"
-            raise UsageError(f"no command {args[0]!r}{hint}", ctx)
+            hint = _ask_for_near(args[0], known) or f" (expected one of: {', '.join(known)})"
+            raise UsageError(f"unknown command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -76,7 +76,7 @@ def _complete_files(command: click.Command) -> None:
 
 
 def _ask_for_near(given: str, known: Sequence[str]) -> str:
-    """Return a question after the names that ``given`` is a slip of the pen for; "" for none."""
+    """Return a question that names close matches for a mistyped name; "" for none."""
     letters = given.lstrip("-")
     near = [
         name
@@ -104,31 +104,31 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> No
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="Show the version, and those of what is read and written, and exit.",
+    help="Show the versions of schedperf and of its file formats.",
 )
 @click.option(
     "--color",
     type=click.Choice(list(_COLOURS)),
     default="auto",
     show_default=True,
-    help="Colour the output; auto is on a terminal without NO_COLOR.",
+    help="Colour the output; auto: on a terminal, unless NO_COLOR is set.",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, color: str, *, debug: bool) -> None:  # noqa: ARG001 # main looks for it
-    """Say whether a Linux scheduler change made a benchmark slower, and show why."""
+    """Find out whether a Linux scheduler change made a benchmark slower, and why."""
     ctx.color = _COLOURS[color]
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command.
 
-    :param args: without the program's name; None: those of the process
+    :param args: without the program's name; None: those of this process
     :return: the exit status
     """
-    # What a shell closes with ">&-" is missing altogether.
+    # After ">&-" there is no stdout object at all.
     if sys.stdout is None:
-        return _report("error: stdout is closed; open it, or send it to a file", _TROUBLE)
+        return _report("error: stdout: closed; open it, or redirect it to a file", _TROUBLE)
     given = list(sys.argv[1:] if args is None else args)
     rest, debug = _take_debug(given)
     try:
@@ -140,7 +140,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except (Abort, KeyboardInterrupt):
         return _report("interrupted", _INTERRUPTED)
     except Exception as error:
-        # The one place where whatever went wrong becomes one line.
+        # The one place where any error becomes one line.
         if debug:
             raise
         return _explain(error)
@@ -148,7 +148,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _take_debug(args: list[str]) -> tuple[list[str], bool]:
-    """Take ``--debug`` out of the arguments before ``--``, so that it may stand anywhere."""
+    """Remove ``--debug`` from the arguments before ``--``; it is accepted anywhere there."""
     end = args.index("--") if "--" in args else len(args)
     own = [arg for arg in args[:end] if arg != "--debug"]
     debug = len(own) < end or os.environ.get("SCHEDPERF_DEBUG", "") not in {"", "0"}
@@ -168,7 +168,7 @@ def _run(args: list[str]) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """Say in one line what went wrong, and return the exit status."""
+    """Print an error in one line and return the exit status."""
     if isinstance(error, SchedperfError):
         return _report(f"error: {error}", error.exit_status)
     if isinstance(error, NoArgsIsHelpError):
@@ -185,7 +185,7 @@ def _explain(error: Exception) -> int:
 
 
 def _usage_problem(error: ClickException) -> str:
-    """Return click's message in our form, with a hint."""
+    """Return click's message in this program's form, with a hint."""
     if isinstance(error, NoSuchOption):
         hint = _ask_for_near(error.option_name, error.possibilities or ())
         message = error.message.rstrip(".") + hint
@@ -197,13 +197,13 @@ def _usage_problem(error: ClickException) -> str:
 
 
 def _report(message: str, status: int) -> int:
-    # What a message quotes may be text of strangers.
+    # Messages may quote untrusted text.
     print(f"schedperf: {clean_line(message)}", file=sys.stderr)  # noqa: T201 # the one message
     return status
 
 
 def _settle_stdout() -> None:
-    """Write what can still be written: the error may have been stdout's own."""
+    """Flush stdout as far as possible: the error may be its own."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -211,5 +211,5 @@ def _settle_stdout() -> None:
 
 
 def _drop_stdout() -> None:
-    """Send what is still in stdout's buffer nowhere, so that the interpreter's exit is quiet."""
+    """Discard what is left in stdout's buffer, so that the interpreter exits silently."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

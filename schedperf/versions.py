@@ -1,4 +1,4 @@
-"""Versions of schedperf, of the bundles that it reads and of the JSON that it writes."""
+"""Versions of schedperf, of the bundles it reads and of the JSON it writes."""
 
 from dataclasses import fields
 

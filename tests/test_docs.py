@@ -27,7 +27,7 @@ RunCli = Callable[..., subprocess.CompletedProcess[str]]
 REPOSITORY = Path(__file__).parent.parent
 DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
 CONSOLE_BLOCK = re.compile(
-    r"^(<!-- not run: .+ -->\n)?```console\n(.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^(<!-- not run: [^\n]+ -->\n)?```console\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
 # What asks a shell for the exit status of the command above it, which is 0 where nobody asks.
 ASK_STATUS = "echo $?"

@@ -1,8 +1,8 @@
-"""Programs for the machine under test.
+"""The recorder and its collectors, which run on the machine under test.
 
-Standard library only, Python 3.9 or newer: this package travels alone, as a
-zipapp, to machines that have nothing else. The analysis imports :mod:`contract` and
-:mod:`perf_header`; collectors import nothing of ours.
+Needs only Python 3.9 and its standard library: as a zipapp this package runs on machines that have
+nothing else. The analysis imports :mod:`contract` and
+:mod:`perf_header`; collectors import nothing from the analysis.
 """
 
 from __future__ import annotations

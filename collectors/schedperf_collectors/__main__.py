@@ -1,18 +1,18 @@
-"""Runs the recorder: ``python3 -m schedperf_collectors``, and the zipapp's first file.
+"""Run the recorder: ``python3 -m schedperf_collectors``, and the start of the zipapp.
 
-Every Python since 2.6 can read this file, so that an old one says what is wrong.
+Every Python since 2.6 can run this file, so that an old one prints a clear error.
 """
 
 import signal
 import sys
 
-# The package promises 3.9; this file meets whatever is installed.
+# The package needs 3.9; this file must run on any version.
 if sys.version_info < (3, 9):  # noqa: UP036
     sys.stderr.write("schedperf: error: this is Python " + sys.version.split()[0])
     sys.stderr.write("; run it with Python 3.9 or newer\n")
     sys.exit(2)
 
-# Until the recorder takes care of Ctrl-C itself, it simply ends.
+# Until the recorder handles Ctrl-C itself, it simply ends the process.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from schedperf_collectors.recorder.cli import main  # noqa: E402 # see above

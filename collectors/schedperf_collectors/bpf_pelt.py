@@ -1,4 +1,4 @@
-"""How often and how long the kernel keeps load averages: PELT, seen by BPF programs.
+"""Count and time PELT updates with BPF programs.
 
 Calls and durations of ``update_cfs_group``, ``__update_load_avg_se``, ``__update_load_avg_cfs_rq``
 and ``update_load_avg``, and what the tracepoints ``pelt_cfs_tp`` and ``pelt_se_tp`` count, per CPU
@@ -326,7 +326,7 @@ def incidents(watch: Watch, window: Window, now: frozenset[int]) -> list[str]:
 
 
 def _unseen(tried: Tried) -> dict[str, object]:
-    """Return the record of a function that nothing could see."""
+    """Return the record of a function that could not be probed."""
     return {
         "mechanism": None,
         "tried": tried,
@@ -338,14 +338,14 @@ def _unseen(tried: Tried) -> dict[str, object]:
 
 
 def _counted_only(tried: Tried, calls: Mapping[int, int]) -> dict[str, object]:
-    """Return the record of a function of which nothing but calls is known."""
+    """Return the record of a function of which only calls are counted."""
     return {**_unseen(tried), "mechanism": mechanism_of(tried), "calls": _by_cpu(calls)}
 
 
 def _seen_by_programs(
     programs: Programs, name: str, tried: Tried, marked: Marked, online: Collection[int]
 ) -> dict[str, object]:
-    """Return the record of a function or tracepoint that BPF programs count.
+    """Return the record of a function or tracepoint counted by BPF programs.
 
     :param online: CPUs that have a count even if it is 0
     """

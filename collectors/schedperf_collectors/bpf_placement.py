@@ -1,4 +1,5 @@
-"""Where the scheduler puts tasks: forks, execs, wakeups and migrations, and how long tasks wait.
+"""Count where the scheduler places tasks (forks, execs, wakeups, migrations) and how long they
+wait.
 
 ``placement.json`` holds counts of BPF programs at the scheduler's tracepoints, at functions of
 the load balancer and at the bandwidth timers, from before the run until after it::
@@ -12,8 +13,8 @@ the load balancer and at the bandwidth timers, from before the run until after i
      "series": {"step_s": 0.1, "rows": […]}, "latency": […], "depth": […],
      "balance": {…}, "timers": […], "invisible": […], "lost": {…}, "notes": […]}
 
-Each program is tried, and the reason of each refusal is kept. Where BPF is refused as a whole,
-perf counts the same tracepoints at a higher price (``"mechanism": "perf"``).
+Each program is tried, and the reason of each refusal is kept. If the kernel refuses BPF, perf
+counts the same tracepoints at a higher cost (``"mechanism": "perf"``).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, colle
 SCHEMA = "schedperf/bpf_placement/1"
 FILE_NAME = "placement.json"
 
-# What a reason begins with: the mechanisms that it holds for.
+# The mechanisms that a reason applies to stand in front of it.
 _ONE = "(?:tp_btf|raw_tp|fentry|fexit|kprobe|kretprobe)"
 _MECHANISMS = rf"{_ONE}(?:(?:, |/){_ONE})*"
 _PARTS = re.compile(rf"; (?={_MECHANISMS}: )")
@@ -53,13 +54,13 @@ _QUOTED = re.compile(r" '[^']*'")
 INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 
 HOTPLUG_NOTE = (
-    "CPUs came or went during the run: tasks that were pushed away from one count as moved by "
-    "load_balance"
+    "CPUs went online or offline during the run: tasks pushed off an offline CPU count as "
+    "moved by load_balance"
 )
 
 
 class Crossing(NamedTuple):
-    """What is counted over time; the keys of a row of placement.json's "series"."""
+    """Moves counted over time; the keys of a row of placement.json's "series"."""
 
     event: str
     cause: str | None
@@ -74,7 +75,7 @@ class Crossing(NamedTuple):
     " 4 MiB of the kernel's memory, on 8192 CPUs 0.3 GiB; with perf in place of BPF far more",
 )
 def bpf_placement(capture: Capture) -> Generator[str, None, str]:
-    """Count where tasks are put, by cause and distance, and how long they wait for a CPU."""
+    """Count task placements by cause and distance, and the time tasks wait for a CPU."""
     system = System()
     try:
         machine = read_machine(system, _global_pid(system, capture.workload_pid))
@@ -86,7 +87,7 @@ def bpf_placement(capture: Capture) -> Generator[str, None, str]:
         if os.geteuid() != 0:
             raise Skipped(error.reason, "run as root") from error
         yield from capture_with_perf(capture, machine, error.reason)
-        return f"perf counts in place of BPF, which is refused: {error.reason}"
+        return f"perf counts instead of BPF, which was refused: {error.reason}"
     with contextlib.closing(tracepoints):
         return (yield from _capture_with_bpf(system, capture.folder, machine, tracepoints))
 
@@ -138,7 +139,7 @@ def _capture_with_bpf(
 
 
 def _refusals(programs: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return why programs see nothing, and which, in one line; "" where all see."""
+    """Return in one line which programs cannot be attached and why; "" if all can."""
     refused = {name: str(one["reason"]) for name, one in programs.items() if not one["mechanism"]}
     if not refused:
         return ""
@@ -146,7 +147,7 @@ def _refusals(programs: Mapping[str, Mapping[str, Any]]) -> str:
     subjects = dict.fromkeys(re.sub("_(enter|leave)$", "", name) for name in refused)
     mechanisms: dict[str, dict[str, None]] = {}
     for reason in refused.values():
-        # Which function it was is in the capture; here it would only make equal reasons differ.
+        # The capture names the function; here it would only split equal reasons.
         for part in _PARTS.split(_QUOTED.sub("", reason)):
             by, text = _PART.fullmatch(part).groups()  # type: ignore[union-attr] # it fits any line
             mechanisms.setdefault(text, {}).update(dict.fromkeys(filter(None, [by])))
@@ -172,13 +173,13 @@ def _read_tracepoints(
     cpus = dict(tracepoints.cpus())
     lost = {
         "moves": sum(each.lost_moves for each in cpus.values()),
-        "moves of CPUs that came up later": sum(
+        "moves of CPUs that came online later": sum(
             count for move, count in moves.items() if not is_placed(move)
         ),
         "latencies": sum(each.lost_slots for each in cpus.values()),
         **{f"calls of {name}": count for name, count in tracepoints.misses().items()},
     }
-    notes = [] if series.failure is None else [f"the series ends early: {series.failure}"]
+    notes = [] if series.failure is None else [f"the time series ends early: {series.failure}"]
     return {
         "programs": dict(tracepoints.programs),
         "nodes": {str(cpu): node for cpu, node in machine.nodes.items()},
@@ -223,8 +224,8 @@ def _latency(cpus: dict[int, CpuCounts], machine: Machine) -> list[dict[str, Any
 
 def _depth(cpus: dict[int, CpuCounts], machine: Machine, notes: list[str]) -> list[dict[str, int]]:
     if not machine.recorder:
-        notes.append("depth: the workload's tasks cannot be told inside a pid namespace")
+        notes.append("depth: the workload's tasks cannot be identified inside a pid namespace")
     if any(each.without_groups for each in cpus.values()):
-        notes.append("depth: this kernel has no task groups (CONFIG_FAIR_GROUP_SCHED is off)")
+        notes.append("depth: this kernel has no task groups (CONFIG_FAIR_GROUP_SCHED=n)")
     switches = [sum(bins) for bins in zip(*(each.depth for each in cpus.values()))]
     return [{"depth": depth, "switches": count} for depth, count in enumerate(switches) if count]

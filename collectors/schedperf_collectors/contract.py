@@ -1,6 +1,7 @@
-"""The contract between collectors and analysis: what both know of a bundle and of its captures.
+"""What the recorder and the analysis share: names of members, limits and formats.
 
-Names of members, limits that captures keep, and the texts that both sides write and parse.
+Names of members, limits that captures keep, and texts that the recorder writes and the analysis
+parses.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MANIFEST = "manifest.json"
 # What a bundle's file name ends with.
 BUNDLE_SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
 
-# The largest budget whose looks the comparison can correct for.
+# The largest number of runs for which the comparison can correct for repeated looks.
 MOST_BUDGETED = 100
 
 # A System.map has 5 to 10 MB; kallsyms with all data symbols and allocation profiling 40 MB.
@@ -44,18 +45,18 @@ CONSTANT_LINE_BYTES = {
 SYMBOLS_FORMAT = "schedperf-symbols/1"
 SYMBOLS_SUFFIX = ".sym"
 MOST_SYMBOLS_BYTES = 64 << 20
-# The kernel gives every process a small ELF file of its own; it is in no file system.
+# The kernel maps a small ELF file into every process; it is in no file system.
 VDSO = "[vdso]"
 
 # The widest CPU list that a kernel prints: NR_CPUS of any distribution is far below.
 CPUS_LIMIT = 1 << 16
 
-# What stands for a parameter's value in a workload's command; doubled braces are braces.
+# Placeholders of parameters in a workload's command; doubled braces are literal braces.
 PLACEHOLDER = re.compile(r"\{\{(?P<literal>[A-Za-z_]\w*)\}\}|\{(?P<name>[A-Za-z_]\w*)\}", re.ASCII)
 
 
 class Unavailable(Exception):
-    """A value cannot be had here.
+    """A value is not available here.
 
     :param reason: why, one line, lower case, no full stop
     """
@@ -69,7 +70,7 @@ class Function(NamedTuple):
     """One function.
 
     :param offset: of its first byte in the file
-    :param size: in bytes; 0 where the file does not say
+    :param size: in bytes; 0 if the file has no size
     """
 
     offset: int
@@ -78,12 +79,12 @@ class Function(NamedTuple):
 
 
 def boot_folder(boot: int) -> str:
-    """Return where a boot's captures lie inside the bundle: ``boots/0``."""
+    """Return the folder of a boot's captures inside the bundle: ``boots/0``."""
     return f"boots/{boot}"
 
 
 def run_folder(boot: int, run: int) -> str:
-    """Return where a run's captures lie inside the bundle: ``boots/0/runs/007``."""
+    """Return the folder of a run's captures inside the bundle: ``boots/0/runs/007``."""
     return f"{boot_folder(boot)}/runs/{run:03d}"
 
 
@@ -93,7 +94,7 @@ def point_key(point: dict[str, str]) -> str:
 
 
 def format_template(template: Sequence[str]) -> str:
-    """Return a command as a shell would read it, its placeholders unquoted.
+    """Return a command in shell syntax, its placeholders unquoted.
 
     >>> format_template(["hackbench", "-g", "{groups}", "--name", "a b"])
     "hackbench -g {groups} --name 'a b'"
@@ -111,13 +112,13 @@ def _is_plain(argument: str) -> bool:
 def parse_cpu_list(text: str) -> list[int]:
     """Parse a CPU list as the kernel prints it: ``0-2,8``.
 
-    :raises Unavailable: it is none, or longer than any kernel's
+    :raises Unavailable: it is not such a list, or is longer than any kernel's
     """
     cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
         if not first <= last < CPUS_LIMIT or len(cpus) > CPUS_LIMIT:
-            raise Unavailable(f"not a list of cpus: {text[:40]!r}")
+            raise Unavailable(f"invalid CPU list {text[:40]!r}")
         cpus.extend(range(first, last + 1))
     return cpus

@@ -1,12 +1,11 @@
-"""The machine, its kernel and their state: everything that a maintainer asks back.
+"""Record the machine, its kernel and their settings in host.json.
 
-``host.json`` holds plain values in groups, and ``missing``, which says of each
-value that is null why it could not be had::
+``host.json`` holds plain values in groups, and ``missing``, the reason for each null value::
 
     {"kernel": {"release": "6.1.0", "build_id": null, …}, …,
      "missing": {"kernel.build_id": "/sys/kernel/notes: no such file or directory"}}
 
-Nothing here changes the machine's state, and nothing is mounted to look better.
+Nothing here changes the machine's state or mounts anything.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from schedperf_collectors.plugin import Capture, collector
 
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
 THERMAL = "/sys/class/thermal"
-# How each tool says its version. hackbench has no option for it, but its help does.
+# How each tool prints its version. hackbench has no option for it, but prints it with its help.
 TOOLS = {
     "perf": ("perf", "--version"),
     "hackbench": ("hackbench", "--help"),
@@ -58,21 +57,21 @@ TOOLS = {
     "pahole": ("pahole", "--version"),
     "bpftool": ("bpftool", "version"),
 }
-# A tool that needs longer than this costs its version, not the recording. sysbench and stress-ng
-# answer in 0.02 s; where instructions are emulated 2 s were too few for both.
+# A tool that takes longer loses its version, not the recording. sysbench and stress-ng answer in
+# 0.02 s; under emulation 2 s were too short for both.
 TOOL_TIMEOUT_S = 5.0
 EMULATED_TOOL_TIMEOUT_S = 20.0
 
 
 @collector(scope="boot", place="", cost="20 kB, 0.2 s")
 def host(capture: Capture) -> None:
-    """Describe the machine, the kernel and their settings; option: kernel_files (a folder)."""
+    """Record the machine, the kernel and their settings; option: kernel_files (a folder)."""
     facts = describe_host(System(), capture)
     (capture.folder / "host.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def describe_host(system: System, capture: Capture) -> dict[str, dict[str, object]]:
-    """Return host.json's groups of any system."""
+    """Return host.json's groups for any system."""
     described: dict[str, dict[str, object]] = {}
     missing: dict[str, object] = {}
     for group, finders in _groups(system, capture).items():
@@ -87,7 +86,7 @@ def describe_host(system: System, capture: Capture) -> dict[str, dict[str, objec
 
 def _groups(system: System, capture: Capture) -> dict[str, Finders]:
     virtualisation = detect_virtualisation(system)
-    # Where it is not known whether there is emulation, there may be.
+    # Unknown counts as emulated.
     patience_s = TOOL_TIMEOUT_S if virtualisation.emulated is False else EMULATED_TOOL_TIMEOUT_S
     return {
         "kernel": kernel_finders(system, capture.options),
@@ -147,7 +146,7 @@ def _system_finders(system: System) -> Finders:
         "distro": lambda: _distro(system),
         "libc": _libc,
         "boot_id": lambda: system.text("/proc/sys/kernel/random/boot_id"),
-        # The id itself is private to the machine: machine-id(5).
+        # machine-id(5): the id itself must stay private.
         "machine_id_sha256": lambda: hashlib.sha256(
             system.text("/etc/machine-id").encode()
         ).hexdigest(),
@@ -165,7 +164,7 @@ def _distro(system: System) -> str:
 def _libc() -> str:
     name = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
     if not name:
-        raise Unavailable("the C library does not say its version")
+        raise Unavailable("the C library does not report its version")
     return name
 
 
@@ -175,8 +174,8 @@ def _tool_finder(command: tuple[str, ...], timeout_s: float) -> Callable[[], str
         with_number = (line.strip() for line in output.splitlines() if re.search(r"\d", line))
         version = next(with_number, "")
         if not version:
-            raise Unavailable(f"{command[0]}: prints no version")
-        # stress-ng adds the running kernel, and that is no property of the tool.
+            raise Unavailable(f"{command[0]}: does not print its version")
+        # stress-ng appends the running kernel, which is not a property of the tool.
         return version.partition(" (")[0]
 
     return find
@@ -200,7 +199,7 @@ def _loadavg(system: System) -> list[str]:
     text = system.text("/proc/loadavg")
     found = re.fullmatch(r"(\S+) (\S+) (\S+) \d+/(\d+) \d+", text)
     if not found:
-        raise Unavailable(f"/proc/loadavg: not as expected: {text[:40]!r}")
+        raise Unavailable(f"/proc/loadavg: unexpected format: {text[:40]!r}")
     return list(found.groups())
 
 
@@ -209,18 +208,18 @@ def _throttle_counts(system: System, level: str) -> list[int]:
     names = [f"{cpu}/thermal_throttle" for cpu in system.names(cpus, r"cpu\d+")]
     counted = [f"{name}/{level}_throttle_count" for name in names if system.exists(name)]
     if not counted:
-        raise Unavailable("no CPU counts its thermal throttling here")
+        raise Unavailable("no CPU reports thermal throttling")
     return [system.integer(name) for name in counted]
 
 
 def _temperatures(system: System) -> dict[str, float]:
-    # Degrees Celsius by zone and type; several zones can be of one type.
+    # Degrees Celsius by zone and type; several zones may have one type.
     zones = or_none(lambda: system.names(THERMAL, r"thermal_zone\d+"))
     if not zones:
         raise Unavailable("no thermal zones")
     found: dict[str, float] = {}
     for zone in zones:
-        # A zone whose sensor is asleep answers with an error.
+        # A zone whose sensor is powered down returns an error.
         with suppress(Unavailable):
             name = f"{zone.rpartition('/')[2]} {system.text(f'{zone}/type')}"
             found[name] = system.integer(f"{zone}/temp") / 1000

@@ -1,16 +1,16 @@
-"""What says where the kernel's data lies: symbols, types, configuration, cacheline sizes.
+"""Record where the kernel's data lies: symbols, types, configuration, cache line sizes.
 
 ==============  ==========================================================
-System.map      of the running kernel, where one is found that belongs to it
+System.map      of the running kernel, if one is found
 kallsyms        the running kernel's symbols with their addresses
 btf             types of the running kernel, with its per-CPU section
 config          the kernel's configuration
-percpu.txt      what the kernel log says of the per-CPU areas
-layout.json     cacheline sizes, and for each absent file why
+percpu.txt      the kernel log's lines about the per-CPU areas
+layout.json     cache line sizes, and the reason for each missing file
 ==============  ==========================================================
 
-The line size that the kernel was compiled for decides where variables are put,
-the hardware's decides what bounces; they can differ (arm64: 64 and 128)::
+The line size the kernel was compiled for determines where variables lie, the hardware's determines
+which accesses contend; they can differ (arm64: 64 and 128)::
 
     {"cacheline": {"compile_time_bytes": 64, "hardware_bytes": 64,
                    "sources": {"compile_time": "CONFIG_X86_L1_CACHE_SHIFT=6",
@@ -44,12 +44,12 @@ PERCPU_LINE = re.compile(r"^(?:setup_percpu|percpu|pcpu-alloc): .*$", re.MULTILI
 
 @collector(scope="boot", cost="10 to 30 MB before compression, 0.5 s")
 def layout(capture: Capture) -> None:
-    """Keep symbols, BTF, configuration and cacheline sizes; option: kernel_files (a folder)."""
+    """Record symbols, BTF, configuration and cache line sizes; option: kernel_files (a folder)."""
     capture_layout(System(), capture)
 
 
 def capture_layout(system: System, capture: Capture) -> None:
-    """Do the work of :func:`layout` on any system."""
+    """Implement :func:`layout` for any system."""
     notes: dict[str, str] = {}
 
     def keep(name: str, content: Callable[[], bytes]) -> bytes:
@@ -70,9 +70,9 @@ def capture_layout(system: System, capture: Capture) -> None:
 
 
 def percpu_lines(system: System) -> bytes:
-    """Return what the kernel log says of the size and grouping of the per-CPU areas.
+    """Return the kernel log's lines about the size and grouping of the per-CPU areas.
 
-    :raises Unavailable: the log is closed, or no longer reaches back to the boot
+    :raises Unavailable: the log is not readable, or no longer contains the boot
     """
     lines = PERCPU_LINE.findall(system.kernel_log())
     if not lines:
@@ -81,9 +81,9 @@ def percpu_lines(system: System) -> bytes:
 
 
 def cacheline(system: System, config: str) -> dict[str, object]:
-    """Return both sizes of a cacheline in bytes, None where unknown, and where each is from.
+    """Return both cache line sizes in bytes (None: unknown) and their sources.
 
-    :param config: the kernel's configuration, "" where it is not known
+    :param config: the kernel's configuration, "" if unknown
     """
     sizes: dict[str, object] = {}
     sources: dict[str, str] = {}
@@ -98,22 +98,22 @@ def cacheline(system: System, config: str) -> dict[str, object]:
 
 
 def compile_time_line(system: System, config: str) -> tuple[int, str]:
-    """Return L1_CACHE_BYTES of the running kernel and where it is from.
+    """Return L1_CACHE_BYTES of the running kernel and its source.
 
-    :raises Unavailable: neither the configuration nor the architecture says
+    :raises Unavailable: neither the configuration nor the architecture determines it
     """
     found = SHIFT_OPTION.search(config)
     if found:
         return 1 << int(found.group(2)), found.group(0)
     if system.machine in CONSTANT_LINE_BYTES:
         return CONSTANT_LINE_BYTES[system.machine], f"arch constant of {system.machine}"
-    raise Unavailable("the kernel's configuration has no L1_CACHE_SHIFT, or is not readable")
+    raise Unavailable("the kernel's configuration has no L1_CACHE_SHIFT, or cannot be read")
 
 
 def hardware_line(system: System) -> tuple[int, str]:
-    """Return the largest line of any CPU's caches in bytes and where it is from.
+    """Return the largest cache line of any CPU in bytes and its source.
 
-    :raises Unavailable: neither sysfs nor the C library knows
+    :raises Unavailable: neither sysfs nor the C library reports it
     """
     cpus = "/sys/devices/system/cpu"
     sizes = [
@@ -125,6 +125,6 @@ def hardware_line(system: System) -> tuple[int, str]:
         if system.exists(name)
     ]
     if sizes:
-        # The first of the largest: its name is the same on every machine of this kind.
+        # The first of the largest: its path is the same on every machine of this kind.
         return max(sizes, key=lambda size: size[0])
     return getconf("LEVEL1_DCACHE_LINESIZE"), "getconf LEVEL1_DCACHE_LINESIZE"

@@ -1,8 +1,8 @@
-"""Which cache lines bounce between CPUs: samples of memory accesses around an instrumented run.
+"""Sample memory accesses around an instrumented run, to find cache lines that CPUs contend for.
 
-``perf.data`` is what ``perf c2c record`` would write, so ``perf c2c report`` reads it, but with a
-fixed period: counts of two runs with different periods cannot be compared. ``perf_c2c.json`` says
-what it rests on::
+``perf.data`` is as written by ``perf c2c record`` and readable by ``perf c2c report``, but with a
+fixed period: counts of runs with different periods cannot be compared. ``perf_c2c.json`` describes
+the events::
 
     {"vendor": "Intel", "observable": "hitm", "requested": ["cpu/mem-loads,ldlat=30,…/P", …],
      "events": [{"name": "cpu/mem-loads,…", "period": 20011, "precise_ip": 3}, …],
@@ -43,9 +43,9 @@ def perf_c2c(capture: Capture) -> Iterator[str]:
 
 
 def capture_c2c(system: System, capture: Capture) -> Iterator[str]:
-    """Do the work of :func:`perf_c2c` on any system."""
+    """Implement :func:`perf_c2c` for any system."""
     events = choose_memory_events(system, read_wanted("perf_c2c", capture.options, stores=True))
-    # Outside of what is sampled: reading moves this process over all CPUs.
+    # Outside of the sampled time: reading them moves this process across all CPUs.
     bases = UnitBases(system, capture.options)
     before = bases.read()
     with memory_sampled(system, capture, events, "perf_c2c") as recording:

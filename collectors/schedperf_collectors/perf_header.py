@@ -40,9 +40,9 @@ FIRST_VERSION_MAGIC = b"PERFFILE"
 HEADER_BYTES = 104
 # A pipe's header is the magic and its own size.
 PIPE_HEADER_BYTES = 16
-# Offset and size of a part of the file.
+# Offset and size of one part of the file.
 SECTION_BYTES = 16
-# Far above what perf writes (an id for each event and CPU), far below what fills the memory.
+# Far above what perf writes (an id per event and CPU), far below what would exhaust memory.
 EVENTS_LIMIT = 4096
 IDS_LIMIT = 1 << 20
 # Bits of the feature sections: the events' names, one file of a folder, compressed records.
@@ -86,7 +86,7 @@ _NAMES = {
         "bpf-output", "cgroup-switches",
     ),
 }  # fmt: skip
-# Modifiers behind an event's name, as in `cycles:ppp`; tracepoints have a colon of their own.
+# Modifiers after an event's name, as in `cycles:ppp`; tracepoint names contain a colon.
 _MODIFIERS = re.compile(r":[ukhIGHpPSDWeb]+$")
 
 # Bits of perf_event_attr's flags word.
@@ -99,16 +99,16 @@ _FLAG_USE_CLOCKID = 1 << 25
 
 @dataclass(frozen=True)
 class Event:
-    """One event as the kernel was asked for it.
+    """One event as requested from the kernel.
 
-    :param name: as perf printed it ("cycles:P"), else after type and config
-    :param rate: events from one sample to the next, or samples a second
-    :param by_frequency: which of the two ``rate`` is
+    :param name: as perf printed it ("cycles:P"), else derived from type and config
+    :param rate: sampling period in events, or samples per second
+    :param by_frequency: whether ``rate`` is samples per second
     :param precise_ip: 0 (arbitrary skid) to 3 (no skid)
     :param clockid: clock of the time stamps, as clock_gettime numbers them; None: perf's own
-    :param ids: by which samples name this event, one for each time that it was opened: once a
-        CPU when recording system-wide
-    :param sample_id_all: whether records that are no samples say when and where they were made
+    :param ids: ids in samples of this event, one per open file descriptor: one per CPU when
+        recording system-wide
+    :param sample_id_all: whether records other than samples carry time and CPU
     :param branch_sample_type: PERF_SAMPLE_BRANCH_*: what a sample's branches consist of
     :param sample_regs_user: one bit for each register of user space in a sample
     :param sample_regs_intr: the same of the interrupted code
@@ -125,7 +125,7 @@ class Event:
     precise_ip: int
     clockid: int | None
     ids: tuple[int, ...]
-    # What an older kernel's attributes do not have was not asked for.
+    # Fields that an older kernel's attributes lack count as not requested.
     sample_id_all: bool = False
     branch_sample_type: int = 0
     sample_regs_user: int = 0
@@ -134,20 +134,20 @@ class Event:
 
     @property
     def plain_name(self) -> str:
-        """The event by what the kernel was asked for, without modifiers: ``cpu-clock``."""
+        """The event as requested from the kernel, without modifiers: ``cpu-clock``."""
         return _known_name(self.type, self.config) or _MODIFIERS.sub("", self.name)
 
 
 class BadPerfData(Exception):
-    """The bytes are no perf.data file, or are damaged; the message says where and what to do."""
+    """The bytes are not perf.data, or are damaged; the message says where and what to do."""
 
 
 class Cursor:
-    """Read numbers and strings one after the other, never past ``end``.
+    """Reads numbers and strings one after the other, never past ``end``.
 
     :param order: "<" or ">"
     :param label: for messages
-    :raises BadPerfData: from every method, when fewer bytes are left than asked for
+    :raises BadPerfData: from every method, when fewer bytes are left than needed
     """
 
     def __init__(self, data: Buffer, order: str, start: int, end: int, label: str) -> None:
@@ -158,12 +158,12 @@ class Cursor:
         self.label = label
 
     def skip(self, count: int) -> int:
-        """Go on by some bytes and return the offset where they start."""
+        """Advance by some bytes and return the offset where they start."""
         start, left = self.offset, self.end - self.offset
         if count > left:
             raise BadPerfData(
-                f"{self.label}: {count} bytes wanted at offset {start:#x}, "
-                f"{max(0, left)} are left; record it again"
+                f"{self.label}: truncated: {count} bytes expected at offset {start:#x}, "
+                f"{max(0, left)} left; record it again"
             )
         self.offset = start + count
         return start
@@ -184,20 +184,20 @@ class Cursor:
 
 
 def text_until_nul(raw: bytes) -> str:
-    """Decode what stands before the first NUL; bytes that are not UTF-8 are replaced."""
+    """Decode the text before the first NUL; bytes that are not UTF-8 are replaced."""
     return raw.partition(b"\0")[0].decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
 class Header:
-    """Everything but the records and the feature sections.
+    """The file without its records and feature sections.
 
     :param order: "<" or ">", the byte order of the machine that recorded
     :param start: offset of the first record
     :param end: offset behind the last record
     :param cut: the file ends before perf's own end, so the last record may be partial
-    :param features: numbers of the feature sections in their order; none where the file is cut
-    :param compressed: the records are compressed, or some of them
+    :param features: numbers of the feature sections in their order; empty if the file is cut
+    :param compressed: some or all records are compressed
     :param notes: one sentence for each thing that could not be read
     """
 
@@ -213,10 +213,10 @@ class Header:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the header of a file and a walk over its records tell.
+    """What the header and a walk over the records show.
 
     :param samples: number of samples
-    :param lost: samples and other records that the kernel could not deliver
+    :param lost: samples and other records that the kernel dropped
     """
 
     events: tuple[Event, ...]
@@ -227,7 +227,7 @@ class Summary:
 def summarise_perf_data(path: Path) -> Summary:
     """Read the events of a perf.data file and count its samples and losses.
 
-    :raises BadPerfData: no perf.data file, cut off or damaged
+    :raises BadPerfData: not perf.data, truncated or damaged
     :raises OSError: it cannot be read
     """
     with path.open("rb") as file:
@@ -239,46 +239,52 @@ def summarise_perf_data(path: Path) -> Summary:
 
 
 def summarise(data: Buffer, label: str) -> Summary:
-    """Do what :func:`summarise_perf_data` does on bytes.
+    """Do the same as :func:`summarise_perf_data` for bytes.
 
     :param label: names the file in messages
     """
     header = read_header(data, label)
     if header.cut:
-        raise BadPerfData(f"{label}: cut off: perf did not end properly; record it again")
+        raise BadPerfData(f"{label}: truncated: perf did not finish writing it; record it again")
     if header.compressed:
-        raise BadPerfData(f"{label}: the records are compressed; record it without -z")
+        raise BadPerfData(
+            f"{label}: compressed records are not supported here; record it without -z"
+        )
     samples, lost = _count_records(data, header, label)
     return Summary(header.events, samples, lost)
 
 
 def read_header(data: Buffer, label: str, *, fewest_events: int = 1) -> Header:
-    """Read everything but the records and the feature sections.
+    """Read the file without its records and feature sections.
 
     :param label: names the file in messages
-    :param fewest_events: with fewer the file is refused; ``perf sched stats`` has none
-    :raises BadPerfData: not a perf.data file, or of a kind that is not read
+    :param fewest_events: least number of events; ``perf sched stats`` has none
+    :raises BadPerfData: not perf.data, or an unsupported kind
     """
     order = byte_order(data, label)
     if is_pipe(data, order, label):
-        raise BadPerfData(f"{label}: perf.data as written to a pipe; record it with -o FILE")
+        raise BadPerfData(
+            f"{label}: perf.data in pipe format is not supported here; record it with -o FILE"
+        )
     if len(data) < HEADER_BYTES:
-        raise BadPerfData(f"{label}: {len(data)} bytes are no perf.data header; record it again")
+        raise BadPerfData(
+            f"{label}: {len(data)} bytes, too short for a perf.data header; record it again"
+        )
     cursor = Cursor(data, order, 16, HEADER_BYTES, label)
     entry_bytes, attrs_start, attrs_bytes, start, size = (cursor.u64() for _ in range(5))
     cursor.skip(SECTION_BYTES)  # Event types, unused since Linux 3.1.
     words = [cursor.u64() for _ in range(4)]
     if start > len(data):
-        raise BadPerfData(f"{label}: records start behind the end of the file; record it again")
+        raise BadPerfData(f"{label}: records start after the end of the file; record it again")
     announced = tuple(bit for bit in range(256) if words[bit // 64] >> bit % 64 & 1)
-    # perf writes the size last: a perf that was killed leaves 0, and no features. Where it found
-    # no time to write a record, or wrote them to other files, the features follow at once.
+    # perf writes the size last: a killed perf leaves 0 and no features. If it wrote no record, or
+    # wrote them to other files, the features follow at once.
     cut = start + size > len(data) or (
         size == 0 and not _starts_with_sections(data, order, start, len(announced))
     )
     features = () if cut else announced
     names: list[str] = []
-    notes = ["cut off: perf did not end properly, or the copy is partial"] if cut else []
+    notes = ["truncated: perf did not finish writing it, or the copy is partial"] if cut else []
     if EVENT_DESC in features:
         place = features.index(EVENT_DESC)
         try:
@@ -309,7 +315,7 @@ def open_section(data: Buffer, order: str, table: int, place: int, label: str) -
     """Return a cursor over one feature section.
 
     :param table: offset of the table of sections, which lies behind the records
-    :param place: which entry of the table, from 0
+    :param place: index in the table
     """
     entry = Cursor(data, order, table + place * SECTION_BYTES, len(data), label)
     start = entry.u64()
@@ -317,9 +323,9 @@ def open_section(data: Buffer, order: str, table: int, place: int, label: str) -
 
 
 def lost_records(kind: int, misc: int, body: Cursor) -> int:
-    """Return how many records a record says that the kernel lost.
+    """Return how many lost records a record reports.
 
-    :param body: what stands behind the record's header
+    :param body: the bytes after the record's header
     """
     if kind == RECORD_LOST:
         body.skip(8)  # The event's id.
@@ -330,9 +336,9 @@ def lost_records(kind: int, misc: int, body: Cursor) -> int:
 
 
 def payload_bytes(kind: int, body: Cursor) -> int:
-    """Return how many bytes follow a record that its own size does not count.
+    """Return how many bytes follow a record that its size field does not include.
 
-    :param body: what stands behind the record's header
+    :param body: the bytes after the record's header
     """
     payload = 0
     if kind == RECORD_TRACING_DATA:
@@ -343,19 +349,22 @@ def payload_bytes(kind: int, body: Cursor) -> int:
 
 
 def byte_order(data: Buffer, label: str) -> str:
-    """Tell the byte order of the machine that recorded, "<" or ">"; refuse other files."""
+    """Return the byte order of the recording machine, "<" or ">"; refuse other files."""
     magic = data[:8]
     if magic == FIRST_VERSION_MAGIC:
-        raise BadPerfData(f"{label}: perf.data of before Linux 2.6.39; record it with a newer perf")
+        raise BadPerfData(
+            f"{label}: perf.data from before Linux 2.6.39 is not supported; record it with a "
+            "newer perf"
+        )
     if magic not in (MAGIC, BIG_ENDIAN_MAGIC):
         raise BadPerfData(
-            f"{label}: not a perf.data file: it starts with {magic!r}; give one of perf record"
+            f"{label}: not perf.data: it starts with {magic!r}; give a file of perf record"
         )
     return "<" if magic == MAGIC else ">"
 
 
 def is_pipe(data: Buffer, order: str, label: str) -> bool:
-    """Tell whether perf wrote to a pipe: what a header holds elsewhere then comes as records."""
+    """Return whether perf wrote to a pipe; the header's contents then come as records."""
     return Cursor(data, order, 8, len(data), label).u64() == PIPE_HEADER_BYTES
 
 
@@ -377,8 +386,8 @@ def _read_events(
 ) -> tuple[Event, ...]:
     if entry_bytes < ATTR_LEAST_BYTES + SECTION_BYTES:
         raise BadPerfData(
-            f"{cursor.label}: attributes of {entry_bytes} bytes, fewer than any perf writes; "
-            "record it again"
+            f"{cursor.label}: event attributes of {entry_bytes} bytes are too small; record "
+            "it again"
         )
     count = (cursor.end - cursor.offset) // entry_bytes
     if not fewest <= count <= EVENTS_LIMIT:
@@ -409,9 +418,9 @@ def _read_ids(cursor: Cursor, ids_left: int) -> tuple[int, ...]:
 
 
 def records(data: Buffer, header: Header, label: str) -> Iterator[tuple[int, int, int, int]]:
-    """Yield type, misc, offset and end of each record; a payload behind one is stepped over.
+    """Yield type, misc, offset and end of each record; step over a payload that follows one.
 
-    :raises BadPerfData: a record has a size that cannot be
+    :raises BadPerfData: a record's size is impossible
     """
     unpack = struct.Struct(f"{header.order}IHH").unpack_from
     offset = header.start
@@ -450,7 +459,7 @@ def read_attr(raw: bytes, order: str, *, name: str = "", ids: tuple[int, ...] = 
     kind, _, config, rate, sample_type, read_format, flags = struct.unpack_from(f"{order}II5Q", raw)
     precise_ip = flags >> _PRECISE_IP_SHIFT & 3
     if order == ">":
-        # The flags are C bit-fields, which big-endian machines fill from the other end.
+        # The flags are C bit-fields; big-endian machines fill them from the other end.
         precise_ip = flags >> 62 - _PRECISE_IP_SHIFT & 3
         flags = int(f"{flags:064b}"[::-1], 2)
 

@@ -1,8 +1,8 @@
-"""Where loads are answered and how long they take: memory samples around an instrumented run.
+"""Sample loads around an instrumented run: where they are served from and their latency.
 
-The same events as of ``perf_c2c``, but loads only, where the hardware samples them
-apart: fewer samples, and nothing that is needed for false sharing alone. ``perf mem report`` reads
-``perf.data``; ``perf_mem.json`` has the keys of ``perf_c2c.json``.
+The events are those of ``perf_c2c``, but only loads if the hardware can sample them separately:
+fewer samples, without what only false sharing needs. ``perf mem report`` reads ``perf.data``;
+``perf_mem.json`` has the keys of ``perf_c2c.json``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def perf_mem(capture: Capture) -> Iterator[str]:
 
 
 def capture_mem(system: System, capture: Capture) -> Iterator[str]:
-    """Do the work of :func:`perf_mem` on any system."""
+    """Implement :func:`perf_mem` for any system."""
     events = choose_memory_events(system, read_wanted("perf_mem", capture.options, stores=False))
     with memory_sampled(system, capture, events, "perf_mem") as recording:
         yield PREPARED

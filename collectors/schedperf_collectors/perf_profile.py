@@ -1,8 +1,7 @@
-"""Where all CPUs spend their time: ``perf record -a -g`` around an instrumented run.
+"""Profile all CPUs with ``perf record -a -g`` around an instrumented run.
 
-``perf.data`` is kept as perf wrote it. ``perf_profile.json`` says what it
-rests on, read back from the file, since perf records ``cpu-clock`` where it was
-asked for ``cycles`` and there is no PMU::
+``perf.data`` is kept unchanged. ``perf_profile.json`` describes the event, read back from the file,
+since perf records ``cpu-clock`` instead of ``cycles`` if there is no PMU::
 
     {"event": "cpu-clock", "requested": "cycles", "clock": "hrtimer", "nmi": false,
      "blind": true, "blind_reason": "cpu-clock is driven by an hrtimer, …", …}
@@ -32,18 +31,19 @@ from schedperf_collectors.perf_header import (
 )
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
 
-# Samples a second and CPU. No multiple or divisor of HZ, so that samples do not beat with the tick.
+# Samples per second and CPU. Neither a multiple nor a divisor of HZ, so that samples do not run in
+# step with the tick.
 DEFAULT_FREQUENCY = "999"
-# What `perf record` asks for when it is not told.
+# The event that `perf record` uses by default.
 DEFAULT_EVENT = "cycles"
 
 CHARGED_ELSEWHERE = (
-    "code that runs with interrupts off is charged to the instruction that turns them on again"
+    "time with interrupts off is attributed to the instruction that enables them again"
 )
 TIMER_EVENTS = ("cpu-clock", "task-clock")
-# Printed once for each PMU by drivers/perf/arm_pmu.c, with ", using NMIs" where it does (v5.10).
+# Printed once per PMU by drivers/perf/arm_pmu.c, with ", using NMIs" if it uses them (v5.10).
 ARM_PMU_LINE = re.compile(r"hw perfevents: enabled with .*")
-# Pseudo-NMIs are off unless asked for; the kernel reads the value with kstrtobool.
+# Pseudo-NMIs are off by default; the kernel parses the value with kstrtobool.
 ARM_PSEUDO_NMI = re.compile(r"\birqchip\.gicv3_pseudo_nmi=(?:1|[yYtT]|[oO][nN])")
 
 
@@ -77,19 +77,21 @@ def record_command(program: str, path: Path, options: Mapping[str, str]) -> list
     """Return the command that records to ``path``, its last word."""
     event = ["-e", options["event"]] if "event" in options else []
     frequency = options.get("frequency", DEFAULT_FREQUENCY)
-    # -N: the user's cache of build ids is none of our business.
+    # -N: do not touch the user's build-id cache.
     return [program, "record", "-a", "-g", "-N", "-F", frequency, *event, "-o", str(path)]
 
 
 def describe_profile(profile: Summary, system: System) -> dict[str, object]:
-    """Return what the samples of a profile rest on, as in perf_profile.json.
+    """Return the description of a profile's samples, as in perf_profile.json.
 
-    :raises BadPerfData: no event in it takes samples
+    :raises BadPerfData: it has no sampling event
     """
-    # perf adds a dummy event that only carries the records of mmap and comm.
+    # perf adds a dummy event that only carries mmap and comm records.
     sampling = [event for event in profile.events if event.plain_name != "dummy"]
     if not sampling:
-        raise BadPerfData("perf.data: no event takes samples; name another with --set")
+        raise BadPerfData(
+            "perf.data: no sampling event; choose another with --set perf_profile.event=NAME"
+        )
     event = sampling[0]
     nmi, blind, reason = blindness(event, system)
     return {
@@ -113,16 +115,16 @@ def describe_profile(profile: Summary, system: System) -> dict[str, object]:
 
 
 def _clock(event: Event) -> str | None:
-    # What makes a sample due.
+    # What triggers a sample.
     if event.plain_name in TIMER_EVENTS:
         return "hrtimer"
     return None if event.type in (TYPE_SOFTWARE, TYPE_TRACEPOINT, TYPE_BREAKPOINT) else "pmu"
 
 
 def blindness(event: Event, system: System) -> tuple[bool | None, bool | None, str]:
-    """Say whether an event can sample code that runs with interrupts off.
+    """Return whether an event can sample code that runs with interrupts off.
 
-    :return: whether it interrupts by NMI, whether it is blind, and why; None: not known
+    :return: whether its interrupt is an NMI, whether it is blind, and why; None: unknown
     """
     clock = _clock(event)
     if clock == "hrtimer":
@@ -130,17 +132,17 @@ def blindness(event: Event, system: System) -> tuple[bool | None, bool | None, s
     if clock is None:
         return None, None, f"{event.plain_name} samples occurrences of an event, not time"
     if system.machine in X86_MACHINES:
-        return True, False, "the PMU interrupts by NMI on x86"
+        return True, False, "the PMU interrupt is an NMI on x86"
     if system.machine == "aarch64":
         return _arm64_blindness(system)
-    return None, None, f"it is not known how the PMU interrupts on {system.machine}"
+    return None, None, f"unknown whether the PMU interrupt is an NMI on {system.machine}"
 
 
 def _arm64_blindness(system: System) -> tuple[bool | None, bool | None, str]:
     try:
         asked = ARM_PSEUDO_NMI.search(system.text("/proc/cmdline"))
     except Unavailable as error:
-        return None, None, f"it is not known whether pseudo-NMIs are on: {error.reason}"
+        return None, None, f"unknown whether pseudo-NMIs are enabled: {error.reason}"
     if not asked:
         return (
             False,
@@ -149,7 +151,7 @@ def _arm64_blindness(system: System) -> tuple[bool | None, bool | None, str]:
         )
     lines = ARM_PMU_LINE.findall(or_none(system.kernel_log) or "")
     if not lines:
-        return None, None, "pseudo-NMIs are asked for, but the kernel log does not show the PMU"
+        return None, None, "pseudo-NMIs are enabled, but the kernel log does not mention the PMU"
     if all("using NMIs" in line for line in lines):
         return True, False, "the kernel log says: " + lines[0]
-    return False, True, "pseudo-NMIs are asked for, but the kernel log says: " + lines[0]
+    return False, True, "pseudo-NMIs are enabled, but the kernel log says: " + lines[0]

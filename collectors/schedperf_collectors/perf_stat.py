@@ -1,9 +1,9 @@
-"""What the whole machine counted during an instrumented run: ``perf stat -a --per-node``.
+"""Count events on the whole machine during an instrumented run: ``perf stat -a --per-node``.
 
-Software events, tracepoints of the scheduler, and hardware events, each only
-where it counts here: perf exits with 0 when an event is ``<not supported>``, so
-every event is tried for a moment first. ``perf_stat.csv`` is kept as perf wrote
-it, ``perf_stat.json`` says what was counted and why not the rest::
+Software events, scheduler tracepoints and hardware events, each only if it can be counted here:
+perf exits with 0 when an event is ``<not supported>``, so every event is tried first.
+``perf_stat.csv`` is kept unchanged; ``perf_stat.json`` lists what was counted and why the rest was
+not::
 
     {"events": ["context-switches", …], "not_counted": {"cycles": "not supported"}, …}
 """
@@ -44,7 +44,7 @@ TRACEPOINTS = (
 TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 # A line of CSV is value,unit,event,…
 NOT_SUPPORTED = re.compile(r"^<not supported>,[^,\n]*,([^,\n]+)", re.MULTILINE)
-# Long enough for each event to be on once on each CPU.
+# Long enough for each event to be scheduled once on each CPU.
 TRIAL = ("sleep", "0.01")
 
 
@@ -60,7 +60,9 @@ def perf_stat(capture: Capture) -> Iterator[str]:
     program = capture.options.get("perf", "perf")
     events, not_counted = choose_events(program, System())
     if not events:
-        raise Skipped("no event counts here: " + "; ".join(sorted(set(not_counted.values()))))
+        raise Skipped(
+            "no event can be counted here: " + "; ".join(sorted(set(not_counted.values())))
+        )
     per_node = can_count_per_node(program, events[0])
     grouping = ["--per-node"] if per_node else []
     path = capture.folder / "perf_stat.csv"
@@ -81,7 +83,7 @@ def perf_stat(capture: Capture) -> Iterator[str]:
 
 
 def choose_events(program: str, system: System) -> tuple[list[str], dict[str, str]]:
-    """Return the events that count here, and for each other one why it does not.
+    """Return the events that can be counted here, and the reasons for the others.
 
     :raises Skipped: this user may not count on all CPUs
     """
@@ -98,9 +100,9 @@ def choose_events(program: str, system: System) -> tuple[list[str], dict[str, st
 
 
 def unreadable_tracepoints(system: System) -> dict[str, str]:
-    """Return the tracepoints that perf could not open, each with the reason.
+    """Return the tracepoints that perf cannot open, with reasons.
 
-    One of them among the events would make perf refuse them all.
+    One such event makes perf refuse all of them.
     """
     reasons: dict[str, str] = {}
     for event in TRACEPOINTS:
@@ -113,7 +115,7 @@ def unreadable_tracepoints(system: System) -> dict[str, str]:
 
 
 def can_count_per_node(program: str, event: str) -> bool:
-    """Say whether this perf and machine know --per-node."""
+    """Return whether perf and the machine support --per-node."""
     try:
         perf_output([program, "stat", "-a", "--per-node", "-x,", "-e", event, *TRIAL])
     except PerfFailed:

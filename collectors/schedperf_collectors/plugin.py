@@ -1,4 +1,4 @@
-"""What a collector is: one function in one public module of this package.
+"""Define collectors: one function in one public module of this package.
 
 A collector of scope "boot" is called once and writes files into its folder::
 
@@ -6,9 +6,8 @@ A collector of scope "boot" is called once and writes files into its folder::
     def layout(capture: Capture) -> None:
         (capture.folder / "kallsyms").write_bytes(Path("/proc/kallsyms").read_bytes())
 
-A collector of scope "run" is a generator: what stands before its one ``yield``
-happens before the workload starts, what stands after it when the workload has
-ended::
+A collector of scope "run" is a generator: the code before its one ``yield`` runs before the
+workload starts, the code after it when the workload has ended::
 
     @collector(scope="run", needs=(), cost="two reads of 24 kB")
     def schedstat(capture: Capture) -> Iterator[None]:
@@ -16,8 +15,8 @@ ended::
         yield
         (capture.folder / "after").write_bytes(...)
 
-What such a generator returns is a hint, one line: what it does not see here, and why. ``doctor``
-shows it.
+Such a generator returns a hint or None: one line about what it cannot capture here, and why.
+``doctor`` prints it.
 
 All collectors of a run start in turn, and a slow one would count what the later ones do, and the
 setup of ``ab``, which runs when all are prepared. One that takes time to get ready, or counts what
@@ -38,9 +37,9 @@ captured around it. Its files belong to the boot, beside those that it wrote aft
         for path in capture.files:
             (capture.folder / ...).write_bytes(...)
 
-All raise :class:`Skipped` where they cannot see anything here. Any other
-exception is a failure: it costs this capture and nothing else. Each collector
-runs in a process of its own, so a crash or a hang is a failure too.
+A collector that cannot capture anything here raises :class:`Skipped`. Any other exception is a
+failure: it loses this capture and nothing else. Each collector runs in a process of its own, so a
+crash or a hang is a failure too.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Skipped(Exception):
     """A collector cannot run here.
 
     :param reason: why, one line, lower case, no full stop
-    :param remedy: the command or setting that mends it, or what to do; "" where nothing helps
+    :param remedy: a command or setting that fixes it, or what to do; "" if nothing helps
     """
 
     def __init__(self, reason: str, remedy: str = "") -> None:
@@ -68,10 +67,10 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class Capture:
-    """What a collector gets: where to write, and whom it watches.
+    """What a collector receives: where to write, and which process to watch.
 
     :param folder: an empty folder on a local file system; every file in it enters the bundle
-    :param workload_pid: a process that lives where the workload lives (its cgroup, its CPU mask)
+    :param workload_pid: a process in the workload's cgroup and with its CPU mask
     :param options: the collector's settings, as text, from ``--set COLLECTOR.NAME=VALUE``
     """
 
@@ -82,7 +81,7 @@ class Capture:
 
 @dataclass(frozen=True)
 class AfterRun(Capture):
-    """What a collector of scope "after" gets.
+    """What a collector of scope "after" receives.
 
     :param files: what the others captured around the run, where it lies now
     :param present: names of the files that this collector wrote earlier in this boot
@@ -92,7 +91,7 @@ class AfterRun(Capture):
     present: frozenset[str]
 
 
-# What a run collector yields that takes time to get ready.
+# Yielded by run collectors that take time to get ready.
 PREPARED, BEGUN = "prepared", "begun"
 
 BootFunction = Callable[[Capture], None]
@@ -109,11 +108,11 @@ class Collector:
         of what was captured around an instrumented run) or "workload" (what the others are
         captured around; there is one, and it runs in the recorder itself)
     :param intrusive: it disturbs what it measures, so it runs only in instrumented runs
-    :param default: it is used when ``--with`` is not given
+    :param default: used if ``--with`` is not given
     :param needs: programs that must be on PATH, by name
-    :param package: the Debian package that brings them; "" where none is needed
-    :param cost: what it costs, in words for people
-    :param place: where its files go below the boot's or run's folder; its own name unless said
+    :param package: the Debian package that contains them; "" if none is needed
+    :param cost: overhead and size, as text
+    :param place: folder of its files below the boot's or run's folder; its own name by default
     """
 
     name: str
@@ -141,7 +140,7 @@ def collector(
     default: bool = True,
     place: str | None = None,
 ) -> Callable[[Function], Function]:
-    """Register the decorated function as the collector of its name.
+    """Register the decorated function as a collector, under its own name.
 
     The first line of its docstring is its summary.
     """

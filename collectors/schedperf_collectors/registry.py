@@ -1,9 +1,8 @@
-"""A registry that needs no list: a plugin is a public module of a plugin package.
+"""Discover plugins: the public modules of a plugin package.
 
-Importing the package's public modules runs their decorators, and these
-register. Modules that start with an underscore are machinery. Where each plugin is a
-package of its own, its module of one name registers: ``section``, or a second one that ends with
-it, ``flames_section``.
+Importing the package's public modules runs their decorators, which register the plugins. Modules
+that start with an underscore are helpers. If each plugin is a package, its module of a given name
+registers: ``section``, or one whose name ends with it, ``flames_section``.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ Plugin = TypeVar("Plugin")
 
 
 class DuplicatePlugin(Exception):
-    """Two modules register one name."""
+    """Two modules register the same name."""
 
 
 class Registry(Generic[Plugin]):
     """The plugins of one package, by name.
 
     :param packages: dotted names of the packages whose public modules register here
-    :param kind: what a plugin is, for messages: "collector"
-    :param module: which module of a package in these packages registers; None where none does
+    :param kind: kind of plugin, for messages: "collector"
+    :param module: name of the registering module in subpackages; None: subpackages do not register
     """
 
     def __init__(self, *packages: str, kind: str, module: str | None = None) -> None:
@@ -44,7 +43,7 @@ class Registry(Generic[Plugin]):
         self._plugins[name] = plugin
 
     def all(self) -> dict[str, Plugin]:
-        """Import every module that registers and return what they registered, sorted by name."""
+        """Import every registering module and return the plugins, sorted by name."""
         for package in self.packages:
             for module in public_modules(package, self._module):
                 importlib.import_module(module)
@@ -52,7 +51,7 @@ class Registry(Generic[Plugin]):
 
 
 def public_modules(package: str, module: str | None = None) -> Iterator[str]:
-    """Yield the public modules of a package, and those called ``module`` of the packages in it."""
+    """Yield the public modules of a package, and modules called ``module`` in its subpackages."""
     for found in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
         name = found.name.rpartition(".")[2]
         if name.startswith("_"):

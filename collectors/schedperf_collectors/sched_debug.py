@@ -1,15 +1,15 @@
-"""The scheduler's settings that only debugfs has: ``/sys/kernel/debug/sched``.
+"""Record scheduler settings that only debugfs has: ``/sys/kernel/debug/sched``.
 
-``sched_debug.json`` has what host.json has not: the other settings, and those of each CPU
-(its scheduling domains, its fair server) with the CPUs together that have the same::
+``sched_debug.json`` has the settings that are not in host.json, and those of each CPU (scheduling
+domains, fair server), grouped by CPUs with equal settings::
 
     {"source": "/sys/kernel/debug/sched",
      "settings": {"nr_migrate": "32", "numa_balancing/scan_size_mb": "256"},
      "per_cpu": {"domains": [{"cpus": "0-3", "settings": {"domain0/name": "MC", …}}]},
      "missing": {"domains/cpu2/domain0/flags": "empty"}}
 
-Before v5.13 ("sched: Move SCHED_DEBUG sysctl to debugfs") all of it was below /proc/sys/kernel;
-it has the names of debugfs here.
+Before v5.13 ("sched: Move SCHED_DEBUG sysctl to debugfs") they were below /proc/sys/kernel; here
+they have their debugfs names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from schedperf_collectors.machine.system import System, attempt
 from schedperf_collectors.machine.value_files import ValueFiles
 from schedperf_collectors.plugin import Capture, Skipped, collector
 
-# What host.json has, and ``debug``, which is no setting but a dump of all run queues.
+# Settings in host.json, and ``debug``, which is a dump of all run queues.
 NOT_HERE = frozenset(
     {
         "debug",
@@ -40,31 +40,31 @@ NOT_HERE = frozenset(
         "cfs_bandwidth_slice_us",
     }
 )
-# What the kernel measures and changes all the time (update_newidle_cost()).
+# Values that the kernel measures and changes all the time (update_newidle_cost()).
 MEASURED = re.compile(r"max_newidle_lb_cost|newidle_(?:call|success|ratio|stamp)")
-# As sysctls were called, and as debugfs calls them.
+# Names of the sysctls, and of debugfs.
 RENAMED = (("sched_", ""), ("numa_balancing_", "numa_balancing/"))
-# Where the domains were.
+# Folder of the domains as sysctls.
 OLD_DOMAINS = "sched_domain"
 # Linux 6.18 has 20 settings and 9 for each domain.
 MOST_SETTINGS = 256
 # Six levels of domains below the folder of a CPU below ``domains``.
 DEEPEST = 4
 MOST_CPUS = 8192
-# CPUs of more kinds than this say that the settings moved while they were read.
+# More kinds of CPUs than this mean that settings changed while they were read.
 MOST_KINDS = 64
 
 _CPU = re.compile(r"cpu([0-9]{1,5})")
 
 
-@collector(scope="boot", cost="0.3 ms for each CPU: one read of each setting of its domains")
+@collector(scope="boot", cost="0.3 ms per CPU: one read per setting of its domains")
 def sched_debug(capture: Capture) -> None:
     """Read the scheduler's settings from debugfs: domains, NUMA balancing, tunables."""
     capture_sched_debug(System(), capture)
 
 
 def capture_sched_debug(system: System, capture: Capture) -> None:
-    """Do the work of :func:`sched_debug` on any system."""
+    """Implement :func:`sched_debug` for any system."""
     settings = _Settings(system)
     if system.exists(DEBUG_SCHED):
         record = settings.of_debugfs()
@@ -72,13 +72,13 @@ def capture_sched_debug(system: System, capture: Capture) -> None:
         record = settings.of_sysctls()
     else:
         remedy = "mount -t debugfs none /sys/kernel/debug, as root"
-        raise Skipped(f"{DEBUG_SCHED} is not there", remedy)
+        raise Skipped(f"{DEBUG_SCHED} does not exist", remedy)
     record["missing"] = settings.missing
     (capture.folder / "sched_debug.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 class _Settings:
-    """The settings of one machine, and why some of them could not be read."""
+    """The settings of one machine, and why some could not be read."""
 
     def __init__(self, system: System) -> None:
         self.missing: dict[str, str] = {}
@@ -86,7 +86,7 @@ class _Settings:
         self._files = ValueFiles(system)
 
     def of_debugfs(self) -> dict[str, object]:
-        """Read them where they are today."""
+        """Read them from debugfs."""
         below = {name: f"{DEBUG_SCHED}/{name}" for name in sorted(self._files.names(DEBUG_SCHED))}
         folders = {name: path for name, path in below.items() if self._cpus(path)}
         settings = self._read({name: path for name, path in below.items() if name not in folders})
@@ -97,7 +97,7 @@ class _Settings:
         }
 
     def of_sysctls(self) -> dict[str, object]:
-        """Read them where they were."""
+        """Read them from the older sysctls."""
         paths = {
             now + name[len(before) :]: f"{SYSCTL}/{name}"
             for before, now in RENAMED
@@ -111,28 +111,30 @@ class _Settings:
         }
 
     def _cpus(self, folder: str) -> list[int]:
-        """Return the CPUs that have a folder in a folder."""
+        """Return the CPUs that have a subfolder."""
         found = map(_CPU.fullmatch, self._files.names(folder))
         return sorted(int(cpu[1]) for cpu in found if cpu)[:MOST_CPUS]
 
     def _kinds(self, name: str, folder: str) -> list[dict[str, object]]:
-        """Return the settings of CPUs, those together that have the same."""
+        """Return settings of CPUs, CPUs with equal settings together."""
         kinds: dict[str, list[int]] = {}
         for cpu in self._cpus(folder):
             settings = self._read({"": f"{folder}/cpu{cpu}"}, f"{name}/cpu{cpu}")
             kinds.setdefault(json.dumps(settings), []).append(cpu)
         if len(kinds) > MOST_KINDS:
-            self.missing[name] = f"{len(kinds)} kinds of CPUs; the first {MOST_KINDS} are here"
+            self.missing[name] = (
+                f"{len(kinds)} kinds of CPUs; only the first {MOST_KINDS} are stored"
+            )
         return [
             {"cpus": format_cpu_list(cpus), "settings": json.loads(settings)}
             for settings, cpus in list(kinds.items())[:MOST_KINDS]
         ]
 
     def _read(self, paths: Mapping[str, str], where: str = "") -> dict[str, str]:
-        """Return the values of files and of all files in folders, by name.
+        """Return the values of files, and of all files in folders, by name.
 
-        :param paths: by the name that each shall have; what is in a folder has its name before it
-        :param where: what names in ``missing`` begin with
+        :param paths: by the name to store; files in a folder get the folder's name as a prefix
+        :param where: prefix of names in ``missing``
         """
         settings: dict[str, str] = {}
         waiting = list(paths.items())
@@ -145,7 +147,7 @@ class _Settings:
                 waiting += [(f"{name}/{one}".lstrip("/"), f"{path}/{one}") for one in inside]
             elif len(settings) == MOST_SETTINGS:
                 self.missing[where or "settings"] = (
-                    f"more than {MOST_SETTINGS}; the others are left out"
+                    f"more than {MOST_SETTINGS} settings; the others are not stored"
                 )
                 break
             else:
@@ -158,12 +160,12 @@ class _Settings:
 
 
 def format_cpu_list(cpus: Sequence[int]) -> str:
-    """Return rising numbers as the kernel prints a list of CPUs.
+    """Format ascending numbers as the kernel prints a list of CPUs.
 
     >>> format_cpu_list([0, 1, 2, 8])
     '0-2,8'
     """
-    # Numbers that follow each other have the same distance from their place.
+    # Consecutive numbers have a constant distance from their index.
     runs: dict[int, list[int]] = {}
     for place, cpu in enumerate(cpus):
         runs.setdefault(cpu - place, []).append(cpu)

@@ -1,10 +1,9 @@
-"""The scheduler's own statistics around each run: ``/proc/schedstat``, before and after.
+"""Record ``/proc/schedstat`` before and after each run.
 
-Both files are kept as the kernel wrote them. ``schedstat.json`` says whether the kernel was
-counting: {"enabled_before": true, "enabled": true, "switched_on": false}. Without
-kernel.sched_schedstats the file is there, and most of its numbers stand still;
-the option ``enable=1`` switches it on for each run (``switched_on``) and back
-afterwards, also when this process is killed.
+Both copies are kept unchanged. ``schedstat.json`` records whether the kernel was counting:
+{"enabled_before": true, "enabled": true, "switched_on": false}. Without kernel.sched_schedstats the
+file exists, but most counters do not change; the option ``enable=1`` enables it for each run
+(``switched_on``) and restores it afterwards, even if this process is killed.
 """
 
 from __future__ import annotations
@@ -20,15 +19,17 @@ from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.system import System, or_none, unavailable
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
 
-# 8192 CPUs with four levels have 85 MB, half of it masks of CPUs; whoever reads it takes no more.
+# 8192 CPUs with four levels have 85 MB, half of it CPU masks; the analysis reads no more.
 LIMIT_BYTES = 128 << 20
 SWITCH = "/proc/sys/kernel/sched_schedstats"
-HINT = f"{SWITCH} is 0, so most counts stand still: --set schedstat.enable=1, or set it to 1"
+HINT = (
+    f"{SWITCH} is 0, so most counters do not change: use --set schedstat.enable=1, or set it to 1"
+)
 
 
 @collector(
     scope="run",
-    cost="two reads of 24 kB on 224 CPUs; with enable=1 what the kernel's counting costs",
+    cost="two reads of 24 kB on 224 CPUs; with enable=1 the kernel's overhead of counting",
 )
 def schedstat(capture: Capture) -> Generator[str, None, str]:
     """Read /proc/schedstat before and after the run; option: enable=1 (have the kernel count)."""
@@ -36,9 +37,9 @@ def schedstat(capture: Capture) -> Generator[str, None, str]:
 
 
 def capture_schedstat(system: System, capture: Capture) -> Generator[str, None, str]:
-    """Do the work of :func:`schedstat` on any system; return a hint where the kernel counts little.
+    """Implement :func:`schedstat` for any system; return a hint if the kernel counts little.
 
-    :raises Skipped: there is no such file, or it is not for this user
+    :raises Skipped: the file is missing or not readable
     """
     was_enabled = _is_enabled(system)
     switch_on = was_enabled is False and capture.options.get("enable") == "1"
@@ -81,7 +82,7 @@ def _snapshot(system: System) -> bytes:
 
 @contextlib.contextmanager
 def changed_for_now(path: Path, value: bytes) -> Iterator[None]:
-    """Write a value into a file of /proc or /sys, and what was there before when the block ends.
+    """Write a value to a file of /proc or /sys; restore the old one when the block ends.
 
     A collector that hangs, and each of them at Ctrl-C, is killed, and cannot undo anything then. So
     a child with a session of its own, which no signal to the collector reaches, waits for the end
@@ -98,7 +99,7 @@ def changed_for_now(path: Path, value: bytes) -> Iterator[None]:
     os.close(held)
     os.close(say_ready)
     try:
-        # Nothing is changed before the guard is out of reach.
+        # Nothing is changed before the guard is out of reach of signals.
         os.read(ready, 1)
         path.write_bytes(value)
         yield

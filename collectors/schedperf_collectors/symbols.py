@@ -1,16 +1,16 @@
-"""The functions of the programs and libraries that samples hit, so that a profile can name them.
+"""Record function symbols of the programs and libraries that samples hit.
 
-Debugging tools resolve user addresses from the files of the machine that reads a profile, which
-are others than those that were recorded. ``BUILD-ID.sym`` keeps of each file what names its
-code: one line of JSON, then one line a function, ``OFFSET SIZE NAME`` in hexadecimal, sorted by
-offset in the file, size 0 where the file does not say::
+Debugging tools resolve user addresses with the files of the machine that reads a profile, which
+differ from those recorded. ``BUILD-ID.sym`` has the symbols of one file: one line of JSON, then one
+line per function, ``OFFSET SIZE NAME`` in hexadecimal, sorted by offset in the file, size 0 if the
+file has none::
 
     {"format": "schedperf-symbols/1", "build_id": "93ac61ec…", "path": "/usr/lib/…/libc.so.6",
      "table": ".dynsym", "functions": 2391, "reason": null}
     28490 1c5 __libc_start_main
 
-A file that could not be read has the first line only, and ``reason`` says why. A file is
-stored once a boot, after the first run in which it was hit.
+For a file that could not be read there is only the first line, with a ``reason``. A file is stored
+once per boot, after the first run in which it was hit.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ VDSO_LIMIT_BYTES = 1 << 20
 # A desktop hits 300 files in a minute.
 MOST_FILES = 2000
 MOST_BYTES_A_RUN = 256 << 20
-# perf reads the whole profile once: 1 GB takes a second, and a slow disk more.
+# perf reads the whole profile once: 1 GB takes a second, longer on a slow disk.
 BUILD_IDS_TIMEOUT_S = 60.0
 
-# A build id is a hash of 20 bytes, of 8 with some linkers, or what the user gave.
+# A build id is a hash of 20 bytes, of 8 with some linkers, or chosen by the user.
 _HIT = re.compile(r"^((?:[0-9a-f]{2}){4,20}) (/.*|\[vdso\])$", re.MULTILINE)
 
 
@@ -48,10 +48,10 @@ _HIT = re.compile(r"^((?:[0-9a-f]{2}){4,20}) (/.*|\[vdso\])$", re.MULTILINE)
     scope="after",
     needs=("perf",),
     package="linux-perf",
-    cost="0.1 s and 0.1 MB for each file that was hit, once a boot; perf reads each profile again",
+    cost="0.1 s and 0.1 MB per file hit, once per boot; perf reads each profile again",
 )
 def symbols(capture: AfterRun) -> None:
-    """Keep the function symbols of the programs and libraries that were hit; option: perf."""
+    """Record function symbols of the programs and libraries that samples hit; option: perf."""
     program = capture.options.get("perf", "perf")
     hit: dict[str, str] = {}
     for path in capture.files:
@@ -68,7 +68,7 @@ def symbols(capture: AfterRun) -> None:
 
 
 def files_hit(program: str, path: Path) -> dict[str, str]:
-    """Return the user files that samples of a profile lie in: build id to path.
+    """Return the user files that samples of a profile hit: build id to path.
 
     :param program: perf
     :raises Unavailable: perf cannot read it
@@ -78,27 +78,27 @@ def files_hit(program: str, path: Path) -> dict[str, str]:
 
 
 def symbols_of(build_id: str, path: str, limit_bytes: int = MOST_SYMBOLS_BYTES) -> bytes:
-    """Return the content of a ``.sym`` file.
+    """Return the contents of a ``.sym`` file.
 
-    :param limit_bytes: more lines than that are left out, and the reason is given
+    :param limit_bytes: leave out functions beyond this size, and record the reason
     """
     try:
         found = read_file(path)
     except BadElf as error:
         return _header(build_id, path, reason=str(error))
     if found.build_id != build_id:
-        reason = f"another file is there now, with build id {found.build_id}"
+        reason = f"a different file is there now, with build id {found.build_id}"
         return _header(build_id, path, reason=reason)
     lines = [f"{start:x} {size:x} {name}\n" for start, size, name in found.functions]
     body = "".join(lines).encode()
     if len(body) > limit_bytes:
-        reason = f"{len(body)} bytes of symbols, more than the {limit_bytes} that are left for it"
+        reason = f"{len(body)} bytes of symbols, more than the {limit_bytes} bytes left for it"
         return _header(build_id, path, reason=reason)
     return _header(build_id, path, table=found.table, functions=len(lines)) + body
 
 
 def read_file(path: str) -> ElfFunctions:
-    """Read the functions of a file, or of the vdso, which is the same in every process.
+    """Read the functions of a file, or of this process's vdso, which is the same in all processes.
 
     :raises BadElf: it cannot be read
     """

@@ -1,14 +1,14 @@
-"""What the whole system counted around each run: idle states, power, pressure, interrupts, groups.
+"""Record system-wide counters around each run: idle states, power, pressure, interrupts, cgroups.
 
-Each look is taken before and after the run, in the same order, so that what lies between two
-readings of one file is as long as what lies between the two readings of the clock::
+All files are read before and after the run, in the same order, so that the time between two
+readings of a file equals the time between the two readings of the clock::
 
     before/ after/  pressure_cpu pressure_memory pressure_io pressure_irq   /proc/pressure/*
                     interrupts softirqs stat    /proc/*
                     cpuidle cpufreq power       tables
                     cgroups                     cpu.stat of control groups
                     clock                       monotonic_ns, realtime_ns
-    during/cgroups  groups that came or may have gone, as they were seen last
+    during/cgroups  control groups created during the run or possibly removed, as last read
     facts.json      {"missing": {"power": "why"}, "notes": [], "seconds": 1.2,
                      "clock_stepped_ns": 0, "cpus_before": "0-3", "cpus_after": "0-3",
                      "ticks_per_second": 100, "look_s": {"before": 0.002, "after": 0.002}}
@@ -39,7 +39,7 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
 PRESSURES = ("cpu", "memory", "io", "irq")
 # 4096 CPUs with 1000 interrupts have 45 MB.
 COPY_LIMIT_BYTES = 64 << 20
-# Of one CPU: looks at control groups while a run goes on, clean runs included.
+# Fraction of one CPU spent reading control groups during a run, clean runs included.
 LARGEST_SHARE = 0.001
 
 Reader = Callable[[], bytes]
@@ -50,7 +50,7 @@ _HWMON = "/sys/class/hwmon"
 _MOST_CPUS = 4096
 # CPUIDLE_STATE_MAX is 10.
 _MOST_STATES = 16
-# Large servers have some 50 zones of RAPL and 200 meters.
+# Large servers have about 50 RAPL zones and 200 meters.
 _MOST_METERS = 1024
 # Kernels before 5.19 may wait 10 ms for a CPU's frequency (arch_freq_get_on_cpu()).
 _FREQUENCY_LIMIT_S = 0.25
@@ -69,13 +69,13 @@ _METER = re.compile(r"(energy|power)[0-9]{1,4}_(?:input|average)")
 
 @dataclass(frozen=True)
 class Look:
-    """What was read at one moment.
+    """What was read at one time.
 
-    :param monotonic_ns: CLOCK_MONOTONIC when it began; ``realtime_ns`` is CLOCK_REALTIME then
-    :param seconds: how long it took
-    :param cpus: those that were online, ``0-3``; None: unknown
+    :param monotonic_ns: CLOCK_MONOTONIC at the start; ``realtime_ns`` is CLOCK_REALTIME
+    :param seconds: duration
+    :param cpus: CPUs online, ``0-3``; None: unknown
     :param files: content by name
-    :param missing: why a file is not there, by its name
+    :param missing: reason for each missing file, by name
     """
 
     monotonic_ns: int
@@ -96,7 +96,7 @@ def system_counters(capture: Capture) -> Iterator[str]:
 
 
 def capture_system_counters(system: System, capture: Capture) -> Iterator[str]:
-    """Do the work of :func:`system_counters` on any system."""
+    """Implement :func:`system_counters` for any system."""
     hierarchy, reason = attempt(find_hierarchy, system, capture.workload_pid)
     if hierarchy is None:
         yield PREPARED
@@ -119,7 +119,7 @@ def capture_system_counters(system: System, capture: Capture) -> Iterator[str]:
 
 
 def take_look(system: System, groups: Reader | None = None) -> Look:
-    """Read everything, the slowest last; nothing is written meanwhile.
+    """Read everything, the slowest last; write nothing meanwhile.
 
     :param groups: reads the control groups
     """
@@ -235,7 +235,7 @@ def _frequency_row(files: ValueFiles, policy: str, deadline_s: float) -> Row:
 
 
 def power_table(system: System) -> bytes:
-    """Return what the meters of the machine show: RAPL's zones, and hwmon's of energy and power.
+    """Return the machine's meters: RAPL zones, and energy and power of hwmon.
 
     :raises Unavailable: there is none, or none that this user may read
     """

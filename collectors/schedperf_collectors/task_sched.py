@@ -1,14 +1,13 @@
-"""What the scheduler says of the workload's tasks: ``/proc/PID/task/TID/sched``, the last look.
+"""Record ``/proc/PID/task/TID/sched`` of the workload's tasks, as last read.
 
-A task is gone when the run has ended, so all are looked at twice a second, or as often as
-:data:`LARGEST_SHARE` allows, and the last look at each is kept, as the kernel wrote it::
+Tasks are gone after the run, so all are read twice per second, or as often as :data:`LARGEST_SHARE`
+allows, and the last contents are kept unchanged::
 
     tasks.json  {"schema": "schedperf/task_sched/1", "looks": 7, "left_out": 0, "clock_ns": …,
                  "tasks": [{"pid": 41, "tid": 42, "seen_ns": …, "sched": "hackbench (42, …"}]}
 
-``seen_ns`` and ``clock_ns`` (of the end of the run) are CLOCK_MONOTONIC: what a task did after the
-last look at it is not in its numbers. A task that lived between two looks
-is not there at all.
+``seen_ns`` and ``clock_ns`` (of the end of the run) are CLOCK_MONOTONIC: what a task did after it
+was last read is not included, and a task that lived between two readings is missing.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, colle
 
 SCHEMA = "schedperf/task_sched/1"
 MOST_TASKS = 500
-# Distinct tasks beyond those are counted up to here.
+# Further distinct tasks are counted up to this number.
 MOST_COUNTED = 65536
-# 4 kB with statistics and four nodes, and 80 bytes for each further node.
+# 4 kB with statistics and four nodes, and 80 bytes per further node.
 SCHED_LIMIT_BYTES = 1 << 16
-# Parents, from a process up to the command; shells and make have some ten.
+# Parents from a process up to the command; shells and make have about ten.
 DEEPEST_TREE = 64
 # Of one CPU: 500 tasks take 2% of a fast one, twice a second.
 LARGEST_SHARE = 0.05
@@ -46,7 +45,7 @@ def task_sched(capture: Capture) -> Iterator[str]:
 
 
 def capture_task_sched(system: System, capture: Capture) -> Iterator[str]:
-    """Do the work of :func:`task_sched` on any system."""
+    """Implement :func:`task_sched` for any system."""
     if not system.exists("/proc/self/sched"):
         raise Skipped("no /proc/PID/sched in this kernel", "rebuild with CONFIG_SCHED_DEBUG=y")
     tasks = _Tasks(system, capture.workload_pid)
@@ -64,7 +63,7 @@ def capture_task_sched(system: System, capture: Capture) -> Iterator[str]:
 
 
 class _Tasks:
-    """The tasks of the command that a recorder starts, and of all that the command starts.
+    """The tasks of the workload: the command that a recorder starts, and its descendants.
 
     :param recorder: the process whose child the command becomes, beside its collectors
     """
@@ -76,11 +75,11 @@ class _Tasks:
         self._files = ValueFiles(system)
         self._recorder = recorder
         self._recorder_command = self._files.value(f"/proc/{recorder}/cmdline")
-        # What runs before the workload is none of it.
+        # Processes before the workload are not part of it.
         self._others = self._processes()
 
     def look(self) -> None:
-        """Read what there is now."""
+        """Read all current tasks."""
         self.looks += 1
         for pid in self._workload():
             for name in self._files.names(f"/proc/{pid}/task"):
@@ -98,7 +97,7 @@ class _Tasks:
 
     def _workload(self) -> list[int]:
         processes = self._processes()
-        # A number that was free in between may be the workload's now.
+        # The pid may have been reused by the workload.
         self._others &= processes
         origins = {pid: self._origin(pid) for pid in processes - self._others}
         roots = {pid for pid, (parent, _) in origins.items() if self._is_command(pid, parent)}
@@ -108,8 +107,8 @@ class _Tasks:
         return {int(name) for name in self._files.names("/proc") if name.isdigit()}
 
     def _origin(self, pid: int) -> tuple[int, int]:
-        """Return parent and session; 0 where the process has gone."""
-        # proc_pid_stat(5): PID (COMM) STATE PPID PGRP SESSION …, and COMM may hold anything.
+        """Return parent and session; 0 if the process has ended."""
+        # proc_pid_stat(5): PID (COMM) STATE PPID PGRP SESSION …; COMM may contain anything.
         text = self._files.value(f"/proc/{pid}/stat")
         if text is None:
             return 0, 0
@@ -117,7 +116,8 @@ class _Tasks:
         return int(parent), int(session)
 
     def _is_command(self, pid: int, parent: int) -> bool:
-        # Collectors are copies of the recorder; what it executes has a command line of its own.
+        # Collectors are copies of the recorder; a program that it executes has its own command
+        # line.
         is_child = parent == self._recorder
         return is_child and self._files.value(f"/proc/{pid}/cmdline") != self._recorder_command
 

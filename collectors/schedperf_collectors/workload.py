@@ -1,7 +1,7 @@
-"""The workload: the command that everything else is captured around.
+"""Run the workload, around which everything else is captured.
 
-Its output is kept as it was printed; the benchmark parsers of the analysis
-read it when bundles are compared.
+Its output is kept unchanged; the benchmark parsers of the analysis read it when bundles are
+compared.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from schedperf_collectors.plugin import Capture, collector
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one run; the keys of run.json have the same names.
+    """The result of one run; the keys of run.json have the same names.
 
     :param start: UTC, as in the bundle
-    :param exit_status: None when a signal ended it or it never started
-    :param failure: one line when it never started or was killed for its time, else None
+    :param exit_status: None if a signal killed it or it never started
+    :param failure: one line if it never started or timed out, else None
     :param wall_s: None when it never started
-    :param rusage: of the command and the children that it waited for, in s, B and counts; what
-        the setup used is in it, since it ran in the same process
+    :param rusage: of the command and its waited-for children, in s, B and counts; includes the
+        setup, which runs in the same process
     :param cgroup: lines of /proc/PID/cgroup at its start
     """
 
@@ -42,28 +42,28 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        """Tell whether its numbers mean anything."""
+        """Return whether its measurements are valid."""
         return self.exit_status == 0 and self.failure is None
 
 
 @collector(scope="workload", cost="one fork and exec", place="")
 def workload(capture: Capture) -> Outcome:
-    """Run the command: output, exit status, wall time, resource usage, cgroup."""
+    """Run the command; record output, exit status, wall time, resource usage and cgroup."""
     return run_workload(capture)
 
 
 def run_workload(
     capture: Capture, on_start: Notice = lambda _: None, begin: Begin = lambda: None
 ) -> Outcome:
-    """Run the command of the option ``command``, which reads as a shell would read it.
+    """Run the command of the option ``command``, parsed as a shell would.
 
     Other options: ``setup`` (a shell script that runs first, in the process
     that becomes the command) and ``timeout_s``.
 
     :param on_start: called with the lines of the workload's /proc/PID/cgroup while it runs
-    :param begin: called when the setup is over, right before the command runs
-    :raises SetupFailed: the setup ended with an error
-    :raises Interrupted: a signal came; the command has been killed
+    :param begin: called after the setup, right before the command runs
+    :raises SetupFailed: the setup failed
+    :raises Interrupted: a signal came; the command was killed
     """
     options = capture.options
     timeout_s = float(options["timeout_s"]) if "timeout_s" in options else None
@@ -90,7 +90,7 @@ def _outcome(began: str, running: Running, ended: Ended) -> Outcome:
         start_monotonic_s=running.began_s,
         exit_status=code if code >= 0 else None,
         signal=-code if code < 0 else None,
-        failure=f"killed after {ended.wall_s:.1f} s, its time limit" if ended.timed_out else None,
+        failure=f"killed after {ended.wall_s:.1f} s (time limit)" if ended.timed_out else None,
         wall_s=ended.wall_s,
         rusage=_rusage(ended.usage),
         cgroup=running.cgroup,
@@ -101,7 +101,7 @@ def _rusage(usage: Any) -> dict[str, float]:
     return {
         "utime_s": usage.ru_utime,
         "stime_s": usage.ru_stime,
-        # Linux counts it in KiB.
+        # Linux reports it in KiB.
         "maxrss_bytes": usage.ru_maxrss * 1024,
         "minflt": usage.ru_minflt,
         "majflt": usage.ru_majflt,

@@ -69,7 +69,7 @@ _SAMPLE_ID_ALL, _MMAP2, _COMM_EXEC, _USE_CLOCKID = 1 << 18, 1 << 23, 1 << 24, 1 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """One event as the kernel was asked for it.
+    """One event as requested from the kernel.
 
     :param rate: samples a second, or events from one sample to the next
     :param by_frequency: which of the two ``rate`` is

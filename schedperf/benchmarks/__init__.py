@@ -1,4 +1,4 @@
-"""Benchmark parsers: each public module reads the text of one benchmark.
+"""Parse benchmark output: each public module reads the text of one benchmark.
 
 ::
 
@@ -9,11 +9,11 @@
         ...
 
 A parser takes lines and a label (only for messages), opens no file and yields.
-A bad line is a value, not an exception. Every metric says its unit and which
-direction is better; nothing is guessed from a name. Its ``definition`` and the line
-of each measurement travel into the record, so that a reader can check both.
+A bad line is a value, not an exception. Every metric has a unit and a direction; nothing is guessed
+from a name. Its ``definition`` and the line of each measurement are stored in the record, so that a
+reader can check both.
 
-What a real run printed goes to ``tests/data/benchmarks/NAME.txt``; docs/extending.md has a complete
+Output of a real run goes to ``tests/data/benchmarks/NAME.txt``; docs/extending.md has a complete
 parser.
 """
 

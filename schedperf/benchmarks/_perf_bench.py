@@ -1,4 +1,4 @@
-"""What the benchmarks of ``perf bench`` have in common: a header, then ``number unit`` lines.
+"""Parse what all benchmarks of ``perf bench`` print: a header, then ``number unit`` lines.
 
 ``perf bench sched pipe`` prints ``# Running 'sched/pipe' benchmark:`` and ``perf bench sched
 all`` prints ``# Running sched/pipe benchmark...``.

@@ -1,4 +1,4 @@
-"""dbench, and tbench, which is dbench over a socket and says in no line which of the two it is.
+"""Parse dbench and tbench (dbench over a socket); their output does not distinguish them.
 
 >>> text = '''\\
 ... dbench version 4.00 - Copyright Andrew Tridgell 1999-2004

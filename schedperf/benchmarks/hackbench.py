@@ -1,4 +1,4 @@
-"""hackbench of rt-tests: the time that all groups needed to pass their messages.
+"""Parse hackbench of rt-tests: the time all groups needed to pass their messages.
 
 >>> text = '''\\
 ... Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)

@@ -1,4 +1,4 @@
-"""netperf: throughput of a stream, and transactions of requests and responses.
+"""Parse netperf: throughput of streams, and rates of request-response transactions.
 
 >>> text = '''\\
 ... MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 127.0.0.1 () port 0 AF_INET
@@ -15,21 +15,20 @@
 netperf UDP_STREAM receive throughput 4872040000 B/s primary
 netperf UDP_STREAM send throughput 5017455000 B/s informational
 
-Read are all tests of TCP, UDP, SCTP and Unix sockets and omni, as tables, with ``-o`` and with
-``-k``. What a datagram test sent says little: what was received is the result.
+Parsed are all tests of TCP, UDP, SCTP and Unix sockets and omni, as tables, with ``-o`` and with
+``-k``. The result of a datagram test is the rate received, not sent.
 
-**One run is one sum.** A machine is loaded with many netperf at once, and nothing in their
-output tells clients that ran at once from clients that ran in turn. All results of one test in a
-run are therefore added, so each size of a message needs a point of its own. A script that repeats
-a test prints a line ``Iteration: 2`` in between: each part then gives a sum, and the run's value
-is their mean. Where a client failed, or its result cannot be read, there is no sum: it would
-show a loss that nobody had. Latencies are not added; the run's value is their mean over the
-clients.
+**One run is one sum.** Many netperf often load a machine at once, and their output does not show
+whether clients ran concurrently. All results of one test in a run are therefore added, so each size
+of a message needs a point of its own. A script that repeats a test prints a line ``Iteration: 2``
+in between: each part then gives a sum, and the run's value is their mean. Where a client failed, or
+its result cannot be read, there is no sum: it would be too low. Latencies are not
+added; the run's value is their mean over the clients.
 
-``Interim result:`` lines are progress. The interval that ``-I`` failed to reach is kept as a
-informational, because it is of repeats within a run. ``-v 0`` prints no unit and is not read, and
-neither is the output of ``-P 0``, which does not say what it is, unless it stands behind a table of
-the same test with its header.
+``Interim result:`` lines are progress. The interval that ``-I`` failed to reach is informational,
+because it is of repeats within a run. ``-v 0`` prints no unit and is not read, and neither is the
+output of ``-P 0``, which does not say what it is, unless it stands behind a table of the same test
+with its header.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""perf bench sched messaging: hackbench's ancestor inside perf.
+"""Parse perf bench sched messaging, perf's version of hackbench.
 
 >>> text = '''\\
 ... # Running 'sched/messaging' benchmark:

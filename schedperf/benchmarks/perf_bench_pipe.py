@@ -1,4 +1,4 @@
-"""perf bench sched pipe: two tasks that wake each other through a pipe.
+"""Parse perf bench sched pipe: two tasks that wake each other through a pipe.
 
 >>> text = '''\\
 ... # Running 'sched/pipe' benchmark:

@@ -1,4 +1,4 @@
-"""will-it-scale: how many operations a second parallel tasks do.
+"""Parse will-it-scale: operations per second of parallel tasks.
 
 One program, ``NAME_processes`` or ``NAME_threads`` with ``-s SECONDS``, prints its rate in each
 second. The first seconds are for warming up, and the average of the others stands at the end:

@@ -1,4 +1,4 @@
-"""Files that a user names: they may be missing, a fifo, a device or endless."""
+"""Read files that a user names: they may be missing, a fifo, a device or endless."""
 
 import os
 import stat
@@ -11,14 +11,14 @@ from schedperf.model.errors import InputError
 def read_regular(path: Path, limit: int, advice: str) -> bytes:
     """Return all of a regular file.
 
-    :param limit: bytes that it may have
+    :param limit: most bytes
     :param advice: what to give instead: "give a percpu.json"
-    :raises InputError: it is none, cannot be read or has more bytes
+    :raises InputError: it is not a regular file, cannot be read or is larger
     """
     try:
         with _open(path) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise InputError(f"{path}: is no regular file; {advice}")
+                raise InputError(f"{path}: not a regular file; {advice}")
             content = file.read(limit + 1)
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
@@ -29,15 +29,15 @@ def read_regular(path: Path, limit: int, advice: str) -> bytes:
 
 
 def read_head(path: Path, count: int) -> bytes:
-    """Return the first bytes of a regular file, by which its kind is told; none of any other."""
+    """Return the first bytes of a regular file, to recognise its kind; b"" for other files."""
     try:
         with _open(path) as file:
             return file.read(count) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
     except OSError:
-        # Whoever reads all of it says what is wrong.
+        # Reading all of it reports the error.
         return b""
 
 
 def _open(path: Path) -> BinaryIO:
-    # A fifo would wait for its other end.
+    # Opening a fifo would block.
     return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))

@@ -39,8 +39,8 @@ Count = Annotated[int, Meta(ge=0, le=MAX_JSON_INTEGER - 1)]
 MOST_CHARACTERS = 300
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-# msgspec ends a message with the place: "Expected `int` >= 0 - at `$.rows[3].count`". Of keys it
-# says "`key` in `$.rows`", and of the value of a key "`$.rows[...]`".
+# msgspec ends a message with the position: "Expected `int` >= 0 - at `$.rows[3].count`". For keys
+# it says "`key` in `$.rows`", and for the value of a key "`$.rows[...]`".
 _PROBLEM = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<place>(?:`key` in )?`\$[^`]*`))?")
 _MISSING, _EXPECTED = "Object missing required field ", "Expected "
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
@@ -51,7 +51,7 @@ _OTHER_VERSION = "use a schedperf that reads this version, or record again"
 
 
 class Sentence(str):
-    """A text that reports print, cut to 300 characters when it is decoded."""
+    """Text that reports print, cut to 300 characters when decoded."""
 
     __slots__ = ()
 
@@ -65,9 +65,9 @@ def _bounded(value: object, depth: int) -> object:
     if depth > MAX_JSON_DEPTH:
         raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
     if isinstance(value, dict):
-        # As a number it is 0, so that a CPU would have two counts.
+        # As a number it is 0, so a CPU would have two counts.
         if "-0" in value:
-            raise ValueError('"-0" is not a key')
+            raise ValueError('invalid key "-0"')
         return {_bounded(key, depth): _bounded(child, depth + 1) for key, child in value.items()}
     if isinstance(value, list):
         return [_bounded(child, depth + 1) for child in value]
@@ -75,7 +75,7 @@ def _bounded(value: object, depth: int) -> object:
         return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", value)
     too_large = isinstance(value, float) and not math.isfinite(value)
     if too_large or (isinstance(value, int) and abs(value) >= MAX_JSON_INTEGER):
-        raise ValueError("a number is too large")
+        raise ValueError("number too large")
     return value
 
 
@@ -92,7 +92,7 @@ def parse_json(content: bytes, where: str) -> object:
         problem = "not UTF-8"
     except ValueError as error:
         problem = str(error)[0].lower() + str(error)[1:]
-    raise BundleError(f"{where}: not usable as JSON: {problem}") from None
+    raise BundleError(f"{where}: invalid JSON: {problem}") from None
 
 
 def _shorten(text: str) -> str:
@@ -147,7 +147,7 @@ def _describe(message: str, value: object, kind: type) -> str:
 
 
 def _show(value: object, place: str, steps: Sequence[str]) -> str:
-    """Return the start of the value at a place; a message names no key of a mapping."""
+    """Return the start of the value at a position; messages quote no keys of mappings."""
     if place.startswith("key in") or "..." in steps:
         return "invalid"
     for step in steps:
@@ -159,7 +159,7 @@ def _show(value: object, place: str, steps: Sequence[str]) -> str:
 
 
 def _choices(kind: inspect.Type, steps: Sequence[str]) -> list[object]:
-    """Return the words that are allowed at a place."""
+    """Return the words allowed at a position."""
     kinds = [kind]
     for step in steps:
         kinds = [child for one in _alternatives(kinds) for child in _children(one, step)]

@@ -1,4 +1,4 @@
-"""What manifest.json, run.json and host.json hold, as records; docs/bundle.md is the text.
+"""Parse manifest.json, run.json and host.json into records; docs/bundle.md describes them.
 
 Each ``parse_`` function takes bytes of strangers and where they are from, and
 raises :class:`~schedperf.model.errors.BundleError` that names the place that is wrong.
@@ -19,10 +19,10 @@ from schedperf_collectors.contract import BUNDLE_VERSION, MOST_BUDGETED, point_k
 
 # `record` makes no more runs than these, and each may be a point of its own.
 MOST_POINTS = 100_000
-# The longest lists that a person gives: paths that are meant to differ, rules of metrics.
+# The longest lists that users give: fields that are meant to differ, metric rules.
 MOST_PATHS = 1_000
 MOST_RULES = 100
-# host.json has some 200 values; each becomes a row where two machines differ.
+# host.json has about 200 values; each becomes a row where two machines differ.
 MOST_HOST_VALUES = 10_000
 
 Status = Literal["ok", "skipped", "failed"]
@@ -52,13 +52,13 @@ MetricRules = Annotated[tuple[MetricRule, ...], Meta(max_length=MOST_RULES)]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sequential:
-    """How a recording looked at its runs while it made them.
+    """The looks of a recording while it ran.
 
-    :param against: digest of the bundle that it compared with
+    :param against: digest of the bundle it compared with
     :param first: runs of each point before the first look
-    :param max_runs: its budget: runs of each point after which it ended anyway
-    :param looks: after how many runs of each point it looked; None where no manifest says so
-    :param stopped: why it ended; None where it was cut off
+    :param max_runs: its budget: most runs of each point
+    :param looks: numbers of runs of each point at the looks; None without a manifest
+    :param stopped: why it ended; None if it was interrupted
     """
 
     against: str | None = None
@@ -79,12 +79,12 @@ class Sequential:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaptureEntry:
-    """One capture, or why there is none.
+    """One capture, or why it is missing.
 
     :param path: of the member, or of the folder that would have held it
     :param sha256: None where nothing is stored, or where no manifest lists what is
-    :param seconds: what the collector cost
-    :param reason: one line when it was skipped or failed
+    :param seconds: time the collector took
+    :param reason: one line if it was skipped or failed
     """
 
     collector: str
@@ -98,9 +98,9 @@ class CaptureEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One run, as its run.json says; keys as in docs/bundle.md.
+    """One run, from its run.json; keys as in docs/bundle.md.
 
-    :param order: place in the recording session, over all points and both sides
+    :param order: position in the recording session, over all points and both sides
     :param wall_s: from fork to exit
     """
 
@@ -143,7 +143,7 @@ class Run:
 
     @property
     def succeeded(self) -> bool:
-        """Did the workload run to its end and say that all was well?"""
+        """Return whether the workload finished and reported success."""
         return self.exit_status == 0 and self.signal is None and self.failure is None
 
 
@@ -152,7 +152,7 @@ class Boot:
     """One boot of the kernel under test.
 
     :param host: the typed facts of host.json
-    :param host_fields: all of host.json, as two machines are compared; {} when it is missing
+    :param host_fields: all of host.json, for comparing machines; {} if it is missing
     :param folder: "boots/0"
     """
 
@@ -193,7 +193,7 @@ class Manifest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunFile(Run):
-    """A whole run.json: the run, its captures, and what it repeats of the manifest."""
+    """A whole run.json: the run, its captures, and its copy of the manifest."""
 
     captures: tuple[CaptureEntry, ...]
     label: str
@@ -230,7 +230,7 @@ class _HostShape:
 
 
 class NewerFormat(BundleError):
-    """A bundle of a future major version, of which not even a part can be read."""
+    """A bundle of a future major version, which cannot be read even partly."""
 
 
 def parse_manifest(content: bytes, where: str) -> Manifest:
@@ -276,14 +276,14 @@ def parse_host(content: bytes, where: str) -> Mapping[str, object]:
 
 
 def _count_values(value: object) -> int:
-    # A list is one value, as it is where two machines are compared.
+    # A list is one value, as in comparisons of two machines.
     if isinstance(value, Mapping):
         return sum(_count_values(child) for child in value.values())
     return 1
 
 
 def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[CaptureEntry]) -> Manifest:
-    """Make a manifest from the run.json files, which repeat most of it.
+    """Rebuild a manifest from the run.json files, which repeat most of it.
 
     :param stem: the label of a bundle without a run
     :param rest: members that no run.json lists
@@ -295,7 +295,7 @@ def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[Capture
         tool_version=first.tool_version if first else None,
         created=first.start if first else None,
         complete=False,
-        incomplete_reason="it has no manifest, so recording was cut off or still runs",
+        incomplete_reason="it has no manifest: recording was interrupted or is still running",
         planned_runs=None,
         workload=tuple(dict.fromkeys(file.workload for file in files)),
         points=tuple(dict.fromkeys(file.point_key for file in files)),

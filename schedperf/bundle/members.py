@@ -1,4 +1,4 @@
-"""The members of a bundle with their checksums."""
+"""Read a bundle's members and verify their checksums."""
 
 import hashlib
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from pathlib import Path
 from schedperf.bundle.tar import Archive, Member
 from schedperf.model.errors import BundleError
 
-# File systems take names of 255 bytes; a character may have four.
+# File names have at most 255 bytes, up to four per character.
 LONGEST_FILE_NAME = 60
 
 
 class Contents:
-    """What is in the archive, checked against the manifest when it is read.
+    """The archive's members, verified against the manifest when read.
 
     :ivar expected: SHA-256 of each member that the manifest lists, in hexadecimal
     """
@@ -24,12 +24,12 @@ class Contents:
 
     @property
     def path(self) -> Path:
-        """The bundle's file."""
+        """The bundle's path."""
         return self._archive.path
 
     @property
     def damage(self) -> str | None:
-        """Why the archive could only be read in part; None when it is whole."""
+        """Why the archive could be read only in part; None if it is complete."""
         return self._archive.damage
 
     def names(self, prefix: str = "") -> tuple[str, ...]:
@@ -37,14 +37,14 @@ class Contents:
         return tuple(sorted(name for name in self._archive.members if name.startswith(prefix)))
 
     def bytes_of(self, name: str) -> int | None:
-        """Return a member's size; None where there is no such member."""
+        """Return a member's size; None if there is no such member."""
         member = self._archive.members.get(name)
         return None if member is None else member.bytes
 
     def read(self, name: str, limit: int | None = None) -> bytes:
         """Return a member's bytes.
 
-        :param limit: refuse a member that has more bytes
+        :param limit: refuse a larger member
         :raises BundleError: there is no such member, or it does not match its checksum
         """
         content = self._archive.read(self._member(name, limit))
@@ -56,7 +56,7 @@ class Contents:
     def extract(self, name: str, folder: Path, limit: int | None = None) -> Path:
         """Copy a member's bytes to a new file, a chunk at a time.
 
-        :param folder: takes the file; where the member was in the bundle plays no part
+        :param folder: folder for the file; the member's path in the bundle is ignored
         :raises BundleError: as :meth:`read`; or the file cannot be written
         """
         member = self._member(name, limit)
@@ -69,15 +69,15 @@ class Contents:
                     file.write(chunk)
         except OSError as error:
             raise BundleError(
-                f"{self.path}: {name} cannot be copied into {folder}: "
-                f"{str(error.strerror).lower()}; name a larger folder with TMPDIR"
+                f"{self.path}: {name} cannot be copied to {folder}: "
+                f"{str(error.strerror).lower()}; set TMPDIR to a larger folder"
             ) from error
         self._found[name] = state.hexdigest()
         self._check(name)
         return path
 
     def sha256(self, name: str) -> str:
-        """Return the SHA-256 of a member's bytes as they are, whatever the manifest expects."""
+        """Return the SHA-256 of a member's actual bytes, whatever the manifest lists."""
         if name not in self._found:
             state = hashlib.sha256()
             for chunk in self._archive.chunks(self._archive.members[name]):
@@ -86,11 +86,11 @@ class Contents:
         return self._found[name]
 
     def is_intact(self, name: str) -> bool:
-        """Does a member match its checksum? One that has none does."""
+        """Return whether a member matches its checksum, or has none."""
         return self.expected.get(name) in {None, self.sha256(name)}
 
     def digest(self, without: str) -> str:
-        """Return one SHA-256 over the names and the SHA-256 of all members but one.
+        """Return one SHA-256 over the names and SHA-256 of all members except one.
 
         :raises BundleError: a member does not match its checksum
         """
@@ -105,10 +105,10 @@ class Contents:
     def _member(self, name: str, limit: int | None) -> Member:
         member = self._archive.members.get(name)
         if member is None:
-            raise BundleError(f"{self.path}: holds no {name}; `tar tf` lists what it holds")
+            raise BundleError(f"{self.path}: no member {name}; `tar tf` lists the members")
         if limit is not None and member.bytes > limit:
             raise BundleError(
-                f"{self.path}: {name} has {member.bytes} bytes; at most {limit} are read"
+                f"{self.path}: {name} has {member.bytes} bytes (expected at most {limit})"
             )
         return member
 

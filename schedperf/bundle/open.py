@@ -1,4 +1,4 @@
-"""The bundle: one tar with all that was captured of one kernel on one machine.
+"""Open bundles: one tar with all captures of one kernel on one machine.
 
 ::
 
@@ -6,7 +6,7 @@
     bundle.boots[0].host.kernel.release
     bundle.read_text(f"{bundle.runs[0].folder}/stdout")
 
-A bundle is input of strangers. It is never unpacked, and opening it checks the
+A bundle is untrusted. It is never unpacked, and opening it checks the
 archive, the manifest, and every run.json and host.json. A member's checksum is
 checked when the member is read; ``digest``, which each comparison asks for,
 reads them all. The format is in docs/bundle.md.
@@ -55,11 +55,11 @@ Parsed = TypeVar("Parsed")
 class Bundle:
     """An open bundle; it needs no closing.
 
-    :ivar created: when recording began, UTC, as the manifest says it
-    :ivar planned_runs: how many runs were asked for, warm-up excluded
-    :ivar treatment: host.json paths that are meant to differ from the other side
-    :ivar setup: the command that put this side's setting in force
-    :ivar sequential: how it looked at its runs while it was recorded; None where it did not
+    :ivar created: start of the recording, UTC, from the manifest
+    :ivar planned_runs: number of planned runs, warm-up excluded
+    :ivar treatment: fields of host.json that are meant to differ from the other side
+    :ivar setup: the command that applied this side's setting
+    :ivar sequential: looks made during the recording; None without
     """
 
     def __init__(
@@ -105,21 +105,21 @@ class Bundle:
         return self._contents.names(prefix)
 
     def size(self, name: str) -> int | None:
-        """Return a member's size in bytes; None where there is no such member."""
+        """Return a member's size in bytes; None if there is no such member."""
         return self._contents.bytes_of(name)
 
     def read(self, name: str, limit: int | None = None) -> bytes:
         """Return a member's bytes.
 
-        :param limit: refuse a member that has more bytes
-        :raises BundleError: it does, there is no such member, or it does not match its checksum
+        :param limit: refuse a larger member
+        :raises BundleError: it is larger, missing, or does not match its checksum
         """
         return self._contents.read(name, limit)
 
     def extract(self, name: str, folder: Path, limit: int | None = None) -> Path:
-        """Copy a member to a new file, for what need not be held in memory whole.
+        """Copy a member to a new file, instead of holding it in memory.
 
-        :param folder: of the caller's own, which takes the file away again
+        :param folder: folder of the caller, who removes the file
         :return: the file
         :raises BundleError: as :meth:`read`; or the file cannot be written
         """
@@ -135,18 +135,18 @@ class Bundle:
 
 
 def open_bundle(path: Path, *, salvage: bool = False) -> Bundle:
-    """Open a bundle: plain, gz, xz or zst, whatever its name ends with.
+    """Open a bundle: plain, gz, xz or zst, whatever its suffix.
 
-    :param salvage: read as much of a damaged bundle as possible, and say in ``caveats`` what is
-        missing; a ``.partial`` file is always read so
-    :raises BundleError: it is none, it is damaged, or it is of a future version
+    :param salvage: read as much of a damaged bundle as possible and list in ``caveats`` what is
+        missing; a ``.partial`` file is always read this way
+    :raises BundleError: it is not a bundle, is damaged, or of a future version
     """
     salvage = salvage or path.name.endswith(".partial")
     return _Opening(Contents(Archive(path, salvage=salvage)), salvage=salvage).open()
 
 
 class _Opening:
-    """The steps of opening one bundle; each of them may find trouble."""
+    """The steps of opening one bundle; each may find damage."""
 
     def __init__(self, contents: Contents, *, salvage: bool) -> None:
         self.contents = contents
@@ -156,7 +156,7 @@ class _Opening:
     def open(self) -> Bundle:
         path, damage = self.contents.path, self.contents.damage
         if not self.contents.names():
-            raise BundleError(f"{path}: {damage or 'holds no members'}; record or copy it again")
+            raise BundleError(f"{path}: {damage or 'no members'}; record or copy it again")
         if damage:
             self._note("damaged", problem=damage)
         manifest = self._read_manifest()
@@ -167,8 +167,8 @@ class _Opening:
         if not manifest:
             if not boots:
                 raise BundleError(
-                    f"{path}: is a tar but no bundle, because it has neither {MANIFEST} nor "
-                    "boots/; give a file that schedperf recorded"
+                    f"{path}: tar without {MANIFEST} or boots/, not a bundle; give a file "
+                    "that schedperf recorded"
                 )
             manifest = self._rebuild(files)
             self._expect(manifest)
@@ -178,9 +178,9 @@ class _Opening:
         self.caveats.append(caveat(code, bundle=self.contents.path.name, **numbers))
 
     def _trouble(self, problem: str, advice: str = "") -> None:
-        """Refuse the bundle, or go on without the damaged part.
+        """Refuse the bundle, or skip the damaged part.
 
-        :param problem: which member, what was found
+        :param problem: the member and its damage
         :param advice: what to do
         """
         if not self.salvage:
@@ -188,7 +188,7 @@ class _Opening:
         self._note("damaged", problem=problem)
 
     def _parse(self, name: str, limit: int, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
-        """Read and parse a member; None where it is damaged and may be."""
+        """Read and parse a member; None if it is damaged and damage is allowed."""
         try:
             return parse(self.contents.read(name, limit), name)
         except NewerFormat as error:
@@ -198,7 +198,7 @@ class _Opening:
             return None
 
     def _read_manifest(self) -> Manifest | None:
-        """Return the manifest; None where there is none that can be used."""
+        """Return the manifest; None if there is no usable one."""
         if self.contents.bytes_of(MANIFEST) is None:
             return None
         manifest = self._parse(MANIFEST, MAX_MANIFEST_BYTES, parse_manifest)
@@ -210,12 +210,12 @@ class _Opening:
         return manifest
 
     def _expect(self, manifest: Manifest) -> None:
-        """Compare the list of members with the members, and expect its checksums from now on."""
+        """Compare the manifest's members with the archive's; use its checksums from now on."""
         listed = {entry.path: entry.sha256 for entry in manifest.captures if entry.status == "ok"}
         self.contents.expected = {name: known for name, known in listed.items() if known}
         names = {name for name in self.contents.names() if name != MANIFEST}
         for name in sorted(listed.keys() - names):
-            self._trouble(f"{name} is listed but not there", "copy it again")
+            self._trouble(f"{name} is in the manifest but not in the archive", "copy it again")
         if unlisted := sorted(names - listed.keys()):
             self._note("unlisted-members", count=len(unlisted), first=unlisted[0])
 
@@ -265,7 +265,7 @@ class _Opening:
                 yield found
 
     def _rebuild(self, files: Sequence[RunFile]) -> Manifest:
-        """Make a manifest of what is there."""
+        """Rebuild a manifest from the members."""
         self._note("rebuilt-manifest")
         listed = {entry.path for file in files for entry in file.captures}
         rest = [
@@ -285,7 +285,7 @@ class _Opening:
 
 
 def _collector_of(name: str) -> str:
-    """Return which collector wrote a member: the folder it is in, else what its name says."""
+    """Return which collector wrote a member: from its folder, else from its name."""
     folder, _, file = name.rpartition("/")
     plain = {"run.json": "record", "host.json": "host", "stdout": "workload", "stderr": "workload"}
     return plain.get(file, folder.rpartition("/")[2])

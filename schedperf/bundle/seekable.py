@@ -1,7 +1,7 @@
-"""The bytes of a tar file by offset, whether it is compressed or not.
+"""Read the bytes of a tar by offset, compressed or not.
 
-A compressed one is decompressed, no further than somebody asks, into an unlinked
-temporary file, so that a bomb is noticed at the first header that is too large.
+A compressed file is decompressed on demand into an unlinked temporary file, so that a decompression
+bomb is noticed at its first oversized header.
 """
 
 import gzip
@@ -34,13 +34,13 @@ class Source:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self.size = os.fstat(descriptor).st_size
-        # Why the bytes end where they do, when it is not the end of the file.
+        # Why the bytes end early; None at the end of the file.
         self.damage: str | None = None
         self._descriptor = descriptor
         weakref.finalize(self, os.close, descriptor)
 
     def reaches(self, end: int) -> bool:
-        """Are there that many bytes?"""
+        """Return whether the file has that many bytes."""
         return end <= self.size
 
     def read(self, offset: int, size: int) -> bytes:
@@ -74,7 +74,7 @@ class _Spool(Source):
         return end <= self.size
 
     def _next_chunk(self) -> bytes:
-        """Decompress on; b"" at the end and where it is damaged."""
+        """Decompress the next chunk; b"" at the end and if it is damaged."""
         # Imported here because only .tar.zst needs it.
         from zstandard import ZstdError  # noqa: PLC0415
 
@@ -83,38 +83,38 @@ class _Spool(Source):
         except EOFError:
             return b""
         except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, ZstdError) as error:
-            self.damage = f"its {self._kind} data cannot be unpacked ({error})"
+            self.damage = f"its {self._kind} data cannot be decompressed ({error})"
             return b""
 
     def _append(self, chunk: bytes) -> None:
         left = memoryview(chunk)
         try:
-            # A nearly full disk takes a part first and fails then.
+            # A nearly full disk accepts a part, and fails afterwards.
             while left:
                 written = os.pwrite(self._descriptor, left, self.size)
                 self.size += written
                 left = left[written:]
         except OSError as error:
             raise BundleError(
-                f"{self.path}: cannot be unpacked into {tempfile.gettempdir()}: "
-                f"{str(error.strerror).lower()}; name a larger folder with TMPDIR"
+                f"{self.path}: cannot be decompressed into {tempfile.gettempdir()}: "
+                f"{str(error.strerror).lower()}; set TMPDIR to a larger folder"
             ) from error
 
 
 def _gz_chunks(file: BinaryIO) -> Iterator[bytes]:
     with gzip.GzipFile(fileobj=file) as stream:
-        # Not read(): where the file ends too early it drops what it has got already.
+        # Not read(): on a truncated file it discards what it already has.
         yield from iter(lambda: stream.read1(CHUNK), b"")
 
 
 def _xz_chunks(file: BinaryIO) -> Iterator[bytes]:
-    # LZMAFile would do, but it takes no limit of memory.
+    # LZMAFile would do, but it has no memory limit.
     decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES)
     while not decompressor.eof:
         fresh = file.read(CHUNK) if decompressor.needs_input else b""
         if decompressor.needs_input and not fresh:
             raise EOFError
-        # An empty chunk would look like the end.
+        # An empty chunk would look like the end of the file.
         if chunk := decompressor.decompress(fresh, max_length=CHUNK):
             yield chunk
 
@@ -140,9 +140,9 @@ _COMPRESSORS: Mapping[bytes, tuple[str, _Chunks]] = {
 
 
 def open_source(path: Path) -> Source:
-    """Open a plain, gz, xz or zst file, told apart by its first bytes.
+    """Open a plain, gz, xz or zst file, recognised by its first bytes.
 
-    :raises BundleError: there is no such regular file, or it cannot be read
+    :raises BundleError: it is not a readable regular file
     """
     descriptor = _open_regular(path)
     magic = os.pread(descriptor, 8, 0)
@@ -153,15 +153,15 @@ def open_source(path: Path) -> Source:
 
 
 def _open_regular(path: Path) -> int:
-    """Open a file without waiting for the other end of a fifo."""
+    """Open a file without blocking on a fifo."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         partial = Path(f"{path}.partial")
         if partial.exists():
             raise BundleError(
-                f"{path}: no such file, but {partial} is there, a recording that was cut off or "
-                f"still runs; look into it with `schedperf show {partial}`"
+                f"{path}: no such file, but {partial} exists: recording was interrupted or "
+                f"is still running; see `schedperf show {partial}`"
             ) from None
         raise BundleError(f"{path}: no such file") from None
     except OSError as error:
@@ -170,5 +170,5 @@ def _open_regular(path: Path) -> int:
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-        raise BundleError(f"{path}: is {kind}; give a bundle, base.tar")
+        raise BundleError(f"{path}: is {kind}; give a bundle, e.g. base.tar")
     return descriptor

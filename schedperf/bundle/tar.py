@@ -1,6 +1,6 @@
-"""Tar files of strangers: every header is checked, nothing is ever unpacked.
+"""Read untrusted tar archives: check every header, never unpack.
 
-:mod:`tarfile` decodes single headers; the walk over them is our own, because
+:mod:`tarfile` decodes single headers; this module walks over them, because
 ``TarFile`` takes a damaged header in the middle for the end of the archive.
 """
 
@@ -14,22 +14,22 @@ from schedperf.bundle.seekable import CHUNK, Source, open_source
 from schedperf.model.errors import BundleError
 from schedperf.model.text import clean
 
-# Members, folders and extended headers. A run leaves about a dozen members, so this is more
-# than 10 000 runs, and their headers are read in two seconds.
+# Members, folders and extended headers. A run has about a dozen members, so this is more than 10
+# 000 runs, and their headers are read in two seconds.
 MAX_HEADERS = 200_000
-# A perf.data of an hour of a large machine at 1 kHz; each member must fit in memory.
+# perf.data of an hour of a large machine at 1 kHz; each member must fit in memory.
 MAX_MEMBER_BYTES = 2 << 30
-# All members together. A compressed bundle takes as much of the temporary folder.
+# All members together; a compressed bundle takes as much space in the temporary folder.
 MAX_TOTAL_BYTES = 8 << 30
-# Linux's PATH_MAX: nothing that was a file can have a longer name.
+# Linux's PATH_MAX: no file name is longer.
 MAX_NAME_BYTES = 4096
 # A pax header of one long name and a few attributes.
 MAX_EXTENSION_BYTES = 64 << 10
-# What may follow the end-of-archive marker: tar's padding, and the check sums of the compressor.
+# Bytes allowed after the end-of-archive marker: tar's padding and the compressor's checksums.
 TRAILER_BYTES = 1 << 20
 
 _BLOCK = tarfile.BLOCKSIZE
-# What `schedperf compare --json` writes begins with the name of its schema.
+# The output of `schedperf compare --json` starts with the name of its schema.
 _RECORD = re.compile(rb'\s*\{\s*"schema":\s*"(schedperf/[a-z0-9/-]{1,40})"')
 _REGULAR = {tarfile.REGTYPE, tarfile.AREGTYPE}
 _REFUSED: Mapping[bytes, str] = {
@@ -46,7 +46,7 @@ _REFUSED: Mapping[bytes, str] = {
 class Member:
     """One file inside the archive.
 
-    :param offset: where its bytes begin in the (decompressed) tar
+    :param offset: offset of its bytes in the (decompressed) tar
     """
 
     name: str
@@ -57,13 +57,13 @@ class Member:
 class Archive:
     """The members of one tar file, plain or compressed.
 
-    :param salvage: keep what lies before the first damage instead of refusing the whole
-    :raises BundleError: it is no tar, or one that no recorder writes
+    :param salvage: keep the members before the first damage instead of refusing the archive
+    :raises BundleError: it is not a tar, or not one that the recorder writes
     """
 
     def __init__(self, path: Path, *, salvage: bool) -> None:
         self.path = path
-        # Why the walk stopped early; None when the archive is whole.
+        # Why the walk stopped early; None if the archive is complete.
         self.damage: str | None = None
         self.members: Mapping[str, Member] = {}
         self._source = open_source(path)
@@ -84,12 +84,12 @@ class Archive:
         try:
             for member in _Walk(self._source):
                 if member.name in members:
-                    raise BundleError(f"{self.path}: holds {member.name} twice; record it again")
+                    raise BundleError(f"{self.path}: has {member.name} twice; record it again")
                 members[member.name] = member
         except _Damaged as damage:
             if not salvage:
                 raise BundleError(
-                    f"{self.path}: {damage}; copy it again, or see what is left with "
+                    f"{self.path}: {damage}; copy it again, or see what is readable with "
                     f"`schedperf show {self.path}`"
                 ) from None
             self.damage = str(damage)
@@ -97,7 +97,7 @@ class Archive:
 
 
 class _Damaged(Exception):
-    """The archive is well up to a point; salvage keeps what lies before it."""
+    """The archive is damaged from here on; salvage keeps the members before."""
 
 
 class _Walk:
@@ -109,9 +109,9 @@ class _Walk:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._offset = 0
-        # The member that was seen last, for messages.
+        # The last member, for messages.
         self._last = ""
-        # What the extended headers say of the next member.
+        # Properties of the next member from extended headers.
         self._name: str | None = None
         self._size: int | None = None
 
@@ -136,7 +136,8 @@ class _Walk:
             return self._refuse("is not a tar; give a file that schedperf recorded")
         schema = found[1].decode("ascii")
         return self._refuse(
-            f'is a result ({schema}), not a recording; compare the bundles that its "sides" name'
+            f"is a result ({schema}), not a recording; compare the bundles listed under "
+            '"sides" in it'
         )
 
     def _read_header(self) -> tarfile.TarInfo | None:
@@ -148,7 +149,7 @@ class _Walk:
         try:
             return tarfile.TarInfo.frombuf(block, "utf-8", "strict")
         except UnicodeDecodeError:
-            raise self._refuse(f"holds a member {after} whose name is not UTF-8") from None
+            raise self._refuse(f"has a member {after} whose name is not UTF-8") from None
         except tarfile.HeaderError as error:
             if not self._last and self._offset == _BLOCK:
                 raise self._not_a_tar(block) from None
@@ -158,7 +159,7 @@ class _Walk:
     def _take(self, size: int, place: str) -> bytes:
         """Return the next bytes.
 
-        :param place: where in the archive this is, for messages
+        :param place: position in the archive, for messages
         """
         self._need(size, place)
         self._offset += size
@@ -167,7 +168,7 @@ class _Walk:
     def _need(self, size: int, place: str) -> None:
         source = self._source
         if self._offset + size > MAX_TOTAL_BYTES:
-            raise self._refuse(f"holds more than {MAX_TOTAL_BYTES >> 30} GiB")
+            raise self._refuse(f"has more than {MAX_TOTAL_BYTES >> 30} GiB")
         if not source.reaches(self._offset + size):
             if not source.size and source.is_plain:
                 raise self._refuse("is empty; record or copy it again")
@@ -179,7 +180,7 @@ class _Walk:
     def _extend(self, header: tarfile.TarInfo) -> None:
         """Read an extended header."""
         if not 0 <= header.size <= MAX_EXTENSION_BYTES:
-            raise self._refuse(f"holds an extended header of {header.size} bytes")
+            raise self._refuse(f"has an extended header of {header.size} bytes")
         content = self._take_padded(header.size, "inside an extended header")
         try:
             if header.type == tarfile.GNUTYPE_LONGNAME:
@@ -187,17 +188,17 @@ class _Walk:
             elif header.type == tarfile.XHDTYPE:
                 records = _parse_pax(content)
                 if any(key.startswith("GNU.sparse") for key in records):
-                    raise self._refuse("holds a sparse file; pack it without --sparse")
+                    raise self._refuse("has a sparse file; pack it without --sparse")
                 self._name = records.get("path", self._name)
                 self._size = int(records["size"]) if "size" in records else None
         except ValueError:
-            raise self._refuse("holds an extended header that cannot be read") from None
+            raise self._refuse("has an unreadable extended header") from None
 
     def _take_padded(self, size: int, place: str) -> bytes:
         return self._take(-size % _BLOCK + size, place)[:size]
 
     def _read_member(self, header: tarfile.TarInfo) -> Member | None:
-        """Return the member of a header and step over its bytes; None for a folder."""
+        """Return the member of a header and skip its bytes; None for a folder."""
         raw_name = header.name if self._name is None else self._name
         size = header.size if self._size is None else self._size
         self._name = self._size = None
@@ -207,9 +208,9 @@ class _Walk:
         name = self._check_name(raw_name)
         if header.type not in _REGULAR:
             kind = _REFUSED.get(header.type, f"of type {header.type!r}")
-            raise self._refuse(f"{name} is {kind}; a bundle holds regular files only")
+            raise self._refuse(f"{name} is {kind} (expected a regular file)")
         if not 0 <= size <= MAX_MEMBER_BYTES:
-            raise self._refuse(f"{name} has {size} bytes; at most {MAX_MEMBER_BYTES} are read")
+            raise self._refuse(f"{name} has {size} bytes (expected at most {MAX_MEMBER_BYTES})")
         self._last = name
         padded = -size % _BLOCK + size
         self._need(padded, f"inside {name}")
@@ -217,7 +218,7 @@ class _Walk:
         return Member(name=name, offset=self._offset - padded, bytes=size)
 
     def _check_folder(self, name: str, size: int) -> None:
-        """Check a folder, which a recorder does not write but repacking does."""
+        """Check a folder; recorders write none, but repacking does."""
         bare = name.rstrip("/")
         if bare != ".":
             self._check_name(bare)
@@ -230,21 +231,21 @@ class _Walk:
         parts = name.split("/")
         problem = None
         if clean(name) != name or "\n" in name or "\t" in name:
-            problem = "holds control characters"
+            problem = "contains control characters"
         elif name.startswith("/"):
-            problem = "is absolute"
+            problem = "is an absolute path"
         elif ".." in parts or "\\" in name:
-            problem = "leads out of the bundle"
+            problem = "leaves the bundle"
         elif "" in parts or "." in parts:
-            problem = "has an empty part"
+            problem = "has an empty component"
         elif len(name.encode()) > MAX_NAME_BYTES:
             problem = f"is longer than {MAX_NAME_BYTES} bytes"
         if problem:
-            raise self._refuse(f"refused: the member name {raw[:80]!r} {problem}")
+            raise self._refuse(f"refused: member name {raw[:80]!r} {problem}")
         return name
 
     def _check_trailer(self) -> None:
-        """Read on to the compressor's own check sum, which stands at the very end."""
+        """Read up to the compressor's own checksum, at the very end."""
         self._source.reaches(self._offset + TRAILER_BYTES)
         if self._source.damage:
             raise _Damaged(f"{self._source.damage} after {self._last}")
@@ -253,7 +254,7 @@ class _Walk:
 def _parse_pax(content: bytes) -> dict[str, str]:
     """Parse pax records, ``b"18 path=boots/0/x\\n"``.
 
-    :raises ValueError: it is not that
+    :raises ValueError: invalid record
     """
     records = {}
     start = 0
@@ -262,7 +263,7 @@ def _parse_pax(content: bytes) -> dict[str, str]:
         end = start + int(digits)
         key, equals, value = content[start + len(digits) + 1 : end - 1].partition(b"=")
         if not digits.isdigit() or not equals or content[end - 1 : end] != b"\n":
-            raise ValueError("not a pax record")
+            raise ValueError("invalid pax record")
         records[key.decode()] = value.decode()
         start = end
     return records

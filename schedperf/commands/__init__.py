@@ -1,4 +1,4 @@
-"""The subcommands: each public module holds one, as ``command``, called like the module.
+"""The subcommands: each public module defines one, named like the module, as ``command``.
 
 ::
 
@@ -8,6 +8,6 @@
         \"\"\"Do one thing.\"\"\"
 
 A command returns its exit status, None being 0, and raises
-:class:`~schedperf.model.errors.SchedperfError` for what the user must mend. Modules
+:class:`~schedperf.model.errors.SchedperfError` for what the user must fix. Modules
 import nothing heavy at their top: ``schedperf --help`` imports all of them.
 """

@@ -1,4 +1,4 @@
-"""What ``schedperf c2c`` was asked for, and the data that answers it."""
+"""Read the sources of ``schedperf c2c`` and build its record."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ from schedperf.symbols.local_symbols import symbols_for_file
 from schedperf_collectors import __version__
 
 _ROLES: tuple[Role, Role] = ("base", "new")
-# Enough to see what a file is: a report begins with a banner and a title.
+# Enough to recognise a file: a report begins with a banner and a title.
 HEAD_BYTES = 4096
 # A tar, packed or not, has some of these among its first bytes; a text has none.
 _CONTROL = frozenset({*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20)})
@@ -50,7 +50,8 @@ _ORDERS: Mapping[SortKey, Callable[[SeenLine], int]] = {
     "peer": lambda line: line.contended,
     "records": lambda line: line.records,
 }
-# Of two sides, what the usual order, changes first and the most contended first, does not do.
+# With two sides the usual order puts changes first, then the most contended lines; these keys do
+# not.
 _COMPARED_ORDERS: Mapping[SortKey, Callable[[C2cLineRow], int]] = {
     "rmt": lambda line: sum(filter(None, line.remote.samples)),
     "lcl": lambda line: sum(filter(None, line.local.samples)),
@@ -60,14 +61,14 @@ _COMPARED_ORDERS: Mapping[SortKey, Callable[[C2cLineRow], int]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What is looked at, and what helps to name it.
+    """What to show, and what names the addresses.
 
-    :param sort: what comes first
-    :param point: of a bundle's workload; None: the one with most samples
-    :param symbols: of the kernel that wrote a perf.data; None: this machine's if they fit
-    :param layout: of that kernel
+    :param sort: the sort key
+    :param point: point of a bundle's workload; None: the one with most samples
+    :param symbols: of the kernel that perf.data was recorded on; None: this machine's if they match
+    :param layout: System.map and BTF of that kernel
     :param units: percpu.json of its boot
-    :param line_bytes: None: what the recording says
+    :param line_bytes: None: as the recording reports
     """
 
     sort: SortKey
@@ -82,7 +83,7 @@ Memory = Source[MemorySamples]
 
 
 def describe(paths: Sequence[Path], wanted: Wanted) -> C2cDocument:
-    """Read one or two sources and return what there is to say.
+    """Read one or two sources and return the record.
 
     :raises InputError: one cannot be read, has no memory samples, or has another point
     """
@@ -90,7 +91,9 @@ def describe(paths: Sequence[Path], wanted: Wanted) -> C2cDocument:
     _refuse_unused(wanted, {source.kind for source in loaded})
     if len({source.point for source in loaded if source.point}) > 1:
         points = " and ".join(source.point for source in loaded)
-        raise InputError(f"{points} are not comparable; name a common point with --point")
+        raise InputError(
+            f"{points}: different points (expected one that both have); choose it with --point"
+        )
     is_compared = len(loaded) > 1
     return C2cDocument(
         tool_version=__version__,
@@ -114,7 +117,7 @@ def _refuse_unused(wanted: Wanted, kinds: Collection[SourceKind]) -> None:
     for option, (value, kind) in options.items():
         if value is not None and kind not in kinds:
             found = " and ".join(sorted(kinds))
-            raise InputError(f"{option}: is for {kind}, and this is {found}; leave it out")
+            raise InputError(f"{option}: only for {kind}, and the input is {found}; leave it out")
 
 
 def _compare(base: Memory, new: Memory, sort: SortKey) -> C2cPoint:
@@ -140,8 +143,8 @@ def _load(path: Path, number: int, wanted: Wanted) -> Memory:
         return source_of_file(path, "text of perf c2c report", samples, ())
     if head and _CONTROL.isdisjoint(head):
         raise InputError(
-            f"{path}: a text without cache lines; give the whole output of "
-            "`perf c2c report --stdio`, perf.data with memory samples, or a bundle"
+            f"{path}: text without cache lines (expected a bundle, perf.data with memory "
+            "samples, or the whole output of `perf c2c report --stdio`); give one of these"
         )
     return _load_bundle(path, number, wanted)
 
@@ -179,7 +182,10 @@ def _load_bundle(path: Path, number: int, wanted: Wanted) -> Memory:
     chosen = [key for key in points if wanted.point in (None, key[1])]
     if not chosen:
         known = ", ".join(sorted({point for _, point in points if point})) or "no point"
-        raise InputError(f"{path}: no memory samples at {wanted.point!r}; there is {known}")
+        raise InputError(
+            f"{path}: no memory samples at point {wanted.point!r} (expected one of: {known}); "
+            "choose another --point"
+        )
     key = max(chosen, key=lambda one: sum(_samples(run) for run in points[one]))
     others = [] if len(chosen) == 1 else [_skipped(len(chosen) - 1)]
     return Source(
@@ -191,7 +197,7 @@ def _load_bundle(path: Path, number: int, wanted: Wanted) -> Memory:
 
 
 def _skipped(count: int) -> str:
-    return f"{count} more points were sampled; --point names another"
+    return f"{count} more points were sampled; choose one with --point"
 
 
 def _samples(run: Captured[MemorySamples]) -> int:
@@ -205,7 +211,7 @@ def _describe_source(source: Memory, role: Role | None, sort: SortKey) -> C2cSou
         raise InputError(
             f"{source.path}: its samples show HITM and no peer snoops; sort on rmt, lcl or tot"
         )
-    # What two sides' profiles could not see is in their comparison.
+    # What is not measured on two sides is a note of their comparison.
     notes = [note for profile in profiles for note in profile.notes] if role is None else []
     keys = dict.fromkeys(key for profile in profiles for key in profile.totals)
     seen = see_lines(source.side.runs).values()

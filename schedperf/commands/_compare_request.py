@@ -1,4 +1,4 @@
-"""What ``schedperf compare`` was asked for, and the command line that asks for it."""
+"""Read the inputs of ``schedperf compare``, and reproduce its command line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,11 +19,11 @@ from schedperf.tables.read import Table, open_table
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompareRequest:
-    """What is compared with what.
+    """The inputs and options of one comparison.
 
     :param paths: base first
-    :param base: which side of the only table is base; None: its first
-    :param are_tables: of numbers, no bundles
+    :param base: label of the base side in a single table; None: the first side
+    :param are_tables: the inputs are tables of numbers, not bundles
     """
 
     paths: tuple[Path, ...]
@@ -43,7 +43,7 @@ class CompareRequest:
         return replace(found, command=self.command())
 
     def command(self) -> tuple[str, ...]:
-        """Return the command line that asks for this, without what it writes."""
+        """Return the command line that repeats this comparison, without its output options."""
         margin = () if self.margin == MARGIN else ("--margin", f"{self.margin:.6g}")
         return (
             "schedperf",
@@ -56,9 +56,9 @@ class CompareRequest:
         )
 
     def other_bases(self, sides: Sequence[SideSummary]) -> "list[CompareRequest]":
-        """Return the same with each other side as base; the rest keep their order.
+        """Return the same request with each other side as base; the rest keep their order.
 
-        :param sides: what was compared, base first
+        :param sides: the sides compared, base first
         """
         if self.are_tables and len(self.paths) == 1:
             return [replace(self, base=side.label) for side in sides[1:]]
@@ -85,25 +85,25 @@ class CompareRequest:
         return compare_tables(tables, replace(options, history=past), base=self.base)
 
     def warn_of_unknown(self) -> None:
-        """Tell of a field that no bundle has.
+        """Warn about ``--allow`` of a field that no bundle has.
 
-        A slip of the pen must not pass for a permission; a script for many kernels may go on.
+        A misspelt field must not be accepted silently; a script for many kernels must not fail.
         """
         if not self.allowed:
             return
         for path in unknown_fields([open_bundle(path) for path in self.paths], self.allowed):
             click.echo(
-                f"schedperf: warning: --allow {clean_line(path)}: no bundle has such a field; "
-                "`schedperf show --cat boots/0/host.json` prints them",
+                f"schedperf: warning: --allow {clean_line(path)}: unknown field of "
+                "host.json; `schedperf show --cat boots/0/host.json` prints the fields",
                 err=True,
             )
 
 
 def _refuse_known(files: Sequence[Bundle | Table], compared: int) -> None:
-    # Data that are given twice would count as two recordings.
+    # The same data given twice would count as two recordings.
     seen = {file.digest: file.path for file in files[:compared]}
     for past in files[compared:]:
         if past.digest in seen:
-            same = f"holds the same data as {seen[past.digest]}"
+            same = f"same data as {seen[past.digest]}"
             raise InputError(f"{past.path}: {same}; leave it out of --history")
         seen[past.digest] = past.path

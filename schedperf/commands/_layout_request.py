@@ -1,4 +1,4 @@
-"""What ``schedperf layout`` was asked for, the kernels that it reads for it, and what it prints."""
+"""Read the kernels of ``schedperf layout`` and render its result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +20,11 @@ TITLE = "Cache lines"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """What is to be looked at.
+    """The kernels to read and what to show of them.
 
-    :param structs: names of those to read
-    :param whole: names of those that one kernel alone shows whole
-    :param line_bytes: None: what the kernels say
+    :param structs: names of the structs to read
+    :param whole: names of the structs that a single kernel shows completely
+    :param line_bytes: None: as the kernels report
     """
 
     paths: tuple[Path, ...]
@@ -35,9 +35,9 @@ class Request:
     line_bytes: int | None
 
     def analyse(self) -> Layout | LayoutMap:
-        """Read the kernels and compare them; of one kernel return its map.
+        """Read the kernels and compare them; return the map of a single kernel.
 
-        :raises InputError: a source cannot be read, or has nothing of what is wanted
+        :raises InputError: a source cannot be read, or lacks what was asked for
         """
         kernels = [load_kernel(path, structs=self.structs) for path in self.paths]
         labelled = _tell_apart(kernels, self.paths)
@@ -54,7 +54,7 @@ class Request:
     def render(self, layout: Layout | LayoutMap, name: str | None, limit: int) -> str:
         """Return a result as "json", as a "html" page, or as text for stdout.
 
-        :param limit: alarms and table rows that the text shows
+        :param limit: alarms and table rows to show in the text
         """
         if name == "json":
             return dump_section(layout)
@@ -89,16 +89,19 @@ def make_request(
     hot: Sequence[str],
     line_bytes: int | None,
 ) -> Request:
-    """Return what the options of the command ask for.
+    """Return the request that the command's options describe.
 
-    :param kinds: of units; empty: all, and the scheduler's structs beside the named ones
-    :param structs: as named
-    :param hot: names, or several of them with commas between
-    :raises InputError: ``hot`` has commas alone
+    :param kinds: kinds of units; empty: all, plus the scheduler's structs
+    :param structs: names of structs
+    :param hot: names, or comma-separated lists of names
+    :raises InputError: ``hot`` names nothing
     """
     names = tuple(name.strip() for text in hot for name in text.split(",") if name.strip())
     if hot and not names:
-        raise InputError("--hot: has no name; name variables, and fields as rq.nr_running")
+        raise InputError(
+            "--hot: empty list (expected variables and fields, e.g. sd_llc_id,rq.nr_running); "
+            "name at least one"
+        )
     return Request(
         paths=tuple(paths),
         kinds=tuple(kinds) or KINDS,
@@ -110,7 +113,7 @@ def make_request(
 
 
 def _tell_apart(kernels: Sequence[Kernel], paths: Sequence[Path]) -> list[Kernel]:
-    # Two files called System.map are told apart by their folders.
+    # Two files called System.map get their paths as labels.
     labels = [kernel.label for kernel in kernels]
     if len(set(labels)) == len(labels):
         return list(kernels)

@@ -1,4 +1,4 @@
-"""Draws the recorder's progress on a terminal."""
+"""Draw the recorder's progress on a terminal."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ def draw(events: Iterable[str]) -> None:
         TextColumn("{task.fields[left]}"),
         TextColumn("{task.description}"),
     )
-    # The bar goes when it is done; lines that say something stay.
+    # The bar is removed at the end; messages stay.
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=None, visible=False, left="", of="/")
         for line in events:

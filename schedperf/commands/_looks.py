@@ -1,8 +1,7 @@
-"""Answers the recorder's question whether its runs are enough, see
-``schedperf_collectors.recorder.looks``.
+"""Answer whether a recording has enough runs (``schedperf record --until-decided``).
 
-The recorder has no analysis; this end opens what it has written so far and
-compares it with the bundle of the other side.
+The recorder asks, see ``schedperf_collectors.recorder.looks``; it has no analysis of its own. This
+end opens the bundle written so far and compares it with the bundle of the other side.
 """
 
 import contextlib
@@ -30,7 +29,7 @@ Counts = Mapping[str, Mapping[str, int]]
 
 
 class Judge:
-    """What one recording asks, answered.
+    """Answers the questions of one recording.
 
     A question is what :class:`schedperf_collectors.recorder.looks.Looks` writes, an answer what it
     reads.
@@ -41,7 +40,7 @@ class Judge:
         self._partial: Path | None = None
 
     def answer(self, question: Mapping[str, Any]) -> Answer:
-        """Answer one question; whatever goes wrong ends the looks and nothing else."""
+        """Answer one question; an error ends the looks, never the recording."""
         asked = question["ask"]
         try:
             if asked == "begin":
@@ -56,7 +55,7 @@ class Judge:
 
     def _begin(self, question: Mapping[str, Any]) -> Answer:
         base = open_bundle(Path(question["against"]))
-        # It reads every member, so that a damaged one is known before the first run.
+        # Every member is read, so that a damaged one is reported before the first run.
         digest = base.digest
         _check_workload(base, question)
         counts = _count_values(base, question["workload"])
@@ -70,11 +69,11 @@ class Judge:
         self._partial = Path(question["partial"])
         sides = name_sides([self._base, open_bundle(self._partial)])
         found = compare_hosts(sides, allowed=question["vary"]).differences
-        # Nothing has run yet, so the bundle says no workload, which was compared before.
+        # Nothing has run yet, so the new bundle has no workload; workloads were compared before.
         blocking = [one for one in found if one.severity == "blocking" and one.path != "workload"]
         if not blocking:
             return _answer(CONTINUE, "")
-        remedy = "record where it does not differ, or add --vary if it is what you compare"
+        remedy = "record on a machine where it is the same, or add --vary if it is what you compare"
         return _answer(REFUSE, f"{self._base.path}: {describe_blocking(blocking).text}; {remedy}")
 
     def _look(self) -> Answer:
@@ -86,9 +85,9 @@ class Judge:
 
 @contextlib.contextmanager
 def answering() -> Iterator[tuple[int, int]]:
-    """Answer questions in a thread of its own.
+    """Answer questions in a thread.
 
-    :return: descriptors for the recorder: where it reads answers and where it writes questions
+    :return: the recorder's file descriptors: to read answers from, and to write questions to
     """
     asked, ask = os.pipe()
     told, tell = os.pipe()
@@ -97,7 +96,7 @@ def answering() -> Iterator[tuple[int, int]]:
     try:
         yield told, ask
     finally:
-        # The recorder has ended and closed its own, so the thread now finds the end.
+        # The recorder has ended and closed its descriptors, so the thread reads end of file.
         os.close(ask)
         os.close(told)
         thread.join()
@@ -114,7 +113,7 @@ def _serve(asked: int, tell: int) -> None:
 
 
 def _answer(kind: str, text: str, warnings: Sequence[str] = ()) -> Answer:
-    # What is said ends on a terminal, and names of the bundle are text of strangers.
+    # Answers are printed on a terminal, and names in the bundle are untrusted.
     return {"answer": kind, "text": clean_line(text), "warnings": [*map(clean_line, warnings)]}
 
 
@@ -122,17 +121,17 @@ def _check_workload(base: Bundle, question: Mapping[str, Any]) -> None:
     workload = question["workload"]
     if workload not in base.workload:
         has = ", ".join(repr(one) for one in base.workload)
-        raise InputError(f"{base.path}: records {has}, not {workload!r}; give the same command")
+        raise InputError(f"{base.path}: recorded {has}, not {workload!r}; give the same command")
     rules = {(rule.name, rule.unit, rule.better, rule.regex) for rule in base.metric_rules}
     wanted = {(one["name"], one["unit"], one["better"], one["regex"]) for one in question["metric"]}
     for name, *_ in sorted(rules ^ wanted):
         raise InputError(
-            f"{base.path}: was recorded with another --metric {name}; give the same rules"
+            f"{base.path}: recorded with a different --metric {name}; give the same rules"
         )
 
 
 def _count_values(base: Bundle, workload: str) -> Counts:
-    # Values of the primary metrics: how many each has at each point.
+    # How many values each primary metric has at each point.
     table = df_run_values(name_sides([base])).table
     own = table[(table["workload"] == workload) & (table["kind"] == "clean")]
     primary = own[(own["family"] == "primary") & (own["status"] == "ok")]
@@ -145,18 +144,21 @@ def _count_values(base: Bundle, workload: str) -> Counts:
 def _check_counts(base: Bundle, counts: Counts, points: Sequence[str]) -> None:
     if not counts:
         raise InputError(
-            f"{base.path}: its runs print no number that decides; record both sides with "
-            "--metric 'name[unit,higher]=REGEX'"
+            f"{base.path}: no primary result in the output of its runs; record both sides "
+            "with --metric, e.g. 'rate[1/s,higher]=rate: ([0-9.]+)'"
         )
     for metric, by_point in counts.items():
         for point in dict.fromkeys((*points, *by_point)):
             place = f"{metric} at {point}" if point else metric
             if point not in points:
-                raise InputError(f"{base.path}: has {place}, which is not recorded here; add it")
+                raise InputError(
+                    f"{base.path}: has {place}, which this command does not record; add that "
+                    "--point"
+                )
             if (n := by_point.get(point, 0)) < FEWEST_IN_BASE:
                 raise InputError(
-                    f"{base.path}: has {n} runs with {place}, and at least {FEWEST_IN_BASE} are "
-                    f"needed; record {FEWEST_IN_BLOCKS} there, with the same command"
+                    f"{base.path}: {n} runs of {place} (expected at least {FEWEST_IN_BASE}); "
+                    f"record {FEWEST_IN_BLOCKS} with the same command"
                 )
 
 
@@ -165,6 +167,6 @@ def _warnings(base: Bundle, counts: Counts, max_runs: int) -> Iterator[str]:
         problem = warn_of_blocks(min(by_point.values()), max_runs, len(by_point))
         if problem is not None:
             yield (
-                f"{base.path}: {problem}; record {FEWEST_IN_BLOCKS} runs or more of both, or "
-                "interleave with `schedperf ab`"
+                f"{base.path}: {problem}; record at least {FEWEST_IN_BLOCKS} runs per side, "
+                "or interleave with `schedperf ab`"
             )

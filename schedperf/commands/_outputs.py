@@ -1,6 +1,6 @@
-"""What a command prints and the files that it writes.
+"""Print a command's result and write its files.
 
-Files are opened before the work starts, and are complete or not there at all.
+Files are opened before the work starts. Each is written completely or not at all.
 """
 
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from schedperf.model.comparison import SectionData
     from schedperf_reports.blocks import Block
 
-# As the name of a file.
+# The file name that stands for standard output.
 STDOUT = "-"
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -26,7 +26,7 @@ Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 def limit_option(usual: int, what: str) -> Option:
     """Return the option ``--limit``.
 
-    :param what: is counted: "rows"
+    :param what: what is counted, e.g. "rows"
     """
     return click.option(
         "--limit",
@@ -34,33 +34,36 @@ def limit_option(usual: int, what: str) -> Option:
         type=click.IntRange(min=1),
         default=usual,
         show_default=True,
-        help=f"How many {what} the text shows.",
+        help=f"Show at most N {what} in the text.",
     )
 
 
 def json_option(what: str) -> Option:
     """Return the option ``--json``.
 
-    :param what: is written: "all of it"
+    :param what: what is written, e.g. "all rows"
     """
     return click.option("--json", metavar="FILE", help=f"Write {what} as JSON; - is stdout.")
 
 
 def printed_format(files: Mapping[str, str | None]) -> str | None:
-    """Return which format goes to stdout; None: the text.
+    """Return the format that goes to stdout; None: the text.
 
-    :param files: by format, None where it was not asked for
+    :param files: by format, None if not requested
     :raises UsageError: more than one goes to stdout
     """
     printed = [name for name, file in files.items() if file == STDOUT]
     if len(printed) > 1:
-        raise click.UsageError(f"stdout can hold one format, not {' and '.join(printed)}")
+        raise click.UsageError(
+            f"stdout: {len(printed)} formats requested (expected one of {', '.join(printed)}); "
+            "write the others to files"
+        )
     return printed[0] if printed else None
 
 
 def dump_json(data: object) -> str:
     """Return a record, or plain data, as a JSON text that ends with a newline."""
-    # Imported here so that --help of all commands stays fast; so are those below.
+    # Imported here so that --help of all commands stays fast; so are the imports below.
     from schedperf.model.json_text import write_json  # noqa: PLC0415
     from schedperf.model.schema import to_plain  # noqa: PLC0415
 
@@ -68,16 +71,16 @@ def dump_json(data: object) -> str:
 
 
 def dump_section(data: "SectionData") -> str:
-    """Return the JSON of one section, the same as ``schedperf compare --json`` has of it."""
+    """Return the JSON of one section, identical to its part of ``schedperf compare --json``."""
     from schedperf.model.comparison import Section  # noqa: PLC0415 # as above
 
     return dump_json(Section.of(data))
 
 
 def draw_for_stdout(title: str, blocks: "Iterable[Block]", *, see: str) -> str:
-    """Return a section as text for the terminal or the pipe that stdout is.
+    """Return a section as text, formatted for the terminal or pipe on stdout.
 
-    :param see: what shows the rows that the text leaves out: "--json"
+    :param see: option that shows the rows left out, e.g. "--json"
     """
     from schedperf.model.text import make_console  # noqa: PLC0415
     from schedperf_reports.formats import Options  # noqa: PLC0415
@@ -92,14 +95,14 @@ def draw_for_stdout(title: str, blocks: "Iterable[Block]", *, see: str) -> str:
 def open_outputs(
     files: Mapping[str, str | None], inputs: Sequence[Path]
 ) -> Iterator[dict[str, IO[str]]]:
-    """Open the files to write to; what was in them stays until :func:`write_output`.
+    """Open the output files; :func:`write_output` replaces their contents.
 
-    A file that was not there before disappears again when an error ends the block.
+    Files created here are removed if the block raises an error.
 
-    :param files: by the option that asks for it; None and ``-`` are no file
+    :param files: by option; None and ``-`` are skipped
     :param inputs: files that must not be overwritten
-    :return: by option, those that are files
-    :raises InputError: one cannot be written, is one of the inputs or is asked for twice
+    :return: the open files, by option
+    :raises InputError: one cannot be written, is an input, or was given twice
     """
     with ExitStack() as stack:
         opened: dict[str, IO[str]] = {}
@@ -108,7 +111,7 @@ def open_outputs(
                 continue
             path = Path(file)
             if path.is_file() and any(path.samefile(other.name) for other in opened.values()):
-                raise InputError(f"{path}: is asked for twice; write to two files")
+                raise InputError(f"{path}: given for two outputs; write to two files")
             opened[name] = stack.enter_context(_open_output(path, inputs))
         yield opened
 
@@ -117,12 +120,12 @@ def open_outputs(
 def _open_output(path: Path, inputs: Sequence[Path]) -> Iterator[IO[str]]:
     existed = path.exists()
     if existed and any(other.exists() and path.samefile(other) for other in inputs):
-        raise InputError(f"{path}: is one of the inputs; write to another file")
+        raise InputError(f"{path}: also an input; write to another file")
     try:
         with _open_to_append(path) as stream:
             yield stream
     except BaseException:
-        # An interrupt may arrive as soon as the file is there.
+        # An interrupt may arrive as soon as the file exists.
         if not existed and path.exists():
             path.unlink()
         raise
@@ -130,7 +133,7 @@ def _open_output(path: Path, inputs: Sequence[Path]) -> Iterator[IO[str]]:
 
 def _open_to_append(path: Path) -> IO[str]:
     try:
-        # A surrogate in a captured name must not cost the report.
+        # A surrogate in a captured name must not make the report fail.
         return path.open("a", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise _cannot_be_written(path, error) from None
@@ -138,14 +141,14 @@ def _open_to_append(path: Path) -> IO[str]:
 
 def _cannot_be_written(path: Path, error: OSError) -> InputError:
     problem = (error.strerror or str(error)).lower()
-    return InputError(f"{path}: cannot be written: {problem}; choose another place")
+    return InputError(f"{path}: cannot be written ({problem}); choose another path")
 
 
 def write_output(stream: IO[str], pieces: Iterable[str]) -> None:
-    """Replace what is in the file; devices and pipes have nothing to replace.
+    """Replace the contents of a file; devices and pipes are only written to.
 
     :param pieces: of the new text
-    :raises InputError: the disk is full, or something else is wrong with it
+    :raises InputError: the disk is full, or writing fails for another reason
     """
     path = Path(stream.name)
     is_file = path.is_file()
@@ -158,7 +161,7 @@ def write_output(stream: IO[str], pieces: Iterable[str]) -> None:
         with _naming(stream):
             stream.flush()
     except BaseException:
-        # A part of a report would pass for the whole.
+        # A partial report would look complete.
         if is_file:
             path.unlink()
         raise
@@ -166,13 +169,13 @@ def write_output(stream: IO[str], pieces: Iterable[str]) -> None:
 
 @contextmanager
 def _naming(stream: IO[str]) -> Iterator[None]:
-    """Say which file cannot be written; the system names none. A pipe's end is no error."""
+    """Add the file's name to a write error. A closed pipe is not an error."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        # Closing writes what is left, which fails again and would hide this error.
+        # Closing flushes the rest, which fails again and would hide this error.
         with Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), stream.fileno())
         raise _cannot_be_written(Path(stream.name), error) from None

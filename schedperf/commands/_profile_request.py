@@ -1,4 +1,4 @@
-"""What ``schedperf profile`` was asked for, and the data that answers it."""
+"""Read the sources of ``schedperf profile`` and build its rows and flame graphs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,18 +48,18 @@ from schedperf_collectors import __version__
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
 from schedperf_reports.standalone import Head, HeadSide
 
-# The rows that schedperf compare tests together.
+# The row keys that schedperf compare tests together.
 _FAMILY = {"symbol", "dso"}
 _ADVICE = "; record it again"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """What is to be shown of one or two sides.
+    """What to show of one or two sides.
 
-    :param events: that have samples and were asked for
-    :param keys: of a row
-    :param operation: what all runs counted: "message"; None: not known, or different things
+    :param events: events to show, all of which have samples
+    :param keys: the keys of a row
+    :param operation: unit of work of all runs, e.g. "message"; None: unknown, or not the same
     """
 
     loaded: Loaded
@@ -69,7 +69,7 @@ class Request:
     operation: str | None
 
     def describe(self) -> ProfileDocument:
-        """Return what the samples rest on and the rows."""
+        """Return the sources and the rows."""
         tables = [tabulate(self.sides, event, self.keys) for event in self.events]
         unpaired = [
             table.runs for table in tables if len(self.sides) > 1 and 0 in table.runs.counts
@@ -99,7 +99,7 @@ class Request:
         )
 
     def describe_flames(self) -> tuple[FlameTree, ...]:
-        """Return the data of the flame graphs, one of each event."""
+        """Return the flame graphs, one per event."""
         return tuple(
             describe_stacks(stacks, self.operation, took_turns=self.loaded.took_turns)
             for stacks in self._collect_stacks()
@@ -110,7 +110,7 @@ class Request:
         return EXPORTS[name]([found.stacks for found in self._collect_stacks()])
 
     def head(self, data: ProfileDocument) -> Head:
-        """Return what stands above the page."""
+        """Return the head of the page."""
         sources = self.loaded.sources
         labels = [source.side.label for source in sources]
         return Head(
@@ -124,12 +124,12 @@ class Request:
         )
 
     def _family(self) -> Iterator[str]:
-        # What is tested together decides q, so that another choice of rows has other ones.
+        # The rows tested together determine q, so other rows give other values.
         is_whole = all(bool(run.content.rows.all()) for side in self.sides for run in side.runs)
         if len(self.sides) > 1 and not (is_whole and set(self.keys) - {"event"} == _FAMILY):
             yield (
-                "q is corrected over the rows of this table; that of schedperf compare is over "
-                "functions, of all samples"
+                "q is corrected for the rows of this table; schedperf compare corrects for "
+                "functions, over all samples"
             )
 
     def _collect_stacks(self) -> list[StackedSamples]:
@@ -166,7 +166,7 @@ class Request:
         return {name: sight.perf_event for name, sight in sights.items() if sight is not None}
 
     def _describe_sights(self, event: str) -> Iterator[ProfileSight]:
-        # What is the same on both sides is said once.
+        # A sentence that applies to both sides appears once.
         found = [_sight_of(side, event) for side in self.sides]
         sights = [sight for sight in found if sight is not None]
         if all(sight == sights[0] for sight in sights):
@@ -179,7 +179,7 @@ class Request:
 
 def _say_unpaired(runs: Runs) -> str:
     without = SIDES[runs.counts.index(0)]
-    return f"{without} has no samples of {runs.event}, so that none of its rows can be compared"
+    return f"{without}: no samples of {runs.event}, so its rows cannot be compared"
 
 
 def _sight_of(side: Profiles, event: str) -> EventSight | None:
@@ -214,17 +214,17 @@ def make_request(
     node: str | None,
     has_stacks: bool,
 ) -> Request:
-    """Read the sources, and choose what is asked for.
+    """Read the sources and select what was asked for.
 
-    :param sort: keys with commas between
+    :param sort: comma-separated keys
     :param comm: count only tasks of this name; ``cpu``, ``node``: only these, as "0-3,8"
-    :param has_stacks: are call stacks wanted?
-    :raises InputError: a source cannot be read, or has nothing of what is wanted
+    :param has_stacks: keep call stacks
+    :raises InputError: a source cannot be read, or lacks what was asked for
     """
     keys = _parse_keys(sort)
     chosen = {"--cpu": cpu, "--node": node}
     cpus, nodes = (_parse_numbers(option, text) for option, text in chosen.items())
-    # The stacks of several commands are told apart by their names.
+    # Stacks of different commands are kept apart by the commands' names.
     needs = {
         Keep.CHAIN: has_stacks,
         Keep.TASK: has_stacks or "comm" in keys or comm is not None,
@@ -258,8 +258,11 @@ def _parse_keys(sort: str) -> tuple[SortKey, ...]:
     known = {str(key): key for key in SORT_KEYS}
     unknown = [key for key in asked if key not in known]
     if unknown or not asked:
-        found = f"{unknown[0]!r} is no key" if unknown else "has no key"
-        raise InputError(f"--sort: {found}; use some of {', '.join(SORT_KEYS)}")
+        found = f"unknown key {unknown[0]!r}" if unknown else "empty list"
+        raise InputError(
+            f"--sort: {found} (expected some of {','.join(SORT_KEYS)}); write e.g. --sort "
+            "symbol,dso"
+        )
     return tuple(known[key] for key in asked)
 
 
@@ -271,23 +274,26 @@ def _parse_numbers(option: str, text: str | None) -> list[int] | None:
     except Unavailable:
         numbers = []
     if not numbers:
-        raise InputError(f"{option}: not a list of numbers: {text[:40]!r}; write it as 0-3,8")
+        raise InputError(
+            f"{option}: invalid list {text[:40]!r} (expected numbers and ranges, e.g. 0-3,8); "
+            "correct it"
+        )
     return numbers
 
 
 def _check_samples(
     runs: Sequence[ProfileSamples], paths: Sequence[Path], *, has_stacks: bool
 ) -> None:
-    # What the reader could not read explains best why there is nothing.
+    # What could not be read is the best explanation for an empty result.
     if not any(len(run.recording.samples) for run in runs):
         notes = [note for run in runs for note in run.recording.notes]
-        # A damaged feature costs a name; what is said of a record cost what follows it.
+        # A damaged feature costs names; a damaged record costs the samples after it.
         costly = [note for note in notes if "record" in note] or notes
-        why = f"no samples could be read: {costly[0]}" if costly else "holds no samples"
+        why = f"no readable samples: {costly[0]}" if costly else "no samples"
         advice = "" if why.endswith(_ADVICE) else _ADVICE
         raise InputError(f"{' and '.join(map(str, paths))}: {why}{advice}")
     if has_stacks and all(_has_no_chains(run) for run in runs):
-        raise InputError(f"{paths[0]}: has no call chains; record it with perf record -g")
+        raise InputError(f"{paths[0]}: no call chains; record with perf record -g")
 
 
 def _has_no_chains(run: ProfileSamples) -> bool:
@@ -316,13 +322,15 @@ def _choose_events(
     where = " and ".join(map(str, paths))
     if not sampled:
         raise InputError(
-            f"{where}: no samples of this --comm, --cpu or --node; leave them out to see which "
-            "there are"
+            f"{where}: no samples match --comm, --cpu and --node; leave them out to see which exist"
         )
     if wanted is None:
         return tuple(sampled)
-    # As perf list writes it, with or without modifiers: cycles:ppp.
+    # As perf list writes an event, with or without modifiers: cycles:ppp.
     chosen = tuple(event for event in sampled if event in (wanted, wanted.partition(":")[0]))
     if not chosen:
-        raise InputError(f"{where}: no samples of {wanted!r}; there are {', '.join(sampled)}")
+        raise InputError(
+            f"{where}: no samples of {wanted!r} (expected one of: {', '.join(sampled)}); choose "
+            "another --event"
+        )
     return chosen

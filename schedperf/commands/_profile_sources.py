@@ -1,4 +1,4 @@
-"""What ``schedperf profile`` reads: the recordings of a bundle's point, and perf.data by itself."""
+"""Load the recordings of ``schedperf profile``: of a bundle's point, or perf.data files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,25 +37,25 @@ class Point:
 
     @classmethod
     def of(cls, run: Run) -> "Point":
-        """Return where a run was made."""
+        """Return the point at which a run was made."""
         return cls(workload=run.workload, key=run.point_key)
 
     def __str__(self) -> str:
         return clean_line(f"{self.workload} at {self.key}" if self.key else self.workload)
 
     def is_called(self, name: str) -> bool:
-        """Say whether a user may mean it: by the workload, by the parameters, or by both."""
+        """Return whether the user's text means this point: workload, parameters, or both."""
         return bool(name) and name in {str(self), clean_line(self.workload), clean_line(self.key)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What is looked at of the sources.
+    """What to load from the sources.
 
-    :param keep: what the reader must keep apart
-    :param compared: are there two sides? Parts and former names of a function then count as the
-        function, and unresolved addresses are apart
-    :param symbols: of the kernel, for perf.data by itself; None: this machine's if they fit
+    :param keep: attributes of samples that the reader keeps
+    :param compared: with two sides, parts and former names of a function count as that function,
+        and unresolved addresses stay separate
+    :param symbols: of the kernel, for perf.data by itself; None: this machine's if they match
     :param point: of a bundle's workload; None: the first one that all bundles have
     """
 
@@ -67,11 +67,11 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loaded:
-    """All that is looked at, made comparable.
+    """All sources, made comparable.
 
     :param sources: one, or base and new
-    :param took_turns: false where a drift of the machine may look like a change
-    :param cautions: what to know before a number is read, one sentence each
+    :param took_turns: whether runs were interleaved; if not, drift may look like a change
+    :param cautions: caveats, one sentence each
     """
 
     sources: tuple[Source[ProfileSamples], ...]
@@ -80,13 +80,13 @@ class Loaded:
 
 
 def load_sources(paths: Sequence[Path], wanted: Wanted) -> Loaded:
-    """Read each source; of bundles the same point.
+    """Load each source, bundles at the same point.
 
     :raises InputError: one cannot be read, has no profile, or they have no point in common
     """
     bundles = {path: open_source(path) for path in paths if not is_perf_data(path)}
     if wanted.symbols is not None and all(path in bundles for path in paths):
-        raise InputError("--symbols: is for perf.data, and bundles have their own; leave it out")
+        raise InputError("--symbols: only for perf.data, bundles carry their own; leave it out")
     point, others = _choose_point(list(bundles.values()), wanted.point) if bundles else (None, None)
     sides = {
         index: Side(name=side_name(index), bundle=bundles[path])
@@ -108,7 +108,8 @@ def _compare(sources: Sequence[Source[ProfileSamples]], sides: Sequence[Side]) -
         return Loaded(sources=tuple(sources), took_turns=True, cautions=())
     base, new = sources
     side_base, side_new, notes = align_samples(base.side, new.side)
-    # Nobody knows when perf.data by itself was recorded; and one file a side has no interval.
+    # perf.data does not record when it was made relative to others; one file per side gives no
+    # interval.
     has_turns = len(sides) < len(sources) or took_turns(
         place_in_time(sides), base.side.runs, new.side.runs
     )
@@ -121,7 +122,7 @@ def _compare(sources: Sequence[Source[ProfileSamples]], sides: Sequence[Side]) -
 
 def _load_file(path: Path, wanted: Wanted) -> Source[ProfileSamples]:
     if wanted.point is not None:
-        raise InputError(f"{path}: perf.data by itself has no points; leave --point out")
+        raise InputError(f"{path}: --point: perf.data has no points; leave it out")
     recording = read_perf_data(path, str(path), keep=wanted.keep)
     notes = list(recording.notes)
     symbols = symbols_for_file(recording, wanted.symbols, notes.append)
@@ -144,8 +145,8 @@ def _load_file(path: Path, wanted: Wanted) -> Source[ProfileSamples]:
 
 
 def _load_bundle(side: Side, point: Point, wanted: Wanted) -> Source[ProfileSamples]:
-    """Read all runs at a point; one that cannot be read does not cost the others."""
-    # Imported here so that one file is shown without what bundles and comparisons need.
+    """Load all runs at a point; skip and note those that cannot be read."""
+    # Imported here so that showing one file does not load what bundles and comparisons need.
     from schedperf.evidence.profile.sources import read_runs  # noqa: PLC0415
 
     found = read_runs(
@@ -161,9 +162,9 @@ def _load_bundle(side: Side, point: Point, wanted: Wanted) -> Source[ProfileSamp
 
 
 def _choose_point(bundles: Sequence[Bundle], wanted: str | None) -> tuple[Point, str | None]:
-    """Return the point that is looked at, and a sentence where there are others like it.
+    """Return the point to show, and a note if there are others.
 
-    :param wanted: as the user named it; None: the first that all bundles have
+    :param wanted: as the user wrote it; None: the first common to all bundles
     :raises InputError: a bundle has no profile, or there is no such point
     """
     found = {bundle: _points_of(bundle) for bundle in bundles}
@@ -176,11 +177,12 @@ def _choose_point(bundles: Sequence[Bundle], wanted: str | None) -> tuple[Point,
     if len(chosen) == 1:
         return chosen[0], None
     others = _list(chosen[1:])
-    return chosen[0], f"{chosen[0]}: one of {len(chosen)} points; --point takes {others}"
+    note = f"{chosen[0]}: one of {len(chosen)} points; choose another with --point: {others}"
+    return chosen[0], note
 
 
 def _points_of(bundle: Bundle) -> dict[Point, None]:
-    # Imported here so that one file is shown without what bundles and comparisons need.
+    # Imported here so that showing one file does not load what bundles and comparisons need.
     from schedperf.evidence.profile.sources import FOLDER  # noqa: PLC0415
     from schedperf.perf_data.recorded import recorded_runs, why_not_recorded  # noqa: PLC0415
 
@@ -196,9 +198,15 @@ def _why_none(
 ) -> str:
     if wanted is not None and common:
         where = " and ".join(str(bundle.path) for bundle in found)
-        return f"{where}: no profile at point {wanted!r}; --point takes {_list(common)}"
+        return (
+            f"{where}: no profile at point {wanted!r} (expected one of: {_list(common)}); choose "
+            "another --point"
+        )
     each = "; ".join(f"{bundle.path} has {_list(points)}" for bundle, points in found.items())
-    return f"no workload at one point that both have a profile of: {each}; record the same of both"
+    return (
+        f"no profile of the same workload at the same point on both sides: {each}; record the "
+        "same command on both"
+    )
 
 
 def _list(points: Iterable[Point]) -> str:

@@ -1,7 +1,7 @@
-"""Runs the recorder as a program of its own, with the system's Python.
+"""Run the recorder as a separate process with the system's Python.
 
-The system's Python is the one that has what Debian packages for it, bcc for
-one; the recorder therefore never runs inside this process.
+Distribution packages such as bcc are installed for the system's Python only, so the recorder never
+runs inside this process.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from schedperf_collectors.recorder.options import COMMANDS, make_parser
 
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _IS_NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 9))"
-# An interpreter that needs longer to say its version is broken.
+# An interpreter that takes longer to print its version is broken.
 _VERSION_LIMIT_S = 10.0
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,9 +36,9 @@ Invoke = Callable[[Sequence[str]], int]
 
 
 class RecorderCommand(click.Command):
-    """A command of the recorder: its options are read here for help and completion only.
+    """A command of the recorder; its options are parsed here only for help and completion.
 
-    :param invoke: gets the arguments as they were given; returns the exit status
+    :param invoke: called with the arguments as given; returns the exit status
     """
 
     def __init__(self, name: str, invoke: Invoke) -> None:
@@ -58,9 +58,9 @@ class RecorderCommand(click.Command):
 
 
 def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
-    """Run the recorder; on a terminal, draw its progress. Return its exit status.
+    """Run the recorder and return its exit status; draw its progress on a terminal.
 
-    :param lent: descriptors that it gets
+    :param lent: file descriptors that it inherits
     """
     with _zipapp() as program:
         if not sys.stderr.isatty():
@@ -70,7 +70,7 @@ def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
             os.fdopen(told, encoding="utf-8") as events,
             tempfile.TemporaryFile("w+", encoding="utf-8", errors="backslashreplace") as last,
         ):
-            # Imported here: rich costs 30 ms that --help must not pay.
+            # Imported here: importing rich takes 30 ms, too long for --help.
             from schedperf.commands._live import draw  # noqa: PLC0415
 
             name, *rest = arguments
@@ -82,7 +82,7 @@ def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
                 tell=tell,
                 while_running=lambda: draw(events),
             )
-            # What it says itself is its last line; the bar that it would run into is gone by now.
+            # The recorder's own last line is printed here, after the bar is gone.
             last.seek(0)
             click.echo(last.read(), err=True, nl=False)
             return _exit_status(ended, arguments)
@@ -98,16 +98,16 @@ def read_recorder(arguments: Sequence[str]) -> tuple[int, str]:
 
 @contextlib.contextmanager
 def _zipapp() -> Iterator[list[str]]:
-    """Make the recorder's file; yield the command that runs it."""
+    """Write the recorder's file; yield the command that runs it."""
     with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
         path = Path(folder, "schedperf")
         write_zipapp(path)
-        # Isolated: PYTHONPATH is that of this program, and the other one may be older.
+        # Isolated: PYTHONPATH belongs to this program, and the other Python may be older.
         yield [system_python(), "-I", str(path)]
 
 
 def system_python() -> str:
-    """Return the Python that has what the distribution packages for it; else the one of this."""
+    """Return the system's Python, which has the distribution's packages; else this process's."""
     try:
         subprocess.run(
             [_SYSTEM_PYTHON, "-I", "-c", _IS_NEW_ENOUGH],
@@ -129,9 +129,9 @@ def _wait(
     tell: int | None = None,
     while_running: Callable[[], None] = lambda: None,
 ) -> "subprocess.Popen[bytes]":
-    """Run a command to its end, also when signals come: it finishes its bundle then."""
+    """Run a command to its end. Pass signals on: the recorder then finishes its bundle."""
     running: list[subprocess.Popen[bytes]] = []
-    # What comes before there is a process is passed on to it as soon as there is one.
+    # A signal that arrives before the process exists is passed on as soon as it does.
     early: list[int] = []
 
     def pass_on(signum: int, _frame: FrameType | None) -> None:
@@ -161,7 +161,7 @@ def _wait(
 
 
 def _exit_status(ended: "subprocess.Popen[bytes]", arguments: Sequence[str]) -> int:
-    """Return the exit status as a shell has it; of a recorder that was killed, say what is left."""
+    """Return the exit status as a shell reports it; say what a killed recorder left."""
     if ended.returncode >= 0:
         return ended.returncode
     signum = -ended.returncode
@@ -179,7 +179,7 @@ def _say_left(arguments: Sequence[str]) -> str:
         return ""
     written = [Names(path) for path in _bundles(name, rest)]
     partial = [str(each.partial) for each in written if each.partial.exists()]
-    finished = f"what was finished is in {', '.join(partial)}" if partial else "nothing is recorded"
+    finished = f"finished runs are in {', '.join(partial)}" if partial else "nothing was recorded"
     reserve = [str(each.reserve) for each in written if each.reserve.exists()]
     remove = f" (remove {', '.join(reserve)})" if reserve else ""
     return f"; {finished}{remove}; the workload may still run"
@@ -196,14 +196,14 @@ def _bundles(name: str, arguments: Sequence[str]) -> list[Path]:
 
 
 def _sentence(text: str) -> str:
-    # The recorder writes its help as Python's argparse does, we write ours as click does.
+    # The recorder formats its help as argparse does, this program as click does.
     return text[:1].upper() + text[1:]
 
 
 def parameters(
     actions: Sequence[argparse.Action], *, takes_command: bool
 ) -> Iterator[click.Parameter]:
-    """Yield the recorder's options as click knows them, each named ``_dest``."""
+    """Yield the recorder's options as click options, each named ``_dest``."""
     for action in actions:
         yield click.Option(
             [*action.option_strings, f"_{action.dest}"],

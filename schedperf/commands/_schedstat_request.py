@@ -1,8 +1,8 @@
-"""What ``schedperf schedstat`` was asked for, and the data that answers it.
+"""Read the sources of ``schedperf schedstat`` and build its record.
 
 A source is a bundle; a file of ``perf sched stats record`` or the text of its report; a folder
 with the copies ``before`` and ``after`` of /proc/schedstat; two such copies as ``BEFORE,AFTER``; or
-a folder of folders and files of these kinds, each of which is one run.
+a folder of such sources, one per run.
 """
 
 from collections.abc import Collection, Sequence
@@ -37,9 +37,9 @@ from schedperf.runs.side import Side, side_name
 
 HEAD_BYTES = 64
 MOMENTS = ("before", "after")
-# A folder of runs; each is a file or a folder.
+# A folder of runs; each run is a file or a folder.
 MOST_RUNS = 1000
-# A report of 8192 CPUs with five levels has 180 MB; more is no report.
+# A report of 8192 CPUs with five levels has 180 MB; larger files are refused.
 LARGEST_REPORT_BYTES = 256 << 20
 KINDS = (
     "a bundle, a folder with before and after, BEFORE,AFTER, a report or a recording of perf "
@@ -49,11 +49,11 @@ KINDS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What is looked at.
+    """What to show.
 
-    :param cpus: these only; None: all
-    :param hz: ticks a second of the kernels of files, which do not say it; None: not known
-    :param point: of a bundle; None: all
+    :param cpus: count only these CPUs; None: all
+    :param hz: CONFIG_HZ of the kernels, which files do not record; None: unknown
+    :param point: point of a bundle; None: all
     """
 
     cpus: Collection[int] | None
@@ -62,9 +62,9 @@ class Wanted:
 
 
 def describe(sources: Sequence[str], wanted: Wanted) -> Schedstat:
-    """Read one or more sources and return what there is to say of them, a side each.
+    """Read the sources, one per side, and return the record.
 
-    :raises InputError: one cannot be read, or nothing in it was counted
+    :raises InputError: one cannot be read, or has no counts
     """
     sides = _load(sources, wanted)
     data = analyse_sides(sides, wanted.cpus)
@@ -74,7 +74,7 @@ def describe(sources: Sequence[str], wanted: Wanted) -> Schedstat:
 
 
 def label_sources(sources: Sequence[str]) -> Sequence[str]:
-    """Return the names of the files; the sources as they were given where names are equal."""
+    """Return labels: file names, or the sources as given if names are equal."""
     labels = [Path(source).name for source in sources]
     return sources if len(set(labels)) < len(labels) else labels
 
@@ -82,33 +82,39 @@ def label_sources(sources: Sequence[str]) -> Sequence[str]:
 def _why_nothing(data: Schedstat, sides: Sequence[SideOf[SchedCounts]], wanted: Wanted) -> str:
     known = {cpu for side in sides for run in side.runs for cpu in run.content.change.cpus}
     if wanted.cpus is not None and not known & set(wanted.cpus):
-        return "has none of these CPUs; name others with --cpu"
+        return "none of the CPUs of --cpu; choose others"
     if not any(
         run.content.change.jiffies or run.content.seconds for side in sides for run in side.runs
     ):
-        return "no time passed between the snapshots; give one from before and one from after"
+        return (
+            "no time between the snapshots (expected one from before the workload and one from "
+            "after it); record both again"
+        )
     if data.zeros:
-        return "all counts are 0; record while something runs, with kernel.sched_schedstats at 1"
-    return "no count is on both sides; compare runs of one workload and point"
+        return "all counts are 0; record while the workload runs, with kernel.sched_schedstats=1"
+    return "no counter in common; compare runs of one workload and point"
 
 
 def parse_cpus(text: str) -> frozenset[int]:
     """Return the CPUs of a list as the kernel writes it: ``0-3,8``.
 
-    :raises InputError: it is none
+    :raises InputError: the text is not such a list
     """
     cpus: set[int] = set()
     for part in text.split(","):
         low, _, high = part.strip().partition("-")
         ends = [one for one in (low, high or low) if one.isascii() and one.isdigit()]
         if len(ends) != len(MOMENTS) or not int(ends[0]) <= int(ends[1]) < MOST_CPUS:
-            raise InputError(f"--cpu: not a list of CPUs: {text[:40]!r}; write it as 0-3,8")
+            raise InputError(
+                f"--cpu: invalid list {text[:40]!r} (expected CPUs and ranges, e.g. 0-3,8); "
+                "correct it"
+            )
         cpus.update(range(int(ends[0]), int(ends[1]) + 1))
     return frozenset(cpus)
 
 
 def _load(sources: Sequence[str], wanted: Wanted) -> list[SideOf[SchedCounts]]:
-    # Bundles are placed in time together; files have no time.
+    # Bundles are ordered by time; files have no time.
     opened: dict[int, Side] = {}
     sides: list[SideOf[SchedCounts] | None] = []
     for number, source in enumerate(sources):
@@ -133,16 +139,18 @@ def _at_point(side: SideOf[SchedCounts], point: str | None, source: str) -> Side
     runs = tuple(run for run in side.runs if point in (None, run.key.point))
     if not runs:
         known = ", ".join(sorted({run.key.point for run in side.runs} - {""}))
-        hint = f"there is {known}" if known else "it has no points, so leave --point out"
-        raise InputError(f"{source}: nothing was counted at {point!r}; {hint}")
+        hint = f"expected one of: {known}" if known else "it has no points, leave --point out"
+        raise InputError(f"{source}: no counts at point {point!r} ({hint})")
     return replace(side, runs=runs)
 
 
 def _without_workload(side: SideOf[SchedCounts]) -> SideOf[SchedCounts]:
-    # A file does not say what ran, so a bundle beside it is one workload, too.
+    # A file does not record its workload, so a bundle beside it must have one workload, too.
     points = {run.key.at for run in side.runs}
     if len(points) > 1:
-        raise InputError(f"{side.name}: has {len(points)} points; name one with --point")
+        raise InputError(
+            f"{side.name}: {len(points)} points (expected one); choose one with --point"
+        )
     runs = tuple(
         replace(run, key=replace(run.key, workload="", point=""), ops=None) for run in side.runs
     )
@@ -150,7 +158,7 @@ def _without_workload(side: SideOf[SchedCounts]) -> SideOf[SchedCounts]:
 
 
 def _load_files(source: str, name: str, wanted: Wanted) -> SideOf[SchedCounts] | None:
-    # None: it is no file or folder of these kinds, so it must be a bundle.
+    # None: not a file or folder of these kinds, so it must be a bundle.
     changes = _changes(source)
     if changes is None:
         return None
@@ -179,9 +187,9 @@ def _changes(source: str) -> list[Change] | None:
         before, _, after = source.partition(",")
         return [_between(Path(before), Path(after), source)]
     if not path.is_dir():
-        # Reading a pipe that nobody writes to would never end.
+        # Reading a pipe without a writer would block forever.
         if path.exists() and not path.is_file():
-            raise InputError(f"{path}: is no regular file; give {KINDS}")
+            raise InputError(f"{path}: not a regular file (expected {KINDS})")
         found = _of_file(path)
         return None if found is None else [found]
     if all((path / moment).is_file() for moment in MOMENTS):
@@ -196,7 +204,9 @@ def _of_folder(path: Path) -> Change:
 def _of_runs(path: Path) -> list[Change]:
     entries = sorted(path.iterdir())
     if len(entries) > MOST_RUNS:
-        raise InputError(f"{path}: has {len(entries)} entries; give a folder of runs")
+        raise InputError(
+            f"{path}: {len(entries)} entries, too many for a folder of runs; give {KINDS}"
+        )
     changes = []
     for entry in entries:
         if all((entry / moment).is_file() for moment in MOMENTS):
@@ -204,7 +214,7 @@ def _of_runs(path: Path) -> list[Change]:
         elif entry.is_file() and (found := _of_file(entry)) is not None:
             changes.append(found)
     if not changes:
-        raise InputError(f"{path}: no run in this folder; give {KINDS}")
+        raise InputError(f"{path}: no runs in this folder (expected {KINDS})")
     return changes
 
 
@@ -222,11 +232,11 @@ def _of_file(path: Path) -> Change | None:
         return _read_report(path)
     if is_schedstat(text):
         raise InputError(
-            f"{path}: is one snapshot, which counts since the boot; give two as BEFORE,AFTER or a "
-            "folder with before and after"
+            f"{path}: only one snapshot, which counts since boot; give two as BEFORE,AFTER "
+            "or a folder with before and after"
         )
     if not head.strip():
-        raise InputError(f"{path}: is empty; give {KINDS}")
+        raise InputError(f"{path}: empty file (expected {KINDS})")
     return None
 
 
@@ -247,4 +257,4 @@ def _read_snapshot(path: Path) -> Snapshot:
 
 
 def _too_large(path: Path, limit: int) -> InputError:
-    return InputError(f"{path}: has more than {limit >> 20} MB; give {KINDS}")
+    return InputError(f"{path}: larger than {limit >> 20} MB (expected {KINDS})")

@@ -1,4 +1,4 @@
-"""The summary of a bundle as text for a terminal or a pipe."""
+"""Format the summary of a bundle as text."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,13 +10,13 @@ from rich.text import Text
 from schedperf.commands._summary import BundleSummary, Machine, PointSummary, RunSummary
 from schedperf.model.text import clean_line, make_console
 
-# Wall times above this are shown to the tenth of a second, others to the millisecond.
+# Wall times above this many seconds get one decimal, others three.
 _LONG_S = 100.0
 _BELOW_HEADING = (0, 0, 0, 2)
 
 
 def format_summary(summary: BundleSummary, *, list_runs: bool) -> str:
-    """Draw a summary, as wide as the terminal, 78 columns where there is none."""
+    """Format a summary to the terminal's width; 78 columns without a terminal."""
     console = make_console()
     with console.capture() as capture:
         for heading, table in _parts(summary, list_runs=list_runs):
@@ -28,7 +28,7 @@ def format_summary(summary: BundleSummary, *, list_runs: bool) -> str:
 
 
 def _parts(summary: BundleSummary, *, list_runs: bool) -> Iterator[tuple[str, Table]]:
-    """Yield each part as its heading and what stands below."""
+    """Yield each part as a heading and its lines."""
     state = "complete" if summary.complete else "incomplete"
     size = f"{summary.members} files, {decimal(summary.bytes)}"
     yield clean_line(f"{summary.label}: {summary.path}, {size}, {state}"), _facts(summary)
@@ -72,7 +72,7 @@ def _add_row(table: Table, *cells: object) -> None:
 
 
 def _pairs(rows: Sequence[tuple[str, str]], *, style: str = "dim") -> Table:
-    """Draw names, in a style, beside texts that may be long."""
+    """Draw names, in a style, beside texts that may wrap."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True, style=style)
     grid.add_column(overflow="fold")
@@ -140,7 +140,7 @@ def _runs_heading(summary: BundleSummary) -> str:
 
 
 def _point_table(points: Sequence[PointSummary]) -> Table:
-    """Draw one row a point; what is the same in all rows is left out."""
+    """Draw one row per point; columns that are the same in all rows are left out."""
     several = len({point.workload for point in points}) > 1
     warmed = any(point.warmup for point in points)
     counts = (
@@ -206,9 +206,9 @@ def _capture_table(summary: BundleSummary) -> Table:
 
 
 def _weaknesses(summary: BundleSummary) -> Iterator[tuple[str, str]]:
-    """Yield what a reader must know before trusting this bundle."""
+    """Yield the bundle's caveats."""
     if not summary.complete:
-        yield "incomplete", summary.incomplete_reason or "nothing says why"
+        yield "incomplete", summary.incomplete_reason or "no reason recorded"
     for caveat in summary.caveats:
         yield "caveat", caveat
     if summary.verification:

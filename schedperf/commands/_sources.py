@@ -20,12 +20,12 @@ from schedperf.model.run import Captured, RunKey, SideOf
 # Of a file and of a pipe, in either byte order; the last is of perf before Linux 2.6.39.
 MAGICS = (b"PERFILE2", b"2ELIFREP", b"PERFFILE")
 
-# Where a header of a tar has its magic (ustar, of POSIX and of GNU), and how many bytes show it.
+# Offset of the magic in a tar header (ustar, POSIX and GNU), and the bytes needed to see it.
 _USTAR = slice(257, 262)
 _HEAD_BYTES = 512
-# Packed bytes in which those are, whatever the compression.
+# Compressed bytes that contain these, whatever the compression.
 _PACKED_BYTES = 1 << 17
-# A file of perf record --threads; data itself has what describes all of them.
+# Files written by perf record --threads; "data" describes all of them.
 _PART = re.compile(r"data\.[0-9]+")
 
 Content = TypeVar("Content")
@@ -64,16 +64,16 @@ def tell_apart(sources: Sequence[Source[Content]]) -> list[Source[Content]]:
 
 
 def is_perf_data(path: Path) -> bool:
-    """Say whether this is what perf record wrote: a file of its, or a folder of such files."""
+    """Return whether perf record wrote this: a file, or a folder of files."""
     if path.is_dir():
         return True
     return read_head(path, len(MAGICS[0])) in MAGICS
 
 
 def open_source(path: Path) -> Bundle:
-    """Open what is not perf.data.
+    """Open a source other than perf.data.
 
-    :raises InputError: it is no bundle either, or a damaged one
+    :raises InputError: it is not a bundle, or a damaged one
     """
     head = read_head(path, _PACKED_BYTES)
     if head:
@@ -84,27 +84,28 @@ def open_source(path: Path) -> Bundle:
 def _check_kind(path: Path, head: bytes) -> None:
     if _PART.fullmatch(path.name) and is_perf_data(path.with_name("data")):
         raise InputError(
-            f"{path}: one part of what perf record --threads wrote; name the folder {path.parent}"
+            f"{path}: one file of several that perf record --threads wrote; give the folder "
+            f"{path.parent}"
         )
     found = _unpack(head)
     if found is None:
         if head[_USTAR] != b"ustar":
             raise InputError(
-                f"{path}: neither a bundle nor perf.data; give what schedperf record or perf "
-                "record wrote"
+                f"{path}: unknown kind of file (expected a bundle or perf.data); give a file "
+                "that schedperf record or perf record wrote"
             )
         return
     compression, inner = found
-    # A packed file that cannot be unpacked is a damaged bundle, which says where.
+    # A compressed file that cannot be unpacked is a damaged bundle; opening it reports where.
     if inner and (inner[_USTAR] != b"ustar" or compression == "zlib"):
         raise InputError(
-            f"{path}: neither a bundle nor perf.data, but compressed by {compression}; decompress "
-            "it first"
+            f"{path}: compressed with {compression}, and neither a bundle nor perf.data; "
+            "decompress it first"
         )
 
 
 def _unpack(head: bytes) -> tuple[str, bytes] | None:
-    """Return how a file is compressed and its first bytes; None where it is not."""
+    """Return how a file is compressed and its first bytes; None if it is not compressed."""
     for magic, (compression, unpack) in _COMPRESSIONS.items():
         if head.startswith(magic):
             try:
@@ -115,7 +116,7 @@ def _unpack(head: bytes) -> tuple[str, bytes] | None:
 
 
 def _unpack_zlib(head: bytes) -> bytes:
-    # Both gzip and zlib: 32 lets zlib find out which.
+    # Accepts gzip and zlib: 32 makes zlib detect which.
     return zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(head, _HEAD_BYTES)
 
 
@@ -131,6 +132,6 @@ _COMPRESSIONS: Mapping[bytes, tuple[str, Callable[[bytes], bytes]]] = {
     b"\x1f\x8b": ("gzip", _unpack_zlib),
     b"\xfd7zXZ\0": ("xz", _unpack_xz),
     b"\x28\xb5\x2f\xfd": ("zstd", _unpack_zstd),
-    # The levels that zlib has words for.
+    # Compression levels that the zlib header can name.
     **dict.fromkeys((b"x\x01", b"x\x5e", b"x\x9c", b"x\xda"), ("zlib", _unpack_zlib)),
 }

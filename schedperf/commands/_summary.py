@@ -1,4 +1,4 @@
-"""What is in one bundle, as the record that ``schedperf show`` prints and writes as JSON."""
+"""Summarise one bundle as the record that ``schedperf show`` prints and writes as JSON."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ class PointSummary:
     """The runs of one workload at one point.
 
     :param clean: clean runs that succeeded, warm-up excluded
-    :param failed: runs of either kind whose workload failed, warm-up excluded
+    :param failed: clean and instrumented runs whose workload failed, warm-up excluded
     :param wall_min_s: shortest clean run; None without a clean run
     """
 
@@ -41,7 +41,7 @@ class BootSummary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
-    """Why a collector has nothing, and how often it said so."""
+    """Why a collector captured nothing, and how often."""
 
     status: str
     reason: str
@@ -50,10 +50,10 @@ class Reason:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectorSummary:
-    """What one collector left.
+    """What one collector captured.
 
-    :param captured: how many boots or runs it captured
-    :param seconds: what that cost, in all; None where nothing says
+    :param captured: number of boots or runs captured
+    :param seconds: total time spent capturing; None if not recorded
     """
 
     collector: str
@@ -81,7 +81,7 @@ class RunSummary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """What host.json says of the first boot; None where it says nothing."""
+    """The machine, from host.json of the first boot; None: not recorded."""
 
     cpu: str | None
     cpus: int | None
@@ -99,9 +99,9 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verification:
-    """What reading every member against its checksum found.
+    """The result of verifying every member against its checksum.
 
-    :param digest: of all data; None when a member is broken
+    :param digest: of all data; None if a member is damaged
     """
 
     members: int
@@ -113,10 +113,10 @@ class Verification:
 class BundleSummary:
     """One bundle.
 
-    :param members: how many files it holds
-    :param bytes: their sizes together, unpacked
+    :param members: number of files
+    :param bytes: total size, uncompressed
     :param finished_runs: warm-up excluded, failed ones included
-    :param verification: None unless it was asked for
+    :param verification: None unless requested
     """
 
     schema: str
@@ -144,7 +144,7 @@ class BundleSummary:
 
 
 def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
-    """Sum up a bundle.
+    """Summarise a bundle.
 
     :param verify: read every member against its checksum
     """
@@ -203,7 +203,7 @@ def _machine(host: Host) -> Machine:
 
 
 def _points(bundle: Bundle) -> tuple[PointSummary, ...]:
-    """Sum up each point that was planned or run, in the order of the manifest."""
+    """Summarise each point that was planned or run, in the order of the manifest."""
     groups: dict[tuple[str, str], list[Run]] = {}
     if len(bundle.workload) == 1:
         groups = {(bundle.workload[0], point): [] for point in bundle.points}
@@ -256,7 +256,7 @@ def _outcome(run: Run) -> str:
     if run.failure is not None:
         return run.failure
     if run.signal is not None:
-        return f"ended by signal {run.signal}"
+        return f"killed by signal {run.signal}"
     if run.exit_status is None:
         return "no exit status"
     return "ok" if run.exit_status == 0 else f"exit status {run.exit_status}"
@@ -273,7 +273,7 @@ def _collector(name: str, entries: Sequence[CaptureEntry]) -> CollectorSummary:
     stored = [entry for entry in entries if entry.status == "ok"]
     seconds = [entry.seconds for entry in entries if entry.seconds is not None]
     reasons = Counter(
-        (entry.status, entry.reason or "no reason given")
+        (entry.status, entry.reason or "no reason recorded")
         for entry in entries
         if entry.status != "ok"
     )

@@ -1,4 +1,4 @@
-"""What the user sees while kernels are booted: lines, or a bar on a terminal."""
+"""Show the progress of ``schedperf vm``: lines, or a bar on a terminal."""
 
 import contextlib
 import sys
@@ -15,9 +15,9 @@ Show = Callable[[str, bool], None]
 
 @contextlib.contextmanager
 def telling(*, quiet: bool) -> Iterator[Callable[[News], None]]:
-    """Yield what is told the news of a session.
+    """Yield a function that shows the news of a session.
 
-    :param quiet: warnings only
+    :param quiet: show warnings only
     """
     if quiet or not sys.stderr.isatty():
         yield _Teller(lambda line, _: click.echo(line, err=True), quiet=quiet).tell
@@ -36,7 +36,7 @@ def _bar() -> Iterator[tuple[Show, Callable[[News, str], None]]]:
         BarColumn(bar_width=24),
         TextColumn("{task.fields[left]}{task.description}"),
     )
-    # The bar goes when it is done; lines that say something stay.
+    # The bar is removed at the end; messages stay.
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=None, visible=False, boot=0, left="")
 
@@ -55,9 +55,9 @@ def _bar() -> Iterator[tuple[Show, Callable[[News, str], None]]]:
 
 
 class _Teller:
-    """Turns news into lines.
+    """Turns news into lines of text.
 
-    :param turn: moves a bar, which then holds what every run would have a line for
+    :param turn: moves a bar, which replaces the line per run
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class _Teller:
         self._said: set[str] = set()
 
     def tell(self, news: News) -> None:
-        """Tell one piece of news."""
+        """Show one piece of news."""
         doing, is_lasting = self._describe(news)
         if not doing:
             return
@@ -80,14 +80,14 @@ class _Teller:
             self._show(f"boot {news.boot}/{news.boots} {news.kernel}: {doing}", warns)
 
     def _describe(self, news: News) -> tuple[str, bool]:
-        """Say what goes on, and whether it is worth a line that stays; "" for nothing."""
+        """Return what is going on, and whether the line stays; "" for nothing."""
         if news.what == "recording":
             return self._describe_event(news)
         if news.what == "booted":
             left = _left(news) if news.boot < news.boots else ""
             return ", ".join(part for part in ("done", left) if part), True
         if news.what == "again":
-            return f"ended before its work did: {clean_line(news.text)}", True
+            return f"stopped before it finished: {clean_line(news.text)}", True
         return ("booting", False) if news.what == "booting" else (clean_line(news.text), True)
 
     def _describe_event(self, news: News) -> tuple[str, bool]:
@@ -96,7 +96,7 @@ class _Teller:
         if kind == "run":
             said = clean_line(f"run {event.get('done')}/{event.get('total')} {event.get('said')}")
             return said, "failed" in said
-        # Every boot says again what cannot be captured.
+        # Every boot repeats what cannot be captured.
         text = clean_line(str(event.get("text", "")))
         if kind not in {"note", "warning"} or text in self._said:
             return "", False

@@ -1,8 +1,8 @@
-"""The recorder as one file: ``schedperf_collectors`` in a zip that Python runs.
+"""Pack the recorder, ``schedperf_collectors``, as one executable zip file.
 
-The same file travels to machines that have only Python and is run here by
-``record``, ``ab`` and ``doctor``, so that capturing has one behaviour. Its BPF
-programs are compiled when it is made, and travel with their sources.
+The same file runs on machines that have only Python and, here, behind ``record``, ``ab`` and
+``doctor``, so that recording behaves the same everywhere. It contains BPF programs, compiled when
+it is made, and their sources.
 """
 
 import importlib.resources
@@ -20,13 +20,13 @@ from schedperf_collectors.contract import Unavailable
 
 _PACKAGE = schedperf_collectors.__name__
 _SHEBANG = b"#!/usr/bin/env python3\n"
-# The first time that a zip can hold: equal sources make equal files.
+# The earliest date that a zip can hold, so that equal sources make equal files.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-# A regular file that everyone can read, in the upper half of the attributes as Unix keeps it.
+# A regular file readable by all, in the upper half of the attributes, as on Unix.
 _MODE = 0o100644 << 16
 
 
-# Programs that others compile, bcc for one, travel as they are.
+# Sources that other tools compile, e.g. bcc, are packed unchanged.
 _SOURCES = (".py", ".c", ".h")
 
 
@@ -34,7 +34,7 @@ _SOURCES = (".py", ".c", ".h")
 class Zipapp:
     """The recorder's file.
 
-    :param without_objects: why it holds no compiled BPF programs, one line; None where it does
+    :param without_objects: why it has no compiled BPF programs, one line; None if it has
     """
 
     data: bytes
@@ -42,7 +42,7 @@ class Zipapp:
 
 
 def build_zipapp() -> bytes:
-    """Return the recorder; equal sources and an equal compiler give equal bytes."""
+    """Return the recorder; the same sources and compiler give the same bytes."""
     return _build().data
 
 

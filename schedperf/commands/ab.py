@@ -1,4 +1,4 @@
-"""``schedperf ab``: two settings of one machine, interleaved, into two bundles."""
+"""``schedperf ab``: record two settings of one machine, interleaved, into two bundles."""
 
 from schedperf.commands._recorder import RecorderCommand, run_recorder
 

@@ -1,4 +1,4 @@
-"""``schedperf c2c``: which cache lines CPUs fight for, in one recording or between two."""
+"""``schedperf c2c``: contended cache lines of one recording, or of two compared."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,41 +31,41 @@ USUAL_LIMIT = 10
 
 
 @click.command(epilog=EPILOG)
-@click.argument("paths", metavar="A [B]", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="BASE [NEW]", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--sort",
     type=click.Choice(["rmt", "lcl", "tot", "peer", "records"]),
     default="tot",
     show_default=True,
-    help="What comes first: remote, local or all contended loads, peer snoops, samples.",
+    help="Order by remote, local or all contended loads, peer snoops, or samples.",
 )
-@click.option("--point", metavar="POINT", help="Of a bundle: look at this point, as groups=4.")
+@click.option("--point", metavar="POINT", help="Bundles only: the point to show, e.g. groups=4.")
 @click.option(
     "--symbols",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Of perf.data: the kernel's System.map or kallsyms.",
+    help="perf.data only: System.map or kallsyms of the kernel.",
 )
 @click.option(
     "--layout",
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="Of perf.data: a folder with the kernel's System.map and BTF, or one of them.",
+    help="perf.data only: folder with the kernel's System.map and BTF, or one of these files.",
 )
 @click.option(
     "--units",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Of perf.data: percpu.json or percpu.txt of the same boot.",
+    help="perf.data only: percpu.json or percpu.txt of the same boot.",
 )
 @click.option(
     "--cacheline",
     metavar="BYTES",
     type=click.IntRange(min=1),
-    help="Length of a cache line; else what the recording says, or 64.",
+    help="Cache line size.  [default: as recorded, else 64]",
 )
 @limit_option(USUAL_LIMIT, "lines")
-@json_option("all of it")
+@json_option("the whole result")
 def command(
     paths: tuple[Path, ...],
     *,
@@ -78,17 +78,17 @@ def command(
     limit: int,
     json: str | None,
 ) -> int:
-    """Say which cache lines move between CPUs, and who reads and who writes which bytes of them.
+    """Show contended cache lines and the code that accesses them.
 
-    A and B are bundles, perf.data with memory samples (perf c2c record, perf mem record), or the
-    text of perf c2c report. Copies of a per-CPU line are one line. Exit status: 0, or 2 for a usage
-    or input error.
+    BASE and NEW are bundles, perf.data with memory samples (perf c2c record, perf mem record), or
+    the text of perf c2c report. All CPUs' copies of a per-CPU line count as one line. Exit status:
+    0, or 2 for a usage or input error.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._c2c_request import Wanted, describe  # noqa: PLC0415
 
     if not 1 <= len(paths) <= MOST_SOURCES:
-        raise click.UsageError("give one bundle, perf.data or report, or two to compare")
+        raise click.UsageError("expected one bundle, perf.data or report, or two to compare")
     wanted = Wanted(
         sort=sort,
         point=point,

@@ -1,4 +1,4 @@
-"""``schedperf compare``: did anything change between two or more bundles or tables, and why."""
+"""``schedperf compare``: what changed between two or more bundles or tables, and why."""
 
 import pkgutil
 import shlex
@@ -22,14 +22,14 @@ Examples:
   schedperf compare base.csv new.csv
 """
 
-# Below two there is nothing to compare.
+# A comparison needs two.
 FEWEST_BUNDLES = 2
 LARGEST_MARGIN = 0.5
 DEFAULT_FORMAT = "text"
 
 
 class _Percentage(click.ParamType["float"]):
-    """A share as people write it: ``3%`` or ``0.03``."""
+    """A fraction as people write it: ``3%`` or ``0.03``."""
 
     name = "percentage"
 
@@ -41,11 +41,13 @@ class _Percentage(click.ParamType["float"]):
         try:
             share = float(number) / (100.0 if number != text else 1.0)
         except ValueError:
-            self.fail(f"{text!r} is not a percentage; write it as 3%", param, ctx)
+            self.fail(f"{text!r} is not a percentage (expected e.g. 3% or 0.03)", param, ctx)
         if not 0.0 < share <= LARGEST_MARGIN:
-            hint = f", it means {share:.0%}" if share > LARGEST_MARGIN else ""
-            limits = f"above 0% and up to {LARGEST_MARGIN:.0%}"
-            self.fail(f"{text!r} is not {limits}{hint}; write 3% or 0.03", param, ctx)
+            hint = f"; it means {share:.0%}" if share > LARGEST_MARGIN else ""
+            limits = f"above 0% and at most {LARGEST_MARGIN:.0%}"
+            self.fail(
+                f"{text!r} is out of range{hint} (expected {limits}, e.g. 3% or 0.03)", param, ctx
+            )
         return share
 
 
@@ -64,7 +66,7 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     "--assets",
     metavar="DIRECTORY",
     type=click.Path(path_type=Path),
-    help="Where --html finds the charts' library, in a file that many reports share.",
+    help="Folder for the chart library, which then many --html reports share.",
 )
 @click.option("--json", metavar="FILE", help="Write the whole result as JSON; - is stdout.")
 @click.option(
@@ -72,35 +74,40 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     "format_name",
     metavar="NAME",
     shell_complete=_complete_formats,
-    help="What is printed: text (unless said), markdown, csv, json or html.",
+    help="Format of stdout: text, markdown, csv, json or html.  [default: text]",
 )
 @click.option(
-    "--all", "everything", is_flag=True, help="Text and Markdown: everything, not one screen."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Print everything, not one screen (text and markdown).",
 )
-@click.option("--strict", is_flag=True, help="Exit with 3 where the verdict is inconclusive.")
+@click.option("--strict", is_flag=True, help="Exit with status 3 if the verdict is inconclusive.")
 @click.option(
     "--allow",
     "allowed",
     metavar="PATH",
     multiple=True,
-    help="A field of host.json that may differ: cpu.microcode.",
+    help="Field of host.json that may differ, e.g. cpu.microcode.",
 )
 @click.option(
     "--margin",
     type=_Percentage(),
     default="3%",
     show_default=True,
-    help="No change is what has its 90% interval inside it, unless it changed significantly by "
-    "1% or more.",
+    help="Equivalence margin: no-change means a 90% CI within it and no significant change of 1% "
+    "or more.",
 )
 @click.option(
     "--history",
     metavar="FILE",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="An earlier recording of the machine: it tells how much few runs vary.",
+    help="Earlier recording of the same machine, to estimate its variance.",
 )
-@click.option("--base", metavar="NAME", help="Which side of one table is base; else its first.")
+@click.option(
+    "--base", metavar="NAME", help="Base side of a single table.  [default: the first side]"
+)
 def command(
     paths: tuple[Path, ...],
     *,
@@ -115,11 +122,11 @@ def command(
     history: tuple[Path, ...],
     base: str | None,
 ) -> int:
-    """Compare bundles: did anything change, how sure is that, and why.
+    """Compare bundles: what changed, how certain it is, and why.
 
-    BASE is compared with each NEW. Tables of numbers, .csv or .tsv, are compared as well;
-    one alone must have a column that names its sides. Exit status: 0 no regression, 1 regression,
-    2 usage or input error, 3 inconclusive (with --strict), 4 not comparable.
+    Each NEW is compared with BASE. Tables of numbers (.csv, .tsv) can be compared, too; a single
+    table needs a column that names the sides. Exit status: 0 no regression, 1 regression, 2 usage
+    or input error, 3 inconclusive (with --strict), 4 not comparable.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._compare_request import CompareRequest  # noqa: PLC0415
@@ -156,21 +163,23 @@ def _refuse_misuse(
     paths: Sequence[Path], *, are_tables: bool, allowed: Sequence[str], base: str | None
 ) -> None:
     if len(paths) < FEWEST_BUNDLES and not are_tables:
-        raise click.UsageError(f"got {len(paths)} of the two bundles; name a base and a new one")
+        raise click.UsageError(
+            f"{len(paths)} bundles given (expected at least two, e.g. base.tar new.tar)"
+        )
     if base is not None and not (are_tables and len(paths) == 1):
         raise click.UsageError(
-            "--base names a side of one table; of several files the first is base"
+            "--base: only for a single table; of several files the first is base"
         )
     if allowed and are_tables:
-        raise click.UsageError("--allow names a field of host.json, which tables do not have")
+        raise click.UsageError("--allow: tables have no fields of host.json; leave it out")
 
 
 def _share_library(assets: Path | None, html: str | None) -> str | None:
-    """Return the address of the charts' library for a page; None: the page carries it."""
+    """Return the path of the shared chart library for a page; None: the page embeds it."""
     if assets is None:
         return None
     if html is None or html == STDOUT:
-        raise click.UsageError("--assets is found from the report's place; add --html FILE")
+        raise click.UsageError("--assets: the path is relative to the report; add --html FILE")
     from schedperf_reports.page.plotly_library import share_plotly  # noqa: PLC0415 # as above
 
     return share_plotly(assets, Path(html))
@@ -184,25 +193,28 @@ def _are_tables(paths: Sequence[Path]) -> bool:
     if tables and len(tables) < len(paths):
         other = next(path for path in paths if not is_table(path))
         raise InputError(
-            f"{other}: is a bundle and {tables[0]} is a table; compare bundles with bundles "
+            f"{other}: is a bundle, and {tables[0]} is a table; compare bundles with bundles "
             "and tables with tables"
         )
     return bool(tables)
 
 
 def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
-    """Return the one format that stdout gets."""
+    """Return the format of stdout."""
     from schedperf_reports.formats import all_formats  # noqa: PLC0415 # as above
 
     chosen = {option for option, file in asked.items() if file == STDOUT}
     if name is not None:
         chosen.add(name)
     if len(chosen) > 1:
-        raise click.UsageError(f"stdout can hold one format, not {' and '.join(sorted(chosen))}")
+        raise click.UsageError(
+            f"stdout: {len(chosen)} formats requested ({', '.join(sorted(chosen))}); write the "
+            "others to files"
+        )
     printed = next(iter(chosen), DEFAULT_FORMAT)
     known = all_formats()
     if printed not in known:
-        raise click.UsageError(f"no format {printed!r}; there is {', '.join(known)}")
+        raise click.UsageError(f"unknown format {printed!r} (expected one of: {', '.join(known)})")
     return printed
 
 

@@ -1,4 +1,4 @@
-"""``schedperf doctor``: what can be captured on this machine, and what mends the rest."""
+"""``schedperf doctor``: what can be captured on this machine, and how to fix the rest."""
 
 import json
 import textwrap
@@ -13,15 +13,15 @@ from schedperf_collectors.recorder.doctor import HINT_LINES
 if TYPE_CHECKING:
     from rich.table import Table
 
-# Signs that say the status without colour.
+# Colours beside the status words.
 _STYLES = {"ok": "green", "skipped": "yellow", "failed": "red"}
-# Between columns, in letters; and what a hint gets on a terminal that is too narrow for the table.
+# Columns between cells, and the least width of a hint on a narrow terminal.
 _GAP = 2
 _LEAST_ROOM = 20
 
 
 def doctor(arguments: Sequence[str]) -> int:
-    """Let the recorder try its collectors; draw what it found."""
+    """Run the recorder's doctor and draw its result."""
     if "--json" in arguments:
         status, text = read_recorder(["doctor", *arguments])
         click.echo(text, nl=False)
@@ -40,8 +40,8 @@ def _print(record: Mapping[str, Any]) -> None:
     collectors = record["collectors"]
     can = sum(one["status"] == "ok" for one in collectors)
     console.print(
-        f"{can} of {len(collectors)} collectors can run here"
-        f" (kernel {record['kernel']}, Python {record['python']})"
+        f"{can} of {len(collectors)} collectors work here (kernel {record['kernel']}, Python "
+        f"{record['python']})"
     )
     with console.capture() as capture:
         console.print(_table(collectors, console.width))
@@ -57,7 +57,7 @@ def _table(collectors: Sequence[Mapping[str, Any]], width: int) -> "Table":
     for title in ("collector", "status"):
         table.add_column(title, no_wrap=True)
     table.add_column("s", justify="right", no_wrap=True)
-    table.add_column("what it is, needs and costs")
+    table.add_column("description, requirements and cost")
     rows = [(one["name"], one["status"], _took(one)) for one in collectors]
     room = width - sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True))
     for one in collectors:
@@ -77,9 +77,9 @@ def _facts(one: Mapping[str, Any], room: int) -> Iterator[str]:
     if one["reason"]:
         yield f"why: {clean_line(one['reason'])}"
     if one["remedy"]:
-        yield f"remedy: {clean_line(one['remedy'])}"
+        yield f"fix: {clean_line(one['remedy'])}"
     if one["hint"]:
-        hint = f"sees less: {clean_line(one['hint'])}"
+        hint = f"limited: {clean_line(one['hint'])}"
         yield textwrap.fill(hint, max(room, _LEAST_ROOM), max_lines=HINT_LINES, placeholder=" …")
     needs = ", ".join(one["needs"]) or "nothing"
     when = "instrumented runs only" if one["intrusive"] else ""

@@ -1,4 +1,4 @@
-"""``schedperf layout``: who shares cache lines with whom, in one kernel or between several."""
+"""``schedperf layout``: the cache-line layout of one kernel, or of several compared."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,38 +25,38 @@ Examples:
 """
 
 USUAL_LIMIT = 8
-# As compare says "regression".
+# As with a regression of compare.
 ALARM_STATUS = 1
 
 
 @click.command(epilog=EPILOG)
-@click.argument("paths", metavar="A [B]...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--percpu", is_flag=True, help="Look at the per-CPU section.")
+@click.argument("paths", metavar="BASE [NEW]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--percpu", is_flag=True, help="Show the per-CPU section.")
 @click.option(
-    "--struct", "structs", metavar="NAME", multiple=True, help="Look at this struct or union."
+    "--struct", "structs", metavar="NAME", multiple=True, help="Show this struct or union."
 )
-@click.option("--globals", "has_globals", is_flag=True, help="Look at the global variables.")
+@click.option("--globals", "has_globals", is_flag=True, help="Show the global variables.")
 @click.option(
     "--all",
     "has_all",
     is_flag=True,
-    help="Look at all of these and the scheduler's structs; so it is where nothing is chosen.",
+    help="Show all of these and the scheduler's structs.  [default: if none is chosen]",
 )
 @click.option(
     "--hot",
     metavar="NAME,NAME",
     multiple=True,
-    help="What belongs on as few lines as possible: variables, fields as rq.nr_running.",
+    help="Variables, and fields such as rq.nr_running, that should share as few lines as possible.",
 )
 @click.option(
     "--cacheline",
     metavar="BYTES",
     type=click.IntRange(min=1),
-    help="Length of a cache line; else what the kernel says, or 64.",
+    help="Cache line size.  [default: as the kernel reports, else 64]",
 )
-@limit_option(USUAL_LIMIT, "alarms and rows of a table")
-@json_option("all of it")
-@click.option("--html", metavar="FILE", help="Write it as one HTML file; - is stdout.")
+@limit_option(USUAL_LIMIT, "alarms and table rows")
+@json_option("the whole result")
+@click.option("--html", metavar="FILE", help="Write the report as one HTML file; - is stdout.")
 def command(
     paths: tuple[Path, ...],
     *,
@@ -70,17 +70,20 @@ def command(
     json: str | None,
     html: str | None,
 ) -> int:
-    """Say whose cache line mates differ between kernels, why, and whether it can matter.
+    """Compare cache-line layouts of kernels.
 
-    A and B are bundles, folders, or files: System.map, output of nm, kallsyms, raw BTF, vmlinux.
-    A is compared with each other one; alone, it is drawn. Exit status: 0 no alarm, 1 at least one,
-    2 usage or input error.
+    Shows what moved onto or off a shared cache line, why, and whether it matters. BASE and NEW are
+    bundles, folders, or files: System.map, output of nm, kallsyms, raw BTF, vmlinux. Each NEW is
+    compared with BASE; BASE alone is drawn. Exit status: 0 no alarm, 1 at least one alarm, 2 usage
+    or input error.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._layout_request import make_request  # noqa: PLC0415
 
     if not paths:
-        raise click.UsageError("got no kernel; name a bundle, a folder or a file")
+        raise click.UsageError(
+            "no kernel given (expected a bundle, a folder or a file, e.g. System.map)"
+        )
     wanted = {"json": json, "html": html}
     printed = printed_format(wanted)
     with open_outputs(wanted, paths) as files:

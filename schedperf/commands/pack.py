@@ -15,19 +15,19 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def command(path: Path) -> None:
-    """Write the recorder as one file, for a machine with only Python.
+    """Write the recorder as one file that needs only Python 3.9.
 
-    It needs Python 3.9 or newer and nothing else.
+    Copy the file to the machine under test and run it there.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._zipapp import write_zipapp  # noqa: PLC0415
 
     zipapp = write_zipapp(path)
     size = len(zipapp.data)
-    click.echo(f"{path}: {size / 1e3:.0f} kB, runs with Python 3.9 or newer", err=True)
+    click.echo(f"{path}: {size / 1e3:.0f} kB, needs Python 3.9 or newer", err=True)
     if zipapp.without_objects is not None:
         click.echo(
-            f"{path}: without compiled BPF programs ({zipapp.without_objects}); "
-            "they are compiled on the machine under test if it has clang",
+            f"{path}: without compiled BPF programs ({zipapp.without_objects}); the machine "
+            "under test compiles them if it has clang",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""``schedperf profile``: where the time went, in one recording or between two."""
+"""``schedperf profile``: which functions take CPU time, in one recording or two compared."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,26 +35,26 @@ USUAL_LIMIT = 25
 
 
 @click.command(epilog=EPILOG)
-@click.argument("paths", metavar="A [B]", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="BASE [NEW]", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--sort",
     metavar="KEY,KEY",
     default=USUAL_SORT,
     show_default=True,
-    help="What a row is: some of event, cpu, node, comm, dso, symbol.",
+    help="Keys of a row: event, cpu, node, comm, dso, symbol.",
 )
-@click.option("--event", metavar="NAME", help="Look at this event only.")
+@click.option("--event", metavar="NAME", help="Show only this event.")
 @click.option(
-    "--point", metavar="POINT", help="Of a bundle: this point (groups=4), or this workload."
+    "--point", metavar="POINT", help="Bundles only: the point (groups=4) or workload to show."
 )
 @click.option("--comm", metavar="NAME", help="Count only tasks of this name.")
-@click.option("--cpu", metavar="LIST", help="Count only these CPUs, as 0-3,8.")
-@click.option("--node", metavar="LIST", help="Count only CPUs of these NUMA nodes.")
+@click.option("--cpu", metavar="LIST", help="Count only these CPUs, e.g. 0-3,8.")
+@click.option("--node", metavar="LIST", help="Count only CPUs of these NUMA nodes, e.g. 0,1.")
 @click.option(
     "--symbols",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Of perf.data: the kernel's System.map or kallsyms.",
+    help="perf.data only: System.map or kallsyms of the kernel.",
 )
 @limit_option(USUAL_LIMIT, "rows")
 @json_option("all rows")
@@ -64,7 +64,7 @@ USUAL_LIMIT = 25
     type=click.Choice(["folded", "speedscope"]),
     help="Write the call stacks for other viewers.",
 )
-@click.option("-o", "output", metavar="FILE", help="Where --export goes; else to stdout.")
+@click.option("-o", "output", metavar="FILE", help="File for --export.  [default: stdout]")
 def command(
     paths: tuple[Path, ...],
     *,
@@ -81,19 +81,20 @@ def command(
     export: str | None,
     output: str | None,
 ) -> int:
-    """Say which functions the samples are in, and between two sides which changed.
+    """Show which functions the samples are in, and which changed.
 
-    A and B are bundles, or what perf record wrote: a file, a folder, the output of a pipe, be it
-    compressed or not. A alone has its own names, as perf report shows them; against B all parts
-    and former names of a function are one. Exit status: 0, or 2 for a usage or input error.
+    BASE and NEW are bundles, or output of perf record: a file, a folder, or a pipe's data,
+    compressed or not. Alone, BASE is shown with its own symbols, as perf report does; with NEW, the
+    parts and former names of a function count as one. Exit status: 0, or 2 for a usage or input
+    error.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._profile_request import make_request  # noqa: PLC0415
 
     if not 1 <= len(paths) <= MOST_SOURCES:
-        raise click.UsageError("give one bundle or perf.data, or two to compare")
+        raise click.UsageError("expected one bundle or perf.data, or two to compare")
     if output is not None and export is None:
-        raise click.UsageError("-o names the file of --export; give both, or neither")
+        raise click.UsageError("-o: names the file of --export; give both or neither")
     asked = {
         "json": json,
         "flamegraph": flamegraph,

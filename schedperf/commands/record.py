@@ -1,4 +1,4 @@
-"""``schedperf record``: runs of one side into a bundle."""
+"""``schedperf record``: record runs of a command into a bundle."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ def _record(arguments: Sequence[str]) -> int:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     if _UNTIL_DECIDED not in arguments[:end]:
         return run_recorder(["record", *arguments])
-    # Imported here: most recordings compare nothing, and should not wait for what compares.
+    # Imported here: most recordings compare nothing and should not load the analysis.
     from schedperf.commands._looks import answering  # noqa: PLC0415
 
     with answering() as lent:

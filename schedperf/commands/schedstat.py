@@ -1,4 +1,4 @@
-"""``schedperf schedstat``: what the scheduler counted, in one source or between two."""
+"""``schedperf schedstat``: scheduler counters of one source, or of two compared."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -40,19 +40,19 @@ LARGEST_HZ = 10_000
     "--hz",
     metavar="N",
     type=click.IntRange(min=1, max=LARGEST_HZ),
-    help="Of files: the kernels' CONFIG_HZ, for rates a second; else they are per tick.",
+    help="Files only: CONFIG_HZ of the kernels.  [default: rates per tick]",
 )
-@click.option("--point", metavar="POINT", help="Of a bundle: look at this point, as groups=4.")
+@click.option("--point", metavar="POINT", help="Bundles only: the point to show, e.g. groups=4.")
 @click.option(
     "--sort",
     type=click.Choice(["change", "name"]),
     default="change",
     show_default=True,
-    help="What comes first in a table: the largest change, or the order of the kernel.",
+    help="Order tables by change, or as the kernel does.",
 )
-@limit_option(USUAL_LIMIT, "rows of a table")
-@json_option("all of it")
-@click.option("--html", metavar="FILE", help="Write it as one HTML file; - is stdout.")
+@limit_option(USUAL_LIMIT, "table rows")
+@json_option("the whole result")
+@click.option("--html", metavar="FILE", help="Write the report as one HTML file; - is stdout.")
 def command(
     sources: tuple[str, ...],
     *,
@@ -64,18 +64,18 @@ def command(
     json: str | None,
     html: str | None,
 ) -> int:
-    """Say what the scheduler did more or less of, by CPU and by level of the topology.
+    """Compare /proc/schedstat counters per CPU and topology level.
 
-    A and B are bundles, files of perf sched stats record or report, folders with the copies before
-    and after of /proc/schedstat, or two copies as BEFORE,AFTER. Counts of kernels of different
-    versions are joined by name; what has no counterpart is said. Exit status: 0, or 2 for a usage
+    BASE and NEW are bundles, files of perf sched stats record or report, folders with copies of
+    /proc/schedstat named before and after, or two copies as BEFORE,AFTER. Counters of different
+    kernel versions are matched by name; unmatched ones are listed. Exit status: 0, or 2 for a usage
     or input error.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._schedstat_request import Wanted, describe, parse_cpus  # noqa: PLC0415
 
     if not 1 <= len(sources) <= MOST_SOURCES:
-        raise click.UsageError("give one bundle, file or folder, or two to compare")
+        raise click.UsageError("expected one bundle, file or folder, or two to compare")
     wanted = Wanted(cpus=None if cpu is None else parse_cpus(cpu), hz=hz, point=point)
     outputs = {"json": json, "html": html}
     printed = printed_format(outputs)

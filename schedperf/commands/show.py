@@ -1,4 +1,4 @@
-"""``schedperf show``: what is in one bundle, and what is not and why."""
+"""``schedperf show``: what a bundle holds, and what is missing and why."""
 
 import json
 import sys
@@ -22,13 +22,13 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("path", metavar="BUNDLE", type=click.Path(path_type=Path))
 @click.option("--runs", "list_runs", is_flag=True, help="List every run.")
-@click.option("--verify", is_flag=True, help="Read every member against its checksum.")
-@click.option("--json", "as_json", is_flag=True, help="Write the same as JSON, every run included.")
-@click.option("--cat", "member", metavar="MEMBER", help="Write one member's bytes and stop.")
+@click.option("--verify", is_flag=True, help="Verify every member's checksum.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with all runs.")
+@click.option("--cat", "member", metavar="MEMBER", help="Print only this member.")
 def command(
     path: Path, *, list_runs: bool, verify: bool, as_json: bool, member: str | None
 ) -> None:
-    """Print what is in one bundle, and what is missing and why.
+    """Print what a bundle holds, and what is missing and why.
 
     A damaged bundle is read as far as possible; the exit status is then 2.
     """
@@ -51,7 +51,7 @@ def command(
 
 
 def _write_member(bundle: "Bundle", member: str) -> None:
-    """Write a member as it is; a terminal gets no control characters."""
+    """Write a member unchanged; a terminal gets no control characters."""
     from schedperf.model.text import clean  # noqa: PLC0415 # as above
 
     if sys.stdout.isatty():
@@ -61,7 +61,7 @@ def _write_member(bundle: "Bundle", member: str) -> None:
 
 
 def _complain(bundle: "Bundle", broken: tuple[str, ...]) -> None:
-    """Refuse a damaged bundle after all; one that is still being written is no surprise.
+    """Raise an error for a damaged bundle; one still being written is not damaged.
 
     :param broken: members that do not match their checksum
     """
@@ -73,7 +73,7 @@ def _complain(bundle: "Bundle", broken: tuple[str, ...]) -> None:
     problems += [f"{name} does not match its checksum" for name in broken]
     if not problems or bundle.path.name.endswith(".partial"):
         return
-    # A record that does not match its checksum is found when it is read and when it is verified.
+    # A member that does not match its checksum is noticed when it is read and when it is verified.
     first, *others = dict.fromkeys(problems)
     noun = "problem" if len(others) == 1 else "problems"
     more = f" (and {len(others)} more {noun})" if others else ""

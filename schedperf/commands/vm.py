@@ -1,4 +1,4 @@
-"""``schedperf vm``: real kernels booted in turns in virtual machines, one bundle each."""
+"""``schedperf vm``: boot kernels alternately in virtual machines and record one bundle each."""
 
 import contextlib
 import os
@@ -31,22 +31,24 @@ _FORWARDED = (
     "instrumented", "warmup", "point", "collectors", "vary", "metric", "set", "pelt_loader",
     "timeout", "seed",
 )  # fmt: skip
-# A guest is where what counts calls works, and where times, which it costs, decide nothing.
+# Counts of calls are valid in a guest, even though timings, which the probes slow down, are not.
 GUEST_COLLECTORS = ("default", "bpf_pelt", "bpf_placement")
-# Boots are what is independent, so one run in each says what it has to say.
+# Boots are the independent replicates, so one instrumented run per boot is enough.
 GUEST_INSTRUMENTED = 1
-# Its samples of an emulated x86 CPU come from a timer, which never interrupts the scheduler, at the
-# cost of most of a boot's time.
+# Under emulation its samples come from a timer that never interrupts the scheduler, and it takes
+# most of a boot's time.
 NOT_EMULATED = "perf_profile"
 _NO_PROFILE = (
-    f"{NOT_EMULATED} is left out: an emulated x86 CPU has no PMU, so its profile cannot see the "
-    f"scheduler; --with default,{NOT_EMULATED} takes it all the same"
+    f"{NOT_EMULATED} is left out: an emulated x86 CPU has no PMU, so its profile cannot see "
+    f"the scheduler; use --with default,{NOT_EMULATED} to record it anyway"
 )
-# What those options say that have another default in a guest.
+# Help of options whose defaults differ in a guest.
 _GUEST_HELP = {
-    "_instrumented": f"More runs in each boot with intrusive collectors.  [{GUEST_INSTRUMENTED}]",
-    "_collectors": f"Collectors, by name; default leaves out {NOT_EMULATED} where guests are "
-    f"emulated.  [{','.join(GUEST_COLLECTORS)}]",
+    "_instrumented": (
+        f"Additional runs in each boot with intrusive collectors.  [default: {GUEST_INSTRUMENTED}]"
+    ),
+    "_collectors": f"Collectors; under emulation the default leaves out {NOT_EMULATED}.  [default: "
+    f"{','.join(GUEST_COLLECTORS)}]",
 }
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}\Z", re.ASCII)
 _QEMU = "qemu-system-x86_64"
@@ -54,7 +56,7 @@ _MACHINE = "x86_64"
 _MODULES = Path("/lib/modules")
 _FEWEST_KERNELS = 2
 
-# A guest that is up tells after each run and each capture; collectors may take two minutes.
+# A running guest reports after each run and each capture; collectors may take two minutes.
 _SILENCE_S = 600.0
 
 EPILOG = """\b
@@ -64,7 +66,7 @@ Examples:
      --kernel new=arch/x86/boot/bzImage --boots 4 -n 2 \\
      -- hackbench -l 100 -g 2
 \b
-The guests see this machine's file system; what they write there is lost.
+Guests see this machine's file system; what they write there is discarded.
 """
 
 
@@ -74,47 +76,50 @@ The guests see this machine's file system; what they write there is lost.
     "kernels",
     multiple=True,
     metavar="NAME=IMAGE",
-    help="Kernel to boot; first is base.",
+    help="Kernel to boot; the first is base.",
 )
 @click.option(
     "--kernel-files",
     multiple=True,
     metavar="NAME=FOLDER",
-    help="Its System.map and config, if not beside IMAGE.",
+    help="System.map and config of the kernel.  [default: beside IMAGE]",
 )
 @click.option("--boots", metavar="N", type=click.IntRange(1, 1000), default=4, show_default=True,
               help="Boots of each kernel.")  # fmt: skip
 @click.option("-n", "--runs", metavar="N", type=click.IntRange(min=1), default=RUNS,
               show_default=True, help="Runs per point in each boot.")  # fmt: skip
 @click.option("--output", metavar="FOLDER", default=".", type=click.Path(path_type=Path),
-              help="Gets NAME.tar of each kernel.  [default: this folder]")  # fmt: skip
-@click.option("--add-boots", is_flag=True, help="Add to bundles that exist.")
-@click.option("--cpus", metavar="N", type=int, default=4, show_default=True, help="Of the guest.")
+              help="Folder for NAME.tar of each kernel.  [default: this folder]")  # fmt: skip
+@click.option("--add-boots", is_flag=True, help="Add boots to existing bundles.")
+@click.option("--cpus", metavar="N", type=int, default=4, show_default=True, help="CPUs per guest.")
 @click.option("--nodes", metavar="N", type=int, default=2, show_default=True,
-              help="NUMA nodes, each a socket.")  # fmt: skip
+              help="NUMA nodes per guest, each one socket.")  # fmt: skip
 @click.option("--threads", metavar="N", type=int, default=1, show_default=True,
-              help="Hardware threads of a core.")  # fmt: skip
+              help="Hardware threads per core.")  # fmt: skip
 @click.option("--memory", metavar="SIZE", default="4G", show_default=True,
-              help="Of the guest, all nodes together.")  # fmt: skip
+              help="Memory per guest, all nodes together.")  # fmt: skip
 @click.option("--kernel-args", metavar="WORDS", default="",
-              help="Words for the kernels' command line.")  # fmt: skip
+              help="Extra arguments for the kernel command line.")  # fmt: skip
 @click.option("--setup", metavar="CMD", default="",
-              help="Shell command to run in each guest before it records.")  # fmt: skip
+              help="Shell command to run in each guest before recording.")  # fmt: skip
 @click.option(
     "--accel",
     type=click.Choice(["auto", "kvm", "tcg"]),
     default="auto",
     show_default=True,
-    help="KVM, QEMU's emulation, or KVM where it works.",
+    help="Use KVM or QEMU's emulation (TCG); auto: KVM if it works.",
 )
 @click.option("--hung-after", metavar="S", type=click.FloatRange(min=1), default=_SILENCE_S,
-              show_default=True, help="End a guest that tells nothing for so long.")  # fmt: skip
-@click.option("--check", is_flag=True, help="Only say whether guests run here, and how.")
-@click.option("-q", "--quiet", is_flag=True, help="Warnings and errors only.")
+              show_default=True, help="Kill a guest that is silent for S seconds.")  # fmt: skip
+@click.option("--check", is_flag=True, help="Only print whether guests work here, and how.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Boot two or more kernels in turns and record a command in each boot."""
+    """Boot kernels in virtual machines and record a command in each.
+
+    The kernels boot alternately. Each gets one bundle, to be compared with schedperf compare.
+    """
     accelerated = _try_acceleration(options["accel"])
     if options["check"]:
         click.echo(_say_acceleration(accelerated))
@@ -130,7 +135,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def _record(request: "Request", hypervisor: "Hypervisor", options: Mapping[str, Any]) -> int:
-    # Imported here so that --help of all commands stays fast; so are those below.
+    # Imported here so that --help of all commands stays fast; so are the imports below.
     from schedperf.commands._vm_progress import telling  # noqa: PLC0415
     from schedperf.vm.session import bundle_path, record_in_guests  # noqa: PLC0415
     from schedperf_collectors.recorder.progress import format_duration  # noqa: PLC0415
@@ -142,7 +147,7 @@ def _record(request: "Request", hypervisor: "Hypervisor", options: Mapping[str, 
             record_in_guests(request, hypervisor, tell)
     except _Interrupted as error:
         kept = ", ".join(str(path) for path in paths if path.exists()) or "nothing"
-        click.echo(f"schedperf: interrupted; boots that were finished are in {kept}", err=True)
+        click.echo(f"schedperf: interrupted; finished boots are in {kept}", err=True)
         return 128 + error.signum
     if not options["quiet"]:
         boots = request.boots * len(request.kernels)
@@ -161,7 +166,7 @@ class _Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let each signal that asks for the end end the guest, too, and keep what was finished."""
+    """On a signal that asks to terminate, end the guest, too, and keep finished boots."""
     signums = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # nohup ignores SIGHUP on purpose.
     before = {
@@ -169,7 +174,7 @@ def _interruptible() -> Iterator[None]:
     }
 
     def interrupt(signum: int, _frame: FrameType | None) -> None:
-        # A second one would leave a guest behind, or a bundle half written.
+        # A second signal would leave a guest running, or a bundle half written.
         for one in before:
             signal.signal(one, signal.SIG_IGN)
         raise _Interrupted(signum)
@@ -197,8 +202,8 @@ def _request(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) ->
     kernels = _kernels(options)
     output: Path = options["output"]
     if not output.is_dir():
-        found = "is no folder" if output.exists() else "no such folder"
-        raise InputError(f"--output {output}: {found}; make it, or give one that exists")
+        found = "not a folder" if output.exists() else "no such folder"
+        raise InputError(f"--output {output}: {found}; create it, or give an existing folder")
     paths = [bundle_path(output, kernel) for kernel in kernels]
     check_bundles(paths, may_exist=options["add_boots"])
     return Request(
@@ -216,7 +221,7 @@ def _request(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) ->
 
 
 def _recorder_options(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) -> list[str]:
-    """Return the options of ``record`` as they were given, with the defaults of a guest."""
+    """Return the options for ``record`` in a guest: as given, else a guest's defaults."""
     names = _collectors(ctx)
     if not is_kvm:
         names = _without_profile(names)
@@ -234,14 +239,14 @@ def _recorder_options(ctx: click.Context, options: Mapping[str, Any], *, is_kvm:
 
 def _collectors(ctx: click.Context) -> list[str]:
     given = ctx.params["_collectors"]
-    # As in `record`, the last of several is what counts.
+    # As in `record`, the last one counts.
     return given[-1].split(",") if given else list(GUEST_COLLECTORS)
 
 
 def _without_profile(names: Sequence[str]) -> list[str]:
-    """Replace "default" by what it stands for, without the collector that emulation makes useless.
+    """Expand "default", without the collector that is useless under emulation.
 
-    Where that collector is named, too, it stays.
+    That collector stays if it is also named.
     """
     from schedperf_collectors.plugin import all_collectors  # noqa: PLC0415
 
@@ -254,12 +259,12 @@ def _without_profile(names: Sequence[str]) -> list[str]:
 
 
 def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
-    """Refuse here what the recorder would refuse in the guest."""
+    """Report here the errors that the recorder would report in the guest."""
     from schedperf_collectors.recorder.captures import check_options, choose  # noqa: PLC0415
     from schedperf_collectors.recorder.plan import check_placeholders, cross_points, fill  # noqa: PLC0415
 
     if not command_line:
-        raise InputError("there is no command; put it at the end, after --")
+        raise InputError("no command given; put it at the end, after --")
     parser = _record_parser()
     try:
         given = parser.parse_args(["-o", "guest.tar", *arguments[: arguments.index("--")]])
@@ -278,7 +283,7 @@ def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
 
 def _record_parser() -> Any:
     parser = make_parser("record", "schedperf")
-    # Its errors name the command whose --help explains.
+    # Its errors refer to the --help of this command.
     parser.prog = "schedperf vm"
     return parser
 
@@ -290,31 +295,36 @@ def _kernels(options: Mapping[str, Any]) -> "list[Kernel]":
     folders = _named("--kernel-files", options["kernel_files"], "FOLDER")
     if len(images) < _FEWEST_KERNELS:
         raise InputError(
-            f"--kernel: {len(images)} given, and a comparison needs two; "
-            "write --kernel base=IMAGE --kernel new=IMAGE"
+            f"--kernel: {len(images)} given (expected at least two, e.g. --kernel base=IMAGE "
+            "--kernel new=IMAGE)"
         )
     for name in folders:
         if name not in images:
-            raise InputError(f"--kernel-files {name}: no --kernel has this name; give it one")
+            raise InputError(
+                f"--kernel-files {name}: no --kernel of this name; add --kernel {name}=IMAGE"
+            )
     return [read_kernel(name, image, folders.get(name), _MODULES) for name, image in images.items()]
 
 
 def _named(option: str, given: Sequence[str], what: str) -> dict[str, Path]:
-    # what: that the path leads to, as an example names it.
+    # what: the kind of path, as in an example.
     named: dict[str, Path] = {}
     for text in given:
         name, equals, path = text.partition("=")
         if not equals:
-            raise InputError(f"{option} {text}: has no name; write tip={text}")
+            raise InputError(f"{option} {text}: name missing (expected NAME=PATH, e.g. tip={text})")
         if not _NAME.match(name):
             raise InputError(
-                f"{option} {text}: a name becomes that of a file: at most 64 letters, digits and "
-                f"_ . + -, a letter or digit first; write tip={path or what}"
+                f"{option} {text}: invalid name (expected at most 64 letters, digits and _ . "
+                f"+ -, starting with a letter or digit, e.g. tip={path or what}); it becomes "
+                "a file name"
             )
         if not path:
-            raise InputError(f"{option} {text}: names no path; write {name}={what}")
+            raise InputError(
+                f"{option} {text}: path missing (expected NAME=PATH, e.g. {name}={what})"
+            )
         if name in named:
-            raise InputError(f"{option} {name}: is given twice; use a name once")
+            raise InputError(f"{option} {name}: name given twice; use different names")
         named[name] = Path(path)
     return named
 
@@ -326,8 +336,8 @@ def _working_folder() -> Path:
     for hidden in HIDDEN:
         if folder.is_relative_to(hidden):
             raise InputError(
-                f"{folder}: a guest has a file system of its own at {hidden}; "
-                "start from another folder"
+                f"{folder}: hidden in the guest, which mounts its own file system at "
+                f"{hidden}; start from another folder"
             )
     return folder
 
@@ -344,17 +354,17 @@ def _hypervisor(options: Mapping[str, Any], *, is_kvm: bool) -> "Hypervisor":
         machine=machine,
         is_kvm=is_kvm,
         kernel_arguments=options["kernel_args"],
-        # A run may last as long as it is allowed to.
+        # A run may take as long as its timeout allows.
         silence_s=options["hung_after"] + float(options["_timeout"] or 0),
     )
 
 
 def _find(program: str, remedy: str) -> str:
-    # A program of this environment lies beside its Python, which need not be on the PATH.
+    # Programs of this environment are installed beside its Python, which may not be on the PATH.
     path = f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"
     found = shutil.which(program, path=path)
     if found is None:
-        raise InputError(f"{program} is missing; run: {remedy}")
+        raise InputError(f"{program}: not found; run: {remedy}")
     return found
 
 
@@ -363,7 +373,7 @@ def _try_acceleration(wanted: str) -> "Acceleration":
 
     machine = os.uname().machine
     if machine != _MACHINE:
-        raise InputError(f"this machine is {machine}, and guests are {_MACHINE}; use one that is")
+        raise InputError(f"this machine is {machine} (expected {_MACHINE}); use another one")
     _find("vng", "pip install 'schedperf[vm]'")
     qemu = _find(_QEMU, "apt-get install -y qemu-system-x86")
     if wanted == "tcg":
@@ -376,14 +386,14 @@ def _try_acceleration(wanted: str) -> "Acceleration":
 
 def _say_acceleration(accelerated: "Acceleration") -> str:
     if accelerated.is_kvm:
-        return "guests run on KVM: their timings count like those of any machine"
+        return "guests run on KVM: timings are valid"
     return (
-        f"guests are emulated ({accelerated.reason}): their timings are informational and gate no "
-        "verdict; counts and layouts do"
+        f"guests are emulated ({accelerated.reason}): timings are informational and give no "
+        "verdict; counts and layouts are valid"
     )
 
 
-# Options of ``record`` are read where they are defined.
+# Options of ``record`` are defined in the recorder.
 command.params.extend(
     parameters(
         [one for one in _record_parser().options() if one.dest in _FORWARDED], takes_command=False

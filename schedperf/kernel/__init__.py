@@ -1,1 +1,1 @@
-"""What a kernel says of itself: symbols, types, configuration, and renamed functions."""
+"""Read a kernel's own files: symbols, types, configuration, and renamed functions."""

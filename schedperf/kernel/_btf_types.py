@@ -3,7 +3,7 @@
 Laid out as Documentation/bpf/btf.rst says: a header, a type section of 32-bit
 words, a string section. Types have no index, so a walk over all of them makes
 one: the first word and the kind of each. Newer blobs bring a table with the
-length of every kind, so that kinds which are not known here can be skipped.
+length of every kind, so that unknown kinds can be skipped.
 
 C writes types from the inside out: ``int (*)(struct rq *, int)``.
 """

@@ -1,4 +1,4 @@
-"""BTF, the kernel's own type data: /sys/kernel/btf/vmlinux, the .BTF section of an ELF file.
+"""Read BTF, the kernel's type information, from /sys/kernel/btf/vmlinux or a .BTF section.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Kernel symbols by address, from /proc/kallsyms, System.map or ``nm vmlinux``.
+"""Look up kernel symbols by address: /proc/kallsyms, System.map or ``nm vmlinux``.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Where each CPU's copies of the per-CPU variables begin: percpu.json and percpu.txt of a bundle.
+"""Parse where each CPU's copies of the per-CPU variables begin: percpu.json and percpu.txt.
 
 ``percpu.json`` is written by the collector around a run and has the *unit* of each CPU; a
 per-CPU variable's address on a CPU is the CPU's unit plus the variable's offset::

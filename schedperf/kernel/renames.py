@@ -1,4 +1,4 @@
-"""Functions that the kernel renamed: the table ``renames.toml``, for all that compare two kernels.
+"""Map renamed kernel functions to their newest names, from ``renames.toml``.
 
 ::
 

@@ -1,4 +1,4 @@
-"""sched_debug.json: the scheduler's settings that host.json has not, of debugfs or older sysctls.
+"""Parse sched_debug.json: scheduler settings that are not in host.json.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The kernel's variables in a symbol table: System.map, ``nm vmlinux`` or /proc/kallsyms.
+"""Read the kernel's variables from a symbol table: System.map, ``nm vmlinux`` or /proc/kallsyms.
 
 Two eras of the per-CPU section::
 

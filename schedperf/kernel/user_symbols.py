@@ -1,4 +1,4 @@
-"""Symbols of programs and libraries by offset in the file, as the collector of them stores them.
+"""Parse ``.sym`` files: symbols of programs and libraries by file offset.
 
 ::
 

@@ -1,4 +1,4 @@
-"""perf.data, read without perf: samples counted by event, CPU, task, address and call chain.
+"""Read perf.data without perf: samples counted by event, CPU, task, address and call chain.
 
 No sample becomes an object: the walk over the records is plain Python, everything
 else works on columns of numbers, so that a file takes about as long as with

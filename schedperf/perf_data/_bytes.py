@@ -1,4 +1,4 @@
-"""The bytes of a perf.data as numbers, wherever they start and in either byte order."""
+"""View the bytes of a perf.data as numbers, at any offset and in either byte order."""
 
 import mmap
 

@@ -1,4 +1,4 @@
-"""Samples counted: equal ones become one row with a number and a sum of periods.
+"""Count samples: equal samples become one row with a count and a sum of periods.
 
 Rows are told apart by a 64-bit number that is made of all that is kept apart, with
 random multipliers. Two different rows or call chains get the same one with a

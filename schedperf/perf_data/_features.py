@@ -1,9 +1,8 @@
-"""The feature sections of perf.data: what perf noted about the machine.
+"""Read the feature sections of perf.data: perf's description of the machine.
 
-They follow the records, one for each bit that is set in the header. None of them
-is needed to read the records, so a damaged one costs a note and nothing else.
-Layouts are those of the ``write_*`` functions of the kernel tree's
-``tools/perf/util/header.c``.
+They follow the records, one for each bit that is set in the header. The records can be read without
+them, so a damaged section only adds a note. Layouts are those of the ``write_*`` functions of the
+kernel tree's ``tools/perf/util/header.c``.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The forms of a perf.data: a file, a pipe's bytes, a folder, each perhaps compressed.
+"""Open all forms of perf.data: a file, a pipe's bytes, a folder, compressed or not.
 
 All of them become streams of records, and what perf says about them.
 """

@@ -1,4 +1,4 @@
-"""Where the fields of a sample record are, for each combination that an event may ask for.
+"""Locate the fields of a sample record, for each combination an event may request.
 
 The order is that of ``perf_output_sample`` of the kernel's ``kernel/events/core.c``.
 """

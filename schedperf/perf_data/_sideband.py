@@ -1,4 +1,4 @@
-"""What perf says beside the samples: who was running, what was mapped, what was lost.
+"""Read perf's side-band records: which task ran, what was mapped, what was lost.
 
 The records are taken in the order of their times. Only then is a process's child
 known before its samples are looked at, whichever CPU's buffer perf emptied first.

@@ -1,4 +1,4 @@
-"""Address spaces: which file was mapped where.
+"""Track address spaces: which file was mapped where, and when.
 
 A space is what a process had mapped, from one time on. Mappings are only added:
 the kernel reports no munmap, and a later mapping covers an earlier one. A new space

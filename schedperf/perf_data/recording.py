@@ -1,4 +1,4 @@
-"""What was read from one perf.data: columns of numbers, and what they refer to.
+"""Define the contents of one perf.data: columns of numbers, and what they refer to.
 
 No sample is an object. :class:`Samples` has one row for each distinct combination of
 what the reader was asked to keep apart; its columns are arrays of equal length.

@@ -1,1 +1,1 @@
-"""Tables of published numbers: reading them, and checking that they are consistent."""
+"""Read tables of published numbers, and check their consistency."""

@@ -1,9 +1,8 @@
-"""Can what a source says of its numbers be true of the numbers that it prints?
+"""Check whether a source's claims are consistent with the numbers it prints.
 
-A published table repeats itself: means beside single runs, changes beside means.
-Where they contradict each other a number was mistyped or is of another
-measurement, and a reader must know. Every printed number stands for all numbers
-that are printed so; only what none of them explains is a contradiction::
+A published table is redundant: means beside single runs, changes beside means. If they contradict
+each other, a number was mistyped or belongs to another measurement. Every printed number stands for
+all numbers that round to it; only a claim that none of them satisfies is a contradiction::
 
     >>> check_claim("-10.70%", 1.579, 1.410, base_step=None, new_step=None)
     >>> check_claim("-4.57%", 1.117, 1.123, base_step=None, new_step=None).text
@@ -29,7 +28,7 @@ _CHANGE = re.compile(
 )
 _MEAN = re.compile(rf"(?P<about>~)?\s*(?P<low>{_NUMBER})")
 
-# Floats cannot hold most decimal fractions; an end that is hit exactly must count as hit.
+# Floats cannot represent most decimal fractions; an exact bound must still count as inside.
 TOLERANCE = 1e-12
 
 # Numbers from here on are printed with an exponent.
@@ -43,9 +42,9 @@ _QUESTION = ["comparison", "workload", "point", "metric", "unit", "better"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """All numbers that a printed one may stand for.
+    """The interval of numbers that a printed number may stand for.
 
-    :param low: of a change a fraction (-0.107), of a mean in the metric's unit
+    :param low: lower bound; a fraction (-0.107) for a change, in the metric's unit for a mean
     :param digits: decimals that were printed
     """
 
@@ -54,7 +53,7 @@ class Claim:
     digits: int
 
     def allows(self, low: float, high: float) -> bool:
-        """Is any number of this interval one that is printed so?"""
+        """Return whether the interval contains a number that is printed like this."""
         slack = TOLERANCE * max(abs(low), abs(high), 1.0)
         return low - slack <= self.high and self.low <= high + slack
 
@@ -62,22 +61,24 @@ class Claim:
 def parse_change(text: str) -> Claim:
     """Read a claimed change, new / base - 1: ``-10.70%``, ``~-8%``, ``+33.17%``, ``+1%..+2%``.
 
-    :raises InputError: it is none of these
+    :raises InputError: it has none of these forms
     """
     match = _CHANGE.fullmatch(text.strip())
     if match is None:
-        raise InputError(f"the claim {_shown(text)} is no change in percent; write it as -10.70%")
+        raise InputError(
+            f"invalid claim {_shown(text)} (expected a change in percent, e.g. -10.70%)"
+        )
     return _claim(match, match["high"], unit=0.01)
 
 
 def parse_mean(text: str) -> Claim:
-    """Read a printed mean: ``286.93``.
+    """Parse a printed mean: ``286.93``.
 
-    :raises InputError: it is no number
+    :raises InputError: it is not a number
     """
     match = _MEAN.fullmatch(text.strip())
     if match is None:
-        raise InputError(f"the mean {_shown(text)} is no number; write it as 286.93")
+        raise InputError(f"invalid mean {_shown(text)} (expected a number, e.g. 286.93)")
     return _claim(match, None, unit=1.0)
 
 
@@ -90,8 +91,8 @@ def _claim(match: re.Match[str], high: str | None, *, unit: float) -> Claim:
     ends = [Decimal(end) for end in (match["low"], high) if end is not None]
     digits = max(0, *(-int(end.as_tuple().exponent) for end in ends))
     step = Decimal(1).scaleb(-digits)
-    # People who write "about" round. Programs round or cut the digits off: awk scripts that print
-    # -5.42 for -5.4298 are in use, so a number may be up to a whole step farther from 0.
+    # "About" means rounded. Programs round or truncate: awk scripts that print -5.42 for -5.4298
+    # are in use, so a number may be up to a whole step farther from 0.
     outwards = step / 2 if match["about"] else step
     low, high_end = min(ends), max(ends)
     below = outwards if low <= 0 else step / 2
@@ -108,11 +109,11 @@ def printed_step(value: float) -> float:
 def check_claim(
     claimed: str, base: float, new: float, *, base_step: float | None, new_step: float | None
 ) -> Caveat | None:
-    """Return a caveat when no numbers that are printed as these are have the claimed change.
+    """Return a caveat if no numbers printed like these have the claimed change.
 
     :param claimed: as :func:`parse_change` reads it
     :param base: arithmetic mean of base, as printed or computed
-    :param base_step: step to which ``base`` is rounded, in its unit; None takes its digits
+    :param base_step: step to which ``base`` is rounded, in its unit; None: from its digits
     :raises InputError: ``claimed`` cannot be read
     """
     claim = parse_change(claimed)
@@ -130,10 +131,10 @@ def check_claim(
 def check_mean(
     claimed: str, values: Sequence[float], *, side: str, step: float | None
 ) -> Caveat | None:
-    """Return a caveat when a printed mean cannot be the arithmetic mean of the printed runs.
+    """Return a caveat if a printed mean cannot be the arithmetic mean of the printed runs.
 
     :param claimed: as :func:`parse_mean` reads it
-    :param step: step to which the values are rounded, in their unit; None takes their digits
+    :param step: step to which the values are rounded, in their unit; None: from their digits
     :raises InputError: ``claimed`` cannot be read
     """
     claim = parse_mean(claimed)
@@ -156,7 +157,7 @@ def _rounded(value: float, step: float | None) -> tuple[float, float]:
 
 
 def _mean_step(values: Sequence[float], step: float | None) -> float:
-    # A mean of rounded numbers is off by the mean of their errors at most.
+    # The error of a mean of rounded numbers is at most the mean of their errors.
     return fmean(printed_step(value) for value in values) if step is None else step
 
 
@@ -166,9 +167,9 @@ def find_contradictions(
     """Check every claim of a table.
 
     :param runs: as :func:`schedperf.stats.compare_runs` takes it; ``claimed`` and ``claimed_mean``
-        are text, and None or "" where nothing is claimed
+        are text, and None or "" without a claim
     :return: caveats by ``(comparison, side, workload, point, metric, unit, better)`` of a new side,
-        with those of base; ``comparison`` is 0 where the table has no such column
+        with those of base; ``comparison`` is 0 if the table has no such column
     :raises InputError: a claim cannot be read
     """
     present = [name for name in _CLAIMS if name in runs]

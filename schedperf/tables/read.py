@@ -1,15 +1,15 @@
-"""Tables of numbers as input: CSV files of runs, or of the means that somebody published.
+"""Read tables of numbers: CSV files of runs, or of published means.
 
-One line is one run, or one published mean; the first line that is no comment names
-the columns, and docs/tables.md says what each may hold::
+One line is one run, or one published mean; the first line that is not a comment names the columns,
+which docs/tables.md describes::
 
     # tbench on a machine with 8 nodes
     workload,point,metric,unit,better,value
     tbench,clients=8,throughput,MB/s,higher,2232.73
     tbench,clients=8,throughput,MB/s,higher,2228.71
 
-A file is input of strangers: it is bounded, and what is not understood is refused
-with its line rather than guessed or left out.
+Files are untrusted: they are bounded, and an invalid row is refused with its line, never guessed or
+skipped.
 """
 
 import codecs
@@ -45,14 +45,14 @@ MOST_SIDES = 100
 
 REQUIRED = ("workload", "metric", "unit", "better")
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon"}
-# More text than this in an error message hides what it is about.
+# Longer quotes would hide what an error message is about.
 _LONGEST_SHOWN = 40
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-# Programs that keep whole numbers as floats write 3.0.
+# Programs that store whole numbers as floats write 3.0.
 _WHOLE = re.compile(r"[0-9]{1,15}(?:\.0*)?")
 _NAME = re.compile(r"[^\s=,]+")
-# As papers print it behind a mean: ±1.75%, +/-1.75%.
+# As papers print it after a mean: ±1.75%, +/-1.75%.
 _SPREAD = re.compile(rf"(?:±|\+/-)?\s*(?P<number>{_NUMBER.pattern})\s*(?P<percent>%)?")
 
 
@@ -61,9 +61,9 @@ class Table:
     """One table as it was read.
 
     :param digest: SHA-256 of the file; equal digests are equal data
-    :param sides: the names in its column ``side``, in their order; empty where it has none
+    :param sides: the names in its column ``side``, in order; empty without the column
     :param runs: as :func:`read_table` describes it
-    :param sources: where each of the rows of ``runs`` stands in the file
+    :param sources: position in the file of each row of ``runs``
     """
 
     path: Path
@@ -74,18 +74,18 @@ class Table:
 
 
 def is_table(path: Path) -> bool:
-    """Say whether a name is that of a table; everything else is taken for a bundle."""
+    """Return whether a name is that of a table; all other names are bundles."""
     return path.suffix.lower() in SUFFIXES
 
 
 def read_table(path: Path) -> pd.DataFrame:
     """Read a table as :func:`schedperf.stats.compare_runs` takes it.
 
-    One row a line, in the order of the file: ``workload, point, metric, unit, better``
-    and ``status`` (text, point canonical, status "ok" unless said), and, where the file
-    has them, ``side, family, claimed, claimed_mean`` (text; None is missing) and ``value,
-    mean, cv, n, order, round, boot, run, resolution`` (float; NaN is missing; ``cv`` is
-    a fraction). Without a column ``side`` the file is one side.
+    One row per line, in the order of the file: ``workload, point, metric, unit, better``
+    and ``status`` (text, point canonical, status "ok" by default), and, if the file has them,
+    ``side, family, claimed, claimed_mean`` (text; None is missing) and ``value, mean, cv, n, order,
+    round, boot, run, resolution`` (float; NaN is missing; ``cv`` is a fraction). Without a column
+    ``side`` the file is one side.
 
     :raises InputError: with the line and the column, and what to do
     """
@@ -93,7 +93,7 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def open_table(path: Path) -> Table:
-    """Read a table with what is known of its file.
+    """Read a table together with its file's properties.
 
     :raises InputError: as :func:`read_table`
     """
@@ -103,7 +103,7 @@ def open_table(path: Path) -> Table:
     lines = text.split("\n")
     sides = tuple(runs["side"].unique()) if "side" in runs else ()
     if len(sides) > MOST_SIDES:
-        raise InputError(f"{path}: holds {len(sides)} sides, more than {MOST_SIDES}; split it")
+        raise InputError(f"{path}: {len(sides)} sides (expected at most {MOST_SIDES}); split it")
     return Table(
         path=path,
         digest=hashlib.sha256(content).hexdigest(),
@@ -124,11 +124,11 @@ def _decode(content: bytes, path: Path) -> str:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}:{line}: is no text in UTF-8; save the table as UTF-8") from None
+        raise InputError(f"{path}:{line}: not UTF-8; save the table as UTF-8") from None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(f"{path}:{line}: holds a NUL byte, which no table does; save it as text")
+        raise InputError(f"{path}:{line}: contains a NUL byte; save it as text")
     return text
 
 
@@ -139,24 +139,24 @@ class _Reader:
         self.label = label
 
     def read(self, text: str) -> tuple[pd.DataFrame, Sequence[int]]:
-        """Return the rows, and the line that each of them begins at."""
+        """Return the rows and the line of each."""
         lines = text.split("\n")
         top = next(
             (i for i, line in enumerate(lines) if line.strip() and line.lstrip()[0] != "#"), None
         )
         if top is None:
-            raise self._error(len(lines), "holds no table; the first line names the columns")
+            raise self._error(len(lines), "no table; the first line must name the columns")
         delimiter, columns = self._header(lines[top], top + 1)
         body = io.StringIO("\n".join(lines[top + 1 :]))
         rows: list[dict[str, object]] = []
         places: list[int] = []
         for number, fields in self._records(body, delimiter, top + 1):
             if len(rows) == MOST_ROWS:
-                raise self._error(number, f"there are more than {MOST_ROWS} rows; split the table")
+                raise self._error(number, f"more than {MOST_ROWS} rows; split the table")
             rows.append(self._row(number, columns, fields, delimiter))
             places.append(number)
         if not rows:
-            raise self._error(top + 1, "names columns and no row follows; add a row a run")
+            raise self._error(top + 1, "names columns but has no rows; add one row per run")
         runs = _df_rows(rows, columns)
         self._refuse_two_summaries(runs, places)
         return runs, places
@@ -165,7 +165,8 @@ class _Reader:
         return InputError(f"{self.label}:{number}: {problem}")
 
     def _header(self, line: str, number: int) -> tuple[str, list[str]]:
-        # The delimiter is the one that makes known columns of the header; data may hold the others.
+        # The delimiter is the one that gives known columns in the header; data may contain the
+        # others.
         known = set(_COLUMNS)
         names = {
             delimiter: [name.strip(' "').lower() for name in line.split(delimiter)]
@@ -177,12 +178,12 @@ class _Reader:
             if name not in known:
                 raise self._error(number, self._unknown(name, known))
             if columns.count(name) > 1:
-                raise self._error(number, f"there are two columns {name}; remove one")
+                raise self._error(number, f"column {name} given twice; remove one")
         for name in REQUIRED:
             if name not in columns:
-                raise self._error(number, f"there is no column {name}; add it")
+                raise self._error(number, f"column {name} is missing; add it")
         if not {"value", "mean"} & set(columns):
-            raise self._error(number, "there is no column value; add it, or mean for summaries")
+            raise self._error(number, "column value is missing; add it, or mean for summaries")
         return delimiter, columns
 
     @staticmethod
@@ -203,24 +204,24 @@ class _Reader:
                     yield first, fields
                 first = above + records.line_num + 1
         except csv.Error as error:
-            raise self._error(first, f"cannot be read: {error}; mend its quotes") from None
+            raise self._error(first, f"cannot be read: {error}; fix its quotes") from None
 
     def _row(
         self, number: int, columns: Sequence[str], fields: Sequence[str], delimiter: str
     ) -> dict[str, object]:
         if fields[0].lstrip().startswith("#"):
-            raise self._error(number, "comments stand above the header only; remove the line")
+            raise self._error(number, "comments are only allowed above the header; remove the line")
         if len(fields) != len(columns):
             raise self._error(
                 number,
-                f"has {len(fields)} fields where the header has {len(columns)}; "
-                f"quote text that holds a {DELIMITERS[delimiter]}",
+                f"{len(fields)} fields (expected {len(columns)}, as in the header); quote "
+                f"text that contains a {DELIMITERS[delimiter]}",
             )
         row: dict[str, object] = {"status": "ok", "point": ""}
         for name, field in zip(columns, fields, strict=True):
             if len(field) > LONGEST_FIELD:
                 raise self._error(
-                    number, f"{name} has {len(field)} characters, more than {LONGEST_FIELD}"
+                    number, f"{name} has {len(field)} characters (expected at most {LONGEST_FIELD})"
                 )
             try:
                 row[name] = _COLUMNS[name](field.strip())
@@ -234,12 +235,18 @@ class _Reader:
     def _check_numbers(self, number: int, row: Mapping[str, object]) -> None:
         value, mean = row.get("value"), row.get("mean")
         if value is not None and mean is not None:
-            raise self._error(number, "has a value and a mean; a row is a run or a summary")
+            raise self._error(
+                number, "has a value and a mean (expected one of them); a row is a run or a summary"
+            )
         if mean is None and (row.get("cv") is not None or row.get("n") is not None):
             raise self._error(number, "has cv or n without a mean; they describe a mean")
         if value is None and mean is None and row["status"] == "ok":
             raise self._error(
-                number, "has no number; write it, or failed in the column status for a failed run"
+                number,
+                (
+                    "has no number; fill it in, or write failed in the column status for a "
+                    "failed run"
+                ),
             )
 
     def _refuse_two_summaries(self, runs: pd.DataFrame, places: Sequence[int]) -> None:
@@ -252,19 +259,18 @@ class _Reader:
         if repeated.any():
             raise self._error(
                 places[int(repeated.to_numpy().argmax())],
-                "a mean stands for all runs of its side, and there is another row of them; "
-                "remove one",
+                "a mean stands for all runs of its side, but the side has another row; remove one",
             )
 
 
 def _shown(text: str) -> str:
-    """Return a field as an error message shows it."""
+    """Return a field as error messages quote it."""
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")
 
 
 def _name(field: str) -> str:
     if not field:
-        raise ValueError("is empty; name it")
+        raise ValueError("is empty; fill it in")
     return field
 
 
@@ -319,7 +325,7 @@ def _whole(field: str) -> float | None:
 def _count(field: str) -> float | None:
     number = _whole(field)
     if number == 0.0:
-        raise ValueError("is 0; leave it empty where it is not known")
+        raise ValueError("is 0; leave it empty if unknown")
     return number
 
 
@@ -338,7 +344,7 @@ def _cv(field: str) -> float | None:
         raise ValueError(f"{_shown(field)} is no spread; write it as 1.75% or 0.0175")
     if match["percent"]:
         return number / 100.0
-    # Who writes 1.75 nearly always means percent, and never gets a warning from the result.
+    # 1.75 nearly always means percent, and would otherwise be misread silently.
     if number >= 1.0:
         raise ValueError(f"{_shown(field)} is a fraction, thus {number:.0%}; write 1.75% or 0.0175")
     return number
@@ -356,7 +362,7 @@ def _claimed_mean(field: str) -> str | None:
     return field or None
 
 
-# Every column that a table may have, and what reads its fields.
+# Every column that a table may have, and its parser.
 _COLUMNS: Mapping[str, Callable[[str], object]] = {
     "side": _name,
     "workload": _name,
@@ -383,8 +389,8 @@ _FLOATS = {"value", "mean", "cv", "n", "order", "round", "boot", "run", "resolut
 
 
 def _df_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> pd.DataFrame:
-    """Make the table of its rows; every row has ``printed``, its number as it was written."""
-    # What is written for people only does not reach the statistics.
+    """Build the table from its rows; ``printed`` is the number as written."""
+    # Columns for human readers only are not used by the statistics.
     kept = [name for name in _COLUMNS if name in {*columns, "point", "status"} - {"note"}]
     runs = pd.DataFrame(
         {
@@ -398,8 +404,8 @@ def _df_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> pd
 
 
 def _resolutions(runs: pd.DataFrame, printed: Sequence[str]) -> "pd.Series[float]":
-    # A number without a resolution was rounded to its last digit. Programs that write tables drop
-    # trailing zeros, so the longest number of a metric tells; and what is counted is exact.
+    # Without a resolution, a number was rounded to its last digit. Programs that write tables drop
+    # trailing zeros, so a metric's longest number determines the step; counts are exact.
     steps = pd.Series(
         [printed_step(text) if text else math.nan for text in printed], dtype="float64"
     )

@@ -1,4 +1,4 @@
-"""Real kernels in virtual machines: two or more booted in turns, one bundle each.
+"""Boot kernels alternately in virtual machines and record one bundle each.
 
 :mod:`~schedperf.vm.images` reads what is booted, :mod:`~schedperf.vm.machine` says what it is
 booted on, :mod:`~schedperf.vm.script` what it does then, :mod:`~schedperf.vm.guest` boots once,

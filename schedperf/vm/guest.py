@@ -1,7 +1,7 @@
-"""One boot: starts virtme-ng, hears what the guest tells, and ends it when it hangs.
+"""Boot once: start virtme-ng, monitor the guest's output, kill it on hang.
 
-virtme-ng 1.42 passes its arguments on through a shell, unquoted; the paths that it
-gets are therefore made by us.
+virtme-ng 1.42 passes its arguments through a shell, unquoted; the paths it gets are therefore
+chosen here.
 """
 
 import contextlib
@@ -21,37 +21,37 @@ from schedperf.model.errors import InputError
 from schedperf.vm import script
 from schedperf.vm.machine import Machine
 
-# A kernel with built-in drivers tells after 8 s under emulation that it is up, one that loads
-# them as modules after 60 s; other guests may run at the same time.
+# A kernel with built-in drivers reports that it is up after 8 s under emulation, one with modules
+# after 60 s; other guests may run at the same time.
 START_LIMIT_S = 240.0
-# A guest whose work is done powers off in 3 s under emulation; one that cannot is ended.
+# A guest powers off within 3 s under emulation; one that cannot is killed.
 SHUTDOWN_LIMIT_S = 60.0
-# A guest says every ten seconds that it lives; one that could not for so long never will.
+# A guest reports every ten seconds; one silent for this long is dead.
 DEAD_AFTER_S = 120.0
-# How often the shared folder is looked at.
+# Interval of polling the shared folder.
 _LOOK_S = 0.25
-# What QEMU and the guest say that is kept; the last of it says why a guest ended.
+# How much output of QEMU and the guest is kept; its end explains why a guest ended.
 _CONSOLE_BYTES = 1 << 16
-# One event is some hundred bytes; a guest that writes without end costs this much at a time.
+# An event has some hundred bytes; a guest that writes endlessly is read this much at a time.
 _EVENTS_BYTES = 1 << 20
-# A guest's message, and its status.
+# A guest's messages, and its status.
 _TEXT_BYTES = 1 << 16
-# Time for QEMU to go when it is asked to.
+# Time for QEMU to exit after SIGTERM.
 _KILL_S = 10.0
 
-# With a thread for each CPU QEMU 7.2 may go on executing what it translated while the kernel had
-# int3 there, as it has while probes come and go (text_poke_bp()). All CPUs then trap at one address
-# without end: half of the guests that loaded some BPF programs twice hung so.
+# With one thread per CPU, QEMU 7.2 may continue executing code translated while the kernel had int3
+# there, as it has while probes are added and removed (text_poke_bp()). All CPUs then trap at one
+# address forever: half of the guests that loaded some BPF programs twice hung this way.
 _ONE_THREAD = "--qemu-opts=-accel tcg,thread=single"
 
 Event = Mapping[str, Any]
 ALIVE: Event = json.loads(script.ALIVE)
 
 _NO_ROOT = (
-    "the kernel cannot mount its root: it has no 9p, not even as a module that was found "
-    "(CONFIG_9P_FS, CONFIG_NET_9P_VIRTIO; Debian's cloud kernels lack it)"
+    "the kernel cannot mount its root: 9p is missing, also as a module (CONFIG_9P_FS, "
+    "CONFIG_NET_9P_VIRTIO; Debian's cloud kernels lack it)"
 )
-# What the console says when a guest cannot work, and what that means; the first that fits.
+# Console messages of a guest that cannot work, and their meaning; the first match counts.
 _REASONS = (
     (
         r"VFS: (?:Unable to mount|Cannot open) root|No filesystem could mount root",
@@ -59,18 +59,18 @@ _REASONS = (
     ),
     (
         r"unknown filesystem type .?overlay|virtme_rw_overlay\d: .*No such device",
-        "the kernel has no overlayfs (CONFIG_OVERLAY_FS)",
+        "the kernel lacks overlayfs (CONFIG_OVERLAY_FS)",
     ),
-    (r"cannot find script I/O ports", "the kernel has no CONFIG_VIRTIO_CONSOLE"),
+    (r"cannot find script I/O ports", "the kernel lacks CONFIG_VIRTIO_CONSOLE"),
     (r"Kernel panic - not syncing: .*", None),
-    (r"Cannot allocate memory|cannot set up guest memory.*", "no memory is left for the guest"),
+    (r"Cannot allocate memory|cannot set up guest memory.*", "the guest ran out of memory"),
     (r"^qemu-system-\w+: (?!warning|terminating).*", None),
 )
 _TIME_STAMP = re.compile(r"^\[ *\d+\.\d+\] ")
 
 
 class GuestFailed(Exception):
-    """A guest ended, or was ended, before its work did.
+    """A guest ended, or was killed, before it finished.
 
     :param reason: one line
     """
@@ -82,12 +82,12 @@ class GuestFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hypervisor:
-    """How guests are booted.
+    """The settings with which guests boot.
 
-    :param vng: program
-    :param is_kvm: the CPU executes, else QEMU emulates
-    :param kernel_arguments: more words for the kernel's command line
-    :param silence_s: a guest that tells nothing for so long hangs
+    :param vng: path of the program
+    :param is_kvm: KVM; otherwise QEMU emulates the CPU
+    :param kernel_arguments: extra arguments for the kernel command line
+    :param silence_s: a guest silent for this long counts as hung
     """
 
     vng: str
@@ -116,11 +116,11 @@ def boot(
     *,
     is_verbose: bool = False,
 ) -> None:
-    """Boot an image and let it run the script of its shared folder.
+    """Boot an image and run the script in its shared folder.
 
-    :param hear: is called with each event that the guest tells
-    :param is_verbose: let the kernel talk, which costs time but says why it ends
-    :raises GuestFailed: it ended before its work did
+    :param hear: called with each event of the guest
+    :param is_verbose: enable kernel messages, which take time but explain a crash
+    :raises GuestFailed: it ended before it finished
     :raises InputError: its work failed
     """
     for name in ("events", "log", "status", "bundle.tar.copy"):
@@ -132,11 +132,11 @@ def boot(
     if not _read(share / "status").strip():
         raise GuestFailed(explain(watch.console.decode("utf-8", "replace")))
     if _read(share / "status").strip() != "0":
-        raise InputError(_last_line(_read(share / "log")) or "the recorder said nothing")
+        raise InputError(_last_line(_read(share / "log")) or "the recorder gave no reason")
 
 
 def explain(console: str) -> str:
-    """Say in one line why a guest ended, from what it and QEMU said."""
+    """Return in one line why a guest ended, from its output and QEMU's."""
     # Serial consoles end their lines with \\r\\n, and firmware clears the screen.
     text = re.sub(r"\x1b(?:\[[0-9;?]*[A-Za-z]|c)|\r", "", console)
     lines = [_TIME_STAMP.sub("", line).strip() for line in text.splitlines()]
@@ -146,11 +146,11 @@ def explain(console: str) -> str:
             if found:
                 return meaning or found[0]
     last = next((line for line in reversed(lines) if line), None)
-    return f"its last words were: {last}" if last else "it said nothing"
+    return f"its last output was: {last}" if last else "no output"
 
 
 class _Watch:
-    """Hears a running guest until it ends, and ends it when it hangs."""
+    """Monitors a running guest until it ends; kills it on hang."""
 
     def __init__(
         self,
@@ -169,11 +169,11 @@ class _Watch:
         self._silence_s = silence_s
         self._limit_s = START_LIMIT_S
         self._heard_s = self._alive_s = time.monotonic()
-        # Only a guest that says that it lives can be told dead by not saying so.
+        # Only a guest that reports regularly can be found dead by its silence.
         self._says_alive = False
 
     def until_end(self) -> None:
-        """Return when the guest has ended, or has done its work and does not end.
+        """Return when the guest has ended, or has finished but does not end.
 
         :raises GuestFailed: it hung
         """
@@ -191,7 +191,7 @@ class _Watch:
                 self._look()
                 if self._is_over():
                     break
-            # A pipe holds no more than this, and what held its other end is gone.
+            # A pipe holds no more than this, and the process at its other end has ended.
             if is_open and selector.select(0):
                 self._keep(os.read(self._process.stdout.fileno(), _CONSOLE_BYTES))
         self._look()
@@ -219,7 +219,7 @@ class _Watch:
         except FileNotFoundError:
             return
         whole = data[: data.rfind(b"\n") + 1]
-        # A line that has no end within the limit is none that a recorder wrote.
+        # A line longer than the limit was not written by a recorder.
         self._offset += len(whole) or (len(data) if len(data) == _EVENTS_BYTES else 0)
         for line in whole.splitlines():
             with contextlib.suppress(ValueError, RecursionError):
@@ -228,7 +228,7 @@ class _Watch:
                     yield event
 
     def _is_over(self) -> bool:
-        """Say whether the guest has had all the time that it gets for going after its work."""
+        """Return whether the guest has used up its time to power off."""
         now_s = time.monotonic()
         if self._done_s is None and self._status.exists():
             self._done_s = now_s
@@ -238,16 +238,16 @@ class _Watch:
         is_dead = self._says_alive and dead_s > DEAD_AFTER_S
         if is_dead or silent_s > self._limit_s:
             said = explain(self.console.decode("utf-8", "replace"))
-            what = f"hung for {dead_s:.0f} s" if is_dead else f"told nothing for {silent_s:.0f} s"
+            what = f"hung for {dead_s:.0f} s" if is_dead else f"was silent for {silent_s:.0f} s"
             raise GuestFailed(f"it {what} ({said})")
         return False
 
 
 @contextlib.contextmanager
 def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program in a session of its own; in the end nothing of it is left."""
-    # QEMU is a grandchild: the session's group is what reaches it. A terminal's Ctrl-C does not.
-    # virtme-ng runs another program of its own, which need not be on the PATH.
+    """Start a program in its own session; kill all of it at the end."""
+    # QEMU is a grandchild: signals reach it through the session's group. A terminal's Ctrl-C does
+    # not. virtme-ng runs another of its programs, which may not be on the PATH.
     path = f"{Path(command[0]).parent}:{os.environ.get('PATH', os.defpath)}"
     process = subprocess.Popen(
         command,

@@ -1,7 +1,7 @@
-"""Kernel images that can be booted, and the files that belong to them.
+"""Read kernel images to boot, and find the files that belong to them.
 
-A bzImage says who it is: at 0x1fe the boot flag 0xaa55, at 0x202 "HdrS", and at 0x20e where its
-version stands, less 0x200 (Documentation/arch/x86/boot.rst of the kernel)::
+A bzImage has at 0x1fe the boot flag 0xaa55, at 0x202 "HdrS", and at 0x20e the offset of its
+version, less 0x200 (Documentation/arch/x86/boot.rst of the kernel)::
 
     6.1.192-tip (root@host) #4 SMP PREEMPT_DYNAMIC Fri Nov 20 13:00:03 UTC 2026
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.model.errors import InputError
 
-# The header and the version lie in the real-mode code, which has at most 64 setup sectors.
+# Header and version are in the real-mode code, which has at most 64 setup sectors.
 HEAD_BYTES = 65 * 512
 _BOOT_FLAG = (0x1FE, b"\x55\xaa")
 _MAGIC = (0x202, b"HdrS")
@@ -27,15 +27,15 @@ _LONGEST_RELEASE = 64
 # A distribution's configuration is 0.3 MB.
 _CONFIG_LIMIT_BYTES = 4 << 20
 
-# How an image that no x86-64 guest boots begins, and what it is.
+# How images start that an x86-64 guest cannot boot, and what they are.
 _OTHERS: Sequence[tuple[int, bytes, str]] = (
-    (0, b"\x7fELF", "a vmlinux; give the bzImage made of it (arch/x86/boot/bzImage)"),
-    (56, b"ARM\x64", "an arm64 kernel; only x86-64 kernels are booted"),
-    (0, b"\x1f\x8b", "gzip, perhaps an arm64 Image.gz; only x86-64 kernels are booted"),
+    (0, b"\x7fELF", "a vmlinux (expected the bzImage built from it, arch/x86/boot/bzImage)"),
+    (56, b"ARM\x64", "an arm64 kernel (expected x86-64)"),
+    (0, b"\x1f\x8b", "gzip, perhaps an arm64 Image.gz (expected an x86-64 kernel)"),
 )
 
-# What a kernel needs to see this machine's file system and to run a command, and whether it may
-# be a module: those that mount the root come from an initramfs with the modules of the release.
+# Options that a kernel needs to see this machine's file system and to run a command, and whether
+# they may be modules: those that mount the root come from an initramfs with the release's modules.
 _NEEDED = (
     "CONFIG_NET_9P",
     "CONFIG_NET_9P_VIRTIO",
@@ -45,19 +45,19 @@ _NEEDED = (
     "CONFIG_VIRTIO_CONSOLE",
 )
 
-# The recorder looks for these names in the folder that it is given.
+# The recorder looks for these names in its kernel folder.
 _FILE_NAMES = ("System.map", "config", ".config")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kernel:
-    """A kernel that is to be booted.
+    """A kernel to boot.
 
-    :param name: what its bundle is called
+    :param name: name of its bundle
     :param release: what ``uname -r`` will print
-    :param files: System.map and config where they were found, by the name they get
-    :param modules: folder with its modules, where the image lies in a package that was unpacked;
-        None: those that this machine has of its release are seen by the guest, too
+    :param files: the System.map and config found, by file name
+    :param modules: folder of its modules if the image is in an unpacked package; None: the guest
+        sees this machine's modules of its release
     """
 
     name: str
@@ -68,20 +68,20 @@ class Kernel:
 
 
 def read_kernel(name: str, image: Path, folder: Path | None, modules: Path) -> Kernel:
-    """Look at an image and find the files that belong to it.
+    """Examine an image and find the files that belong to it.
 
     :param folder: where System.map and config are; None: beside the image, or in its build tree
     :param modules: folder with the modules of each release: /lib/modules
-    :raises InputError: it is no kernel that can be booted here
+    :raises InputError: it cannot be booted here
     """
     release = _read_release(image)
     if folder is not None and not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; name the one with System.map and config")
+        raise InputError(f"{folder}: no such folder; give the one with System.map and config")
     found = dict(_find_files(image, release, folder))
     if folder is not None and not found:
         raise InputError(
-            f"{folder}: holds neither {_FILE_NAMES[0]} nor {_FILE_NAMES[1]}; "
-            "name the folder that does, or leave it out"
+            f"{folder}: neither {_FILE_NAMES[0]} nor {_FILE_NAMES[1]} found; give the folder "
+            "that has them, or leave it out"
         )
     beside = _modules_beside(image, release)
     kernel = Kernel(name=name, image=image, release=release, files=found, modules=beside)
@@ -92,9 +92,9 @@ def read_kernel(name: str, image: Path, folder: Path | None, modules: Path) -> K
 def _read_release(image: Path) -> str:
     if image.is_dir():
         inside = next((f for f in _likely_images(image) if f.is_file()), image / "bzImage")
-        raise InputError(f"{image}: is a folder; give the image itself, such as {inside}")
+        raise InputError(f"{image}: is a folder; give the image itself, e.g. {inside}")
     try:
-        # A fifo would wait for its other end.
+        # Opening a fifo would block.
         os.close(os.open(image, os.O_RDONLY | os.O_NONBLOCK))
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
@@ -115,7 +115,7 @@ def _what_else(head: bytes) -> str:
     for place, magic, text in _OTHERS:
         if head[place : place + len(magic)] == magic:
             return text
-    return "no kernel image of x86-64; give a bzImage or /boot/vmlinuz-RELEASE"
+    return "not an x86-64 kernel image; give a bzImage or /boot/vmlinuz-RELEASE"
 
 
 def _release_of(head: bytes, image: Path) -> str:
@@ -124,7 +124,7 @@ def _release_of(head: bytes, image: Path) -> str:
     text = head[start : start + _LONGEST_RELEASE + 1]
     found = re.match(rb"[\w.+~-]{1,64}(?=[ \0])", text)
     if not pointer or not found:
-        raise InputError(f"{image}: does not say its version; build it again")
+        raise InputError(f"{image}: no version in its header; build it again")
     return found[0].decode("ascii")
 
 
@@ -144,13 +144,13 @@ def _find_files(image: Path, release: str, folder: Path | None) -> Iterator[tupl
 def _folders(image: Path) -> Iterator[Path]:
     place = image.absolute()
     yield place.parent
-    # A build tree keeps its image three folders down.
+    # In a build tree the image is three folders down.
     if place.parts[-4:-1] == ("arch", "x86", "boot"):
         yield place.parents[3]
 
 
 def _modules_beside(image: Path, release: str) -> Path | None:
-    """Return where a package has the modules of its image: boot/ and lib/ lie side by side."""
+    """Return the modules' folder of an unpacked package: boot/ and lib/ are side by side."""
     root = image.absolute().parent.parent
     if root == Path(root.anchor):
         return None
@@ -159,19 +159,19 @@ def _modules_beside(image: Path, release: str) -> Path | None:
 
 
 def _check_drivers(kernel: Kernel, modules: Path) -> None:
-    """Refuse a kernel whose own configuration says that it cannot start as a guest."""
+    """Refuse a kernel whose own configuration cannot boot as a guest."""
     if "config" not in kernel.files:
-        # Booting tells.
+        # Booting will show it.
         return
     text = read_regular(
-        kernel.files["config"], _CONFIG_LIMIT_BYTES, "give the configuration of the kernel"
+        kernel.files["config"], _CONFIG_LIMIT_BYTES, "give the kernel's configuration"
     ).decode("utf-8", "replace")
     values = dict(re.findall(r"^(CONFIG_\w+)=([ym])$", text, re.MULTILINE))
     missing = [option for option in _NEEDED if option not in values]
     if missing:
         raise InputError(
-            f"{kernel.image}: has no {', '.join(missing)}, which a guest needs; build it with "
-            "them, or take another flavour (Debian's cloud kernels lack them)"
+            f"{kernel.image}: lacks {', '.join(missing)}, which a guest needs; build with "
+            "them, or use another flavour (Debian's cloud kernels lack them)"
         )
     needs_modules = [option for option in _NEEDED if values[option] == "m"]
     if not needs_modules or kernel.modules is not None:

@@ -1,4 +1,4 @@
-"""The machine that a guest sees: CPUs, nodes, memory, and who executes its instructions."""
+"""Define the guest's hardware: CPUs, nodes, memory, KVM or emulation."""
 
 import os
 import re
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from schedperf.model.errors import InputError
 
-# QEMU's q35 has an APIC id of 8 bits where nothing else is asked for.
+# QEMU's q35 has 8-bit APIC ids by default.
 MOST_CPUS = 255
 # MAX_NODES of QEMU's include/sysemu/numa.h.
 MOST_NODES = 128
-# A distribution's kernel with the file system of this machine starts in 512 MB.
+# A distribution's kernel with this machine's file system boots in 512 MB.
 LEAST_MEMORY = 512 << 20
 
-# QEMU with its CPUs set up answers in 0.2 s here.
+# QEMU answers in 0.2 s here, with its CPUs set up.
 _PROBE_LIMIT_S = 20.0
 
 _SIZE = re.compile(r"([0-9]{1,9})([MG])\Z")
@@ -25,9 +25,9 @@ _FACTORS = {"M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """What a guest is made of: each node is a socket with its share of CPUs and memory.
+    """A guest's hardware: each node is a socket with its share of CPUs and memory.
 
-    :param threads: of each core
+    :param threads: hardware threads per core
     :param memory_bytes: of all nodes
     """
 
@@ -37,7 +37,7 @@ class Machine:
     memory_bytes: int
 
     def vng_arguments(self) -> list[str]:
-        """Return the options of virtme-ng that make this machine."""
+        """Return the options of virtme-ng for this machine."""
         each = self.cpus // self.nodes
         megabytes = (self.memory_bytes >> 20) // self.nodes
         topology = f"sockets={self.nodes},cores={each // self.threads},threads={self.threads}"
@@ -51,10 +51,10 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Acceleration:
-    """Who executes a guest's instructions.
+    """KVM or emulation.
 
-    :param is_kvm: the CPU itself; else QEMU emulates
-    :param reason: why not the CPU itself; None where it does
+    :param is_kvm: KVM; otherwise QEMU emulates the CPU
+    :param reason: why not KVM; None with KVM
     """
 
     is_kvm: bool
@@ -62,37 +62,40 @@ class Acceleration:
 
 
 def make_machine(cpus: int, nodes: int, threads: int, memory: str, available: int) -> Machine:
-    """Check what the user asks for.
+    """Check the requested hardware.
 
     :param memory: "4G" or "4096M", of all nodes
     :param available: memory of this machine in bytes
-    :raises InputError: no guest can be made of that
+    :raises InputError: no guest can have this hardware
     """
     if not 1 <= cpus <= MOST_CPUS:
-        raise InputError(f"--cpus {cpus}: a guest has 1 to {MOST_CPUS}; write --cpus 4")
+        raise InputError(f"--cpus {cpus}: out of range (expected 1 to {MOST_CPUS}, e.g. --cpus 4)")
     if not 1 <= nodes <= min(cpus, MOST_NODES):
         most = min(cpus, MOST_NODES)
         raise InputError(
-            f"--nodes {nodes}: --cpus {cpus} make 1 to {most}; write --nodes {min(2, most)}"
+            f"--nodes {nodes}: out of range (expected 1 to {most} with --cpus {cpus}, e.g. "
+            f"--nodes {min(2, most)})"
         )
     if threads < 1:
-        raise InputError(f"--threads {threads}: a core has 1 or more; write --threads 1")
+        raise InputError(
+            f"--threads {threads}: out of range (expected 1 or more, e.g. --threads 1)"
+        )
     step = nodes * threads
     if cpus % step:
         raise InputError(
-            f"--cpus {cpus}: --nodes {nodes} with --threads {threads} do not share them evenly; "
-            f"write --cpus {step * max(cpus // step, 1)}"
+            f"--cpus {cpus}: cannot be divided evenly among --nodes {nodes} with --threads "
+            f"{threads}; use e.g. --cpus {step * max(cpus // step, 1)}"
         )
     size = parse_size(memory)
     if size > available:
         raise InputError(
-            f"--memory {memory}: this machine has {available >> 20}M; write less, such as "
+            f"--memory {memory}: more than this machine's {available >> 20}M; use less, e.g. "
             f"--memory {available >> 21}M"
         )
     if size < LEAST_MEMORY:
         raise InputError(
-            f"--memory {memory}: too little, a guest starts with {LEAST_MEMORY >> 20}M or more; "
-            "write --memory 4G"
+            f"--memory {memory}: too small (expected at least {LEAST_MEMORY >> 20}M, e.g. "
+            "--memory 4G)"
         )
     return Machine(cpus=cpus, nodes=nodes, threads=threads, memory_bytes=size)
 
@@ -103,11 +106,11 @@ def parse_size(text: str) -> int:
     >>> parse_size("4G")
     4294967296
 
-    :raises InputError: it is none
+    :raises InputError: the text is not such a list
     """
     found = _SIZE.match(text)
     if not found:
-        raise InputError(f"--memory {text}: is no size; write 4G or 4096M")
+        raise InputError(f"--memory {text}: invalid size (expected e.g. 4G or 4096M)")
     return int(found[1]) * _FACTORS[found[2]]
 
 
@@ -117,7 +120,7 @@ def total_memory() -> int:
 
 
 def try_kvm(qemu: str, device: Path = Path("/dev/kvm")) -> Acceleration:
-    """Let QEMU set up a virtual CPU with KVM: that it can be opened says little.
+    """Make QEMU set up a virtual CPU with KVM: opening the device is not proof enough.
 
     :param qemu: program
     """
@@ -140,13 +143,13 @@ def try_kvm(qemu: str, device: Path = Path("/dev/kvm")) -> Acceleration:
     if tried.returncode == 0:
         return Acceleration(is_kvm=True, reason=None)
     said = [line for line in tried.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    # An assertion that fails comes after what explains it.
+    # An assertion that fails is printed after the message that explains it.
     cause = next((line for line in said if "error" in line or "failed" in line), "it ended")
     return Acceleration(is_kvm=False, reason=f"QEMU cannot use {device}: {cause.strip()}")
 
 
 def _probe_command(qemu: str) -> Sequence[str]:
-    # The machine and CPU that virtme-ng asks for with KVM, stopped before its first instruction.
+    # The machine and CPU that virtme-ng uses with KVM, stopped before its first instruction.
     return [
         qemu, "-machine", "q35,accel=kvm", "-cpu", "host,topoext=on", "-m", "256M", "-S",
         "-nodefaults", "-display", "none", "-monitor", "stdio",

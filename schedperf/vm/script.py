@@ -1,9 +1,9 @@
-"""What a guest does: one shell script in the folder that it shares with this machine.
+"""Write the guest's shell script into the folder shared with this machine.
 
 ::
 
-    run             the script            events    what the recorder tells while it runs
-    recorder        its zipapp            log       what everything else printed
+    run             the script            events    the recorder's events while it runs
+    recorder        its zipapp            log       all other output
     kernel/         System.map, config    status    exit status; written last
     bundle.tar      the bundle so far, replaced when the recording is over
 """
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Where the guest sees the shared folder. The kernel's command line holds it, and bundles keep
-# that line: it is the same for all boots.
+# Path of the shared folder in the guest. It is on the kernel's command line, which bundles keep, so
+# it is the same for all boots.
 SHARE = "/mnt"
-# The guest has file systems of its own here, so what this machine has there cannot be seen.
+# The guest mounts its own file systems here, which hide this machine's.
 HIDDEN = (SHARE, "/run", "/dev", "/proc", "/sys", "/var/tmp", "/var/log", "/var/cache")  # noqa: S108 # not ours
 
 COMMAND = f"sh {SHARE}/run"
@@ -24,7 +24,7 @@ BOOTED = '{"event": "booted"}'
 ALIVE = '{"event": "alive"}'
 ALIVE_S = 10
 
-# What cannot be mounted or switched on costs the collectors that need it, and they say so.
+# If one of these fails, the collectors that need it are skipped with a reason.
 PREPARE = """\
 mount -t bpf bpf /sys/fs/bpf
 [ -e /sys/kernel/debug/sched ] || mount -t debugfs debugfs /sys/kernel/debug
@@ -34,7 +34,7 @@ echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
 [ ! -e /proc/sys/kernel/sched_schedstats ] || echo 1 >/proc/sys/kernel/sched_schedstats
 """
 
-# Everything is recorded into memory and then copied: perf loses build ids when it writes onto 9p.
+# Everything is recorded in memory and then copied: perf loses build ids when it writes to 9p.
 _SCRIPT = """\
 exec 9>{share}/events
 echo {booted} >&9
@@ -69,12 +69,12 @@ record() {{
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Work:
-    """What is recorded in every boot.
+    """What to record in every boot.
 
     :param python: program of the guest
     :param recorder: its zipapp
-    :param arguments: of ``record``, from its options to the end of the command
-    :param setup: shell command that is run before; "" for none
+    :param arguments: arguments of ``record``, from its options to the end of the command
+    :param setup: shell command to run first; "" for none
     :param folder: the working folder
     """
 
@@ -86,10 +86,10 @@ class Work:
 
 
 def write_script(share: Path, work: Work, bundle: str, options: Sequence[str]) -> None:
-    """Write what the next boot does.
+    """Write the script of the next boot.
 
-    :param share: the shared folder; where it holds a bundle, that gets more runs
-    :param bundle: file name of the bundle inside the guest, which says its label
+    :param share: the shared folder; if it has a bundle, runs are added to it
+    :param bundle: file name of the bundle inside the guest, which determines its label
     :param options: of ``record``, for this boot alone
     """
     target = "--append" if (share / "bundle.tar").exists() else "-o"

@@ -22,7 +22,7 @@ from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.bundle import BundleWriter, check_no_partial, examine
 from schedperf_collectors.recorder.plan import MOST_RUNS
 
-# One boot in twenty hangs under emulation, whatever the kernel.
+# One boot in twenty hangs under emulation, with any kernel.
 _ATTEMPTS = 2
 
 What = Literal["booting", "recording", "again", "booted", "warning"]
@@ -30,10 +30,10 @@ What = Literal["booting", "recording", "again", "booted", "warning"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedBoot:
-    """One boot that is to be made.
+    """One planned boot.
 
-    :param kernel: its place among the kernels, from 0
-    :param round: in which each kernel is booted once, from 0
+    :param kernel: index of the kernel
+    :param round: index of the round
     """
 
     kernel: int
@@ -41,11 +41,10 @@ class PlannedBoot:
 
 
 def plan_boots(kernels: int, boots: int) -> Sequence[PlannedBoot]:
-    """Plan the boots of some kernels, each of which is booted ``boots`` times.
+    """Plan the boots of some kernels, ``boots`` of each.
 
-    In every round each kernel is booted once. Every other round goes backwards (two kernels:
-    ABBA), so that whatever drifts on this machine hits all kernels alike. A round is what the
-    comparison pairs: its kernels were booted one right after the other.
+    Each round boots every kernel once, every other round in reverse order (two kernels: ABBA), so
+    that drift of this machine affects all kernels alike. The comparison pairs the boots of a round.
 
     >>> "".join("AB"[boot.kernel] for boot in plan_boots(2, 4))
     'ABBAABBA'
@@ -61,12 +60,12 @@ def plan_boots(kernels: int, boots: int) -> Sequence[PlannedBoot]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """What the user asked for.
+    """What to boot and record.
 
     :param kernels: the first is base
     :param boots: of each kernel
     :param work: what each boot records
-    :param output: folder that gets a bundle a kernel
+    :param output: folder for one bundle per kernel
     """
 
     kernels: Sequence[Kernel]
@@ -77,13 +76,13 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class News:
-    """What goes on.
+    """An event of a session.
 
     :param boot: its number, from 1
-    :param boots: in all
-    :param event: what the recorder inside told; None for news of the boot itself
-    :param text: of news of the boot
-    :param left_s: how long the rest will take; None while nobody knows
+    :param boots: boots in total
+    :param event: event of the recorder in the guest; None for events of the boot
+    :param text: text of an event of the boot
+    :param left_s: estimated time left; None: not known yet
     """
 
     what: What
@@ -104,9 +103,9 @@ def bundle_path(output: Path, kernel: Kernel) -> Path:
 
 
 def record_in_guests(request: Request, hypervisor: Hypervisor, tell: Tell) -> None:
-    """Make all boots; whatever ends it early leaves bundles with every boot that was finished.
+    """Make all boots; after an error the bundles have every finished boot.
 
-    :raises InputError: a guest ended twice before its work did, or its work failed
+    :raises InputError: a guest ended twice before it finished, or its recording failed
     """
     with tempfile.TemporaryDirectory(prefix="schedperf-vm-") as folder:
         session = _Session(request, hypervisor, tell, _plain(Path(folder)))
@@ -125,7 +124,7 @@ class _Session:
         self._id = uuid.uuid4().hex
         self._plan = plan_boots(len(request.kernels), request.boots)
         self._made = [0] * len(request.kernels)
-        # The kernel in whose last boot the recorder stopped and kept what was finished.
+        # The kernel in whose last boot the recorder stopped and kept finished runs.
         self._stopped: int | None = None
         self._began_s = time.monotonic()
         self._folders = [self._prepare(kernel, work) for kernel in request.kernels]
@@ -139,7 +138,7 @@ class _Session:
             self._say("booted", number)
 
     def mark(self, reason: str) -> None:
-        """Let each bundle that lacks boots say so."""
+        """Mark each bundle that lacks boots."""
         planned = self._request.boots
         for kernel, made in enumerate(self._made):
             has_partial = kernel == self._stopped
@@ -149,17 +148,17 @@ class _Session:
             try:
                 mark_incomplete(self._path(kernel), said, planned - made - has_partial)
             except (InputError, OSError) as error:
-                text = f"{self._path(kernel)}: does not say that boots are missing: {error}"
+                text = f"{self._path(kernel)}: could not be marked incomplete: {error}"
                 self._say("warning", sum(self._made), text=text)
 
     def _prepare(self, kernel: Kernel, work: Path) -> Path:
-        """Copy what boots need, so that a build meanwhile does not change what is booted."""
+        """Copy what boots need, so that a concurrent build does not change it."""
         folder = work / kernel.name
         files = folder / "share" / "kernel"
         files.mkdir(parents=True)
         shutil.copyfile(kernel.image, folder / "image")
         if kernel.modules is not None:
-            # virtme-ng looks for them where the image is.
+            # virtme-ng looks for them beside the image.
             modules = folder / "lib" / "modules"
             modules.mkdir(parents=True)
             (modules / kernel.release).symlink_to(kernel.modules.resolve())
@@ -185,7 +184,7 @@ class _Session:
         for attempt in range(_ATTEMPTS):
             self._say("booting", number)
             try:
-                # A kernel that talks is slower, and says why it ends.
+                # Kernel messages take time, and explain a crash.
                 boot(self._hypervisor, folder / "image", share, hear, is_verbose=attempt > 0)
             except GuestFailed as error:
                 failure = error.reason
@@ -198,8 +197,8 @@ class _Session:
             else:
                 return
         raise InputError(
-            f"{name}: the guest ended {_ATTEMPTS} times before its work did: {failure}; "
-            "see docs/vm.md"
+            f"{name}: the guest ended {_ATTEMPTS} times before it finished: {failure}; see "
+            "docs/vm.md"
         )
 
     def _say(self, what: What, number: int, event: Event | None = None, text: str = "") -> None:
@@ -229,7 +228,7 @@ class _Session:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what changes when a guest replaces a file; None where there is none."""
+    """Return values that change when a guest replaces a file; None without a file."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -238,25 +237,25 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _plain(folder: Path) -> Path:
-    """Return a folder whose name virtme-ng can pass through a shell, and QEMU can read."""
+    """Return a folder whose name is safe in virtme-ng's shell command and QEMU's options."""
     if shlex.quote(str(folder)) != str(folder) or "," in str(folder) or "=" in str(folder):
         raise InputError(
-            f"{folder.parent}: virtme-ng cannot share a folder of this name; "
-            "set TMPDIR to a place without blanks and signs"
+            f"{folder.parent}: virtme-ng cannot share a folder of this name; set TMPDIR to a "
+            "path of letters, digits and /"
         )
     return folder
 
 
 def check_bundles(paths: Sequence[Path], *, may_exist: bool) -> None:
-    """Refuse to begin where bundles would be lost, or where those that get more cannot.
+    """Refuse to start if bundles would be overwritten, or cannot be added to.
 
-    :param may_exist: boots are added to bundles that exist
+    :param may_exist: boots are added to existing bundles
     :raises InputError: one cannot be written
     """
     for path in paths:
         if path.exists() and not may_exist:
             raise InputError(
-                f"{path}: exists; add --add-boots for more boots of it, or name another --output"
+                f"{path}: exists; use --add-boots to add boots to it, or choose another --output"
             )
         try:
             check_no_partial(path)
@@ -267,7 +266,7 @@ def check_bundles(paths: Sequence[Path], *, may_exist: bool) -> None:
 
 
 def keep_bundle(made: Path, path: Path) -> None:
-    """Copy a bundle to its place, where it is whole or not there at all."""
+    """Copy a bundle to its path, completely or not at all."""
     copy = path.with_name(f"{path.name}.copy")
     try:
         shutil.copyfile(made, copy)
@@ -280,11 +279,11 @@ def keep_bundle(made: Path, path: Path) -> None:
 
 
 def mark_incomplete(path: Path, reason: str, missing: int) -> None:
-    """Let a bundle say that boots of it are missing.
+    """Record in a bundle that boots are missing.
 
     :param missing: how many
     :raises InputError: it cannot be changed
-    :raises OSError: there is no room
+    :raises OSError: there is no space
     """
     try:
         existing = examine(path)

@@ -214,7 +214,7 @@ def test_without_programs_and_breakpoints_the_first_remedy_is_bcc_s(
 def test_without_programs_breakpoints_count_alone(
     make_system: Callable[..., System], perf_that_counts: str
 ) -> None:
-    reason = "bcc needs the kernel's headers"
+    reason = "bcc needs kernel headers"
     watch = attach(
         NoPrograms(Skipped(reason)),
         make_system({}),
@@ -249,7 +249,7 @@ def test_a_missing_perf_costs_what_only_breakpoints_see(
     watch = attach(Counting(), make_system({}), KernelFunctions(present, copies), wanted)
     assert watch.breakpoints == {}
     assert watch.tried["update_cfs_group"] == {FENTRY: None}
-    missing = "inlined: of it there is only update_load_avg.isra.0"
+    missing = "inlined: only update_load_avg.isra.0 exists"
     assert watch.tried["update_load_avg"] == dict.fromkeys((FENTRY, KPROBE, BREAKPOINT), missing)
     refusal = "no cross-check by breakpoints: no-perf: not on the PATH"
     assert (refusal in watch.notes) == bool(int(cross_check))
@@ -263,7 +263,7 @@ def test_probes_whose_cost_cannot_be_measured_still_count(
     (note,) = watch.notes
     assert note == (
         "the cost of the probes could not be measured: "
-        "the system calls getuid and geteuid are not among the kernel's symbols"
+        "getuid and geteuid are not in the kernel's symbols"
     )
     assert watch.breakpoints == {}
 

@@ -96,7 +96,7 @@ def test_without_clang_it_says_so_in_one_line_and_works(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     size, without = done.stderr.splitlines()
-    assert "runs with Python 3.9 or newer" in size
+    assert "needs Python 3.9 or newer" in size
     assert "without compiled BPF programs (" in without
     assert "apt-get install clang" in without
     command = [sys.executable, str(path), "--version"]

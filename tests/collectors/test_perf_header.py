@@ -115,19 +115,22 @@ def test_the_payload_of_tracing_data_is_stepped_over() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "not a perf.data file"),
-        (b"PERFILE2", "8 bytes wanted at offset 0x8, 0 are left"),
-        (b"x" * 200, "not a perf.data file"),
-        (build("<", flags=0), "cut off: perf did not end properly"),
+        (b"", "not perf.data: it starts with"),
+        (b"PERFILE2", "8 bytes expected at offset 0x8, 0 left"),
+        (b"x" * 200, "not perf.data: it starts with"),
+        (build("<", flags=0), "truncated: perf did not finish writing it"),
         (
             build("<", flags=0, records=record("<", 9, b"\0" * 8))[:-4],
-            "cut off: perf did not end properly",
+            "truncated: perf did not finish writing it",
         ),
         (
             build("<", flags=0, records=b"\0" * 8),
             "the record at offset 0xe8 has an impossible size, 0 bytes",
         ),
-        (b"PERFILE2" + struct.pack("<Q", 16) + b"\0" * 200, "as written to a pipe"),
+        (
+            b"PERFILE2" + struct.pack("<Q", 16) + b"\0" * 200,
+            "perf.data in pipe format is not supported here",
+        ),
     ],
 )
 def test_a_bad_file_is_one_clear_line(content: bytes, problem: str) -> None:
@@ -149,7 +152,9 @@ def test_names_that_cannot_be_read_cost_a_note() -> None:
     struct.pack_into("<Q", content, 72, 1 << EVENT_DESC)
     header = read_header(bytes(content), "x")
     assert header.events[0].name == "cpu-clock"
-    assert header.notes[0].startswith("header section 12 is damaged: x: 4 bytes wanted")
+    assert header.notes[0].startswith(
+        "header section 12 is damaged: x: truncated: 4 bytes expected"
+    )
 
 
 def test_modifiers_are_no_part_of_an_events_plain_name() -> None:

@@ -83,7 +83,7 @@ def test_a_perf_that_knows_no_nodes_counts_the_whole_machine(
 @pytest.mark.usefixtures("needs_perf")
 def test_a_user_without_rights_is_told_what_mends_it(run_as_nobody: Callable[[str], str]) -> None:
     assert run_as_nobody("perf_stat") == (
-        "Skipped perf is not permitted to this user "
+        "Skipped perf is not permitted for this user "
         "run as root, or sysctl kernel.perf_event_paranoid=-1\n"
     )
 

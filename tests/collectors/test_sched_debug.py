@@ -98,15 +98,15 @@ def test_more_than_a_kernel_has_is_cut_and_said(make_system: MakeSystem, capture
     assert len(found.settings) == MOST_SETTINGS
     assert len(found.per_cpu["domains"]) == MOST_KINDS
     assert found.missing == {
-        "settings": f"more than {MOST_SETTINGS}; the others are left out",
-        "domains": f"{MOST_KINDS + 3} kinds of CPUs; the first {MOST_KINDS} are here",
+        "settings": f"more than {MOST_SETTINGS} settings; the others are not stored",
+        "domains": f"{MOST_KINDS + 3} kinds of CPUs; only the first {MOST_KINDS} are stored",
     }
 
 
 def test_without_debugfs_it_is_skipped_with_the_remedy(
     make_system: MakeSystem, capture: Capture
 ) -> None:
-    with pytest.raises(Skipped, match="/sys/kernel/debug/sched is not there") as caught:
+    with pytest.raises(Skipped, match="/sys/kernel/debug/sched does not exist") as caught:
         capture_sched_debug(make_system({}), capture)
     assert caught.value.remedy.startswith("mount -t debugfs")
 

@@ -210,7 +210,7 @@ def share(
             failure = error.reason
         else:
             return share
-    ended = f"the guest ended {ATTEMPTS} times before its work did: {failure}"
+    ended = f"the guest ended {ATTEMPTS} times before it finished: {failure}"
     # An emulator may hang, whatever runs in it; what panics or dies is wrong.
     if HANGS.search(failure):
         pytest.skip(ended)

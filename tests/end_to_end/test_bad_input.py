@@ -36,8 +36,8 @@ def add_member(path: Path, **attributes: object) -> Path:
 
 
 BAD_MEMBERS: dict[str, tuple[dict[str, Any], str]] = {
-    "../x": ({"name": "../x"}, "leads out of the bundle"),
-    "an absolute name": ({"name": "/etc/cron.d/x"}, "is absolute"),
+    "../x": ({"name": "../x"}, "leaves the bundle"),
+    "an absolute name": ({"name": "/etc/cron.d/x"}, "is an absolute path"),
     "a symbolic link": (
         {"type": tarfile.SYMTYPE, "linkname": "/etc/shadow"},
         "boots/0/x is a symbolic link",
@@ -93,11 +93,11 @@ def test_what_is_no_bundle_at_all_is_refused(
         (write(tmp_path / "text.tar", b"Time: 0.123\n" * 100), "is not a tar"),
         (write(tmp_path / "nothing.tar", b""), "is empty"),
         (make_tar(tmp_path / "empty.tar", []), "holds no members"),
-        (foreign, "is a tar but no bundle"),
+        (foreign, "not a bundle"),
         (tmp_path, "is a directory"),
         (fifo, "is not a regular file"),
         (tmp_path / "absent.tar", "no such file"),
-        (write(tmp_path / "broken.tar.xz", b"\xfd7zXZ\x00" + b"x" * 99), "cannot be unpacked"),
+        (write(tmp_path / "broken.tar.xz", b"\xfd7zXZ\x00" + b"x" * 99), "cannot be decompressed"),
     ]
     for path, message in cases:
         done = run_cli("show", path)
@@ -125,7 +125,7 @@ def test_a_temporary_folder_that_is_full_is_one_line(
         )
     finally:
         subprocess.run(["umount", small], check=True)
-    assert_one_line(done, f"cannot be unpacked into {small}: no space left on device")
+    assert_one_line(done, f"cannot be decompressed into {small}: no space left on device")
     assert "TMPDIR" in done.stderr
 
 
@@ -157,7 +157,7 @@ def test_a_manifest_of_a_future_major_version_is_refused(
     tmp_path: Path, make_bundle: MakeBundle, run_cli: RunCli
 ) -> None:
     path = make_bundle(tmp_path / "base.tar", manifest={"version": {"major": 2, "minor": 1}})
-    message = "has format 2.1, but this schedperf reads format 1.0"
+    message = "format 2.1 (this schedperf reads 1.0)"
     assert_one_line(run_cli("show", path), message)
     assert_one_line(run_cli("compare", path, path), message)
 

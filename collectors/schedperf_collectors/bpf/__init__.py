@@ -1,1 +1,1 @@
-"""BPF programs, and the ways to load them: libbpf and bcc."""
+"""BPF programs, loaded through libbpf or bcc."""

@@ -1,7 +1,7 @@
 """Load ``libbpf.so.1``, declare the functions that are called, and make one line of its log.
 
-libbpf prints warnings, and of a program that the verifier refuses its whole log. The reason is
-the last sentence of the verifier, else the last warning that says more than that it failed.
+libbpf prints warnings and, for a rejected program, the whole verifier log. The reason is the
+verifier's last sentence, else the last warning with more than "failed".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from schedperf_collectors.contract import Unavailable
 
 _LEVEL_WARN = 0
-# One message; the log of a verifier is longer and its end is what matters.
+# One message; only the end of a verifier log matters.
 _MESSAGE_BYTES = 1 << 20
 # libbpf's longest advice, of a kernel that refuses all, has 206.
 _LONGEST_REASON = 300
@@ -25,12 +25,12 @@ _LONGEST_REASON = 300
 _PREFIX = re.compile(
     r"(?:libbpf: (?:prog|map) '[^']*': |libbpf: (?:elf: )?)(?:BPF program load failed: )?"
 )
-# They only repeat the errno that is given beside them, or guess.
+# They only repeat the errno given beside them, or guess.
 _EMPTY = re.compile(
     r"failed to load object|failed to load: -|failed to (?:auto-)?attach|permission error while"
 )
 _LOAD_LOG = re.compile(r"-- BEGIN PROG LOAD LOG --\n(.*)-- END PROG LOAD LOG --", re.DOTALL)
-# The verifier's own accounts, and what it prints of each instruction.
+# The verifier's statistics, and its output for each instruction.
 _NOT_A_SENTENCE = re.compile(
     r"processed \d+ insns|verification time|stack depth|\d+: |from \d+ to|;|R\d+[_=]|func#|"
     r"last_idx|regs=|max_states"
@@ -50,17 +50,17 @@ class _Log:
             ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p
         )  # fmt: skip
         self._buffer = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        # The library calls it as long as it is there.
+        # The library may call it as long as it is loaded.
         self._printer = _Printer(self._print)
 
     def install(self, library: Any) -> None:
-        """Let the library print here."""
+        """Make the library log here."""
         library.libbpf_set_print.argtypes = (_Printer,)
         library.libbpf_set_print(self._printer)
 
     @contextlib.contextmanager
     def capturing(self) -> Iterator[None]:
-        """Collect what is printed meanwhile; what was collected before is forgotten."""
+        """Collect what is logged in the block; forget what was collected before."""
         self._messages.clear()
         self._is_listening = True
         try:
@@ -69,7 +69,7 @@ class _Log:
             self._is_listening = False
 
     def explain(self, error: int) -> str:
-        """Return why the last thing failed: what libbpf said, and the kernel's answer.
+        """Return why the last call failed: libbpf's message and the kernel's error.
 
         :param error: errno
         """
@@ -131,7 +131,7 @@ log = _Log()
 
 @functools.lru_cache(maxsize=1)
 def load_library() -> Any:
-    """Return the library; its functions return as libbpf 1.0 says: null or a negative errno.
+    """Return the library; its functions follow libbpf 1.0: null or a negative errno on error.
 
     :raises Unavailable: it is not installed, or lacks a function
     """

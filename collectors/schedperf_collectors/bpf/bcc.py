@@ -1,7 +1,7 @@
-"""BPF programs through bcc, the distribution's own: compiled once, attached one by one.
+"""Compile and attach BPF programs with the distribution's bcc.
 
-bcc prints why something failed on standard error and raises an :class:`Exception` that often says
-less, so both are looked at.
+bcc prints the reason of a failure on standard error and raises an :class:`Exception` that often has
+less detail, so both are used.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from schedperf_collectors.machine.cpu import possible_cpus
 from schedperf_collectors.machine.system import System, last_line
 from schedperf_collectors.plugin import Skipped
 
-# What bcc looks for, in this order (src/cc/frontends/clang/kbuild_helper.cc).
+# Where bcc looks for headers, in this order (src/cc/frontends/clang/kbuild_helper.cc).
 HEADERS = ("/lib/modules/{release}/build", "/sys/kernel/kheaders.tar.xz")
 HEADERS_REMEDY = "apt-get install linux-headers-{release}, or a kernel with CONFIG_IKHEADERS=y"
-# A reason is one line of a bundle; a compiler's complaint may name a path of any length.
+# A reason is one line in a bundle; a compiler's message may name a path of any length.
 LONGEST_REASON = 200
 
 
 class BccPrograms(Programs):
-    """The compiled text of one capture.
+    """The compiled programs of one capture.
 
     ``NAME`` being a function, the text has ``kfunc__NAME`` and ``kretfunc__NAME`` for its entry
     and exit. By these names bcc finds what fentry and fexit belong to; kprobes run the same code.
@@ -93,7 +93,7 @@ def compile_programs(system: System, text: str, constants: Mapping[str, int]) ->
     """
     bcc = _import_bcc()
     check_headers(system)
-    # The constructor would attach each program by its name, and give up at the first refusal.
+    # The constructor would attach every program by name and stop at the first error.
     manual = type("Manual", (bcc.BPF,), {"_trace_autoload": lambda _self: None})
     flags = [f"-D{name}={value}" for name, value in constants.items()]
     try:
@@ -103,14 +103,14 @@ def compile_programs(system: System, text: str, constants: Mapping[str, int]) ->
 
 
 def check_headers(system: System) -> None:
-    """Look for what bcc compiles against.
+    """Look for the kernel headers that bcc compiles against.
 
     :raises Skipped: there is none
     """
     release = system.text("/proc/sys/kernel/osrelease")
     if not any(system.exists(place.format(release=release)) for place in HEADERS):
         raise Skipped(
-            f"bcc needs the kernel's headers, and there are none for {release}",
+            f"bcc needs kernel headers, and there are none for {release}",
             HEADERS_REMEDY.format(release=release),
         )
 
@@ -121,7 +121,7 @@ def _import_bcc() -> Any:
     except ModuleNotFoundError:
         raise Skipped("python3-bpfcc is not installed", "apt-get install python3-bpfcc") from None
     except (ImportError, OSError) as error:
-        # Its Python part is there, its library is not or is another version's.
+        # The Python part is installed, its library is missing or of another version.
         raise Skipped(
             f"bcc cannot be imported: {_shorten(str(error))}", "apt-get install python3-bpfcc"
         ) from error
@@ -139,7 +139,7 @@ def _attach_both(
 
 
 def _attempt(step: Callable[[], Any]) -> Any:
-    """Let bcc do something, and keep what it prints to itself.
+    """Call bcc and capture its output.
 
     :raises Unavailable: it failed; the reason is what it printed last, else what it raised
     """
@@ -157,7 +157,7 @@ def _attempt(step: Callable[[], Any]) -> Any:
 
 @contextmanager
 def _printing_to(file: int) -> Iterator[None]:
-    # bcc is a C library: it prints to the descriptors, and keeps standard output in a buffer.
+    # bcc is a C library: it prints to the file descriptors, and buffers standard output.
     flush = ctypes.CDLL(None).fflush
     kept = {stream: os.dup(stream) for stream in (1, 2)}
     flush(None)

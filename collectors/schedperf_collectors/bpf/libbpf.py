@@ -1,8 +1,8 @@
-"""BPF objects through ``libbpf.so.1``: load those programs that this kernel takes, read their maps.
+"""Load BPF objects through ``libbpf.so.1`` and read their maps.
 
-A kernel may refuse one kind of program and allow others, and loading an object is all or
-nothing. Each program therefore has *candidates*, the ways in which it could be attached;
-:func:`load_what_works` finds by trial which of them work here, and the reasons of the others.
+A kernel may refuse one kind of program and accept others, and an object loads completely or not at
+all. Each program therefore has *candidates*, the ways it can be attached; :func:`load_what_works`
+tries which of them work here and keeps the reasons of the others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Programs = dict[str, dict[str, Optional[str]]]
 
 
 class NothingWorks(Unavailable):
-    """The kernel takes none of the programs of an object.
+    """The kernel accepts no program of an object.
 
     :param programs: why, of each slot
     """
@@ -144,7 +144,7 @@ class BpfMap:
 
     def _check(self, size: int, expected: int) -> None:
         if size != expected:
-            raise ValueError(f"map {self._name}: {size} bytes where {expected} are needed")
+            raise ValueError(f"map {self._name}: {size} bytes (expected {expected})")
 
 
 class BpfObject:
@@ -325,7 +325,7 @@ def load_what_works(
         preferred.setdefault(candidate.slot, candidate)
     if not candidates:
         raise NothingWorks(label, {})
-    # Where all works, one load is all that it takes.
+    # If everything works, one load is enough.
     with contextlib.suppress(Unavailable):
         return _start(data, label, list(preferred.values()), prepare, {})
     chosen: dict[str, Candidate] = {}
@@ -383,8 +383,8 @@ def _refusal(
 
 def raise_memlock_limit() -> None:
     """Let maps take as much locked memory as they need."""
-    # Before "bpf: Eliminate rlimit-based memory accounting" (v5.11) maps count as locked memory.
-    # Who may not raise the limit learns from the kernel whether that matters.
+    # Before "bpf: Eliminate rlimit-based memory accounting" (v5.11) maps count as locked memory. If
+    # the limit cannot be raised, the kernel's answer shows whether that matters.
     with contextlib.suppress(OSError, ValueError):
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.setrlimit(resource.RLIMIT_MEMLOCK, unlimited)

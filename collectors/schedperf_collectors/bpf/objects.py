@@ -1,4 +1,4 @@
-"""Where the BPF objects come from: packed beside their source, else compiled here and kept.
+"""Find BPF objects: packed beside their source, else compiled here and cached.
 
 ``schedperf pack`` compiles the programs (``NAME.bpf.c``) once, so that the machine under test
 needs no compiler: the loader fits an object to any kernel that has BTF. Without a packed object,
@@ -31,7 +31,7 @@ SOURCE, OBJECT, HEADER = ".bpf.c", ".bpf.o", ".h"
 FLAGS = ("-target", "bpf", "-O2", "-g", "-fdebug-compilation-dir=.")
 # 0.3 s each on an idle machine; 10 s were seen under emulation.
 COMPILE_LIMIT_S = 60.0
-# Ours are 0.1 MB.
+# The objects have 0.1 MB.
 OBJECT_LIMIT_BYTES = 16 << 20
 # e_ident[EI_DATA] of an ELF file: ELFDATA2LSB or ELFDATA2MSB.
 DATA_INDEX = 5
@@ -48,7 +48,7 @@ def read_object(name: str) -> bytes:
 
 
 def compile_all() -> dict[str, bytes]:
-    """Return all objects by file name, compiled here; none from where there is no source.
+    """Compile all objects; return them by file name, or none without sources.
 
     :raises Unavailable: there is no clang, or it fails
     """
@@ -68,7 +68,9 @@ def compile_object(name: str) -> bytes:
     :raises Unavailable: there is no clang, or it fails
     """
     if shutil.which("clang") is None:
-        raise Unavailable(f"{name}{OBJECT} is not packed, and no clang; apt-get install clang")
+        raise Unavailable(
+            f"{name}{OBJECT} is not packed, and clang is not installed; apt-get install clang"
+        )
     sources = {
         each: resources.files(PACKAGE).joinpath(each).read_bytes()
         for each in list_sources()
@@ -95,7 +97,7 @@ def _our_order() -> bytes:
 
 
 def _cache_folder() -> Path:
-    # An empty variable counts as unset, says the XDG base directory specification.
+    # XDG base directory specification: an empty variable counts as unset.
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 # never raises
     return Path(base, "schedperf", "bpf")
 
@@ -113,7 +115,7 @@ def _clang_version() -> str:
 
 
 def _read_kept(path: Path) -> bytes | None:
-    """Read what was kept; not what someone else put there, since it may run as root."""
+    """Read a cached object, unless another user put it there, since this may run as root."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():
@@ -125,13 +127,13 @@ def _read_kept(path: Path) -> bytes | None:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    # Without a place to keep it, it is compiled again the next time.
+    # Without a writable cache, it is compiled again next time.
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        # Another process that did the same meanwhile wrote the same.
+        # Another process doing the same meanwhile wrote the same bytes.
         os.replace(name, path)  # noqa: PTH105 # both are names
 
 
@@ -145,12 +147,12 @@ def compile_sources(name: str, sources: Mapping[str, bytes]) -> bytes:
         for each, data in sources.items():
             Path(folder, each).write_bytes(data)
         result = Path(folder, name + OBJECT)
-        # The folder has another name each time, and debug information names it.
+        # The folder's name differs each time, and debug information contains it.
         flags = [*FLAGS, f"-fdebug-prefix-map={folder}=."]
         command = ["clang", *flags, "-c", f"{folder}/{name}{SOURCE}", "-o", str(result)]
         done = execute(command, COMPILE_LIMIT_S, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             lines = done.stdout.decode("utf-8", "replace").replace(f"{folder}/", "").splitlines()
-            said = next((line for line in lines if "error" in line), "says nothing")
+            said = next((line for line in lines if "error" in line), "no output")
             raise Unavailable(f"clang: exit status {done.returncode}: {said}")
         return result.read_bytes()

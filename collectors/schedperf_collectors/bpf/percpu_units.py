@@ -1,9 +1,9 @@
-"""Where each CPU's copies of the per-CPU variables begin: its *unit*.
+"""Find the *unit* of each CPU: where its copy of the per-CPU variables begins.
 
 The address of a per-CPU variable on one CPU is the CPU's unit plus the variable's
 offset in section ``.data..percpu`` (mm/percpu.c), so a sampled address less the
-unit names the variable, and the copies of all CPUs become one. Two ways to learn
-the units, both tried, and believed only where they agree:
+unit names the variable, and the copies of all CPUs become one. There are two methods to find the
+units. Both are tried, and they must agree:
 
 ==========  ====================================================================
 kcore       ``__per_cpu_offset`` read from /proc/kcore, plus ``__per_cpu_start``;
@@ -12,7 +12,7 @@ tracepoint  addresses of the run queues, less the offset of ``runqueues`` in BTF
             needs neither kcore nor symbols of data, but BPF
 ==========  ====================================================================
 
-Where neither works, the kernel log's sizes remain: x86 embeds the first chunk in a block aligned
+If neither works, the sizes in the kernel log remain: x86 embeds the first chunk in a block aligned
 to 2 MiB, so units that divide it are aligned to their own size, and an address modulo the
 size is a *candidate* for an offset. ``percpu.json``, with units as hexadecimal text::
 
@@ -21,9 +21,9 @@ size is a *candidate* for an offset. ``percpu.json``, with units as hexadecimal 
      "missing_cpus": [], "static_bytes": 185496, "reserved_bytes": 0,
      "dynamic_bytes": 31592, "unit_bytes": 1048576}
 
-``method`` is "kcore", "tracepoint" or "alignment", ``null`` where nothing is known;
-``stable`` says whether the units were the same after the run; ``unit_bytes`` is
-``null`` where units are not aligned to their size.
+``method`` is "kcore", "tracepoint" or "alignment", ``null`` if nothing is known; ``stable`` tells
+whether the units were the same after the run; ``unit_bytes`` is ``null`` if units are not aligned
+to their size.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SIZES_LINE = re.compile(r"^pcpu-alloc: s(\d+) r(\d+) d(\d+) u(\d+) alloc=\d+\*(\
 SIZE_KEYS = ("static_bytes", "reserved_bytes", "dynamic_bytes", "unit_bytes")
 _RUN_QUEUES = "run_queues"
 _QUEUE_PROBE = Candidate(_RUN_QUEUES, "remember", "raw_tp", "sched_update_nr_running_tp")
-# A moment on each CPU after we moved there, so that what is queued there is counted.
+# A moment on each CPU, so that the task queued there is counted.
 _STAY_S = 0.001
 _KCORE = "/proc/kcore"
 _ELF_HEADER_BYTES = 64
@@ -68,11 +68,11 @@ _REGIONS_LIMIT = 0xFFFF
 
 @dataclass(frozen=True)
 class Reading:
-    """The units at one moment.
+    """The units at one time.
 
-    :param method: the way that is believed; None: neither
+    :param method: the method used; None: neither works
     :param units: address by CPU, of those CPUs that could be seen; empty without a method
-    :param tried: for each way why it failed, None where it did not
+    :param tried: by method, why it failed; None: it worked
     """
 
     method: str | None
@@ -107,7 +107,7 @@ class UnitBases:
         first, *others = readings
         for other in others:
             if not _agree(first.units, other.units):
-                reason = f"{first.method} and {other.method} find different units"
+                reason = f"{first.method} and {other.method} report different units"
                 return Reading(None, {}, dict.fromkeys(ways, reason))
         return first
 
@@ -147,11 +147,11 @@ def percpu_symbols(system: System, options: Mapping[str, str]) -> tuple[int, int
         return table, start
     content, reason = attempt(find_system_map, system, options, kallsyms)
     if content is None:
-        raise Unavailable(f"/proc/kallsyms has no symbols of data; {reason}")
+        raise Unavailable(f"/proc/kallsyms has no data symbols; {reason}")
     linked, running = _address(content, "_stext"), _address(kallsyms, "_stext")
     table, start = (_address(content, name) for name in names)
     if linked is None or running is None or table is None or start is None:
-        raise Unavailable("System.map: no __per_cpu_offset, __per_cpu_start or _stext")
+        raise Unavailable("System.map: __per_cpu_offset, __per_cpu_start or _stext is missing")
     slide = running - linked
     return table + slide, start + slide if start >= KERNEL_HALF else start
 
@@ -229,7 +229,7 @@ def _visit(cpus: Sequence[int]) -> None:
     allowed = os.sched_getaffinity(0)
     try:
         for cpu in cpus:
-            # A cpuset may keep us off some; their own tasks are queued there anyway.
+            # A cpuset may exclude some CPUs; their own tasks are queued there anyway.
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(0, {cpu})
                 time.sleep(_STAY_S)
@@ -272,13 +272,13 @@ class Kcore:
     def read(self, address: int, size: int) -> bytes:
         """Return ``size`` bytes of memory.
 
-        :raises Unavailable: they are not in it
+        :raises Unavailable: the address is in no region
         """
         for region in self._regions:
             start = address - region.address
             if start >= 0 and start + size <= region.size:
                 return self._at(region.offset + start, size)
-        raise Unavailable(f"{_KCORE}: address {address:#x} is in none of its regions")
+        raise Unavailable(f"{_KCORE}: address {address:#x} is in no region")
 
     def _read_headers(self) -> tuple[str, list[_Region]]:
         header = self._at(0, _ELF_HEADER_BYTES)

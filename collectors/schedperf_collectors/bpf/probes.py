@@ -1,4 +1,4 @@
-"""Probes at functions and tracepoints of the kernel, whichever loader attaches their programs.
+"""Attach probes to kernel functions and tracepoints, with either loader.
 
 Nothing is attached that was not asked for, and a program that the kernel refuses costs no other
 program anything: why it was refused is one line.
@@ -58,9 +58,9 @@ class Programs(ABC):
 
 
 class NoPrograms(Programs):
-    """What stands in for programs where none can be loaded: nothing can be attached.
+    """The stand-in if no program can be loaded: nothing can be attached.
 
-    :param why: what loading them raised
+    :param why: error of loading them
     """
 
     def __init__(self, why: Skipped) -> None:
@@ -92,12 +92,12 @@ class NoPrograms(Programs):
 
 
 def as_root() -> str:
-    """Return the remedy for what only root may do."""
+    """Return the remedy for an error that only affects ordinary users."""
     return "" if os.geteuid() == 0 else "run as root"
 
 
 def say_refusals(refusals: Mapping[str, str]) -> str:
-    """Return why each mechanism does not work; what holds for several is said once.
+    """Return why each mechanism fails; mechanisms with the same reason share it.
 
     >>> say_refusals({"tp_btf": "not permitted", "raw_tp": "not permitted"})
     'tp_btf, raw_tp: not permitted'
@@ -106,7 +106,7 @@ def say_refusals(refusals: Mapping[str, str]) -> str:
     for mechanism, reason in refusals.items():
         mechanisms.setdefault(reason, []).append(mechanism)
     return "; ".join(
-        # That there are no kprobes says itself which mechanism it is.
+        # A kernel without kprobes needs no mechanism named.
         reason if reason == NO_KPROBES else f"{', '.join(by)}: {reason}"
         for reason, by in mechanisms.items()
     )
@@ -114,7 +114,7 @@ def say_refusals(refusals: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=1)
 def lacks_kprobes(system: System | None = None) -> bool:
-    """Tell whether the kernel was built without kprobes: what libbpf says then names no reason."""
+    """Return whether the kernel was built without kprobes; libbpf then gives no reason."""
     system = system or System()
     if system.exists(_PERF_KPROBES):
         return False

@@ -1,1 +1,1 @@
-"""What collectors read of the machine under test: files, symbols, types, counters."""
+"""Read the machine under test: files, symbols, types, counters."""

@@ -1,7 +1,7 @@
-"""The few facts of the kernel's own types (BTF) that a collector needs itself.
+"""Read the few facts of the kernel's BTF that a collector needs.
 
 Layout: Documentation/bpf/btf.rst and include/uapi/linux/btf.h. Types are walked
-once, by their sizes; nothing but the names that are looked for is decoded.
+once, by their sizes; only the requested names are decoded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def run_queues_offset(btf: bytes) -> int:
     try:
         return _run_queues_offset(btf)
     except struct.error as error:
-        raise Unavailable(f"BTF of vmlinux is cut off: {error}") from error
+        raise Unavailable(f"BTF of vmlinux is truncated: {error}") from error
 
 
 def _run_queues_offset(btf: bytes) -> int:
@@ -89,7 +89,7 @@ def _walk(btf: bytes, order: str, at: int, end: int) -> Iterator[_Type]:
         name, info = unpack(btf, at)
         kind, count = info >> 24 & 0x1F, info & 0xFFFF
         if kind not in EXTRA_BYTES:
-            raise Unavailable(f"BTF of vmlinux has types of an unknown kind, {kind}")
+            raise Unavailable(f"BTF of vmlinux has types of unknown kind {kind}")
         yield _Type(name, kind, count, at + TYPE_BYTES)
         fixed, each = EXTRA_BYTES[kind]
         at += TYPE_BYTES + fixed + each * count
@@ -103,7 +103,7 @@ def function_arguments(btf: bytes, names: Collection[str]) -> dict[str, int]:
     try:
         return dict(_function_arguments(btf, names))
     except struct.error as error:
-        raise Unavailable(f"BTF of vmlinux is cut off: {error}") from error
+        raise Unavailable(f"BTF of vmlinux is truncated: {error}") from error
 
 
 def _function_arguments(btf: bytes, names: Collection[str]) -> Iterator[tuple[str, int]]:

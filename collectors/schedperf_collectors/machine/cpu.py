@@ -1,6 +1,6 @@
 """host.json: the groups cpu, topology, cpufreq and cpuidle.
 
-Each function returns what finds each value of its group; a finder raises
+Each function returns a finder for each value of its group; a finder raises
 :class:`Unavailable` with the reason why the value is null.
 """
 
@@ -16,13 +16,13 @@ from schedperf_collectors.machine.system import Finders, System, getconf, or_non
 CPUS = "/sys/devices/system/cpu"
 NODES = "/sys/devices/system/node"
 POLICIES = f"{CPUS}/cpufreq"
-# How /sys says that there is no such level: -1, or the 16-bit form of it.
+# Values of /sys for a missing level: -1, or its 16-bit form.
 NO_LEVEL = (-1, 65535)
 LEVELS = ("core", "cluster", "llc", "socket", "node")
 
 
 def cpu_finders(system: System) -> Finders:
-    """Find what the processor is."""
+    """Return finders of the processor."""
     return {
         "model": lambda: _cpu_model(system),
         "vendor": lambda: cpuinfo_field(system, "vendor_id", "CPU implementer", "vendor"),
@@ -73,7 +73,7 @@ def _cpu_model(system: System) -> str:
     try:
         return cpuinfo_field(system, "model name", "cpu model", "cpu", "uarch", "Model Name")
     except Unavailable:
-        # arm64 has no name, only the numbers of MIDR_EL1.
+        # arm64 has no model name, only the numbers of MIDR_EL1.
         implementer = cpuinfo_field(system, "CPU implementer")
         return f"implementer {implementer} part {cpuinfo_field(system, 'CPU part')}"
 
@@ -107,7 +107,7 @@ def _l1_line_bytes(system: System) -> int:
 
 
 def topology_finders(system: System) -> Finders:
-    """Find which CPUs share what."""
+    """Return finders of the topology."""
     return {
         "cpus": lambda: [_cpu_place(system, cpu) for cpu in online_cpus(system)],
         "nodes": lambda: {
@@ -145,7 +145,7 @@ def _level(system: System, name: str) -> int | None:
 
 
 def _last_level_cache(system: System, folder: str) -> int:
-    # The id of the cache, or where the firmware gives none the first CPU that shares it.
+    # The cache's id, or without one in the firmware the first CPU that shares it.
     indexes = system.names(folder, r"index\d+")
     if not indexes:
         raise Unavailable(f"{folder}: no caches")
@@ -158,11 +158,11 @@ def missing_levels(cpus: object) -> Iterator[tuple[str, str]]:
     """Yield path and reason of each level that no CPU has."""
     for level in LEVELS:
         if isinstance(cpus, list) and cpus and all(cpu[level] is None for cpu in cpus):
-            yield f"topology.cpus.{level}", f"{CPUS}/cpu*: does not say"
+            yield f"topology.cpus.{level}", f"{CPUS}/cpu*: not reported"
 
 
 def cpufreq_finders(system: System) -> Finders:
-    """Find how the frequency is chosen."""
+    """Return finders of the frequency settings."""
     return {
         "driver": lambda: _of_policies(system, "scaling_driver"),
         "governor": lambda: _of_policies(system, "scaling_governor"),
@@ -198,7 +198,7 @@ def _boost(system: System) -> bool:
 
 
 def cpuidle_finders(system: System) -> Finders:
-    """Find how idle CPUs sleep."""
+    """Return finders of the idle states."""
     return {
         "driver": lambda: system.text(f"{CPUS}/cpuidle/current_driver"),
         "governor": lambda: system.first_text(

@@ -1,7 +1,7 @@
-"""The functions of an ELF file by their offset in the file: what perf.data gives of user code.
+"""Read the functions of an ELF file by file offset, which is how perf.data locates user code.
 
-A file is read as hostile input: whatever its headers claim, no more than the limits below is
-read, and what does not hold is :class:`BadElf` with one line that says why.
+Files are untrusted: no more than the limits below is read, and an inconsistent file raises
+:class:`BadElf` with a one-line reason.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _DEBUGDATA = b".gnu_debugdata"
 
 
 class BadElf(Exception):
-    """A file is no ELF file that can be read; the message is one line."""
+    """Not a readable ELF file; the message is one line."""
 
 
 @dataclass(frozen=True)
 class ElfFunctions:
-    """What was read.
+    """The functions of one file.
 
     :param build_id: hexadecimal; None where the file has none
     :param table: where the symbols are from: ``.symtab``, ``.symtab of the debug file``,
@@ -116,7 +116,7 @@ def read_functions(path: Path) -> ElfFunctions:
         # Opening a device can do something, and opening a fifo waits; should it become one
         # between the two calls, nothing worse happens than that.
         if not stat.S_ISREG(path.stat().st_mode):
-            raise BadElf("no regular file")
+            raise BadElf("not a regular file")
         with open(path, "rb", opener=_open_without_waiting) as stream:
             return parse_functions(stream, DEBUG_FILES)
     except (OSError, ValueError) as error:
@@ -135,7 +135,7 @@ def parse_functions(stream: BinaryIO, debug_files: Path | None = None) -> ElfFun
     table, symbols = _symbols_of(elf, _debug_file(debug_files, build_id))
     functions = _best_functions(_place(symbols, elf.segments))
     if not functions:
-        raise BadElf("its symbol tables name no function")
+        raise BadElf("no function in its symbol tables")
     return ElfFunctions(build_id, table, functions)
 
 
@@ -175,14 +175,14 @@ class _Elf:
         self._bytes = stream.seek(0, io.SEEK_END)
         start = self.read(0, min(64, self._bytes))
         if start[:4] != MAGIC or len(start) < 52:  # noqa: PLR2004 # sizeof(Elf32_Ehdr)
-            raise BadElf("no ELF file")
+            raise BadElf("not an ELF file")
         if start[4] not in _SHAPES or start[5] not in (1, 2):
             raise BadElf("an ELF file of an unknown class or byte order")
         self.order = "<" if start[5] == 1 else ">"
         self._shape = _SHAPES[start[4]]
         header = struct.Struct(self.order + self._shape.header)
         if len(start) < 16 + header.size:
-            raise BadElf("the ELF header is cut off")
+            raise BadElf("truncated ELF header")
         fields = header.unpack_from(start, 16)
         _, _, _, _, segments_at, sections_at, _, _, _, segments, _, sections, names = fields
         first = self._rows(sections_at, 1, self._shape.section) if sections_at else []
@@ -199,7 +199,7 @@ class _Elf:
         if size > most:
             raise BadElf(f"a table of {size} bytes, more than {most}")
         if offset + size > self._bytes:
-            raise BadElf(f"cut off: {self._bytes} bytes, its headers need {offset + size}")
+            raise BadElf(f"truncated: {self._bytes} bytes, its headers need {offset + size}")
         self._stream.seek(offset)
         content = self._stream.read(size)
         if len(content) != size:
@@ -219,7 +219,7 @@ class _Elf:
         return next((one for one in self.sections if one.kind == kind and one.size), None)
 
     def debugdata(self) -> bytes | None:
-        # "Mini debug information": an ELF file, packed by xz, with the symbols that strip took.
+        # "Mini debug information": an xz-compressed ELF file with stripped symbols.
         if not self._names < len(self.sections):
             return None
         names = self.read(self.sections[self._names].offset, self.sections[self._names].size)
@@ -289,7 +289,7 @@ def _symbols_of(elf: _Elf, debug_file: Path | None) -> tuple[str, list[_Symbol]]
         if table is not None:
             return ".dynsym and .gnu_debugdata", symbols + _take(inner.symbols(table))
     if exported is None:
-        raise BadElf("stripped: it has no symbol table")
+        raise BadElf("stripped: no symbol table")
     return ".dynsym", symbols
 
 
@@ -328,7 +328,7 @@ def _unpack(packed: bytes) -> bytes:
     except (lzma.LZMAError, EOFError) as error:
         raise BadElf(f".gnu_debugdata: {str(error).lower()}") from error
     if not stream.eof:
-        raise BadElf(f".gnu_debugdata: cut off, or more than {MOST_UNPACKED_BYTES} bytes")
+        raise BadElf(f".gnu_debugdata: truncated, or more than {MOST_UNPACKED_BYTES} bytes")
     return content
 
 
@@ -354,7 +354,7 @@ def _place(
             address, file_bytes, offset = loaded[index]
             start = symbol.address - address
             if start < file_bytes:
-                # A size is whatever the file claims; no function goes on behind its segment.
+                # A size is whatever the file claims; no function extends past its segment.
                 size = min(symbol.size, file_bytes - start)
                 yield start + offset, symbol._replace(size=size)
 

@@ -1,6 +1,6 @@
 """host.json: the groups kernel, sched and cgroup.
 
-Each function returns what finds each value of its group; a finder raises
+Each function returns a finder for each value of its group; a finder raises
 :class:`Unavailable` with the reason why the value is null.
 """
 
@@ -29,7 +29,7 @@ PREEMPT_OPTIONS = {
 
 
 def kernel_finders(system: System, options: Mapping[str, str]) -> Finders:
-    """Find which kernel runs."""
+    """Return finders of the running kernel."""
     return {
         "release": lambda: system.text(f"{SYSCTL}/osrelease"),
         "version": lambda: system.text(f"{SYSCTL}/version"),
@@ -49,12 +49,12 @@ def _compiler(system: System) -> str:
     # "Linux version 6.1.0 (who@where) (gcc (Debian 12.2.0) 12.2.0, GNU ld 2.40) #1 SMP …"
     found = re.match(r"Linux version \S+ \([^)]*\) \((.*)\) #", system.text("/proc/version"))
     if not found:
-        raise Unavailable("/proc/version: names no compiler")
+        raise Unavailable("/proc/version: no compiler named")
     return found.group(1)
 
 
 def sched_finders(system: System, options: Mapping[str, str]) -> Finders:
-    """Find how the scheduler is set up."""
+    """Return finders of the scheduler's settings."""
 
     def tunable(name: str) -> Callable[[], int]:
         return lambda: to_integer(
@@ -113,11 +113,11 @@ def _preempt(system: System, options: Mapping[str, str]) -> str:
     for option, name in PREEMPT_OPTIONS.items():
         if f"{option}=y" in config:
             return name
-    raise Unavailable("neither debugfs, kernel log nor configuration says")
+    raise Unavailable("not reported by debugfs, kernel log or configuration")
 
 
 def cgroup_finders(system: System, pid: int) -> Finders:
-    """Find where the workload lives.
+    """Return finders of the workload's control group.
 
     :param pid: a process of the workload's own control group
     """

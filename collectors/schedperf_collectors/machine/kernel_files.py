@@ -1,12 +1,11 @@
 """The running kernel's own files: its configuration, its symbols, its functions, its build id.
 
 Distributions put them in different places, and ``kernel_files`` names a folder
-that has them (a build tree, an unpacked package). Files of another kernel of the
-same release are the trap here: a System.map is only accepted when the running
-kernel's own symbols agree with it.
+that has them (a build tree, an unpacked package). Beware of files of another kernel of the same
+release: a System.map is accepted only if it agrees with the running kernel's own symbols.
 
-A compiler may put a static function into its callers, or leave only a part of it or a changed
-copy under its name: ``update_cfs_group.isra.0``. What a probe would then see is not the function.
+A compiler may inline a static function, or leave only a part or a changed copy of it:
+``update_cfs_group.isra.0``. A probe would then not observe the function itself.
 """
 
 from __future__ import annotations
@@ -116,14 +115,14 @@ def find_system_map(system: System, options: Mapping[str, str], kallsyms: bytes)
 def _checked_map(place: System, name: str, running: Mapping[str, int]) -> bytes:
     content = place.bytes(name, SYMBOLS_LIMIT_BYTES)
     if not running:
-        raise Unavailable(f"{name}: not checked: addresses of the running kernel are hidden")
+        raise Unavailable(f"{name}: cannot be checked: addresses of the running kernel are hidden")
     listed = _global_functions(content)
     slides = {running[name] - address for name, address in listed.items() if name in running}
     common = sum(name in running for name in listed)
     if common < LEAST_COMMON_SHARE * len(listed) or len(slides) != 1:
         raise Unavailable(
-            f"{name}: of another kernel: {common} of {len(listed)} functions are in the running "
-            f"one, at {len(slides)} different distances"
+            f"{name}: belongs to another kernel: {common} of {len(listed)} functions are in "
+            f"the running one, at {len(slides)} different distances"
         )
     return content
 
@@ -171,28 +170,28 @@ def _global_functions(symbols: bytes) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class KernelFunctions:
-    """Those of the functions looked for that are there.
+    """The functions found.
 
     :param addresses: of each function; 0 where addresses are hidden from this user
-    :param copies: of those that are not there, the names that the compiler left
+    :param copies: for missing functions, the names of their copies
     """
 
     addresses: Mapping[str, tuple[int, ...]]
     copies: Mapping[str, tuple[str, ...]]
 
     def first(self, names: Iterable[str]) -> str | None:
-        """Return the first of several names that is there."""
+        """Return the first of several names that exists."""
         return next((name for name in names if name in self.addresses), None)
 
     def why_missing(self, name: str) -> str:
-        """Say why a function is not there."""
+        """Return why a function is missing."""
         copies = self.copies.get(name)
         if copies:
-            return f"inlined: of it there is only {', '.join(copies)}"
-        return "inlined or not built: not among the kernel's symbols"
+            return f"inlined: only {', '.join(copies)} exists"
+        return "inlined or not built: not in the kernel's symbols"
 
     def address(self, name: str) -> tuple[int | None, str]:
-        """Return the address of a function and "", or None and why it is not known."""
+        """Return a function's address and "", or None and why it is unknown."""
         addresses = self.addresses.get(name)
         if addresses is None:
             return None, self.why_missing(name)

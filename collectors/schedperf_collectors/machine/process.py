@@ -1,8 +1,7 @@
-"""Commands that run in a session of their own and leave nothing behind.
+"""Run commands in their own sessions and leave nothing behind.
 
-A *setup* is a shell script that runs in the very process that then becomes
-the command: what it does to itself (its cgroup, CPU mask, environment, nice
-value, limits) holds for the command and ends with it.
+A *setup* is a shell script that runs in the process that then becomes the command: settings of that
+process (cgroup, CPU mask, environment, nice value, limits) apply to the command and end with it.
 """
 
 from __future__ import annotations
@@ -22,15 +21,14 @@ from schedperf_collectors.machine.errors import Interrupted, RecordError
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.machine.system import last_line
 
-# A setup writes to /sys and /proc; one that takes longer waits for something that will not come.
+# A setup writes to /sys and /proc; one that takes longer is stuck.
 SETUP_LIMIT_S = 60.0
 
-# The process of the shell becomes the command. Its standard input is a socket:
-# over it the shell tells that the setup is over, and waits for the word to go
-# on, so that its control group can be read and collectors can begin before the
-# command runs. Where the recorder is gone the word never comes, and the shell
-# ends, whatever the setup has set. What the setup prints is no result of the
-# command and goes to stderr.
+# The process of the shell becomes the command. Its standard input is a socket: the shell reports on
+# it that the setup is over, and waits for permission to continue, so that its control group can be
+# read and collectors can begin before the command runs. If the recorder has ended, permission never
+# comes and the shell exits, whatever the setup has set. The setup's output goes to stderr, as it is
+# not part of the command's.
 _SCRIPT = """\
 schedperf_setup=$1
 shift
@@ -48,14 +46,14 @@ Begin = Callable[[], None]
 
 
 class SetupFailed(RecordError):
-    """The setup of a command ended before the command began."""
+    """A command's setup failed before the command began."""
 
 
 @dataclass(frozen=True)
 class Running:
-    """A command that has begun, its setup done.
+    """A command that has begun after its setup.
 
-    :param began_s: on the monotonic clock: at the fork, or when it got the word to go on
+    :param began_s: on the monotonic clock: at the fork, or when the setup was allowed to continue
     :param cgroup: lines of its /proc/PID/cgroup then; None where the kernel has none
     """
 
@@ -71,11 +69,11 @@ class Running:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended.
+    """The end of a command.
 
     :param status: as wait4(2) returns it
     :param usage: of the command and those of its children that it waited for, a struct_rusage
-    :param timed_out: it was killed because its time was over
+    :param timed_out: it was killed at its time limit
     """
 
     status: int
@@ -159,7 +157,8 @@ def _await_setup(process: subprocess.Popen[bytes], ours: socket.socket) -> str |
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             return f"did not end within {SETUP_LIMIT_S:.0f} s"
-        # Asked before the socket is looked at: what it told before its end is in there.
+        # Asked before the socket is read: the socket has all that the shell reported before its
+        # end.
         ended = has_ended(process.pid)
         if signals.wait(0 if ended else left_s, ours.fileno()):
             return None if ours.recv(1) else ""
@@ -168,7 +167,7 @@ def _await_setup(process: subprocess.Popen[bytes], ours: socket.socket) -> str |
 
 
 def finish(running: Running, timeout_s: float | None = None) -> Ended:
-    """Wait for a command; whatever it leaves behind in its process group is killed.
+    """Wait for a command; kill what is left in its process group.
 
     :param timeout_s: kill it when it has run that long
     :raises Interrupted: a signal came meanwhile; the command has been killed
@@ -187,7 +186,7 @@ def finish(running: Running, timeout_s: float | None = None) -> Ended:
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether a child has ended; it can still be reaped."""
+    """Return whether a child has ended; it can still be reaped."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
@@ -217,9 +216,9 @@ def kill_group(pid: int) -> None:
 
 
 def run_shell(script: str, limit_s: float) -> str | None:
-    """Run a shell script to its end, whatever signals come.
+    """Run a shell script to its end, even if signals arrive.
 
-    :return: how it failed, in words; None when it did not
+    :return: why it failed; None if it succeeded
     """
     try:
         subprocess.run(
@@ -240,7 +239,7 @@ def run_shell(script: str, limit_s: float) -> str | None:
 
 
 def say_status(status: int) -> str:
-    """Say in words how a process ended.
+    """Return in words how a process ended.
 
     >>> say_status(256)
     'exit status 1'
@@ -258,8 +257,8 @@ def signal_name(signum: int) -> str:
 
 
 def last_words(path: Path) -> str:
-    """Return ``: TEXT`` with the last line of a file, for messages; "" where there is none."""
-    # The last words of a program are in its last 4 KiB.
+    """Return ``: TEXT`` with the last line of a file, for messages; "" if there is none."""
+    # A program's last line is in its last 4 KiB.
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 4096))
         text = file.read().decode(errors="replace").strip()

@@ -1,4 +1,4 @@
-"""Looks at something again and again while the workload runs, in a thread of the collector."""
+"""Call a function repeatedly in a thread while the workload runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Callable
 
-# Short workloads are seen as well: the first looks come early and each later one twice as late.
+# Short workloads are read as well: the first readings come early, each later one after twice the
+# time.
 FIRST_LOOK_S = 0.05
 LOOK_EVERY_S = 0.5
 
@@ -20,7 +21,7 @@ def repeated(look: Callable[[], None], largest_share: float) -> Iterator[None]:
 
     What it raises ends the looks and is raised when the block ends.
 
-    :param largest_share: of one CPU's time that looks may take: what took long comes less often
+    :param largest_share: most of one CPU's time that looks may take; slow looks are made less often
     """
     over = Event()
     with ThreadPoolExecutor(1) as pool:
@@ -35,7 +36,7 @@ def repeated(look: Callable[[], None], largest_share: float) -> Iterator[None]:
 def _look_until(over: Event, look: Callable[[], None], largest_share: float) -> None:
     pause_s, took_s = FIRST_LOOK_S, 0.0
     while not over.wait(max(pause_s, took_s / largest_share)):
-        # The workload loses what a look computes; while it waits for a CPU it costs nothing.
+        # CPU time counts, not waiting: a look takes time from the workload only while it runs.
         began_s = time.thread_time()
         look()
         took_s = time.thread_time() - began_s

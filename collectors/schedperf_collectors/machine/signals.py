@@ -1,8 +1,7 @@
-"""Signals as a value that loops look at, so that none of them strikes in the middle of a write.
+"""Turn signals into a value that loops check, so that none interrupts a write.
 
-SIGINT, SIGTERM and SIGHUP are only noted; whoever waits is woken, looks at
-:attr:`Signals.caught` and cleans up in the ordinary course of the program.
-SIGCHLD wakes too, which makes waiting for a process exact on every kernel.
+SIGINT, SIGTERM and SIGHUP are only recorded; a waiting loop is woken, checks :attr:`Signals.caught`
+and cleans up as usual. SIGCHLD wakes too, which makes waiting for a process exact on every kernel.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ class Signals:
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._before = {signal.SIGCHLD: signal.signal(signal.SIGCHLD, _nothing)}
         for signum in _ENDING:
-            # nohup ignores SIGHUP on purpose. SIGINT is taken all the same: every
-            # script ignores it for what it starts with "&", and no one means that.
+            # nohup ignores SIGHUP on purpose. SIGINT is handled even if ignored: scripts ignore it
+            # for background jobs without meaning to.
             if signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN:
                 continue
             self._before[signum] = signal.signal(signum, self._note)
@@ -62,7 +61,7 @@ class Signals:
         return ready
 
     def check(self) -> None:
-        """Raise :exc:`Interrupted` if a signal has asked for the end."""
+        """Raise :exc:`Interrupted` if a signal has asked to terminate."""
         if self.caught is not None:
             raise Interrupted(self.caught)
 
@@ -73,12 +72,12 @@ class Signals:
 
 
 def _nothing(_signum: int, _frame: FrameType | None) -> None:
-    # A handler must exist, else the kernel does not wake anyone for SIGCHLD.
+    # Without a handler the kernel does not wake anyone for SIGCHLD.
     pass
 
 
 def default_signals() -> None:
-    """Give a forked child the signals that a program expects."""
+    """Reset the signals of a forked child to their defaults."""
     signal.set_wakeup_fd(-1)
     for signum in (*_ENDING, signal.SIGCHLD):
         if signal.getsignal(signum) != signal.SIG_IGN:

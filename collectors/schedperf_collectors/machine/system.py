@@ -1,7 +1,7 @@
-"""Reading the machine under test: files of /proc and /sys, the kernel log, programs.
+"""Read files of /proc and /sys, the kernel log and programs' output.
 
-What cannot be had is an :class:`Unavailable` whose reason can stand in a
-bundle as it is: ``/sys/kernel/debug/sched/features: permission denied``.
+A missing value raises :class:`Unavailable` with a reason that a bundle can store:
+``/sys/kernel/debug/sched/features: permission denied``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Callable, TypeVar
 
 from schedperf_collectors.contract import Unavailable
 
-# Files of /proc and /sys are a few kB; only kallsyms and BTF are larger and say so themselves.
+# Files of /proc and /sys are a few kB; kallsyms and BTF are read with larger limits.
 TEXT_LIMIT_BYTES = 4 << 20
 # /proc/sys refuses to read more than KMALLOC_MAX_SIZE (4 MB) at once.
 CHUNK_BYTES = 1 << 16
@@ -35,7 +35,7 @@ Finders = dict[str, Callable[[], object]]
 
 
 def unavailable(where: str, error: OSError) -> Unavailable:
-    """Say what the operating system answered: ``/proc/config.gz: no such file or directory``."""
+    """Return the operating system's error: ``/proc/config.gz: no such file or directory``."""
     return Unavailable(f"{where}: {(error.strerror or str(error)).lower()}")
 
 
@@ -52,11 +52,11 @@ class System:
         self._log: str | None = None
 
     def path(self, name: str) -> Path:
-        """Return where the file that is called ``name`` ("/proc/version") over there lies here."""
+        """Return the path here of a file of that machine ("/proc/version")."""
         return self.root / name.lstrip("/")
 
     def exists(self, name: str) -> bool:
-        """Say whether a file or folder is there."""
+        """Return whether a file or folder exists."""
         try:
             return self.path(name).exists()
         except OSError:
@@ -171,14 +171,14 @@ def or_none(find: Callable[[], Value]) -> Value | None:
 
 
 def bracketed(text: str, brackets: str = "[]") -> str:
-    """Return the chosen word of a kernel's list of words: ``always [madvise] never``.
+    """Return the selected word of a kernel's list of words: ``always [madvise] never``.
 
     :raises Unavailable: nothing is marked
     """
     opening, closing = map(re.escape, brackets)
     found = re.search(f"{opening}([^{closing}\\s]+){closing}", text)
     if not found:
-        raise Unavailable(f"no value is marked in {text[:40]!r}")
+        raise Unavailable(f"no value is selected in {text[:40]!r}")
     return found.group(1)
 
 
@@ -249,7 +249,7 @@ def execute(
     except OSError as error:
         raise unavailable(command[0], error) from error
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"{command[0]}: no answer in {timeout_s:g} s") from None
+        raise Unavailable(f"{command[0]}: no answer within {timeout_s:g} s") from None
 
 
 def getconf(name: str) -> int:
@@ -259,12 +259,12 @@ def getconf(name: str) -> int:
     """
     number = to_integer(run(["getconf", name]), f"getconf {name}")
     if number <= 0:
-        raise Unavailable(f"getconf {name}: not known")
+        raise Unavailable(f"getconf {name}: unknown")
     return number
 
 
 def last_line(text: str) -> str:
-    """Return the last line that says something; "" where none does."""
+    """Return the last line that is not empty; "" if there is none."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 

@@ -1,8 +1,8 @@
-"""The control groups whose CPU time is followed: the workload's, and all with a bandwidth limit.
+"""Follow the CPU time of control groups: the workload's, and all with a bandwidth limit.
 
-A workload may make its groups itself and remove them before it ends. So they are looked for while
-it runs as well, and what a group had counted when it was last seen is kept. A group is told from
-another one of the same name by its inode.
+A workload may create its own groups and remove them before it ends. So groups are also searched
+while it runs, and the last counters of each are kept. Groups of the same name are distinguished by
+inode.
 
 A text of groups has a section for each::
 
@@ -39,7 +39,7 @@ DEEPEST = 32
 NO_LIMIT = "max"
 # A folder without folders has its own two links; file systems that do not count have one.
 CHILDLESS_LINKS = 2
-TOO_MANY = f"more than {MOST_GROUPS} groups to follow; the others are left out"
+TOO_MANY = f"more than {MOST_GROUPS} groups with limits; the others are not recorded"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def find_hierarchy(system: System, pid: int) -> Hierarchy:
     version, path = cpu_cgroup(system, pid)
     folder = cgroup_folder(system, version, "/")
     if not system.exists(f"{folder}/cpu.stat"):
-        raise Unavailable(f"{folder}/cpu.stat: not there, so the cpu controller is not in use")
+        raise Unavailable(f"{folder}/cpu.stat: does not exist, so the cpu controller is not in use")
     return Hierarchy(version, folder, cgroup_folder(system, version, path)[len(folder) :])
 
 
@@ -90,7 +90,7 @@ class ThrottledGroups:
         """Find the groups; return the text of those that are followed."""
         self._walk("")
         if self._hierarchy.own not in self._known:
-            self.notes.add(f"the workload's group {self._hierarchy.own} cannot be seen")
+            self.notes.add(f"the workload's group {self._hierarchy.own} is not visible")
         self._old = frozenset((path, inode) for path, (inode, _) in self._known.items())
         return self._text()
 
@@ -141,7 +141,7 @@ class ThrottledGroups:
         for _ in range(DEEPEST):
             level = [child for path in level for child in self._learn(path)]
         if level:
-            self.notes.add(f"groups that lie deeper than {DEEPEST} are left out")
+            self.notes.add(f"groups below level {DEEPEST} are not recorded")
         self._watched &= self._known.keys()
 
     def _learn(self, path: str) -> list[str]:
@@ -150,7 +150,7 @@ class ThrottledGroups:
         if identity is None:
             return []
         if len(self._known) >= MOST_WALKED:
-            self.notes.add(f"only {MOST_WALKED} groups were looked at")
+            self.notes.add(f"more than {MOST_WALKED} groups; the others are not recorded")
             return []
         self._known[path] = identity
         if self._old is not None and (path, identity[0]) not in self._old:

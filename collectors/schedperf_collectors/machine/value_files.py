@@ -1,4 +1,4 @@
-"""Reads many small files of /proc and /sys fast, and writes what they held as a table.
+"""Read many small files of /proc and /sys fast, and format them as a table.
 
 A machine with 256 CPUs has some 8000 files of idle states. ``os.open`` and ``os.read`` take a
 quarter of the time of a :class:`pathlib.Path` for each.
@@ -14,7 +14,7 @@ from schedperf_collectors.machine.system import System, unavailable
 
 # The kernel gives a file of sysfs one page.
 VALUE_LIMIT_BYTES = 4096
-# What a table has in place of a value that is not there.
+# Stands for a missing value in a table.
 ABSENT = "-"
 
 Row = Sequence["str | None"]

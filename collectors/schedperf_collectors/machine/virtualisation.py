@@ -1,7 +1,7 @@
-"""Is this a virtual machine, and are its instructions run by hardware or emulated?
+"""Detect virtual machines, and whether the CPU is emulated.
 
-Under emulation times mean nothing, so the answer rests on named grounds, and
-is None where they do not suffice. The grounds, best first:
+Timings under emulation are meaningless, so the result names its evidence, and is None if the
+evidence is not sufficient. Evidence, best first:
 
 * x86: the signature of the hypervisor's CPUID leaf, where /dev/cpu/0/cpuid can be read; QEMU's
   emulated CPU models name themselves; what the kernel found ("Hypervisor detected: KVM",
@@ -59,11 +59,11 @@ NEVER_EMULATE = {
 
 @dataclass(frozen=True)
 class Virtualisation:
-    """What was found.
+    """The detected virtualisation.
 
-    :param kind: "none", "kvm", "qemu", …; None: not known
-    :param emulated: instructions are run by software; None: not known
-    :param grounds: what says so, one line
+    :param kind: "none", "kvm", "qemu", …; None: unknown
+    :param emulated: the CPU is emulated; None: unknown
+    :param grounds: the evidence, one line
     """
 
     kind: str | None
@@ -72,15 +72,15 @@ class Virtualisation:
 
 
 def detect_virtualisation(system: System) -> Virtualisation:
-    """Say in what kind of machine the kernel runs, and what says so."""
+    """Return the kind of machine and the evidence."""
     xen = or_none(lambda: system.text("/sys/hypervisor/type"))
     if xen:
-        return Virtualisation(xen, emulated=False, grounds=f"/sys/hypervisor/type says {xen}")
+        return Virtualisation(xen, emulated=False, grounds=f"/sys/hypervisor/type is {xen}")
     if system.machine in X86_MACHINES:
         return _detect_x86(system)
     if system.machine == "aarch64":
         return _detect_arm64(system)
-    return _by_maker(system, f"nothing is known that tells an emulated {system.machine} apart")
+    return _by_maker(system, f"no known evidence of emulation on {system.machine}")
 
 
 def dmi_text(system: System) -> str:
@@ -99,7 +99,7 @@ def _detect_x86(system: System) -> Virtualisation:
     if signature in SIGNATURES:
         kind, emulated = SIGNATURES[signature]
         text = signature.rstrip(b"\0").decode("ascii")
-        return Virtualisation(kind, emulated, f"CPUID leaf 0x40000000 says {text}")
+        return Virtualisation(kind, emulated, f"CPUID leaf 0x40000000 is {text}")
     model = re.search(r"^model name\s*: (QEMU TCG .*)$", cpuinfo, re.MULTILINE)
     if model:
         return Virtualisation("qemu", emulated=True, grounds=f"the CPU model is {model.group(1)}")
@@ -107,7 +107,7 @@ def _detect_x86(system: System) -> Virtualisation:
     if found:
         return found
     if re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE):
-        return _by_maker(system, "the CPU has the hypervisor flag and does not say which one it is")
+        return _by_maker(system, "the CPU has the hypervisor flag without the hypervisor's name")
     if not cpuinfo:
         return Virtualisation(None, None, "/proc/cpuinfo cannot be read")
     return Virtualisation("none", emulated=False, grounds="the CPU has no hypervisor flag")
@@ -119,10 +119,10 @@ def _found_by_kernel(system: System) -> Virtualisation | None:
     detected = re.search(r"^Hypervisor detected: (.+)$", log, re.MULTILINE)
     if detected:
         kind = DETECTED.get(detected.group(1), detected.group(1).lower())
-        ground = f"the kernel log says {detected.group(0)}"
+        ground = f"the kernel log reports {detected.group(0)}"
         return Virtualisation(kind, emulated=False, grounds=ground)
     if "kvm-clock" in (or_none(lambda: system.text(CLOCKSOURCES)) or ""):
-        ground = "kvm-clock is among the clocksources"
+        ground = "kvm-clock is a clocksource"
         return Virtualisation("kvm", emulated=False, grounds=ground)
     return None
 
@@ -141,7 +141,7 @@ def _hypervisor_signature(system: System) -> bytes:
 def _detect_arm64(system: System) -> Virtualisation:
     log = or_none(system.kernel_log) or ""
     if "KVM: hypervisor services detected" in log:
-        ground = "the kernel log says KVM: hypervisor services detected"
+        ground = "the kernel log reports KVM: hypervisor services detected"
         return Virtualisation("kvm", emulated=False, grounds=ground)
     cpuinfo = or_none(lambda: system.text("/proc/cpuinfo")) or ""
     if re.search(r"^CPU implementer\s*: 0x00$", cpuinfo, re.MULTILINE):
@@ -149,7 +149,7 @@ def _detect_arm64(system: System) -> Virtualisation:
         return Virtualisation("qemu", emulated=True, grounds=ground)
     firmware = re.search(r"^psci: SMC Calling Convention v1\.0$", log, re.MULTILINE)
     if firmware and _is_made_by_qemu(system):
-        ground = f"QEMU's machine and QEMU's own firmware ({firmware.group(0)}), not KVM's"
+        ground = f"QEMU's machine with QEMU's own firmware ({firmware.group(0)}), not KVM's"
         return Virtualisation("qemu", emulated=True, grounds=ground)
     return _by_maker(system, "the kernel log names no hypervisor")
 
@@ -166,14 +166,14 @@ def _maker(system: System) -> str:
 
 
 def _by_maker(system: System, doubt: str) -> Virtualisation:
-    # What the firmware calls the machine decides last: it names the maker, and real machines too.
+    # The firmware's name of the machine decides last: it names the vendor, also of real machines.
     maker = _maker(system)
     for word, kind in NEVER_EMULATE.items():
         if word in maker.lower():
-            return Virtualisation(kind, emulated=False, grounds=f"the firmware says {maker}")
+            return Virtualisation(kind, emulated=False, grounds=f"the firmware reports {maker}")
     for word, kind in MAY_EMULATE.items():
         if word in maker.lower():
-            return Virtualisation(kind, None, f"the firmware says {maker}, but {doubt}")
+            return Virtualisation(kind, None, f"the firmware reports {maker}, but {doubt}")
     if maker and system.machine == "aarch64":
-        return Virtualisation("none", emulated=False, grounds=f"the firmware says {maker}")
+        return Virtualisation("none", emulated=False, grounds=f"the firmware reports {maker}")
     return Virtualisation(None, None, doubt)

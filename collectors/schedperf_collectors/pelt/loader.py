@@ -115,7 +115,7 @@ class LoadedPrograms:
 def load_programs(
     system: System, kernel: KernelFunctions, sampling: int, asked: str
 ) -> LoadedPrograms:
-    """Load the programs through the first loader that works, or the one that was asked for.
+    """Load the programs through the first loader that works, or the selected one.
 
     :param sampling: the duration of one in so many calls is taken
     :param asked: AUTO or one of LOADERS
@@ -136,17 +136,17 @@ def load_programs(
 
 
 def why_no_types(system: System) -> str | None:
-    """Say what cannot be had where the kernel has no types (BTF); None: it has them."""
+    """Return what is unavailable if the kernel has no types (BTF); None: it has them."""
     try:
         with system.path(TYPES).open("rb") as file:
             magic = int.from_bytes(file.read(2), sys.byteorder)
     except OSError as error:
         reason = explain(error)
     else:
-        reason = "no types in it"
+        reason = "it has no types"
         if magic == BTF_MAGIC:
             return None
-    return f"{TYPES}: {reason}: no fentry, no fexit, and no members of types such as cfs_rq->rq"
+    return f"{TYPES}: {reason}: no fentry, no fexit, no members of types such as cfs_rq->rq"
 
 
 def _load(name: str, system: System, kernel: KernelFunctions, sampling: int) -> Programs:

@@ -1,7 +1,7 @@
-"""The BPF programs of one capture of PELT: which probes there are, and attaching them.
+"""Attach the BPF programs of one PELT capture.
 
-Each function is attached by the first mechanism that works for it, whatever version the kernel
-says that it has.
+Each function is attached by the first mechanism that works for it, regardless of the kernel's
+version.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _mark_all(
     missing: dict[str, str] = {}
     for context, groups in MARKERS.items():
         if context == "balance" and system.exists(REALTIME):
-            missing[context] = "softirqs can be preempted in this kernel"
+            missing[context] = "softirqs are preemptible in this kernel"
             continue
         for names in groups:
             name = kernel.first(names) or names[0]

@@ -1,4 +1,4 @@
-"""What the probes themselves cost, measured on system calls that do next to nothing.
+"""Measure the overhead of the probes on trivial system calls.
 
 Three calls that are alike are made in turn from a loop: one bare, one with an empty pair of
 programs, one with the pair that takes the time. Before the programs are attached the loops show
@@ -68,7 +68,7 @@ def measure_cost(programs: Programs, kernel: KernelFunctions, mechanism: str) ->
     """
     timed, empty = (kernel.first(syscall_names(call)) for call in (TIMED_CALL, EMPTY_CALL))
     if timed is None or empty is None:
-        raise Unavailable("the system calls getuid and geteuid are not among the kernel's symbols")
+        raise Unavailable("getuid and geteuid are not in the kernel's symbols")
     before = _on_one_cpu(_rounds)
     programs.attach_pair(mechanism, empty)
     programs.attach_pair(mechanism, timed)
@@ -94,7 +94,7 @@ def measure_cost(programs: Programs, kernel: KernelFunctions, mechanism: str) ->
 
 
 def still_counts(programs: Programs) -> bool:
-    """Say whether the attached programs still run."""
+    """Return whether the attached programs still run."""
     seen_before = _count_seen(_trial_calls(programs))
     programs.write("gates", OPEN_TRIAL, 1)
     for _ in range(PROOF_CALLS):
@@ -118,7 +118,9 @@ def median_reading(values: Iterable[Any], function: str) -> tuple[float, tuple[f
     timed = sum(count for _, _, count in bins)
     if not timed:
         seen = _count_seen(found)
-        raise Unavailable(f"{function}: {seen} of {CALLS * ROUNDS} calls were seen, none was timed")
+        raise Unavailable(
+            f"{function}: {seen} of {CALLS * ROUNDS} calls were counted, none was timed"
+        )
     reached = list(accumulate(count for _, _, count in bins))
 
     def place(rank: float) -> int:

@@ -1,1 +1,1 @@
-"""Running perf around a workload, and reading what it recorded."""
+"""Run perf around a workload, and read its output."""

@@ -1,4 +1,4 @@
-"""Exact counts of calls by execution breakpoints: ``perf stat -a -A -e mem:ADDRESS:x``.
+"""Count calls exactly with execution breakpoints: ``perf stat -a -A -e mem:ADDRESS:x``.
 
 A debug register of each CPU counts how often it executes the first instruction of a function.
 That sees functions that ftrace and kprobes may not touch, such as ``update_load_avg``, whose
@@ -23,7 +23,7 @@ from schedperf_collectors.perf.running import PerfFailed, Recording, perf_output
 from schedperf_collectors.plugin import Skipped
 
 BREAKPOINT = "breakpoint"
-# Long enough for each event to be on once on each CPU.
+# Long enough for each event to be scheduled once on each CPU.
 TRIAL = ("sleep", "0.01")
 # A line for each CPU and event; 8192 CPUs with four events stay far below.
 LIMIT_BYTES = 16 << 20
@@ -55,7 +55,7 @@ class BreakpointCounts:
 
 
 def try_breakpoints(program: str, addresses: Mapping[str, int]) -> None:
-    """Count calls of some functions for a moment, all at once.
+    """Try to count calls of some functions, all at once.
 
     :param program: perf
     :param addresses: of the functions

@@ -1,7 +1,7 @@
 """Sample memory accesses around a workload: with which events, and what these can show.
 
-Each vendor has its own, and what they see of a contended line are different
-observables that are never compared with each other:
+Each vendor has its own events, and what they report of a contended line are different observables
+that are never compared with each other:
 
 ========  =====================================================================
 hitm      Intel's mem-loads and mem-stores (PEBS), and POWER's of the same name: a load that
@@ -124,7 +124,8 @@ def read_wanted(collector: str, options: Mapping[str, str], *, stores: bool) -> 
         value, reason = attempt(to_integer, options[name], name)
         if value is None or value < 1:
             raise Skipped(
-                reason or f"{name}: not positive: {value}", f"--set {collector}.{name}=NUMBER"
+                reason or f"{name}: {value} (expected a positive number)",
+                f"--set {collector}.{name}=NUMBER",
             )
         return value
 
@@ -197,7 +198,7 @@ def _load_store_events(system: System, pmus: Sequence[str], wanted: Wanted) -> M
         ldlat=ldlat,
         common_period=False,
         is_trace=False,
-        blind=() if ldlat is None else (f"loads answered in less than {ldlat} cycles",),
+        blind=() if ldlat is None else (f"loads faster than {ldlat} cycles",),
     )
 
 
@@ -208,7 +209,7 @@ def _ibs_events(system: System, wanted: Wanted) -> MemoryEvents:
     if not system.exists(f"{DEVICES}/ibs_op/caps/zen4_ibs_extensions"):
         blind.append(_before_zen4(system))
     if wanted.ldlat is not None:
-        blind.append(f"stores, and loads answered in less than {wanted.ldlat} cycles")
+        blind.append(f"stores, and loads faster than {wanted.ldlat} cycles")
     return MemoryEvents(
         vendor="AMD",
         observable="ibs",
@@ -227,8 +228,8 @@ def _before_zen4(system: System) -> str:
         _number_of_cpu(system, "cpu family") == family and _number_of_cpu(system, "model") in models
         for family, models in ZEN3
     ):
-        return "modified lines of other cores: Zen 3 does not say which line was modified"
-    return "modified lines of other nodes: before Zen 4 only those of the own node are told apart"
+        return "modified lines of other cores: Zen 3 does not report which line was modified"
+    return "modified lines of other nodes: before Zen 4 only the own node's are reported"
 
 
 def _number_of_cpu(system: System, field: str) -> int | None:
@@ -253,9 +254,9 @@ def _spe_events(system: System, pmus: Sequence[str], wanted: Wanted) -> MemoryEv
         common_period=True,
         is_trace=True,
         blind=(
-            "whether a line was modified: a peer's answer is all that Arm SPE tells",
-            "which cache a store went to",
-            f"accesses of less than {ldlat} cycles",
+            "whether a line was modified: Arm SPE only reports that a peer answered",
+            "which cache level a store hit",
+            f"accesses faster than {ldlat} cycles",
         ),
     )
 
@@ -277,7 +278,7 @@ def _named_event(event: str, wanted: Wanted) -> MemoryEvents:
         ldlat=None,
         common_period=True,
         is_trace=is_spe,
-        blind=("what an event that was named by hand does not sample",),
+        blind=("whatever the user's own event does not sample",),
     )
 
 
@@ -286,7 +287,7 @@ def _no_events(system: System) -> Skipped:
     where = "here" if kind in (None, "none") else f"in this guest ({kind})"
     what, missing, remedy = _missing_event(system)
     if where != "here":
-        remedy = "record on the machine itself; few hypervisors pass it on"
+        remedy = "record on the host; few hypervisors expose it to guests"
     return Skipped(f"no {what} {where}: {DEVICES} has no {missing}", remedy)
 
 
@@ -327,13 +328,15 @@ def check_samples(events: MemoryEvents, summary: Summary) -> tuple[str, ...]:
         # The trace's own event stays in the list beside the one that was decoded from it.
         sampling = [event for event in sampling if not event.name.startswith("arm_spe")]
     if not sampling:
-        raise BadPerfData("perf.data: no event takes samples; name another with --set")
+        raise BadPerfData("perf.data: no sampling event; choose another with --set")
     for event in sampling:
         lacking = [what for bit, what in NEEDED.items() if not event.sample_type & bit]
         if lacking:
             raise BadPerfData(f"perf.data: {event.name} has no {lacking[0]}; use a newer perf")
         if event.by_frequency and not events.is_trace:
-            raise BadPerfData(f"perf.data: perf chose the period of {event.name}; set it in event")
+            raise BadPerfData(
+                f"perf.data: perf chose the period of {event.name}; set it in the event"
+            )
     imprecise = [event.name for event in sampling if not event.precise_ip]
     if events.vendor == "Intel" and imprecise:
         return (f"data addresses of {', '.join(imprecise)}, which is not precise here",)
@@ -373,7 +376,7 @@ def memory_sampled(
 
 
 def _describe_samples(system: System, events: MemoryEvents, summary: Summary) -> dict[str, object]:
-    """Return what memory samples rest on: what was asked for, and what the file's events say."""
+    """Return the description of memory samples: the events requested, and those in the file."""
     return {
         "vendor": events.vendor,
         "observable": events.observable,

@@ -1,9 +1,9 @@
-"""Running perf around a workload: known to be on before it starts, ended with SIGINT after it.
+"""Run perf around a workload: enabled before it starts, stopped with SIGINT after it.
 
 perf is started with its events off and told through a pipe to enable them
 (``-D -1 --control fd:…``, in perf since 5.10); its answers are the proof that it
-is ready, and that it counts. A perf without that option counts from its start and
-is given a moment instead, and the capture says so.
+is ready, and that it counts. A perf without that option counts from its start and gets a short
+delay instead, which the capture records.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DENIED = ("perf_event_paranoid", "No permission", "Permission denied", "Operatio
 
 
 class PerfFailed(Exception):
-    """perf ended with an error; the message is the line in which it says why."""
+    """perf failed; the message is its error line."""
 
 
 @dataclass
@@ -134,8 +134,8 @@ def failure(stderr: str, status: int) -> Exception:
     """Return what to raise when perf failed: :class:`Skipped` where this user may not use it."""
     if any(sign in stderr for sign in DENIED):
         if os.geteuid() == 0:
-            return Skipped("perf is not permitted to this user, although it is root", ROOT_REMEDY)
-        return Skipped("perf is not permitted to this user", PARANOID_REMEDY)
+            return Skipped("perf is not permitted, although this user is root", ROOT_REMEDY)
+        return Skipped("perf is not permitted for this user", PARANOID_REMEDY)
     if status < 0:
         # What it printed before does not tell why.
         return PerfFailed(f"perf {_say_end(status)}")

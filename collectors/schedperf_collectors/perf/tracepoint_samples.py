@@ -1,7 +1,7 @@
-"""Tracepoints in a perf.data: their fields, in the order of time.
+"""Read tracepoint fields from a perf.data, ordered by time.
 
-A sample of a tracepoint carries the record that ftrace would have written; which
-field lies where is said by the tracepoint's ``format`` file in tracefs::
+A sample of a tracepoint carries the record that ftrace would have written; the tracepoint's
+``format`` file in tracefs describes its fields::
 
     name: sched_switch
     ID: 372
@@ -96,7 +96,7 @@ def read_tracepoint(system: System, name: str, wanted: Sequence[str]) -> Tracepo
     }
     missing = [field for field in wanted if found.get(field, (0, " "))[1] == " "]
     if number is None or missing:
-        raise Unavailable(f"{name}: no number called {missing[0] if missing else 'ID'} in {place}")
+        raise Unavailable(f"{name}: no integer field {missing[0] if missing else 'ID'} in {place}")
     return Tracepoint(name, int(number[1]), {field: found[field] for field in wanted})
 
 
@@ -196,7 +196,7 @@ def _prefix(header: Header, label: str) -> struct.Struct:
     wanted = TIME_BIT | CPU_BIT | RAW_BIT
     sample_type = types.pop() if len(types) == 1 else 0
     if sample_type & wanted != wanted or sample_type & ~(RAW_BIT | sum(FIXED_BITS)):
-        raise BadPerfData(f"{label}: not all tracepoints have time, cpu and raw data alone")
+        raise BadPerfData(f"{label}: a tracepoint has fields other than time, cpu and raw data")
     codes = {TIME_BIT: "Q", CPU_BIT: "I4x"}
     fixed = [codes.get(bit, "8x") for bit in FIXED_BITS if sample_type & bit]
     return struct.Struct("".join([header.order, *fixed, "IH"]))

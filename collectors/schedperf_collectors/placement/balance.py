@@ -1,8 +1,8 @@
-"""What the load balancer decided: the programs of ``balance.bpf.c`` and what they counted.
+"""Count the load balancer's decisions with the programs of ``balance.bpf.c``.
 
 Four functions of ``kernel/sched/fair.c`` are watched: at their exits by fexit where the kernel
-takes that, else at entry and exit by kprobes. A function that the compiler has inlined or cloned
-with other arguments cannot be seen, and is said to be invisible.
+takes that, else at entry and exit by kprobes. A function that the compiler inlined or cloned with
+other arguments cannot be probed and is listed as invisible.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COUNTS_LIMIT_BYTES = 32 << 20
 LEAST_ENTRIES = 256
 
 # What "some_pinned" of tasks means where the beginning of an attempt is not seen.
-UNKNOWN_SETTER = "calls that found it set count as calls that set it: attempts are not seen"
+UNKNOWN_SETTER = "calls that found it set count as calls that set it: attempts are not observed"
 
 Blind = dict[str, str]
 
@@ -101,8 +101,10 @@ class Balance:
         counts = read_counts(self._loaded.map("balance_counts").items(), self._machine)
         full = self._loaded.map("balance_lost").read(FIRST_KEY) or b""
         self.lost = {
-            "balance decisions without room": sum(struct.unpack(f"={len(full) // 8}Q", full)),
-            "balance decisions of unknown cpus": sum(
+            "balance decisions beyond the map's size": sum(
+                struct.unpack(f"={len(full) // 8}Q", full)
+            ),
+            "balance decisions of unknown CPUs": sum(
                 found.count for key, found in counts.items() if is_nowhere(key)
             ),
             **{f"calls of {name}": n for name, n in self._loaded.misses().items()},
@@ -155,9 +157,9 @@ def choose_functions(
         if name is None:
             invisible.append(_absent(symbols, decision.functions))
         elif name not in arguments:
-            invisible.append(_blind(name, "not among the kernel's types (BTF)"))
+            invisible.append(_blind(name, "not in the kernel's types (BTF)"))
         elif arguments[name] != decision.arguments:
-            invisible.append(_blind(name, f"it has {arguments[name]} arguments on this kernel"))
+            invisible.append(_blind(name, f"has {arguments[name]} arguments in this kernel"))
         else:
             functions[decision.name] = name
     invisible += [_absent(symbols, each) for each in INLINED if symbols.first(each) is None]

@@ -8,7 +8,7 @@ The kernel's own scheduling domains are the levels. debugfs names them for each 
     domain0 00000003 0 0 0 …           before version 17
     domain0 MC 00000003 0 0 0 …        since
 
-Where they cannot be known the ids of /sys tell who shares a core, a cluster, a cache.
+Otherwise the ids in /sys determine which CPUs share a core, a cluster, a cache.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Where tasks went, without BPF: the scheduler's tracepoints recorded by perf.
+"""Follow task placement without BPF: record the scheduler's tracepoints with perf.
 
 ``perf record`` writes each occurrence to a file, which is aggregated when the
-workload has ended and then removed. That costs far more than counting in the kernel, and
-perf may lose occurrences; how many is said. What tracepoints do not carry (the balancer's
-decisions, task groups, the timers of groups) cannot be seen in this way.
+workload has ended and then removed. That costs far more than counting in the kernel, and perf may
+lose events, which are counted. The balancer's decisions, task groups and bandwidth timers are not
+in the tracepoints.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ LATENCY_BINS = 40
 SLEEPING_STATES = 0xFF
 
 NOT_CARRIED = {
-    "balance": "the tracepoints do not carry the balancer's decisions",
-    "timers": "the tracepoints do not carry which group a timer belongs to",
-    "depth": "the tracepoints do not carry task groups",
-    "exec": "the tracepoints do not carry which cpu a task left in sched_exec()",
+    "balance": "tracepoints do not include the balancer's decisions",
+    "timers": "tracepoints do not include the group of a timer",
+    "depth": "tracepoints do not include task groups",
+    "exec": "tracepoints do not include the CPU that a task left in sched_exec()",
 }
 
 
@@ -80,7 +80,7 @@ def capture_with_perf(capture: Capture, machine: Machine, reason: str) -> Iterat
     tracepoints, programs = find_tracepoints(System())
     if not tracepoints:
         refused = next(iter(programs.values()))["reason"]
-        raise Skipped(f"{reason}; and perf sees no tracepoints: {refused}", "run as root")
+        raise Skipped(f"{reason}; and perf cannot read tracepoints: {refused}", "run as root")
     path = capture.folder / "perf.data"
     limit = capture.options.get("perf_limit", FILE_LIMIT)
     command = [program, *record_options(tracepoints, machine, limit), "-o", str(path)]
@@ -98,7 +98,7 @@ def capture_with_perf(capture: Capture, machine: Machine, reason: str) -> Iterat
     notes = [f"perf instead of BPF: {reason}"]
     if LIMIT_REACHED in recording.stderr:
         flow.end_early()
-        notes.append(f"perf stopped at {limit} of records: the end of the run was not seen")
+        notes.append(f"perf stopped at {limit} of records: the end of the run is missing")
     facts = {"programs": programs, **describe_flow(flow, machine), "notes": notes}
     (capture.folder / "placement.json").write_text(json.dumps(facts) + "\n")
 
@@ -168,7 +168,9 @@ def follow(path: Path, tracepoints: Sequence[Tracepoint], flow: Flow) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         header = read_header(data, path.name)
         if header.cut:
-            raise BadPerfData(f"{path.name}: cut off: perf did not end properly; record it again")
+            raise BadPerfData(
+                f"{path.name}: truncated: perf did not finish writing it; record it again"
+            )
         samples = Samples(data, header, path.name, tracepoints)
         for sample in samples:
             flow.see(sample)
@@ -263,7 +265,7 @@ class Flow:
             return
         start, end = self._machine.places.get(old), self._machine.places.get(new)
         if start is None or end is None:
-            self.lost["moves of cpus without a node"] += 1
+            self.lost["moves of CPUs without a node"] += 1
             return
         self._moves[event, cause, start.node, end.node, self._machine.level_of(start, end)] += 1
         steps = self._series.setdefault((event, cause, start.node != end.node), Counter())

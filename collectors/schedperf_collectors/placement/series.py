@@ -1,7 +1,7 @@
-"""How counters grew over time: looked at in steps while the workload runs.
+"""Read counters in time steps while the workload runs.
 
-Steps are 0.1 s long. When there are too many, or a look takes a good part of a step, two become
-one: a long run costs no more memory than a short one, and a large machine no more time.
+Steps are 0.1 s long. If there are too many, or reading takes a large part of a step, pairs of steps
+are merged: a long run costs no more memory than a short one, and a large machine no more time.
 """
 
 from __future__ import annotations

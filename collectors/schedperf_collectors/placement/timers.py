@@ -1,4 +1,4 @@
-"""When the bandwidth timers of groups expire: the programs of ``timers.bpf.c``.
+"""Record when bandwidth timers of groups expire, with the program of ``timers.bpf.c``.
 
 A group with a limit of CPU time (``cpu.max``, ``cpu.cfs_quota_us``) has a timer that refills its
 quota every period. Whether the timers of several groups expire together or one after
@@ -99,7 +99,9 @@ class Timers:
             return []
         full = self._loaded.map("timer_lost").read(FIRST_KEY) or b""
         lost = {
-            "expiries of groups without room": sum(struct.unpack(f"={len(full) // 8}Q", full)),
+            "expiries of groups beyond the map's size": sum(
+                struct.unpack(f"={len(full) // 8}Q", full)
+            ),
             **{f"calls of {name}": count for name, count in self._loaded.misses().items()},
         }
         self.lost = {name: count for name, count in lost.items() if count}

@@ -1,7 +1,6 @@
-"""The tracepoint programs of the bpf_placement collector.
+"""Load the tracepoint programs of bpf_placement and read their maps.
 
-They are in ``placement.bpf.c`` and count who was put where, and how long tasks wait. Here they
-are loaded and their maps are read.
+The programs are in ``placement.bpf.c``; they count task placements and how long tasks wait.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The recorder: its commands, the plan of its runs, and the bundle that it writes."""
+"""The recorder: its commands, the plan of its runs, and the bundle it writes."""

@@ -23,14 +23,14 @@ from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import capture_boots, default_label
 from schedperf_collectors.recorder.session import Request, Session, Side, settle
 
-# A teardown undoes what a setup did; one that takes longer waits for something that will not come.
+# A teardown undoes a setup; one that takes longer is stuck.
 TEARDOWN_LIMIT_S = 60.0
 
-# It moves all the time, and missing values have no path of their own.
+# Load changes all the time, and missing values have no path of their own.
 _NO_TREATMENT = ("state", "missing")
 _SYSCTL_ROOTS = (Path("/proc/sys/kernel"), Path("/proc/sys/vm"))
 
-# The kernel itself writes these, or reading them does something.
+# The kernel itself writes these, or reading them has side effects.
 _SELF_MOVING = frozenset(
     {
         "/proc/sys/kernel/ns_last_pid",
@@ -41,7 +41,7 @@ _SELF_MOVING = frozenset(
 )
 _RANDOM = Path("/proc/sys/kernel/random")
 
-# A killed workload's children are reaped by init, which may take a moment.
+# init reaps a killed workload's children, which may take a moment.
 _EMPTY_WITHIN_S = 2.0
 _LOOK_AGAIN_S = 0.02
 
@@ -71,11 +71,11 @@ def ab(
 ) -> None:
     """Record both sides.
 
-    :raises RecordError: it could not begin, or what stopped it
+    :raises RecordError: recording could not start, or was stopped
     """
     chosen = choose(collectors)
     if settings[0].path.absolute() == settings[1].path.absolute():
-        raise RecordError(f"{settings[0].path}: both sides cannot be one file; name two")
+        raise RecordError(f"{settings[0].path}: given for both sides; name two files")
     for setting in settings:
         check_output(setting.path, force=force)
     with signals, Staging() as staging:
@@ -100,7 +100,7 @@ def ab(
 
 @contextlib.contextmanager
 def in_force(setting: Setting, progress: Progress) -> Iterator[None]:
-    """Restore the machine at the end, whatever happens."""
+    """Restore the machine's settings at the end of the block."""
     before = read_sysctls()
     try:
         yield
@@ -108,7 +108,9 @@ def in_force(setting: Setting, progress: Progress) -> Iterator[None]:
         if setting.teardown:
             problem = run_shell(setting.teardown, TEARDOWN_LIMIT_S)
             if problem is not None:
-                progress.warn(f"teardown of {setting.name}: {problem}; undo its setup by hand")
+                progress.warn(
+                    f"teardown of {setting.name} failed: {problem}; undo its setup by hand"
+                )
         for line in restore_sysctls(before):
             progress.warn(line)
 
@@ -135,7 +137,7 @@ def _open_sides(settings: Sequence[Setting], request: Request, progress: Progres
 
 
 def _prepare(session: Session, sides: Sequence[Side]) -> None:
-    """Capture each side's host.json with its setting in force, everything else once."""
+    """Capture host.json of each side with its setting applied, everything else once."""
     hosts = [_capture_host(session, side) for side in sides]
     others = [one.name for one in session.chosen.boot if one.name != HOST]
     shared = capture_boots(session, os.getpid(), others)
@@ -146,7 +148,7 @@ def _prepare(session: Session, sides: Sequence[Side]) -> None:
 
 
 def _capture_host(session: Session, side: Side) -> list[Captured]:
-    """Capture host.json around a process that has gone through the side's setup."""
+    """Capture host.json of a process that has run the side's setup."""
     log = session.staging.log()
     with side.environment():
         try:
@@ -160,10 +162,10 @@ def _capture_host(session: Session, side: Side) -> list[Captured]:
 
 
 def _treatment(session: Session, hosts: Sequence[Captured]) -> tuple[str, ...]:
-    """Return what differs between the sides' host.json, and what the user named."""
+    """Return the differences between the sides' host.json, and the paths the user gave."""
     told = session.request.vary
     if any(host.result.status != OK for host in hosts):
-        session.progress.warn("without host.json the treatment is what --vary says only")
+        session.progress.warn("host.json is missing; what differs is taken from --vary only")
         return told
     base, new = (json.loads(host.files[0][1].read_bytes()) for host in hosts)
     for group in _NO_TREATMENT:
@@ -173,7 +175,7 @@ def _treatment(session: Session, hosts: Sequence[Captured]) -> tuple[str, ...]:
 
 
 def differing_paths(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return the dotted paths of what differs between two JSON objects; lists count as one value.
+    """Return the dotted paths at which two JSON objects differ; lists count as one value.
 
     >>> differing_paths({"sched": {"hz": 250, "autogroup": 0}}, {"sched": {"hz": 250}})
     ['sched.autogroup']
@@ -203,14 +205,14 @@ def read_sysctls() -> dict[Path, bytes]:
 
 
 def restore_sysctls(before: Mapping[Path, bytes]) -> list[str]:
-    """Write back what has changed.
+    """Write back changed values.
 
     :return: one line for each value that could not be restored
     """
     changed = _changed(before)
     for path in changed:
-        # Some values are two views of one setting (dirty_ratio, dirty_bytes): writing
-        # one restores both and the other one refuses. What counts is what is read then.
+        # Some values are two views of one setting (dirty_ratio, dirty_bytes): writing one restores
+        # both, and the other write fails. The values read afterwards decide.
         with contextlib.suppress(OSError):
             path.write_bytes(before[path])
     return [
@@ -249,7 +251,7 @@ class CgroupMount:
 
 
 def cgroup_mounts() -> list[CgroupMount]:
-    """Return the mounted hierarchies.
+    """Return the mounted cgroup hierarchies.
 
     Source: proc_pid_mountinfo(5): ``31 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup none rw,cpu``.
     """
@@ -271,9 +273,9 @@ def all_cgroups() -> set[Path]:
 
 
 def cgroup_folders(lines: Collection[str]) -> set[Path]:
-    """Return the folders that lines of /proc/PID/cgroup name.
+    """Return the folders of the control groups in /proc/PID/cgroup.
 
-    ``4:cpu,cpuacct:/a/b`` names a folder of a version 1 hierarchy, ``0::/a/b`` one of version 2.
+    ``4:cpu,cpuacct:/a/b`` is a folder of a version 1 hierarchy, ``0::/a/b`` one of version 2.
     """
     fields = [line.split(":", 2)[1:] for line in lines]
     folders = {folder_on(mount, *field) for mount in cgroup_mounts() for field in fields}
@@ -281,23 +283,23 @@ def cgroup_folders(lines: Collection[str]) -> set[Path]:
 
 
 def folder_on(mount: CgroupMount, controllers: str, path: str) -> Path | None:
-    """Return where a control group lies on a mount; None where it cannot be seen there."""
+    """Return the folder of a control group on a mount; None if it is not visible there."""
     if mount.controllers is None:
         fits = not controllers
     else:
         fits = bool(controllers) and frozenset(controllers.split(",")) <= mount.controllers
     root = mount.root.rstrip("/")
-    # The kernel writes /.. for what lies outside our cgroup namespace.
+    # The kernel writes /.. for groups outside our cgroup namespace.
     if not fits or ".." in path.split("/") or not (path + "/").startswith(root + "/"):
         return None
     return mount.point / path[len(root) :].strip("/")
 
 
 def remove_new_cgroups(lines: Collection[str], before: Collection[Path]) -> list[str]:
-    """Remove the control groups of the workload that a setup has made, the deepest first.
+    """Remove the workloads' control groups that a setup created, the deepest first.
 
     :param lines: of the workloads' /proc/PID/cgroup
-    :param before: those that existed before
+    :param before: control groups that existed before
     :return: one line for each that could not be removed
     """
     new = {

@@ -31,12 +31,12 @@ from schedperf_collectors.machine.errors import OUT_OF_SPACE, RecordError
 from schedperf_collectors.recorder.captures import Captured
 from schedperf_collectors.recorder.isolate import OK, Result
 
-# The manifest of some 300 runs with eight captures each; a longer one gets a larger reserve.
+# The manifest of about 300 runs with eight captures each; a longer one gets a larger reserve.
 RESERVE_BYTES = 1 << 20
-# An entry has some 300 bytes, and so much again if its reason is long.
+# An entry has about 300 bytes, twice as many if its reason is long.
 _BYTES_PER_ENTRY = 400
 
-# Large enough that the kallsyms and BTF of a later boot are found again and cost nothing.
+# Large enough that kallsyms and BTF of a later boot are found again and compress to nothing.
 _XZ_DICTIONARY_BYTES = 64 << 20
 
 _COPY_BYTES = 1 << 20
@@ -52,9 +52,9 @@ _LISTS = ("workload", "points", "treatment", "metric", "captures")
 
 @dataclass(frozen=True)
 class Existing:
-    """A bundle that is to grow.
+    """A bundle that gets more runs.
 
-    :param manifest: as it stands in the bundle; its lists are lists
+    :param manifest: the manifest in the bundle, checked to have lists
     :param offset: where the manifest begins in the plain tar, in bytes
     :param boots: number of each boot, by boot id
     :param next_runs: first free run number, by number of the boot
@@ -67,14 +67,14 @@ class Existing:
     next_runs: Mapping[int, int]
 
     def place(self, boot_id: str) -> tuple[int, int]:
-        """Return the number of the boot and of its next run, for runs under this boot id."""
+        """Return the number of the boot with this id, and of its next run."""
         boot = self.boots.get(boot_id, 1 + max(self.next_runs, default=-1))
         return boot, self.next_runs.get(boot, 0)
 
 
 @dataclass(frozen=True)
 class Names:
-    """The files that belong to one bundle while it is written."""
+    """The files of one bundle while it is written."""
 
     path: Path
 
@@ -85,49 +85,51 @@ class Names:
 
     @property
     def reserve(self) -> Path:
-        """Return the file that holds space for the manifest."""
+        """Return the file that reserves space for the manifest."""
         return self.path.with_name(self.path.name + ".reserve")
 
     @property
     def compressing(self) -> Path:
-        """Return the compressed file before it gets its name."""
+        """Return the compressed file before it is renamed."""
         return self.path.with_name(self.path.name + ".compressing")
 
     @property
     def is_compressed(self) -> bool:
-        """Tell whether the suffix asks for compression."""
+        """Return whether the suffix asks for compression."""
         return not self.path.name.endswith(".tar")
 
 
 def check_output(path: Path, *, force: bool) -> None:
-    """Refuse a place where a new bundle cannot or should not be written; force makes room."""
+    """Refuse a path where a new bundle cannot or should not be written; with force, replace
+    files."""
     _check_suffix(path)
     if path.exists() and not force:
         raise RecordError(f"{path}: exists; add --force to replace it or --append to add to it")
     if not path.parent.is_dir():
-        raise RecordError(f"{path.parent}: no such folder; make it first")
+        raise RecordError(f"{path.parent}: no such folder; create it first")
     if force:
         Names(path).partial.unlink(missing_ok=True)
     check_no_partial(path)
 
 
 def check_no_partial(path: Path) -> None:
-    """Refuse to write where another recording writes."""
+    """Refuse a path that another recording is writing to."""
     partial = Names(path).partial
     if partial.exists():
         raise RecordError(
-            f"{partial}: another recording writes it or was killed; move it away or remove it"
+            f"{partial}: exists: another recording is running or was killed; move it away or "
+            "remove it"
         )
 
 
 class BundleWriter:
-    """One bundle being written.
+    """A bundle being written.
 
-    What was added since the last :meth:`commit` is lost with :meth:`rollback`;
-    what was committed survives anything but the loss of the disk.
+    :meth:`rollback` discards what was added since the last :meth:`commit`; what was committed is
+        synced to disk.
 
-    :param existing: the bundle that gets more; None to begin a new one
-    :raises RecordError: the file cannot be made
+    :param existing: the bundle to add to; None for a new one
+    :raises RecordError: the file cannot be created
     """
 
     def __init__(self, path: Path, existing: Existing | None = None) -> None:
@@ -142,7 +144,9 @@ class BundleWriter:
         except OSError as error:
             self.names.reserve.unlink(missing_ok=True)
             text = (error.strerror or str(error)).lower()
-            raise RecordError(f"{path}: {text}; write it where there is room and right") from error
+            raise RecordError(
+                f"{path}: {text}; choose a path that is writable and has space"
+            ) from error
 
     def add(
         self, name: str, source: Path | bytes, collector: str, seconds: float | None = None
@@ -160,11 +164,11 @@ class BundleWriter:
         return entry
 
     def add_captured(self, folder: str, captured: Captured) -> list[Entry]:
-        """Append what a collector brought, below a boot's or run's folder; return the entries."""
+        """Append a collector's files, below a boot's or run's folder; return the entries."""
         place = "/".join(part for part in (folder, captured.collector.place) if part)
         if captured.result.status != OK:
             return [self.note(captured.collector.name, place, captured.result)]
-        # Several files of one capture cost its time once.
+        # Several files of one capture count its time once.
         seconds = [captured.result.seconds] + [None] * len(captured.files)
         return [
             self.add(f"{place}/{name}", path, captured.collector.name, cost)
@@ -172,7 +176,7 @@ class BundleWriter:
         ]
 
     def note(self, collector: str, place: str, result: Result) -> Entry:
-        """Note a capture that brought nothing; return its entry."""
+        """Record a capture without files; return its entry."""
         reason = "; ".join(part for part in (result.reason, result.remedy) if part)
         entry = _entry(collector, place, result.status, reason, result.seconds)
         if result.detail is not None:
@@ -181,30 +185,30 @@ class BundleWriter:
         return entry
 
     def commit(self) -> None:
-        """Make all that was added durable."""
+        """Sync everything added so far to disk."""
         os.fsync(self._file.fileno())
         self._grow_reserve()
         self._end = self._file.tell()
         self._committed = len(self.entries)
 
     def rollback(self) -> None:
-        """Forget what was added since the last commit."""
+        """Discard what was added since the last commit."""
         del self.entries[self._committed :]
         self._file.truncate(self._end)
         self._file.seek(self._end)
 
     def finish(self, manifest: Mapping[str, object]) -> Path:
-        """Write the manifest, which gets the captures, and give the bundle its name.
+        """Write the manifest with the captures, and rename the file to the bundle's name.
 
-        :return: the file: without the suffix of a compression for which there is no room
-        :raises OSError: not even the manifest could be written; ``NAME.partial`` stays
+        :return: the file; without the compression's suffix if there is no space to compress
+        :raises OSError: the manifest could not be written; ``NAME.partial`` stays
         """
         self.names.reserve.unlink(missing_ok=True)
         text = json.dumps({**manifest, "captures": self.entries}, indent=1) + "\n"
         data = text.encode()
         try:
             self._append(MANIFEST, io.BytesIO(data), len(data), time.time())
-            # Two empty blocks end a tar, and tar(1) expects whole records.
+            # Two empty blocks end a tar, and tar(1) expects full records.
             end = self._file.tell() + 2 * tarfile.BLOCKSIZE
             self._write(bytes(2 * tarfile.BLOCKSIZE + -end % tarfile.RECORDSIZE))
             os.fsync(self._file.fileno())
@@ -216,7 +220,7 @@ class BundleWriter:
         return self._give_name()
 
     def discard(self) -> None:
-        """Remove a bundle that was begun and holds nothing."""
+        """Remove a bundle that was started and has no runs."""
         self._file.close()
         self.names.partial.unlink(missing_ok=True)
         self.names.reserve.unlink(missing_ok=True)
@@ -224,7 +228,7 @@ class BundleWriter:
     def _open(self, existing: Existing | None) -> BinaryIO:
         partial = self.names.partial
         if existing is None:
-            # Unbuffered, so that an error belongs to the write that meets it.
+            # Unbuffered, so that an error is raised by the write that causes it.
             return partial.open("xb", buffering=0)
         if self.names.is_compressed:
             _decompress(existing, partial)
@@ -253,7 +257,7 @@ class BundleWriter:
         return digest.hexdigest(), size
 
     def _write(self, data: bytes) -> None:
-        # A raw write may take a part only, and the last free blocks of a disk are such a case.
+        # A raw write may write only a part, e.g. into the last free blocks of a disk.
         view = memoryview(data)
         while view:
             view = view[self._file.write(view) :]
@@ -261,7 +265,7 @@ class BundleWriter:
     def _grow_reserve(self) -> None:
         wanted = RESERVE_BYTES + _BYTES_PER_ENTRY * len(self.entries)
         if wanted > self._reserved:
-            # Zeros, not fallocate(2): every file system gives blocks to what is written.
+            # Zeros, not fallocate(2): every file system allocates blocks for written data.
             with self.names.reserve.open("ab") as file:
                 file.write(bytes(wanted - self._reserved))
             self._reserved = wanted
@@ -311,7 +315,7 @@ def _compress(names: Names) -> None:
 @contextlib.contextmanager
 def _compressor(raw: BinaryIO, name: str) -> Iterator[IO[bytes]]:
     if name.endswith(".gz"):
-        # No name and no time inside: equal tars become equal files.
+        # Neither name nor time inside: equal tars give equal files.
         with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as compressed:
             yield cast("IO[bytes]", compressed)
     else:
@@ -331,7 +335,7 @@ def _decompress(existing: Existing, partial: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    # The new name is durable only when its folder is.
+    # The rename is durable only after its folder is synced.
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -340,15 +344,17 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _check_suffix(path: Path) -> None:
-    """Refuse a name that says no format which can be written."""
+    """Refuse a file name whose suffix names no writable format."""
     if not path.name.endswith(BUNDLE_SUFFIXES) or path.name in BUNDLE_SUFFIXES:
-        raise RecordError(f"{path}: cannot write this format; name it .tar, .tar.gz or .tar.xz")
+        raise RecordError(
+            f"{path}: unknown format (expected .tar, .tar.gz or .tar.xz); change the suffix"
+        )
 
 
 def examine(path: Path) -> Existing:
-    """Look into a bundle that is to grow.
+    """Examine a bundle that gets more runs.
 
-    :raises RecordError: it cannot be read, or not grown by this version
+    :raises RecordError: it cannot be read, or this version cannot add to it
     """
     _check_suffix(path)
     try:
@@ -356,9 +362,9 @@ def examine(path: Path) -> Existing:
             return _Examination(path, tar).run()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise RecordError(f"{path}: {reason}; name a bundle that can be read") from error
+        raise RecordError(f"{path}: {reason}; give a readable bundle") from error
     except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise RecordError(f"{path}: not a whole tar; record a new bundle") from error
+        raise RecordError(f"{path}: incomplete tar; record a new bundle") from error
 
 
 class _Examination:
@@ -371,7 +377,7 @@ class _Examination:
     def run(self) -> Existing:
         last: tarfile.TarInfo | None = None
         manifest: Mapping[str, Any] = {}
-        # Strictly forward: a compressed tar is read once.
+        # Read forward only: a compressed tar is read once.
         for last in self._tar:
             if last.name == MANIFEST:
                 manifest = self._read(last, _LONGEST_MANIFEST_BYTES)
@@ -396,11 +402,11 @@ class _Examination:
         where = f"{self._path}: {member.name}"
         file = self._tar.extractfile(member) if member.isreg() else None
         if file is None or member.size > longest:
-            raise RecordError(f"{where}: not a file of sane size; record a new bundle")
+            raise RecordError(f"{where}: not a regular member, or too large; record a new bundle")
         try:
             record = json.loads(file.read())
         except (ValueError, RecursionError) as error:
-            raise RecordError(f"{where}: not JSON; record a new bundle") from error
+            raise RecordError(f"{where}: invalid JSON; record a new bundle") from error
         if not isinstance(record, dict):
             raise RecordError(f"{where}: not a JSON object; record a new bundle")
         return record
@@ -410,11 +416,11 @@ class _Examination:
         version = manifest.get("version")
         major = version.get("major") if isinstance(version, dict) else None
         if manifest.get("format") != BUNDLE_FORMAT or not isinstance(major, int):
-            raise RecordError(f"{where}: not that of a bundle; record a new one")
+            raise RecordError(f"{where}: not the manifest of a bundle; record a new bundle")
         if major > BUNDLE_VERSION[0]:
             raise RecordError(
-                f"{where}: version {major}, and this schedperf writes {BUNDLE_VERSION[0]}; "
-                "use a newer schedperf"
+                f"{where}: format version {major} (this schedperf writes "
+                f"{BUNDLE_VERSION[0]}); use a newer schedperf"
             )
         for key in _LISTS:
             if not isinstance(manifest.get(key), list):

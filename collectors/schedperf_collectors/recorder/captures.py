@@ -1,7 +1,7 @@
-"""Chooses collectors and lets them capture into folders of a staging place.
+"""Choose collectors and run them, each writing into a staging folder.
 
-The staging place is on a local file system: perf loses build ids when it
-writes onto a network file system.
+The staging folder is on a local file system: perf loses build ids when it writes to a network file
+system.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from schedperf_collectors.plugin import AfterRun, Capture, Collector, all_collec
 from schedperf_collectors.recorder.isolate import FAILED, OK, Isolated, Result
 from schedperf_collectors.workload import run_workload
 
-# Two bundles cannot be compared without it, so it is captured whatever is chosen.
+# Bundles cannot be compared without it, so it is always captured.
 HOST = "host"
 
-# A busy shell, then sleep: both on-CPU samples and context switches exist for a trial.
+# A busy shell, then sleep: gives a trial both on-CPU samples and context switches.
 TRIAL_COMMAND = "sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.1'"
 
 Options = Mapping[str, Mapping[str, str]]
@@ -30,9 +30,9 @@ Options = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Captured:
-    """What one collector brought.
+    """The files of one collector.
 
-    :param files: path below the collector's place, and where it lies now; empty unless ok
+    :param files: path below the collector's folder, and its current location; empty unless ok
     """
 
     collector: Collector
@@ -42,7 +42,7 @@ class Captured:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The collectors of a recording, each list sorted by name."""
+    """The collectors of a recording, sorted by name in each list."""
 
     boot: tuple[Collector, ...]
     clean: tuple[Collector, ...]
@@ -51,11 +51,11 @@ class Chosen:
 
     @property
     def run(self) -> tuple[Collector, ...]:
-        """Return those that capture around each instrumented run."""
+        """Return those that capture each instrumented run."""
         return self.clean + self.intrusive
 
     def without(self, names: set[str]) -> Chosen:
-        """Return the choice less some collectors, of those that work in each run."""
+        """Return the choice without some of the collectors that capture each run."""
         return replace(
             self,
             clean=tuple(one for one in self.clean if one.name not in names),
@@ -65,21 +65,21 @@ class Chosen:
 
 
 def choose(names: Sequence[str]) -> Chosen:
-    """Choose collectors as ``--with`` says.
+    """Choose the collectors that ``--with`` names.
 
-    "default" are those that are used by default, "none" is nothing but host.
-    Any other name adds that collector to those that need no choice: they capture once
-    a boot, or read what others captured.
+    "default" selects the default collectors, "none" only host.
+    Any other name adds that collector; those that capture once per boot or read other captures are
+    always included.
     """
     known = {name: one for name, one in all_collectors().items() if one.scope != "workload"}
     for name in names:
         if name not in known and name not in {"default", "none"}:
             raise RecordError(
-                f"--with: there is no collector {name!r}; choose from default, none, "
-                + ", ".join(known)
+                f"--with: unknown collector {name!r} (expected some of: default, none, "
+                f"{', '.join(known)})"
             )
     if "none" in names and len(names) > 1:
-        raise RecordError("--with: none goes with no other name; leave it out")
+        raise RecordError("--with: none cannot be combined with other names; leave it out")
 
     def wanted(one: Collector) -> bool:
         by_default = one.default and ("default" in names or one.scope != "run")
@@ -95,17 +95,17 @@ def choose(names: Sequence[str]) -> Chosen:
 
 
 def check_options(options: Options) -> None:
-    """Refuse ``--set`` for a collector that does not exist."""
+    """Refuse ``--set`` for an unknown collector."""
     known = all_collectors()
     for name in options:
         if name not in known:
             raise RecordError(
-                f"--set: there is no collector {name!r}; choose from {', '.join(known)}"
+                f"--set: unknown collector {name!r} (expected one of: {', '.join(known)})"
             )
 
 
 class Staging:
-    """A folder of temporary folders, gone at the end.
+    """A folder of temporary folders, removed at the end.
 
     :param parent: where it lies; None for TMPDIR
     """
@@ -116,7 +116,7 @@ class Staging:
 
     def __enter__(self) -> Staging:  # noqa: PYI034 # Self came with Python 3.11
         try:
-            # By its name those who started this process find what it left when it was killed.
+            # By its name a parent process finds what a killed recorder left.
             prefix = f"schedperf-{os.getpid()}-"
             self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=self._parent))
         except OSError as error:
@@ -124,24 +124,24 @@ class Staging:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        # Whatever cannot be removed is the system's to clean: it lies in TMPDIR.
+        # What cannot be removed is left in TMPDIR for the system to clean.
         shutil.rmtree(self.path, ignore_errors=True)
 
     def folder(self) -> Path:
-        """Return a new, empty folder."""
+        """Return a new empty folder."""
         return Path(tempfile.mkdtemp(dir=self.path))
 
     def log(self) -> Path:
-        """Return a new, empty file for what a collector prints."""
+        """Return a new empty file for a collector's output."""
         handle, name = tempfile.mkstemp(dir=self.path, suffix=".log")
         os.close(handle)
         return Path(name)
 
 
 def capture_boot(collector: Collector, staging: Staging, pid: int, options: Options) -> Captured:
-    """Let one collector capture what is captured once a boot.
+    """Run one collector of scope "boot".
 
-    :param pid: a process that lives where the workload will live
+    :param pid: a process in the workload's cgroup and with its CPU mask
     :raises Interrupted: a signal came
     """
     capture = Capture(staging.folder(), pid, options.get(collector.name, {}))
@@ -155,7 +155,7 @@ def capture_after(
     captured: Sequence[Captured],
     present: frozenset[str],
 ) -> Captured:
-    """Let one collector read what the others captured around a run.
+    """Run one collector of scope "after" on a run's captures.
 
     :param present: names of the files that it wrote earlier in this boot
     :raises Interrupted: a signal came
@@ -174,9 +174,9 @@ def _capture_once(collector: Collector, capture: Capture, staging: Staging) -> C
 
 
 class RunCaptures:
-    """Collectors around one run; whatever still works at the end of the ``with`` is killed.
+    """The collectors around one run; the end of the ``with`` kills those still running.
 
-    In the ``with`` they are prepared, and see the run from :meth:`begin` to :meth:`stop`.
+    Entering the ``with`` prepares them; they capture from :meth:`begin` to :meth:`stop`.
     """
 
     def __init__(self, collectors: Sequence[Collector], staging: Staging, options: Options) -> None:
@@ -204,7 +204,7 @@ class RunCaptures:
         self._kill()
 
     def begin(self) -> None:
-        """Let them begin; return when all have.
+        """Start capturing; return when all collectors have begun.
 
         :raises Interrupted: a signal came
         """
@@ -213,7 +213,7 @@ class RunCaptures:
             isolated.await_begun()
 
     def stop(self) -> list[Captured]:
-        """Stop them, and return what they brought in the order of starting."""
+        """Stop the collectors; return their captures in the order of starting."""
         self._order()
         return [
             _gather(isolated.collector, isolated.await_end(), folder)
@@ -221,8 +221,7 @@ class RunCaptures:
         ]
 
     def _order(self) -> None:
-        # All at once: what one does before its first or after its last moment is not for the
-        # others to count.
+        # All at once, so that no collector counts the work of another.
         for isolated, _ in self._working:
             isolated.order()
 
@@ -234,7 +233,7 @@ class RunCaptures:
 def try_run_collectors(
     collectors: Sequence[Collector], staging: Staging, options: Options
 ) -> list[Captured]:
-    """Try collectors around a short workload of our own; return what they brought."""
+    """Try collectors around a short test workload; return their captures."""
     with RunCaptures(collectors, staging, options) as captures:
         trial = Capture(staging.folder(), os.getpid(), {"command": TRIAL_COMMAND})
         run_workload(trial, begin=captures.begin)
@@ -245,7 +244,7 @@ def _gather(collector: Collector, result: Result, folder: Path) -> Captured:
     if result.status != OK:
         return Captured(collector, result, ())
     files = tuple((str(path.relative_to(folder)), path) for path in sorted(_regular_files(folder)))
-    # What is read after a run may hold nothing that earlier runs did not.
+    # A collector that reads a run's captures may have nothing new to store.
     if not files and collector.scope != "after":
         result = replace(result, status=FAILED, reason="wrote no file")
     return Captured(collector, result, files)

@@ -1,4 +1,4 @@
-"""Runs the recorder from a command line."""
+"""The recorder's command line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import Target, record
 from schedperf_collectors.recorder.session import Request
 
-# A shell reports a program that a signal ended with this much more.
+# A shell reports a program killed by a signal with 128 added.
 _BY_SIGNAL = 128
 
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"schedperf: {kind}{error}\n")
         return error.exit_status
     except BrokenPipeError:
-        # Whoever read our output has seen enough; that is no error.
+        # The reader of stdout has closed it; that is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BY_SIGNAL + signal.SIGPIPE
     return 0
@@ -58,7 +58,7 @@ def _run(arguments: Sequence[str]) -> None:
     before, command = _split(arguments[1:])
     options, unknown = make_parser(name, prog).parse_known_args(before)
     if unknown:
-        raise RecordError(f"{unknown[0]}: no such option; put the command at the end, after --")
+        raise RecordError(f"{unknown[0]}: unknown option; put the command at the end, after --")
     if name == "doctor":
         _run_doctor(options)
         return
@@ -77,14 +77,16 @@ def _run(arguments: Sequence[str]) -> None:
 def _parse_name(arguments: Sequence[str], prog: str) -> str:
     parser = Parser(
         prog=prog,
-        description="Records what a benchmark does on this machine.",
+        description="Record what a benchmark does on this machine.",
         epilog="\n".join(f"  {name:<10}{one.summary}" for name, one in COMMANDS.items()),
         usage=f"{prog} COMMAND [OPTIONS]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"schedperf {__version__}")
-    parser.add_argument("name", choices=COMMANDS, metavar="COMMAND", help="one of those below")
+    parser.add_argument(
+        "name", choices=COMMANDS, metavar="COMMAND", help="one of the commands below"
+    )
     return str(parser.parse_args(arguments).name)
 
 
@@ -98,12 +100,12 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _looks(options: argparse.Namespace, progress: Progress) -> Looks | None:
-    """Return how looks are taken; ``runs``, where the user did not say, becomes its default."""
+    """Return the settings of the looks; set ``runs`` to its default if the user gave none."""
     if not options.until_decided:
         for name in ("against", "max_runs"):
             if getattr(options, name) is not None:
                 option = name.replace("_", "-")
-                raise RecordError(f"--{option}: goes with --until-decided only; add that")
+                raise RecordError(f"--{option}: only valid with --until-decided; add it")
         options.runs = options.runs or RUNS
         return None
     _check_looks(options)
@@ -111,9 +113,8 @@ def _looks(options: argparse.Namespace, progress: Progress) -> Looks | None:
     max_runs = options.max_runs or MAX_RUNS
     if not FIRST_LOOK <= first <= max_runs <= MOST_BUDGETED:
         raise RecordError(
-            f"-n {first} --max-runs {max_runs}: the first look is after {FIRST_LOOK} runs or more, "
-            f"the last after no fewer and at most {MOST_BUDGETED}; "
-            f"write -n {FIRST_LOOK} --max-runs {MAX_RUNS}"
+            f"-n {first} --max-runs {max_runs}: out of range (expected {FIRST_LOOK} <= n <= "
+            f"max-runs <= {MOST_BUDGETED}, e.g. -n {FIRST_LOOK} --max-runs {MAX_RUNS})"
         )
     return Looks(options.ask_fd, options.against, first, max_runs, progress)
 
@@ -121,17 +122,17 @@ def _looks(options: argparse.Namespace, progress: Progress) -> Looks | None:
 def _check_looks(options: argparse.Namespace) -> None:
     if options.append is not None:
         raise RecordError(
-            "--append: looks are planned before the first run; use -o FILE with --until-decided, "
-            "or --append with a fixed -n"
+            "--append: cannot be combined with --until-decided, which plans its looks before "
+            "the first run; use -o FILE, or --append with a fixed -n"
         )
     if options.against is None:
-        raise RecordError("--until-decided: nothing to compare with; add --against base.tar")
+        raise RecordError("--until-decided: no bundle to compare with; add --against base.tar")
     if options.against.resolve() == options.output.resolve():
-        raise RecordError(f"{options.output}: is the bundle of --against; give another -o FILE")
+        raise RecordError(f"{options.output}: also given to --against; give another -o FILE")
     if options.ask_fd is None:
         raise RecordError(
-            "--until-decided: this program cannot compare; record a fixed number with -n, "
-            "or record where schedperf is installed"
+            "--until-decided: this program cannot compare; record a fixed number of runs "
+            "with -n, or record where schedperf is installed"
         )
 
 
@@ -139,7 +140,7 @@ def _request(
     options: argparse.Namespace, command: Sequence[str], looks: Looks | None = None
 ) -> Request:
     if not command:
-        raise RecordError("there is no command; put it at the end, after --")
+        raise RecordError("no command given; put it at the end, after --")
     points = cross_points(options.point)
     check_placeholders(command, [name for name, _ in options.point])
     seed = options.seed
@@ -154,14 +155,14 @@ def _request(
         metrics=tuple(options.metric),
         vary=tuple(options.vary),
         options=_collector_options(options),
-        # ab makes rounds of its own.
+        # ab makes its own rounds.
         turn=getattr(options, "turn", None),
     )
 
 
 def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, str]]:
     settings = list(options.set)
-    # Some options have names of their own because everyone needs them.
+    # Some settings have options of their own because everyone needs them.
     if options.kernel_files is not None:
         folder = str(Path(options.kernel_files).absolute())
         settings += [(name, "kernel_files", folder) for name in ("host", "layout", "perf_c2c")]
@@ -181,7 +182,7 @@ def _group(settings: Sequence[tuple[str, str, str]]) -> Mapping[str, Mapping[str
 
 
 def _check_command(request: Request) -> None:
-    """Refuse a program that does not exist before anything is recorded."""
+    """Refuse an unknown program before anything is recorded."""
     for point in request.points:
         program = fill(request.template[:1], point)[0]
         if shutil.which(program) is None:
@@ -190,7 +191,7 @@ def _check_command(request: Request) -> None:
 
 def _target(options: argparse.Namespace) -> Target:
     if options.append is not None and options.label is not None:
-        raise RecordError("--label: the bundle of --append has a label; leave it out")
+        raise RecordError("--label: the bundle of --append already has a label; leave it out")
     return Target(
         path=options.append or options.output,
         append=options.append is not None,
@@ -214,14 +215,16 @@ def _settings(options: argparse.Namespace) -> list[Setting]:
 
 
 def side_path(values: Mapping[str, Any], side: str) -> Path:
-    """Return the file that `ab` writes a side into.
+    """Return the file that `ab` writes a side to.
 
-    :raises RecordError: the options name none, or two
+    :raises RecordError: the options name no file, or two
     """
     place: str | None = values["output"]
     named: Path | None = values[side]
     if (place is None) == (named is None):
-        raise RecordError("name either -o PLACE or --base FILE and --new FILE; see --help")
+        raise RecordError(
+            "no output file; give either -o PREFIX, or both --base FILE and --new FILE"
+        )
     if named is not None:
         return named
     assert place is not None

@@ -1,4 +1,4 @@
-"""``doctor``: which collectors can run here, tried and not guessed."""
+"""``doctor``: try which collectors work on this machine."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from schedperf_collectors.workload import run_workload
 
 SCHEMA = "schedperf/doctor/1"
 
-# A paragraph's width, and how much of it a hint may take; JSON has all of it.
+# Text width, and the lines that a hint may take; JSON has all of it.
 LINE_LETTERS = 100
 HINT_LINES = 3
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What one collector did when it was tried.
+    """The result of trying one collector.
 
-    :param size_bytes: of what it brought; None unless ok
+    :param size_bytes: size of its files; None unless ok
     """
 
     collector: Collector
@@ -46,13 +46,13 @@ class Examined:
 
 
 def examine_all(options: Options) -> list[Examined]:
-    """Try every collector, run collectors around a short workload.
+    """Try every collector; those of runs around a short test workload.
 
     :raises Interrupted: a signal came
     """
     with signals, Staging() as staging:
         brought: list[Captured] = []
-        # Those that read what others captured come last.
+        # Those that read other captures come last.
         in_order = sorted(all_collectors().values(), key=lambda one: one.scope == "after")
         examined = [_examine(one, staging, options, brought) for one in in_order]
         return sorted(examined, key=lambda one: one.collector.name)
@@ -61,7 +61,7 @@ def examine_all(options: Options) -> list[Examined]:
 def _examine(
     collector: Collector, staging: Staging, options: Options, brought: list[Captured]
 ) -> Examined:
-    # ``brought`` grows by what collectors capture around a run.
+    # ``brought`` grows by each run collector's capture.
     if collector.scope == "workload":
         return _examine_workload(collector, staging)
     if collector.scope == "boot":
@@ -89,7 +89,7 @@ def _size(captured: Captured) -> int | None:
 
 
 def to_json(examined: Sequence[Examined]) -> str:
-    """Return the whole examination as JSON, for programs."""
+    """Return the results as JSON."""
     record = {
         "schema": SCHEMA,
         "tool_version": __version__,
@@ -121,7 +121,7 @@ def _row(one: Examined) -> Mapping[str, Any]:
 
 
 def format_text(examined: Sequence[Examined]) -> str:
-    """Return the examination for people, one collector a paragraph."""
+    """Return the results as text, one paragraph per collector."""
     lines = [f"schedperf {__version__}, Python {platform.python_version()}, {platform.release()}"]
     for one in examined:
         collector, result = one.collector, one.result
@@ -130,9 +130,9 @@ def format_text(examined: Sequence[Examined]) -> str:
         if result.reason:
             lines.append(f"{'':<14} why: {result.reason}")
         if result.remedy:
-            lines.append(f"{'':<14} remedy: {result.remedy}")
+            lines.append(f"{'':<14} fix: {result.remedy}")
         if result.hint:
-            lines += _wrap(f"sees less: {result.hint}")
+            lines += _wrap(f"limited: {result.hint}")
         needs = ", ".join(collector.needs) or "nothing"
         intrusive = ", intrusive" if collector.intrusive else ""
         lines.append(f"{'':<14} needs {needs}; costs {collector.cost}{intrusive}")

@@ -1,8 +1,8 @@
-"""Runs one collector in a process of its own.
+"""Run one collector in a separate process.
 
-Whatever a collector does (raise, crash, hang, fork), it costs its own capture
-and nothing else. The child tells over one pipe that it is ready and how it
-ended, one JSON object a line; over another it is told to stop.
+A collector that raises, crashes, hangs or forks loses its own capture and nothing else. The child
+reports over one pipe that it is ready and how it ended, one JSON object per line; over another pipe
+it receives the order to stop.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from schedperf_collectors.plugin import (
     Skipped,
 )
 
-# perf starts in 0.1 s; compiling BPF programs with bcc takes 20 s in an emulated guest, and four
-# times that where it shares a core with others.
+# perf starts in 0.1 s; compiling BPF programs with bcc takes 20 s in an emulated guest, four times
+# that if it shares a core.
 STARTUP_LIMIT_S = 180.0
 # perf writes its build ids at the end: up to half a minute with large files.
 FINISH_LIMIT_S = 120.0
 
-# A result is a status and a traceback; more is a collector gone wild.
+# A result is a status and a traceback; a longer one is a runaway collector.
 _LONGEST_ANSWER_BYTES = 1 << 20
 
 OK = "ok"
@@ -49,16 +49,16 @@ _READY = "ready"
 
 @dataclass(frozen=True)
 class Result:
-    """How one capture went.
+    """The result of one capture.
 
     :param status: "ok", "skipped" or "failed"
     :param reason: one line unless ok
-    :param remedy: what mends it; None where nothing is known to
-    :param hint: of one that is ok, what it does not see here and why; None where it sees all
-    :param detail: the traceback of a failed one, where there is one
+    :param remedy: how to fix it; None if unknown
+    :param hint: if ok, what it cannot capture here and why; None if nothing is missing
+    :param detail: the traceback of a failure, if any
     :param out_of_space: it failed because the disk is full
     :param timed_out: it was killed because it hung
-    :param seconds: what it cost; None when it was not tried
+    :param seconds: time it took; None if it was not tried
     """
 
     status: str
@@ -72,7 +72,7 @@ class Result:
 
 
 def missing_programs(collector: Collector) -> Result | None:
-    """Return why a collector cannot even be tried: a program that it needs is not on PATH."""
+    """Return the result for a collector whose programs are not on PATH; None if all are."""
     missing = [program for program in collector.needs if shutil.which(program) is None]
     if not missing:
         return None
@@ -82,11 +82,11 @@ def missing_programs(collector: Collector) -> Result | None:
 
 
 class Isolated:
-    """One collector at work.
+    """One running collector.
 
-    :param log: file outside the capture's folder that takes what the collector prints
-    :param startup_limit_s: a run collector must be ready by then
-    :param finish_limit_s: any other, or a run collector that is stopped, must end by then
+    :param log: file for the collector's output, outside the capture's folder
+    :param startup_limit_s: time limit for a run collector to get ready
+    :param finish_limit_s: time limit for other collectors, and for a stopped run collector, to end
     """
 
     def __init__(
@@ -110,9 +110,9 @@ class Isolated:
         self.result: Result | None = missing_programs(collector)
 
     def start(self) -> None:
-        """Start it; return when a run collector is prepared, any other done, or it ended early.
+        """Start it; return when a run collector is prepared, another is done, or it ended early.
 
-        :raises Interrupted: a signal came; the collector has been killed
+        :raises Interrupted: a signal came; the collector was killed
         """
         if self.result is not None:
             return
@@ -122,40 +122,41 @@ class Isolated:
         self._await(began_s + (self._startup_limit_s if around else self._finish_limit_s), began_s)
 
     def order(self) -> None:
-        """Tell a run collector to begin, or to stop: each is an order, and it does the next step.
+        """Tell a run collector to take its next step: begin, or stop.
 
-        Whoever has several tells all of them before it waits for one.
+        With several collectors, tell all of them before waiting for one.
         """
         if self.result is None:
             with contextlib.suppress(BrokenPipeError):
                 os.write(self._tell, b"\n")
 
     def await_begun(self) -> None:
-        """Return when a run collector that was told to begin has begun, or ended early.
+        """Wait until a run collector has begun, or ended early.
 
-        :raises Interrupted: a signal came; the collector has been killed
+        :raises Interrupted: a signal came; the collector was killed
         """
         if self.result is None:
             began_s = time.monotonic()
             self._await(began_s + self._startup_limit_s, began_s)
 
     def await_end(self) -> Result:
-        """Return how a run collector ended that was told to stop.
+        """Wait until a stopped run collector has ended; return its result.
 
-        :raises Interrupted: a signal came; the collector has been killed
+        :raises Interrupted: a signal came; the collector was killed
         """
         if self.result is None:
             began_s = time.monotonic()
             self._await(began_s + self._finish_limit_s, began_s)
             if self.result is None:
-                self._end(Result(FAILED, "said too often that it is ready"))
+                self._end(Result(FAILED, "reported ready too often"))
         assert self.result is not None
         return self.result
 
     def kill(self) -> None:
-        """End it and all that it started, at once."""
+        """Kill it and everything it started, immediately."""
         if self._pid:
-            # First by itself: before it has made its group, it would go on and wait for orders.
+            # The child itself first: before it has made its group, it would continue and wait for
+            # orders.
             os.kill(self._pid, signal.SIGKILL)
             kill_group(self._pid)
             os.waitpid(self._pid, 0)
@@ -173,7 +174,7 @@ class Isolated:
         os.close(order)
 
     def _await(self, deadline_s: float, began_s: float) -> None:
-        """Wait until the child says something; what it costs is added up."""
+        """Wait for the child's next message; add up its time."""
         try:
             answer = self._answer(deadline_s)
         except BaseException:
@@ -189,8 +190,8 @@ class Isolated:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return {"status": FAILED, "reason": "hung and was killed", "timed_out": True}
-            # Asked before the pipe is looked at: what a process wrote before its end is in there.
-            # The end of the pipe alone proves nothing, a forked child may keep it open.
+            # Asked before the pipe is read: the pipe has all that a process wrote before its end.
+            # End of file alone proves nothing, because a forked child may keep the pipe open.
             ended = has_ended(self._pid)
             ready = signals.wait(0 if ended else left_s, *listen)
             signals.check()
@@ -201,7 +202,7 @@ class Isolated:
             elif ended and not ready:
                 return {"status": FAILED, "reason": self._say_crash()}
             elif len(self._heard) > _LONGEST_ANSWER_BYTES:
-                return {"status": FAILED, "reason": "answers without an end"}
+                return {"status": FAILED, "reason": "answered without end"}
         line, _, self._heard = self._heard.partition(b"\n")
         return cast("Mapping[str, Any]", json.loads(line))
 
@@ -243,7 +244,7 @@ def _child(collector: Collector, capture: Capture, answer: int, order: int, log:
 
 
 def _detach(log: Path, keep: tuple[int, ...]) -> None:
-    # A session of its own keeps the terminal's Ctrl-C away and makes the group that is killed.
+    # Its own session keeps the terminal's Ctrl-C away and makes the group that is killed.
     os.setsid()
     default_signals()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -251,8 +252,8 @@ def _detach(log: Path, keep: tuple[int, ...]) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     faulthandler.enable(2)
-    # The bundle and the pipes of the other collectors are no business of this one;
-    # holding on to their pipes would also hide the end of the recorder from them.
+    # Close the bundle and the other collectors' pipes: holding their pipes open would hide the end
+    # of the recorder from them.
     for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 # bare names are meant
         if descriptor not in (0, 1, 2, *keep):
             with contextlib.suppress(OSError):
@@ -280,24 +281,24 @@ def _outcome(collector: Collector, capture: Capture, say: Any, order: int) -> Ma
 
 
 def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
-    """Let a run collector work; return its hint, what the generator returns."""
+    """Run a run collector step by step; return its hint, the generator's return value."""
     try:
         takes_two_steps = next(steps) == PREPARED
     except StopIteration:
         raise RuntimeError("the collector never yields") from None
     say({"status": _READY})
-    # The pipe ends when the recorder is killed: there is nothing to begin for any more, and its
-    # other pipe may still be open for a moment.
+    # End of file: the recorder was killed, so there is nothing to begin, although its other pipe
+    # may still be open for a moment.
     if not os.read(order, 1):
-        raise RuntimeError("the recorder is gone")
+        raise RuntimeError("the recorder has ended")
     if takes_two_steps:
         try:
             next(steps)
         except StopIteration:
-            raise RuntimeError("the collector never says that it has begun") from None
-    # If nobody listens any more this raises, which ends the collector where it stands.
+            raise RuntimeError("the collector never reported that it has begun") from None
+    # If nobody reads any more this raises, which ends the collector.
     say({"status": _READY})
-    # From here on the end of the pipe is an order to stop as well.
+    # From here on, end of file is an order to stop as well.
     os.read(order, 1)
     try:
         next(steps)

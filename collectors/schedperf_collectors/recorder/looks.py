@@ -1,14 +1,14 @@
-"""Ends a recording when its runs are enough: ``--until-decided``.
+"""End a recording as soon as its runs decide: ``--until-decided``.
 
-The recorder cannot compare, as it travels without the analysis. Whoever started it
-can: after each block of runs the recorder writes a question, one JSON object a line,
-and waits for the answer, which is one as well::
+The recorder cannot compare, as it is packed without the analysis. Its parent process can: after
+each block of runs the recorder writes a question and waits for the answer, each one JSON object per
+line::
 
     {"ask": "look", "runs": 4}
     {"answer": "continue", "text": "open: rate at groups=4", "warnings": []}
 
-``stop`` is the other answer; ``lost`` says that no look will be possible any more, and
-``refuse`` comes before the first run only.
+Other answers: ``stop``; ``lost``: no further look is possible; ``refuse``: only before the first
+run.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from schedperf_collectors.recorder.progress import Progress
 
 CONTINUE, STOP, LOST, REFUSE = "continue", "stop", "lost", "refuse"
 
-# An answer is a sentence or two.
+# An answer is one or two sentences.
 LONGEST_ANSWER_BYTES = 64 << 10
-_NOBODY = "whoever should compare is gone"
+_NOBODY = "the comparing process has ended"
 
 
 class Looks:
     """The looks of one recording.
 
-    :param descriptors: where answers are read, where questions are written
+    :param descriptors: file descriptors to read answers from and write questions to
     :param against: the bundle of the other side
     :param first: runs of each point before the first look
-    :ivar max_runs: runs of each point after which it ends anyway
+    :ivar max_runs: most runs of each point
     """
 
     def __init__(
@@ -58,25 +58,25 @@ class Looks:
         self._stopped: str | None = None
         self._is_lost = False
         for descriptor in descriptors:
-            # A workload that stays behind must not keep the other end waiting.
+            # A workload left running must not keep the other end waiting.
             os.set_inheritable(descriptor, False)  # noqa: FBT003 # its signature
 
     @property
     def plan(self) -> Mapping[str, object]:
-        """Return what was planned, for each run.json."""
+        """Return the plan, for each run.json."""
         return {"against": self._digest, "first": self._first, "max_runs": self.max_runs}
 
     @property
     def record(self) -> Mapping[str, object]:
-        """Return what was planned and what became of it, for the manifest."""
+        """Return the plan and its outcome, for the manifest."""
         return {**self.plan, "looks": self._taken, "stopped": self._stopped}
 
     def begin(
         self, *, workload: str, points: Sequence[str], metric: Sequence[Mapping[str, str]]
     ) -> None:
-        """Have the other side's bundle checked.
+        """Ask to check the other side's bundle.
 
-        :raises RecordError: it is not one that this workload can be compared with
+        :raises RecordError: it cannot be compared with this workload
         """
         answer = self._ask(
             "begin",
@@ -91,9 +91,9 @@ class Looks:
         self._digest = answer.get("digest")
 
     def check_host(self, partial: Path, vary: Sequence[str]) -> None:
-        """Have this machine compared with that of the other side.
+        """Ask to compare this machine with that of the other side.
 
-        :param partial: the bundle that is written, which has its host.json by now
+        :param partial: the bundle being written, which already has its host.json
         :param vary: paths of host.json that are meant to differ
         :raises NotComparable: no verdict will be possible
         """
@@ -104,7 +104,7 @@ class Looks:
             self._lose(answer["text"])
 
     def is_over(self, plan: Sequence[PlannedRun], order: int) -> bool:
-        """Tell whether the recording ends after this run; looks where it ends a block."""
+        """Return whether the recording ends after this run; look if the run ends a block."""
         made = plan[order].block + 1
         ends_block = order + 1 == len(plan) or plan[order + 1].block == made
         is_due = ends_block and self._first <= made <= self.max_runs and not plan[order].warmup
@@ -119,17 +119,17 @@ class Looks:
         if answer["answer"] == STOP:
             self._stopped = text
         elif made == self.max_runs:
-            self._stopped = text = f"the budget of {made} runs is used up; {text}"
+            self._stopped = text = f"reached the budget of {made} runs; {text}"
         self._progress.note(f"look after {made} runs: {text}")
         return bool(answer["answer"] == STOP)
 
     def _lose(self, text: str) -> None:
         self._is_lost = True
-        self._stopped = f"no more looks: {text}"
-        self._progress.warn(f"{self._stopped}; recording on to {self.max_runs} runs")
+        self._stopped = f"no further looks: {text}"
+        self._progress.warn(f"{self._stopped}; recording all {self.max_runs} runs")
 
     def _ask(self, what: str, **values: object) -> Mapping[str, Any]:
-        """Ask, and wait for the answer.
+        """Send a question and wait for the answer.
 
         :raises Interrupted: a signal came while it waited
         """

@@ -1,6 +1,6 @@
-"""The command lines of ``record``, ``ab`` and ``doctor``: the one definition of their options.
+"""Define the options of ``record``, ``ab`` and ``doctor``.
 
-Whoever only wants to know the options imports nothing but this.
+Importing this module is enough to read the options.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TURN = re.compile(r"([0-9a-f]{1,64}),([0-9]{1,6}),([0-9]{1,12})\Z")
 _TWO_DESCRIPTORS = re.compile(r"([0-9]{1,6}),([0-9]{1,6})\Z")
 _HOST_PATH = re.compile(r"[a-z_]\w*(\.[\w.-]+)?\Z")
 
-# How often each point is run unless the user says.
+# Runs of each point by default.
 RUNS = 5
 
 RECORD_EXAMPLES = """\
@@ -47,10 +47,10 @@ Examples:
   %(prog)s --base all.tar --new one.tar --new-setup 'taskset -p 1 $$' \\
      -n 3 -- hackbench -l 200 -g 1
 
-A setup is a shell script that runs in the process that then becomes the
-workload: the control group, CPU mask, limits and environment that it gives
-itself end with the workload. Values below /proc/sys/kernel and /proc/sys/vm,
-and control groups that it makes, are restored.
+A setup is a shell script. It runs in the process that then becomes the
+workload, so a control group, CPU mask, limits and environment that it sets
+for itself end with the workload. Changed values below /proc/sys/kernel and
+/proc/sys/vm are restored, and control groups it creates are removed.
 """
 
 DOCTOR_EXAMPLES = """\
@@ -64,11 +64,11 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise what is wrong with the command line."""
+        """Raise the error of the command line."""
         raise RecordError(f"{message}; see {self.prog} --help")
 
     def options(self) -> list[argparse.Action]:
-        """Return the options, for another parser or a drawing of them."""
+        """Return the options, for another parser or for drawing them."""
         return [action for action in self._actions if action.dest != "help"]
 
 
@@ -76,8 +76,8 @@ class Parser(argparse.ArgumentParser):
 class Command:
     """One command of the recorder.
 
-    :param examples: what its help ends with; %(prog)s stands for its name
-    :param takes_command: a command to run follows after --
+    :param examples: end of its help; %(prog)s is its name
+    :param takes_command: a command line follows after --
     """
 
     summary: str
@@ -87,7 +87,7 @@ class Command:
 
 
 def make_parser(name: str, prog: str) -> Parser:
-    """Return the parser of one command, for what precedes its ``--``.
+    """Return the parser of one command, for the arguments before ``--``.
 
     :param name: a key of ``COMMANDS``
     """
@@ -107,17 +107,25 @@ def make_parser(name: str, prog: str) -> Parser:
 def _add_record_options(parser: argparse.ArgumentParser) -> None:
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="bundle to write: .tar, .tar.gz, .tar.xz"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="Bundle to write: .tar, .tar.gz or .tar.xz.",
     )
-    target.add_argument("--append", type=Path, metavar="FILE", help="bundle that gets more runs")
-    parser.add_argument("--label", type=_text, help="what this side is called [the file's name]")
+    target.add_argument(
+        "--append", type=Path, metavar="FILE", help="Existing bundle to add runs to."
+    )
+    parser.add_argument(
+        "--label", type=_text, help="Name of this side in reports.  [default: the file's name]"
+    )
     _add_until_decided(parser)
-    # For programs that make several recordings in turns, each a part of one session.
+    # For programs that alternate between several recordings, each a part of one session.
     parser.add_argument("--turn", type=_turn, metavar="SESSION,ROUND,ORDER", help=argparse.SUPPRESS)
     _add_common_options(
-        parser, f"runs per point; with --until-decided before the first look [{FIRST_LOOK}], else"
+        parser, f"Runs per point.  [default: {RUNS}; {FIRST_LOOK} with --until-decided]"
     )
-    # Whether the user said so tells which default holds.
+    # Records whether the user gave a value, which determines the default.
     parser.set_defaults(runs=None)
 
 
@@ -126,16 +134,18 @@ def _add_until_decided(parser: argparse.ArgumentParser) -> None:
     add(
         "--until-decided",
         action="store_true",
-        help="compare with --against after each block of runs and stop when all is decided",
+        help=(
+            "Compare with --against after each block of runs and stop when every result is decided."
+        ),
     )
-    add("--against", type=Path, metavar="FILE", help="bundle of the other side, recorded before")
+    add("--against", type=Path, metavar="FILE", help="Bundle of the other side, recorded before.")
     add(
         "--max-runs",
         type=_positive,
         metavar="N",
-        help=f"runs per point after which --until-decided gives up [{MAX_RUNS}]",
+        help=f"Most runs per point with --until-decided.  [default: {MAX_RUNS}]",
     )
-    # Descriptors on which questions are written and answers are read, for programs that compare.
+    # File descriptors to write questions to and read answers from, for programs that compare.
     add("--ask-fd", type=_descriptors, metavar="READ,WRITE", help=argparse.SUPPRESS)
 
 
@@ -143,40 +153,62 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        metavar="PLACE",
-        help="folder for base.tar and new.tar, or what precedes -base.tar and -new.tar",
+        metavar="PREFIX",
+        help="Folder for base.tar and new.tar, or prefix of -base.tar and -new.tar.",
     )
     for side in ("base", "new"):
-        parser.add_argument(f"--{side}", type=Path, metavar="FILE", help=f"bundle of side {side}")
         parser.add_argument(
-            f"--{side}-setup", default="", metavar="CMD", help="shell script that sets it up"
+            f"--{side}", type=Path, metavar="FILE", help=f"Bundle of the {side} side."
         )
         parser.add_argument(
-            f"--{side}-teardown", default="", metavar="CMD", help="shell script after each run"
+            f"--{side}-setup",
+            default="",
+            metavar="CMD",
+            help=f"Shell script that applies the {side} setting.",
         )
         parser.add_argument(
-            f"--{side}-label", type=_text, metavar="LABEL", help="what it is called"
+            f"--{side}-teardown",
+            default="",
+            metavar="CMD",
+            help="Shell script to run after each of its runs.",
         )
-    _add_common_options(parser, "rounds, one run per point and side each")
+        parser.add_argument(
+            f"--{side}-label",
+            type=_text,
+            metavar="LABEL",
+            help="Name of this side in reports.  [default: the file's name]",
+        )
+    _add_common_options(
+        parser, f"Rounds; each makes one run per point and side.  [default: {RUNS}]"
+    )
 
 
 def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None:
     add = parser.add_argument
-    add("-n", "--runs", type=_positive, default=RUNS, metavar="N", help=f"{what_n_is} [{RUNS}]")
+    add("-n", "--runs", type=_positive, default=RUNS, metavar="N", help=what_n_is)
     add(
         "--instrumented",
         type=_count,
         metavar="N",
-        help="how many more with intrusive collectors, which never gate a verdict [as many]",
+        help=(
+            "Additional runs per point with intrusive collectors; never used for the verdict.  "
+            "[default: as many as -n]"
+        ),
     )
-    add("--warmup", type=_count, default=1, metavar="N", help="runs first that do not count [1]")
+    add(
+        "--warmup",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="Uncounted runs before all others.  [default: 1]",
+    )
     add(
         "--point",
         action="append",
         type=_fails_as_type(parse_point),
         default=[],
         metavar="NAME=V,V",
-        help="values for {NAME} in the command; several make all combinations",
+        help="Values of {NAME} in the command; repeat for all combinations.",
     )
     add(
         "--with",
@@ -184,7 +216,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_names,
         default=["default"],
         metavar="NAMES",
-        help="collectors, by name: a,b or default or none [default]",
+        help="Collectors by name, e.g. default,bpf_pelt; none: only host.  [default: default]",
     )
     add(
         "--vary",
@@ -192,7 +224,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_host_path,
         default=[],
         metavar="PATH",
-        help="path of host.json that is meant to differ: sched.autogroup",
+        help="Field of host.json that is meant to differ, e.g. sched.autogroup.",
     )
     add(
         "--metric",
@@ -200,7 +232,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_metric,
         default=[],
         metavar="RULE",
-        help="NAME[UNIT,higher|lower]=REGEX: number to find in the output",
+        help="Number to find in the output: NAME[UNIT,higher|lower]=REGEX.",
     )
     add(
         "--set",
@@ -208,45 +240,57 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_setting,
         default=[],
         metavar="COLLECTOR.NAME=VALUE",
-        help="setting of a collector",
+        help="Setting of a collector.",
     )
     add(
         "--kernel-files",
         metavar="FOLDER",
-        help="folder with the running kernel's System.map and config",
+        help="Folder with the running kernel's System.map and config.",
     )
     add(
         "--pelt-loader",
         choices=("auto", "libbpf", "bcc"),
         metavar="NAME",
-        help="what loads the programs of bpf_pelt: auto, libbpf or bcc [auto: libbpf, else bcc]",
+        help=(
+            "Loader of bpf_pelt's programs: auto, libbpf or bcc.  "
+            "[default: auto (libbpf, else bcc)]"
+        ),
     )
-    add("--timeout", type=_seconds, metavar="S", help="kill a run that lasts longer, in s")
-    add("--seed", type=_count, metavar="N", help="for the order of the runs [random, recorded]")
-    add("--force", action="store_true", help="replace files that exist")
+    add(
+        "--timeout", type=_seconds, metavar="S", help="Kill a run that takes longer than S seconds."
+    )
+    add(
+        "--seed",
+        type=_count,
+        metavar="N",
+        help="Seed of the order of runs.  [default: random; recorded]",
+    )
+    add("--force", action="store_true", help="Replace existing files.")
     _add_display_options(parser)
 
 
 def _add_display_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-q", "--quiet", action="store_true", help="warnings and errors only")
-    # Descriptor for JSON lines instead of text; for programs that draw the progress.
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="Print only warnings and errors."
+    )
+    # File descriptor for JSON lines instead of text; for programs that draw the progress.
     parser.add_argument("--events", type=int, metavar="FD", help=argparse.SUPPRESS)
 
 
 def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="Print JSON.")
     parser.add_argument(
         "--set",
         action="append",
         type=_setting,
         default=[],
         metavar="COLLECTOR.NAME=VALUE",
-        help="setting of a collector",
+        help="Setting of a collector.",
     )
 
 
 def _fails_as_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Let argparse print the text of a ValueError, not the name of the function."""
+    """Make argparse print the text of a ValueError, not the function's name."""
 
     def checked(text: str) -> Any:
         try:
@@ -259,39 +303,43 @@ def _fails_as_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; write 0, 1, 2 …")
+        raise argparse.ArgumentTypeError(f"invalid number {text!r} (expected 0, 1, 2 …)")
     return int(text)
 
 
 def _positive(text: str) -> int:
     if _count(text) == 0:
-        raise argparse.ArgumentTypeError("0 runs measure nothing; write 1 or more")
+        raise argparse.ArgumentTypeError("0 runs measure nothing (expected 1 or more)")
     return int(text)
 
 
 def _descriptors(text: str) -> tuple[int, int]:
     match = _TWO_DESCRIPTORS.match(text)
     if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is no pair of descriptors; write 5,6")
+        raise argparse.ArgumentTypeError(
+            f"invalid fd pair {text!r} (expected two numbers, e.g. 5,6)"
+        )
     return int(match[1]), int(match[2])
 
 
 def _turn(text: str) -> Turn:
     match = _TURN.match(text)
     if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is no turn; write SESSION,ROUND,ORDER: 3f,0,7")
+        raise argparse.ArgumentTypeError(
+            f"invalid turn {text!r} (expected SESSION,ROUND,ORDER, e.g. 3f,0,7)"
+        )
     return Turn(session=match[1], round=int(match[2]), first_order=int(match[3]))
 
 
 def _seconds(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,9})?", text) or float(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write seconds such as 30")
+        raise argparse.ArgumentTypeError(f"invalid time {text!r} (expected seconds, e.g. 30)")
     return float(text)
 
 
 def _text(text: str) -> str:
     if not text.strip() or not text.isprintable():
-        raise argparse.ArgumentTypeError(f"{text!r} is empty or not printable; write a word")
+        raise argparse.ArgumentTypeError(f"{text!r} is empty or not printable (expected a word)")
     return text
 
 
@@ -302,7 +350,7 @@ def _names(text: str) -> list[str]:
 def _host_path(text: str) -> str:
     if not _HOST_PATH.match(text):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no path of host.json; write one such as sched.autogroup"
+            f"invalid path {text!r} (expected a field of host.json, e.g. sched.autogroup)"
         )
     return text
 
@@ -311,12 +359,15 @@ def _metric(text: str) -> Mapping[str, str]:
     match = _METRIC.match(text)
     if not match:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no rule; write NAME[UNIT,higher]=REGEX: rate[1/s,higher]=rate: (.*)"
+            f"invalid metric rule {text!r} (expected NAME[UNIT,higher]=REGEX, e.g. "
+            "rate[1/s,higher]=rate: (.*))"
         )
     try:
         groups = re.compile(match["regex"]).groups
     except (re.error, RecursionError, OverflowError) as error:
-        raise argparse.ArgumentTypeError(f"{match['regex']!r} is no regex: {error}") from error
+        raise argparse.ArgumentTypeError(
+            f"invalid regular expression {match['regex']!r}: {error}"
+        ) from error
     if groups == 0:
         raise argparse.ArgumentTypeError(
             f"{match['regex']!r} has no group; put the number into parentheses"
@@ -327,7 +378,9 @@ def _metric(text: str) -> Mapping[str, str]:
 def _setting(text: str) -> tuple[str, str, str]:
     match = _SETTING.match(text)
     if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is no setting; write COLLECTOR.NAME=VALUE")
+        raise argparse.ArgumentTypeError(
+            f"invalid setting {text!r} (expected COLLECTOR.NAME=VALUE, e.g. schedstat.enable=1)"
+        )
     return match["collector"], match["name"], match["value"]
 
 
@@ -336,12 +389,12 @@ COMMANDS: Mapping[str, Command] = {
         "Record runs of a command into a bundle.", RECORD_EXAMPLES, _add_record_options
     ),
     "ab": Command(
-        "Record two settings of this machine in turns, into two bundles.",
+        "Record two settings of this machine, interleaved.",
         AB_EXAMPLES,
         _add_ab_options,
     ),
     "doctor": Command(
-        "Try every collector; say what fails here, why, and what mends it.",
+        "Try every collector here; print failures, reasons and fixes.",
         DOCTOR_EXAMPLES,
         _add_doctor_options,
         takes_command=False,

@@ -1,8 +1,8 @@
-"""Which runs are made, and in which order.
+"""Plan the runs and their order.
 
 Every block holds each point once, in a random order, so that drift of the
-machine hits all points alike. With two sides the order of the sides turns
-round in every block (ABBA), which also cancels drift that grows linearly.
+machine hits all points alike. With two sides the order of the sides alternates from block to block
+(ABBA), which also cancels linear drift.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from schedperf_collectors.machine.errors import RecordError
 CLEAN = "clean"
 INSTRUMENTED = "instrumented"
 
-# More is a slip of the finger: 100,000 runs of 0.1 s last three hours.
+# More is a typing error: 100,000 runs of 0.1 s last three hours.
 MOST_RUNS = 100_000
 
-# `--until-decided`: fewer runs than this hardly ever decide, and every look costs certainty.
+# `--until-decided`: fewer runs hardly ever decide, and every look costs power.
 FIRST_LOOK = 3
-# The budget unless the user says; a change of two standard deviations needs six runs a side.
+# The default budget; a change of two standard deviations needs six runs per side.
 MAX_RUNS = 30
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -35,10 +35,10 @@ Point = Mapping[str, str]
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run that is to be made.
+    """One planned run.
 
-    :param block: number of the randomised block, from 0; 0 for runs that warm up
-    :param round: number of the ABBA round; None with one side
+    :param block: index of the randomised block; 0 for warm-up runs
+    :param round: index of the ABBA round; None with one side
     :param side: "base" or "new"; None with one side
     """
 
@@ -52,7 +52,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each point is run, for each side.
+    """Runs of each point, per side.
 
     :param clean: runs without intrusive collectors
     :param instrumented: runs with them
@@ -66,11 +66,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class Turn:
-    """The place of one recording in a session of several, whose sides take turns.
+    """The position of one recording in a session whose sides alternate.
 
-    :param session: what all its recordings call it, hexadecimal
-    :param round: in which each side has one recording, from 0
-    :param first_order: what the first run's place in the session is, from 0
+    :param session: id shared by all its recordings, hexadecimal
+    :param round: index of the round, which has one recording per side
+    :param first_order: index of the first run in the session
     """
 
     session: str
@@ -79,29 +79,31 @@ class Turn:
 
 
 def parse_point(text: str) -> tuple[str, tuple[str, ...]]:
-    """Read ``groups=1,4,16``.
+    """Parse ``groups=1,4,16``.
 
     >>> parse_point("groups=1,4,16")
     ('groups', ('1', '4', '16'))
 
-    :raises ValueError: says what is wrong
+    :raises ValueError: with the error message
     """
     name, equals, values_text = text.partition("=")
     values = tuple(values_text.split(","))
     if not equals or not _NAME.match(name):
-        raise ValueError(f"{text!r} is not a point; write NAME=VALUE,VALUE such as groups=1,4")
+        raise ValueError(f"invalid point {text!r} (expected NAME=VALUE,VALUE, e.g. groups=1,4)")
     if not all(values) or not values_text.isprintable():
-        raise ValueError(f"{text!r} has an empty or unprintable value; write groups=1,4")
+        raise ValueError(
+            f"invalid point {text!r}: empty or unprintable value (expected e.g. groups=1,4)"
+        )
     if len(set(values)) < len(values):
-        raise ValueError(f"{text!r} names a value twice; name it once")
+        raise ValueError(f"invalid point {text!r}: a value is given twice; give it once")
     return name, values
 
 
 def cross_points(parameters: Sequence[tuple[str, tuple[str, ...]]]) -> list[dict[str, str]]:
-    """Return the cartesian product of the parameters; one empty point where there are none."""
+    """Return the cartesian product of the parameters; one empty point without parameters."""
     names = [name for name, _ in parameters]
     if len(set(names)) < len(names):
-        raise RecordError("--point: a parameter is given twice; put all its values in one --point")
+        raise RecordError("--point: parameter given twice; put all its values in one --point")
     products = itertools.product(*(values for _, values in parameters))
     return [dict(zip(names, values)) for values in products]
 
@@ -116,11 +118,13 @@ def check_placeholders(template: Sequence[str], names: Sequence[str]) -> None:
     }
     for name in sorted(used - set(names)):
         raise RecordError(
-            f"command: {{{name}}} has no values; add --point {name}=1,2 or write {{{{{name}}}}} "
-            "to mean the braces themselves"
+            f"command: {{{name}}} has no values; add --point {name}=1,2, or write "
+            "{{{name}}} for literal braces"
         )
     for name in sorted(set(names) - used):
-        raise RecordError(f"--point {name}: the command has no {{{name}}}; put it where it belongs")
+        raise RecordError(
+            f"--point {name}: the command has no {{{name}}}; add the placeholder to the command"
+        )
 
 
 def fill(template: Sequence[str], point: Point) -> list[str]:
@@ -173,5 +177,5 @@ def _plan(
         for point, kind in cells:
             plan += runs_of(point, kind, block, warmup=False)
     if len(plan) > MOST_RUNS:
-        raise RecordError(f"{len(plan)} runs are planned, at most {MOST_RUNS} can be; lower -n")
+        raise RecordError(f"{len(plan)} runs planned (expected at most {MOST_RUNS}); lower -n")
     return plan

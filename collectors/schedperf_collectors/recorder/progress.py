@@ -1,8 +1,7 @@
-"""Tells what a recording is doing: plain lines, or events for a program that draws them.
+"""Report the progress of a recording: lines of text, or events for a program that draws them.
 
-A plain line a run goes to stderr. With a descriptor for events, each is one
-JSON object a line: ``{"event": "run", "done": 3, "total": 12, …}``; whoever
-started this program draws them as it likes.
+Text goes to stderr, one line per run. With a file descriptor for events, each is one line of JSON:
+``{"event": "run", "done": 3, "total": 12, …}``; the parent process draws them.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from schedperf_collectors.workload import Outcome
 
 
 class Progress:
-    """What the user sees of a recording.
+    """The output of a recording.
 
-    :param events: descriptor for JSON lines; None for plain lines on stderr
-    :param quiet: warnings and the end only
+    :param events: file descriptor for JSON lines; None: text on stderr
+    :param quiet: only warnings and the result
     """
 
     def __init__(self, events: int | None = None, *, quiet: bool = False) -> None:
@@ -37,21 +36,21 @@ class Progress:
         self._costs: dict[tuple[str, str, str], list[float]] = {}
 
     def planned(self, plan: Sequence[PlannedRun], *, is_budget: bool = False) -> None:
-        """Tell that these runs are about to be made.
+        """Report the planned runs.
 
-        :param is_budget: it may end before the last of them
+        :param is_budget: the recording may end before the last of them
         """
         self._plan = plan
         self._is_budget = is_budget
         self._tell("plan", total=len(plan), budget=is_budget)
 
     def begin(self, index: int) -> None:
-        """Tell that a run begins."""
+        """Report that a run begins."""
         self._began_s = time.monotonic()
         self._tell("begin", done=index, total=len(self._plan), title=_title(self._plan[index]))
 
     def end(self, index: int, outcome: Outcome) -> None:
-        """Tell how a run went and how long the others will take."""
+        """Report how a run went and the time left."""
         run = self._plan[index]
         self._costs.setdefault(_key(run), []).append(time.monotonic() - self._began_s)
         left_s = self._estimate(self._plan[index + 1 :])
@@ -64,23 +63,23 @@ class Progress:
         self._line(f"run {index + 1}{of}{total} {_title(run)} {said}{more}")
 
     def note(self, text: str) -> None:
-        """Tell something that goes on."""
+        """Report what is going on."""
         self._tell("note", text=text)
         self._line(text)
 
     def warn(self, text: str) -> None:
-        """Tell something that the user must know, also with ``--quiet``."""
+        """Report a warning, also with ``--quiet``."""
         self._tell("warning", text=text)
         if self._events is None:
             _write(f"schedperf: warning: {text}")
 
     def saved(self, text: str) -> None:
-        """Tell what was written in the end."""
+        """Report the bundle that was written."""
         self._tell("saved", text=text)
         self._line(text)
 
     def _estimate(self, runs: Sequence[PlannedRun]) -> float:
-        """Return how long these runs will take, in s, from what the others of their kind took."""
+        """Estimate the time of these runs in s, from finished runs of the same kind."""
         everything = [cost for costs in self._costs.values() for cost in costs]
         return sum(_mean(self._costs.get(_key(run)) or everything) for run in runs)
 
@@ -95,12 +94,12 @@ class Progress:
         try:
             os.write(self._events, json.dumps(line).encode() + b"\n")
         except BrokenPipeError:
-            # The program that drew them is gone; the recording is worth more than the drawing.
+            # The program that drew the events has ended; the recording continues.
             self._events = None
 
 
 def say_outcome(outcome: Outcome) -> str:
-    """Say how one run went: ``0.61 s`` or ``failed: exit status 1``."""
+    """Return how one run went: ``0.61 s`` or ``failed: exit status 1``."""
     if outcome.failure is not None:
         return f"failed: {outcome.failure}"
     if outcome.signal is not None:
@@ -111,7 +110,7 @@ def say_outcome(outcome: Outcome) -> str:
 
 
 def say_missing(captured: Captured, progress: Progress) -> None:
-    """Tell the user of a capture that brought nothing."""
+    """Report a capture without files."""
     result = captured.result
     if result.status != OK:
         remedy = f"; {result.remedy}" if result.remedy else ""

@@ -1,4 +1,4 @@
-"""``record``: the runs of one side into a new bundle, or into one that grows."""
+"""``record``: record the runs of one side into a new bundle, or add them to one."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from schedperf_collectors.recorder.session import (
 
 @dataclass(frozen=True)
 class Target:
-    """The bundle that is written.
+    """The bundle to write.
 
-    :param append: add to the bundle of this name
-    :param force: replace a file of this name
-    :param label: None for the file's own name, or the label that it has
+    :param append: add to the existing bundle
+    :param force: replace an existing file
+    :param label: None: the file's name, or the existing label
     """
 
     path: Path
@@ -58,8 +58,8 @@ def record(
 ) -> None:
     """Record runs of one side.
 
-    :param looks: end when they say so; None to make all runs
-    :raises RecordError: it could not begin, or what stopped it
+    :param looks: looks that may end the recording; None: make all runs
+    :raises RecordError: recording could not start, or was stopped
     """
     chosen = choose(collectors)
     existing = _check_target(target)
@@ -93,9 +93,9 @@ def record(
 
 
 def capture_boots(session: Session, pid: int, names: Sequence[str] | None = None) -> list[Captured]:
-    """Capture what is captured once a boot.
+    """Run the collectors of scope "boot".
 
-    :param pid: a process that lives where the workload will live
+    :param pid: a process in the workload's cgroup and with its CPU mask
     :param names: only these collectors
     """
     captures = []
@@ -109,7 +109,7 @@ def capture_boots(session: Session, pid: int, names: Sequence[str] | None = None
 
 
 def default_label(path: Path) -> str:
-    """Return a bundle's name without its suffix: what a side is called unless the user says."""
+    """Return a side's default label: the bundle's name without its suffix."""
     return path.name.partition(".tar")[0]
 
 

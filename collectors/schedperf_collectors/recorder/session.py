@@ -1,4 +1,4 @@
-"""One recording session: the runs of a plan, each into the bundle of its side."""
+"""Record one session: make the planned runs, each into its side's bundle."""
 
 from __future__ import annotations
 
@@ -50,24 +50,24 @@ from schedperf_collectors.recorder.plan import (
 from schedperf_collectors.recorder.progress import Progress, format_size, say_missing, say_outcome
 from schedperf_collectors.workload import Outcome, run_workload, utc_now
 
-# Below this the output of a run may be cut off without anyone having said so.
+# With less free space than this, a run's output may be truncated without an error.
 STAGING_FLOOR_BYTES = 1 << 20
 
-# What leaves nothing to keep when it comes before the first run.
+# Errors that leave nothing to keep if they come before the first run.
 _WORTHLESS = (SetupFailed, NotComparable)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for.
+    """What to record.
 
     :param template: the command, with placeholders
     :param runs: clean runs of each point
-    :param at_least: how many of them are made whatever a look at them says
-    :param instrumented: None for as many as ``at_least``: they explain, and never decide
+    :param at_least: runs made before the first look
+    :param instrumented: runs with intrusive collectors; None: as many as ``at_least``
     :param metrics: rules as in the manifest
     :param vary: paths of host.json that are meant to differ
-    :param turn: None where this recording is a session of its own
+    :param turn: None if this recording is a session by itself
     """
 
     template: tuple[str, ...]
@@ -85,14 +85,14 @@ class Request:
 
 @dataclass
 class Side:
-    """One bundle in the making, and what is in force while its runs are made.
+    """One bundle being written, and what applies while its runs are made.
 
     :param name: "base" or "new"; None with one side
     :param environment: a context that restores the machine after each run
-    :param setup: shell script that runs in what becomes the workload; None without one
-    :param boot_number: of the running boot, in this bundle
+    :param setup: shell script to run in the process that becomes the workload; None without one
+    :param boot_number: number of the running boot in this bundle
     :param next_run: number of the next run of this boot
-    :param planned: runs that are to be made, warm-up excluded
+    :param planned: planned runs, warm-up excluded
     """
 
     name: str | None
@@ -111,16 +111,16 @@ class Side:
 
     @property
     def made(self) -> int:
-        """Return the number of runs that are in the bundle, warm-up excluded."""
+        """Return the number of runs in the bundle, warm-up excluded."""
         return self.clean + self.instrumented
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One run that was made, before it is in the bundle.
+    """One finished run, before it is in the bundle.
 
-    :param later: what was made of ``captured`` when the run had ended; it belongs to the boot
-    :param folder: where stdout and stderr of the workload lie
+    :param later: captures of scope "after", made from ``captured``; they belong to the boot
+    :param folder: folder of the workload's stdout and stderr
     """
 
     order: int
@@ -135,8 +135,8 @@ class _Run:
 class Session:
     """The runs of one recording, of one side or two.
 
-    :param dropped: run collectors that were tried and are not used
-    :param looks: whether the runs so far are enough; None where their number is fixed
+    :param dropped: run collectors that failed their trial
+    :param looks: decide whether the runs so far are enough; None: fixed number of runs
     """
 
     def __init__(
@@ -164,10 +164,10 @@ class Session:
         self._succeeded = False
 
     def execute(self, plan: Sequence[PlannedRun], prepare: Callable[[], None]) -> None:
-        """Make all runs and write the bundles, also when something stops it.
+        """Make all runs and write the bundles, also after an error.
 
-        :param prepare: captures what is captured once a boot
-        :raises RecordError: what stopped it; the bundles hold every finished run
+        :param prepare: runs the collectors of scope "boot"
+        :raises RecordError: recording was stopped; the bundles contain every finished run
         """
         for planned in plan:
             self._sides[planned.side].planned += not planned.warmup
@@ -186,7 +186,7 @@ class Session:
         self._finish(stopped)
 
     def store_boot(self, side: Side, captures: Sequence[Captured]) -> None:
-        """Put what was captured of this boot into a side's bundle."""
+        """Write the captures of this boot into a side's bundle."""
         folder = boot_folder(side.boot_number)
         for captured in captures:
             side.writer.add_captured(folder, captured)
@@ -195,7 +195,7 @@ class Session:
         side.writer.commit()
 
     def note_cgroup(self, lines: Sequence[str]) -> None:
-        """Remember where a workload was."""
+        """Record the control group of a workload."""
         self.cgroups.update(lines)
 
     def _make_all(self, plan: Sequence[PlannedRun]) -> None:
@@ -241,7 +241,7 @@ class Session:
     def _capture_after(
         self, side: Side, staging: Staging, captured: Sequence[Captured]
     ) -> list[Captured]:
-        """Let collectors read what was captured in an instrumented run; clean ones have nothing."""
+        """Run collectors of scope "after" on an instrumented run's captures."""
         if not any(one.collector.intrusive and one.files for one in captured):
             return []
         later = []
@@ -255,7 +255,7 @@ class Session:
             one = capture_after(collector, staging, self.request.options, captured, present)
             say_missing(one, self.progress)
             later.append(one)
-        # One that cannot work here, or hangs, would cost its time after every run.
+        # A collector that cannot work here, or hangs, would take its time after every run.
         dropped = {
             one.collector.name
             for one in later
@@ -269,7 +269,7 @@ class Session:
         free_blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail
         full = free_blocks * status.f_frsize < STAGING_FLOOR_BYTES
         if full or any(one.result.out_of_space for one in captured):
-            self.progress.warn(f"{staging.path.parent}: full; set TMPDIR to a larger place")
+            self.progress.warn(f"{staging.path.parent}: full; set TMPDIR to a larger file system")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _store(self, side: Side, run: _Run) -> None:
@@ -333,7 +333,7 @@ class Session:
             planned = sum(side.planned for side in self._sides.values())
             cause = stopped or _Refused(explain(lost or OSError()))
             raise RecordError(
-                f"{_reason(cause, made, planned)}; what was finished is in {', '.join(paths)}",
+                f"{_reason(cause, made, planned)}; finished runs are in {', '.join(paths)}",
                 cause.exit_status,
             )
 
@@ -342,7 +342,9 @@ class Session:
         reason = None if stopped is None else _reason(stopped, side.made, side.planned)
         path = side.writer.finish(self._manifest(side, reason))
         if path != side.writer.names.path:
-            self.progress.warn(f"no room to compress {side.writer.names.path}; it is {path}")
+            self.progress.warn(
+                f"not enough space to compress {side.writer.names.path}; it is {path}"
+            )
         counts = f"{side.clean} clean, {side.instrumented} instrumented"
         failed = f", {side.failed} of them failed" if side.failed else ""
         size = format_size(path.stat().st_size)
@@ -364,7 +366,7 @@ class Session:
             "treatment": _merge(old.get("treatment"), side.treatment),
             "setup": old.get("setup", side.setup or None),
             "metric": _merge(old.get("metric"), request.metrics),
-            # What is added later does not undo the looks.
+            # Runs added later do not undo the looks.
             "sequential": old.get("sequential") if self._looks is None else self._looks.record,
             "complete": reason is None and old.get("complete", True) is True,
             "incomplete_reason": reason or old.get("incomplete_reason"),
@@ -373,7 +375,7 @@ class Session:
 
 
 class _Refused(RecordError):
-    """The system refused something: there is no space, for one."""
+    """An error of the system, e.g. a full disk."""
 
 
 def read_boot_id() -> str:
@@ -388,7 +390,7 @@ def _reason(cause: RecordError, made: int, planned: int) -> str:
 
 
 def _merge(old: Sequence[Any] | None, new: Sequence[Any]) -> list[Any]:
-    """Return both without repetition, in order."""
+    """Return both without duplicates, in order."""
     merged: list[Any] = []
     for value in [*(old or ()), *new]:
         if value not in merged:
@@ -403,12 +405,12 @@ def _to_json(record: Mapping[str, object]) -> bytes:
 def settle(
     request: Request, chosen: Chosen, staging: Staging, progress: Progress
 ) -> tuple[Chosen, tuple[Captured, ...], Counts]:
-    """Try the run collectors once, and so find out how many runs to make.
+    """Try the run collectors once; return those that work and the number of runs.
 
-    One that is skipped here would be skipped around every run, and one that
-    hangs would cost its time limit again and again.
+    A collector that is skipped here would be skipped in every run, and one that hangs would take
+    its time limit every time.
 
-    :return: the collectors that go on, those that do not, the numbers of runs
+    :return: working collectors, dropped collectors, numbers of runs
     """
     tried = try_run_collectors(chosen.run, staging, request.options) if chosen.run else []
     dropped = tuple(one for one in tried if one.result.status == SKIPPED or one.result.timed_out)
@@ -418,6 +420,6 @@ def settle(
     instrumented = request.at_least if request.instrumented is None else request.instrumented
     if not usable.intrusive:
         if chosen.intrusive or request.instrumented:
-            progress.note("no instrumented runs: no intrusive collector can run here")
+            progress.note("no instrumented runs: no intrusive collector works here")
         instrumented = 0
     return usable, dropped, Counts(request.runs, instrumented, request.warmup)

@@ -40,7 +40,7 @@ X86_NMI_PMUS = ("cpu", "cpu_core", "cpu_atom", "ibs_fetch", "ibs_op")
 ARM_MACHINES = ("aarch64", "arm64")
 
 CHARGED_ELSEWHERE = (
-    "code that runs with interrupts off is charged to the instruction that turns them on again"
+    "time with interrupts off is attributed to the instruction that enables them again"
 )
 
 # The functions of which that instruction is a part: kernel/sched/core.c and the kernel's locks.

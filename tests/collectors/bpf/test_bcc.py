@@ -38,9 +38,7 @@ def test_a_machine_without_bcc_is_told_the_package(make_system: Callable[..., Sy
 def test_a_kernel_without_headers_is_told_the_package(make_system: Callable[..., System]) -> None:
     with pytest.raises(Skipped) as skipped:
         check_headers(make_system(RELEASE))
-    assert skipped.value.reason == (
-        "bcc needs the kernel's headers, and there are none for 6.1.0-test"
-    )
+    assert skipped.value.reason == ("bcc needs kernel headers, and there are none for 6.1.0-test")
     assert skipped.value.remedy == (
         "apt-get install linux-headers-6.1.0-test, or a kernel with CONFIG_IKHEADERS=y"
     )

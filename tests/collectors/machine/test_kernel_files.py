@@ -45,9 +45,9 @@ def test_only_functions_of_the_kernel_itself_are_found(
         ("update_cfs_group", ""),
         (
             "update_load_avg",
-            "inlined: of it there is only update_load_avg.isra.0, update_load_avg.part.0.cold",
+            "inlined: only update_load_avg.isra.0, update_load_avg.part.0.cold exists",
         ),
-        ("modular", "inlined or not built: not among the kernel's symbols"),
+        ("modular", "inlined or not built: not in the kernel's symbols"),
         ("twice", "the kernel has 2 functions of this name"),
         ("hidden", ADDRESSES_HIDDEN),
     ],

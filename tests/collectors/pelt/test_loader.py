@@ -52,9 +52,9 @@ from schedperf_collectors.pelt.programs import (
 from schedperf_collectors.plugin import Skipped
 
 EMPTY = KernelFunctions({}, {})
-NOT_PACKED = "pelt.bpf.o is not packed, and no clang; apt-get install clang"
+NOT_PACKED = "pelt.bpf.o is not packed, and clang is not installed; apt-get install clang"
 NO_TYPES = (
-    "/sys/kernel/btf/vmlinux: no such file or directory: no fentry, no fexit, and no members of "
+    "/sys/kernel/btf/vmlinux: no such file or directory: no fentry, no fexit, no members of "
     "types such as cfs_rq->rq"
 )
 NO_BCC = "python3-bpfcc is not installed"
@@ -130,7 +130,7 @@ def test_another_loader_than_the_first_is_noted() -> None:
 def test_a_kernel_without_types_says_what_cannot_be_had(make_system: Callable[..., System]) -> None:
     types = "sys/kernel/btf/vmlinux"
     assert why_no_types(make_system({})) == NO_TYPES
-    assert "no types in it: no fentry" in str(why_no_types(make_system({types: ""})))
+    assert "it has no types: no fentry" in str(why_no_types(make_system({types: ""})))
     magic = (0xEB9F).to_bytes(2, sys.byteorder)
     assert why_no_types(make_system({types: magic + bytes(30)})) is None
 

@@ -66,7 +66,7 @@ def test_a_function_that_is_not_there_is_not_even_tried() -> None:
         (FENTRY, "update_cfs_group"), (RAW_TRACEPOINT, "pelt_cfs_tp"),
         (RAW_TRACEPOINT, "pelt_se_tp"),
     }  # fmt: skip
-    missing = "inlined or not built: not among the kernel's symbols"
+    missing = "inlined or not built: not in the kernel's symbols"
     assert tried["update_load_avg"] == {FENTRY: missing, KPROBE: missing}
 
 
@@ -83,7 +83,7 @@ def test_of_renamed_functions_the_one_that_is_there_is_marked(
     }
     assert set(marked.missing) == {"dequeue", "tick", "fork", "migration", "switch"}
     assert marked.missing["dequeue"] == (
-        "dequeue_task_fair: inlined or not built: not among the kernel's symbols"
+        "dequeue_task_fair: inlined or not built: not in the kernel's symbols"
     )
 
 
@@ -106,4 +106,4 @@ def test_a_softirq_that_can_be_preempted_is_not_marked(make_system: Callable[...
     system = make_system({"sys/kernel/realtime": "1\n"})
     marked = attach_markers(Picky(lambda _m, _n: False), system, kernel_with(*ALL))
     assert "balance" not in marked.markers
-    assert marked.missing == {"balance": "softirqs can be preempted in this kernel"}
+    assert marked.missing == {"balance": "softirqs are preemptible in this kernel"}

@@ -205,7 +205,10 @@ def test_a_group_that_was_made_again_continues_its_row_and_another_period_does_n
     ("kallsyms", "reason"),
     [
         ("0000000000000000 t sched_cfs_period_timer\n", "hidden; run as root with kernel"),
-        ("ffffffff81000000 t start_cfs_bandwidth\n", "not among the kernel's symbols"),
+        (
+            "ffffffff81000000 t start_cfs_bandwidth\n",
+            "inlined or not built: not in the kernel's symbols",
+        ),
     ],
 )
 def test_a_function_that_cannot_be_found_is_the_reason_why_nothing_is_seen(

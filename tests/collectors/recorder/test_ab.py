@@ -271,17 +271,17 @@ def test_a_teardown_runs_after_each_run_and_its_failure_is_told(recorder: Any) -
     assert done.returncode == 0
     # Once for host.json, twice for runs.
     assert (recorder.folder / "undone").read_text() == "x\nx\nx\n"
-    warning = "schedperf: warning: teardown of new: exit status 5; undo its setup by hand"
+    warning = "schedperf: warning: teardown of new failed: exit status 5; undo its setup by hand"
     assert done.stderr.count(warning) == 3
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((), "name either -o PLACE or --base FILE and --new FILE"),
-        (("--base", "a.tar"), "name either"),
-        (("-o", "s", "--base", "a.tar"), "name either"),
-        (("--base", "a.tar", "--new", "./a.tar"), "both sides cannot be one file"),
+        ((), "no output file"),
+        (("--base", "a.tar"), "no output file"),
+        (("-o", "s", "--base", "a.tar"), "no output file"),
+        (("--base", "a.tar", "--new", "./a.tar"), "given for both sides; name two files"),
         (("-o", "no/s"), "no such folder"),
         (("-o", "there/"), "there/base.tar: exists"),
     ],

@@ -68,10 +68,10 @@ def test_text_says_the_same(doctored: Any) -> None:
     assert done.returncode == 0
     assert "tooled         skipped: Use a tool." in done.stdout
     assert "why: no-such-tool not found on PATH" in done.stdout
-    assert "remedy: apt-get install no-such-package" in done.stdout
+    assert "fix: apt-get install no-such-package" in done.stdout
     assert "costs one file, intrusive" in done.stdout
     paragraph = done.stdout.partition("fine  ")[2].partition("needs")[0]
-    assert "sees less: no words" in paragraph
+    assert "limited: no words" in paragraph
     # Its first line, what it sees less in three, and the margin of what follows.
     assert len(paragraph.splitlines()) == 5
     assert "…" in paragraph
@@ -95,4 +95,4 @@ def test_the_real_collectors_are_all_there(recorder: Any) -> None:
 def test_a_slip_is_one_clear_line(recorder: Any) -> None:
     done = recorder("doctor", "--set", "nobody.x=1")
     assert done.returncode == 2
-    assert done.stderr.startswith("schedperf: error: --set: there is no collector 'nobody'")
+    assert done.stderr.startswith("schedperf: error: --set: unknown collector 'nobody'")

@@ -68,7 +68,7 @@ def test_a_signal_keeps_every_finished_run(  # noqa: PLR0917 # fixtures and para
     assert made == 3
     assert bundle.complete is False
     assert bundle.incomplete_reason == f"interrupted after {made} of 50 runs"
-    assert last == f"schedperf: {bundle.incomplete_reason}; what was finished is in {name}"
+    assert last == f"schedperf: {bundle.incomplete_reason}; finished runs are in {name}"
     assert bundle.caveats == () or all(item.code == "incomplete" for item in bundle.caveats)
     assert [item.name for item in path.parent.iterdir()] == [name]
     assert recorder.temporary_files() == []
@@ -133,7 +133,7 @@ def test_a_recorder_that_is_killed_leaves_what_was_finished(
     written = read_bundle(recorder.folder / "b.tar.partial")
     assert len(written.runs) == 2
     done = recorder("record", "-o", "b.tar", *ENDLESS, "--", "true")
-    assert "another recording writes it or was killed" in done.stderr
+    assert "exists: another recording is running or was killed" in done.stderr
 
 
 def test_a_full_disk_keeps_every_finished_run(
@@ -146,7 +146,7 @@ def test_a_full_disk_keeps_every_finished_run(
     made = len(read_bundle(path).runs)
     assert 3 <= made <= 8
     reason = f"no space left on device after {made} of 50 runs"
-    expected = f"schedperf: error: {reason}; what was finished is in {path}"
+    expected = f"schedperf: error: {reason}; finished runs are in {path}"
     assert done.stderr.splitlines()[-1] == expected
     bundle = open_bundle(path)
     assert (bundle.complete, bundle.incomplete_reason) == (False, reason)

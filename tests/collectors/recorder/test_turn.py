@@ -47,4 +47,4 @@ def test_a_turn_that_is_none_is_refused(recorder: Any) -> None:
     for turn in ("3f,0", "3f,-1,0", "../x,0,0", "3f,0,9999999999999"):
         done = recorder("record", "-o", "a.tar", "--turn", turn, *QUICK, "--", "true")
         assert done.returncode == 2
-        assert "is no turn" in done.stderr
+        assert "expected SESSION,ROUND,ORDER, e.g. 3f,0,7" in done.stderr

@@ -122,7 +122,7 @@ def test_the_budget_ends_it_and_the_last_look_is_taken(
     bundle = open_bundle(recorder.folder / "new.tar")
     assert bundle.sequential is not None
     assert bundle.sequential.looks == (4, 5)
-    assert bundle.sequential.stopped == "the budget of 5 runs is used up; open: rate"
+    assert bundle.sequential.stopped == "reached the budget of 5 runs; open: rate"
     assert bundle.complete
     assert bundle.planned_runs == 10
 
@@ -160,8 +160,8 @@ def test_a_warning_at_the_start_is_shown_also_when_quiet(talk: Callable[..., Tal
     ("answer", "why"),
     [
         (LOST, "base.tar: is gone"),
-        ({"answer": "stop"}, "whoever should compare is gone"),
-        ({"answer": "stop", "text": "x", "warnings": 3}, "whoever should compare is gone"),
+        ({"answer": "stop"}, "the comparing process has ended"),
+        ({"answer": "stop", "text": "x", "warnings": 3}, "the comparing process has ended"),
     ],
 )
 def test_looks_that_fail_do_not_end_the_recording(
@@ -172,11 +172,11 @@ def test_looks_that_fail_do_not_end_the_recording(
         err = talking.end()
     assert talking.process.returncode == 0
     assert [one["runs"] for one in talking.asked[2:]] == [3, 4]
-    assert f"schedperf: warning: no more looks: {why}; recording on to 6 runs\n" in err
+    assert f"schedperf: warning: no further looks: {why}; recording all 6 runs\n" in err
     bundle = open_bundle(recorder.folder / "new.tar")
     assert bundle.sequential is not None
     assert bundle.sequential.looks == (3,)
-    assert bundle.sequential.stopped == f"no more looks: {why}"
+    assert bundle.sequential.stopped == f"no further looks: {why}"
     assert bundle.complete
     assert bundle.planned_runs == 6
 
@@ -188,7 +188,7 @@ def test_it_records_on_when_nobody_answers_any_more(
         talking.answer(SILENT)
         talking.leave()
         err = talking.end()
-    assert "warning: no more looks: whoever should compare is gone; recording on to 5 runs" in err
+    assert "warning: no further looks: the comparing process has ended; recording all 5 runs" in err
     assert len(open_bundle(recorder.folder / "new.tar").runs) == 6
 
 
@@ -198,7 +198,7 @@ def test_an_interrupt_ends_the_wait_for_an_answer(talk: Callable[..., Talk], rec
         talking.process.send_signal(signal.SIGINT)
         err = talking.end()
     assert talking.process.returncode == 130
-    assert err.endswith("interrupted after 4 of 30 runs; what was finished is in new.tar\n")
+    assert err.endswith("interrupted after 4 of 30 runs; finished runs are in new.tar\n")
     bundle = open_bundle(recorder.folder / "new.tar")
     assert bundle.sequential is not None
     assert (bundle.sequential.looks, bundle.sequential.stopped) == ((3,), None)
@@ -257,12 +257,12 @@ def heavy(capture):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--against", "a.tar"), "--against: goes with --until-decided only; add that"),
-        (("--max-runs", "9"), "--max-runs: goes with --until-decided only; add that"),
-        (("--until-decided",), "nothing to compare with; add --against base.tar"),
+        (("--against", "a.tar"), "--against: only valid with --until-decided; add it"),
+        (("--max-runs", "9"), "--max-runs: only valid with --until-decided; add it"),
+        (("--until-decided",), "--until-decided: no bundle to compare with"),
         (
             ("--until-decided", "--against", "./b.tar"),
-            "b.tar: is the bundle of --against; give another -o FILE",
+            "b.tar: also given to --against; give another -o FILE",
         ),
         (("--until-decided", "--against", "a.tar"), "--until-decided: this program cannot compare"),
     ],
@@ -286,7 +286,7 @@ def test_numbers_that_make_no_looks_are_refused(recorder: Any, numbers: tuple[st
     done = recorder("record", "-o", "b.tar", *looks, *numbers, "--", "true")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "the first look is after 3 runs or more" in done.stderr or (
+    assert "out of range (expected 3 <= n <= max-runs <=" in done.stderr or (
         "0 runs measure nothing" in done.stderr
     )
 
@@ -296,7 +296,10 @@ def test_a_bundle_that_grows_cannot_be_looked_at(recorder: Any) -> None:
         *("record", "--append", "b.tar", "--until-decided", "--against", "a.tar", "--", "true")
     )
     assert done.returncode == 2
-    assert "use -o FILE with --until-decided, or --append with a fixed -n" in done.stderr
+    assert (
+        "--append: cannot be combined with --until-decided, which plans its looks before the "
+        "first run"
+    ) in done.stderr
 
 
 def test_the_zipapp_says_what_to_do_instead(tmp_path: Path) -> None:
@@ -310,4 +313,4 @@ def test_the_zipapp_says_what_to_do_instead(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 2
-    assert "record a fixed number with -n, or record where schedperf is installed" in done.stderr
+    assert "--until-decided: this program cannot compare" in done.stderr

@@ -30,7 +30,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 @pytest.mark.timeout(10)
 def test_neither_a_fifo_nor_an_endless_device_is_waited_for(fifo: Path) -> None:
     for path in (fifo, Path("/dev/zero")):
-        with pytest.raises(InputError, match="is no regular file; give one"):
+        with pytest.raises(InputError, match="not a regular file; give one"):
             read_regular(path, 8, "give one")
         assert read_head(path, 8) == b""
 

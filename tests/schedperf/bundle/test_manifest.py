@@ -39,13 +39,13 @@ NUMBER = b'{"format": 1' + b"0" * 5000 + b"}"
 BAD_JSON = {
     "depth beyond the parser's own limit": (DEEP, "nested deeper than 32 levels"),
     "depth beyond ours": (b"[" * 33 + b"]" * 33, "nested deeper than 32 levels"),
-    "an integer of 5000 digits": (NUMBER, "not usable as JSON"),
-    "an integer beyond 64 bits": (b'{"format": 9223372036854775808}', "a number is too large"),
-    "a float beyond 1e308": (b'{"format": 1e999}', "a number is too large"),
+    "an integer of 5000 digits": (NUMBER, "invalid JSON"),
+    "an integer beyond 64 bits": (b'{"format": 9223372036854775808}', "number too large"),
+    "a float beyond 1e308": (b'{"format": 1e999}', "number too large"),
     "NaN": (b'{"format": NaN}', "not a JSON number: NaN"),
     "Infinity": (b'{"format": -Infinity}', "not a JSON number: -Infinity"),
-    "half an object": (b'{"format": ', "not usable as JSON"),
-    "nothing": (b"", "not usable as JSON"),
+    "half an object": (b'{"format": ', "invalid JSON"),
+    "nothing": (b"", "invalid JSON"),
     "bytes that are no text": (b'{"format": "\xff"}', "not UTF-8"),
     "a list": (b"[]", "expected object, got array"),
 }
@@ -143,7 +143,9 @@ def test_a_record_of_more_bytes_than_its_limit_is_refused(
     members = make_members()
     members[HOST] = b'{"cpu": {}}'.ljust((8 << 20) + 1)
     del members[MANIFEST]
-    with pytest.raises(BundleError, match="host.json has 8388609 bytes; at most 8388608 are read"):
+    with pytest.raises(
+        BundleError, match=r"host.json has 8388609 bytes \(expected at most 8388608"
+    ):
         open_bundle(make_tar(tmp_path / "b.tar", members.items()))
 
 

@@ -117,11 +117,13 @@ class TestReading:
         copied = bundle.extract(name, folder)
         assert copied.parent == folder
         assert copied.read_bytes() == bundle.read(name)
-        with pytest.raises(BundleError, match="has 3000000 bytes; at most 5 are read"):
+        with pytest.raises(BundleError, match=r"has 3000000 bytes \(expected at most 5"):
             bundle.extract(name, folder, limit=5)
-        with pytest.raises(BundleError, match="holds no nothing; "):
+        with pytest.raises(BundleError, match="no member nothing; "):
             bundle.extract("nothing", folder)
-        with pytest.raises(BundleError, match="stdout cannot be copied into .*; name a larger"):
+        with pytest.raises(
+            BundleError, match="stdout cannot be copied to .*; set TMPDIR to a larger"
+        ):
             bundle.extract(name, tmp_path / "missing")
 
     def test_the_digest_is_over_names_and_checksums_without_the_manifest(
@@ -140,7 +142,7 @@ class TestReading:
         self, tmp_path: Path, make_bundle: MakeBundle
     ) -> None:
         bundle = open_bundle(make_bundle(tmp_path / "b.tar"))
-        with pytest.raises(BundleError, match="holds no boots/9/x"):
+        with pytest.raises(BundleError, match="no member boots/9/x"):
             bundle.read("boots/9/x")
 
     def test_a_bundle_without_runs_is_read(self, tmp_path: Path, make_bundle: MakeBundle) -> None:
@@ -159,7 +161,7 @@ class TestVersions:
         path = make_bundle(tmp_path / "b.tar", manifest={"version": version, "captures": "new"})
         for salvage in (False, True):
             with pytest.raises(
-                BundleError, match="has format 2.7, .* reads format 1.0; use a newer"
+                BundleError, match=r"format 2.7 \(this schedperf reads 1.0\); use a newer"
             ):
                 open_bundle(path, salvage=salvage)
 
@@ -219,11 +221,11 @@ class TestMissingManifest:
         self, tmp_path: Path, make_tar: MakeTar
     ) -> None:
         path = make_tar(tmp_path / "b.tar", [("vmlinux", b"x")])
-        with pytest.raises(BundleError, match="is a tar but no bundle"):
+        with pytest.raises(BundleError, match="not a bundle"):
             open_bundle(path)
 
     def test_an_empty_tar_is_no_bundle(self, tmp_path: Path, make_tar: MakeTar) -> None:
-        with pytest.raises(BundleError, match="holds no members"):
+        with pytest.raises(BundleError, match="no members"):
             open_bundle(make_tar(tmp_path / "b.tar", []))
 
 
@@ -262,7 +264,9 @@ class TestChecksums:
         members = make_members()
         del members["boots/0/runs/001/stdout"]
         path = make_tar(tmp_path / "b.tar", members.items())
-        with pytest.raises(BundleError, match="001/stdout is listed but not there"):
+        with pytest.raises(
+            BundleError, match="001/stdout is in the manifest but not in the archive"
+        ):
             open_bundle(path)
         assert codes(open_bundle(path, salvage=True)) == ["damaged"]
 

@@ -42,19 +42,19 @@ def read_all(path: Path, *, salvage: bool = False) -> dict[str, bytes]:
 
 
 REFUSED = {
-    "a parent folder": (header(member("boots/../../x")), "leads out of the bundle"),
-    "an absolute name": (header(member("/etc/passwd")), "is absolute"),
-    "a backslash": (header(member("boots\\..\\x")), "leads out of the bundle"),
-    "an empty part": (header(member("boots//x")), "has an empty part"),
-    "a dot inside": (header(member("boots/./x")), "has an empty part"),
+    "a parent folder": (header(member("boots/../../x")), "leaves the bundle"),
+    "an absolute name": (header(member("/etc/passwd")), "is an absolute path"),
+    "a backslash": (header(member("boots\\..\\x")), "leaves the bundle"),
+    "an empty part": (header(member("boots//x")), "has an empty component"),
+    "a dot inside": (header(member("boots/./x")), "has an empty component"),
     "an escape sequence": (header(member("boots/\x1b[2J")), "control characters"),
     "a newline": (header(member("boots/a\nb")), "control characters"),
     "a right-to-left override": (header(member("boots/\u202egnp.x")), "control characters"),
     "a NUL by pax": (pax({"path": "boots/0/x\0/y"}), "control characters"),
-    "a parent folder by pax": (pax({"path": "../x"}), "leads out of the bundle"),
+    "a parent folder by pax": (pax({"path": "../x"}), "leaves the bundle"),
     "a parent folder by GNU long name": (
         header(member("a/" * 60 + "../../x")),
-        "leads out of the bundle",
+        "leaves the bundle",
     ),
     "a name longer than PATH_MAX": (header(member("a/" * 3000 + "x")), "longer than 4096"),
     "a hard link": (header(member(type=tarfile.LNKTYPE, linkname="y")), "is a hard link"),
@@ -72,18 +72,18 @@ REFUSED = {
     "a member of 10 GB": (header(member(size=10**10)), "has 10000000000 bytes"),
     "a member of 10 GB by pax": (pax({"size": str(10**10)}), "has 10000000000 bytes"),
     "a negative size": (pax({"size": "-512"}), "has -512 bytes"),
-    "a size that is no number": (pax({"size": "1e3"}), "extended header that cannot be read"),
+    "a size that is no number": (pax({"size": "1e3"}), "unreadable extended header"),
     "a huge extended header": (
         header(member("x", type=tarfile.XHDTYPE, size=1 << 30)),
         "extended header of 1073741824 bytes",
     ),
     "a broken extended header": (
         header(member("x", type=tarfile.XHDTYPE, size=512)) + b"9" * 512,
-        "extended header that cannot be read",
+        "unreadable extended header",
     ),
     "an extended header without an equals sign": (
         header(member("x", type=tarfile.XHDTYPE, size=6)) + b"6 abc\n".ljust(512, b"\0"),
-        "extended header that cannot be read",
+        "unreadable extended header",
     ),
 }
 
@@ -110,7 +110,7 @@ def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 
 def test_two_members_of_one_name_are_refused(tmp_path: Path, make_tar: MakeTar) -> None:
     path = make_tar(tmp_path / "b.tar", [("a", b"1"), ("./a", b"2")])
-    with pytest.raises(BundleError, match="holds a twice"):
+    with pytest.raises(BundleError, match="has a twice"):
         Archive(path, salvage=False)
 
 
@@ -149,7 +149,7 @@ def test_a_decompressor_that_wants_much_memory_is_refused(tmp_path: Path) -> Non
     settings = zstandard.ZstdCompressionParameters(window_log=28, strategy=1)
     stream = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     path.write_bytes(stream.compress(header(member()) + END) + stream.flush())
-    with pytest.raises(BundleError, match="its zst data cannot be unpacked"):
+    with pytest.raises(BundleError, match="its zst data cannot be decompressed"):
         Archive(path, salvage=False)
 
 
@@ -216,7 +216,7 @@ def test_a_flipped_bit_in_compressed_data_is_found(
     content = bytearray(COMPRESSORS[kind](path.read_bytes()))
     content[len(content) // 2] ^= 0x10
     path.write_bytes(content)
-    with pytest.raises(BundleError, match=f"its {kind} data cannot be unpacked"):
+    with pytest.raises(BundleError, match=f"its {kind} data cannot be decompressed"):
         Archive(path, salvage=False)
 
 
@@ -240,8 +240,8 @@ def test_a_damaged_header_is_no_end_of_the_archive(tmp_path: Path, make_tar: Mak
         (b'{"schema": "other/compare/1"}' + b" " * 999, "is not a tar"),
         (b"\x7fELF" + b"x" * 4096, "is not a tar"),
         (b"\x1f\x8b", "before the first member"),
-        (b"\xfd7zXZ\x00" + b"x" * 4096, "its xz data cannot be unpacked"),
-        (b"\x28\xb5\x2f\xfd" + b"x" * 4096, "its zst data cannot be unpacked"),
+        (b"\xfd7zXZ\x00" + b"x" * 4096, "its xz data cannot be decompressed"),
+        (b"\x28\xb5\x2f\xfd" + b"x" * 4096, "its zst data cannot be decompressed"),
         (gzip.compress(b"x" * 4096, mtime=0), "is not a tar"),
     ],
 )
@@ -263,7 +263,7 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> N
 
 def test_an_unfinished_recording_is_named_where_the_finished_one_is_missing(tmp_path: Path) -> None:
     (tmp_path / "b.tar.partial").write_bytes(b"")
-    with pytest.raises(BundleError, match="b.tar.partial is there, a recording that was cut off"):
+    with pytest.raises(BundleError, match="b.tar.partial exists: recording was interrupted"):
         Archive(tmp_path / "b.tar", salvage=False)
 
 

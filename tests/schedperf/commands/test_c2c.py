@@ -251,15 +251,30 @@ def test_a_bundle_without_memory_samples_says_why(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give one bundle, perf.data or report"),
-        (["a", "b", "c"], "give one bundle, perf.data or report"),
-        (["base.data", "--sort", "peer"], "show HITM and no peer snoops"),
+        ([], "expected one bundle, perf.data or report, or two to compare"),
+        (["a", "b", "c"], "expected one bundle, perf.data or report, or two to compare"),
+        (
+            ["base.data", "--sort", "peer"],
+            (
+                "--sort peer: the samples show HITM, not peer snoops (expected rmt, lcl or tot); "
+                "choose another order"
+            ),
+        ),
         (["base.data", "--cacheline", "48"], "48 bytes: no machine has them"),
-        (["base.data", "--point", "groups=4"], "--point: is for a bundle, and this is perf.data"),
+        (
+            ["base.data", "--point", "groups=4"],
+            "--point: only for a bundle, and the input is perf.data",
+        ),
         (["base.data", "--units", "missing.json"], "missing.json: cannot be read"),
         (["base.data", "--units", "kallsyms"], "no sizes of per-CPU units"),
         (["base.data", "--layout", "base.data"], "base.data"),
-        (["percpu.json"], "percpu.json: a text without cache lines; give the whole output of"),
+        (
+            ["percpu.json"],
+            (
+                "percpu.json: text without cache lines (expected a bundle, perf.data with memory "
+                "samples, or the whole output of `perf c2c report --stdio`); give one of these"
+            ),
+        ),
         (["missing.data"], "missing.data"),
     ],
 )
@@ -279,4 +294,4 @@ def test_an_input_is_not_overwritten(recorded: Path, capsys: Capture) -> None:
     before = path.read_bytes()
     status, _, err = run(capsys, path, "--json", path)
     assert (status, path.read_bytes() == before) == (2, True)
-    assert "is one of the inputs" in err
+    assert "also an input; write to another file" in err

@@ -91,7 +91,9 @@ def test_a_library_beside_no_file_is_refused(
     base: str, slower: str, html: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
     assert main(["compare", base, slower, "--assets", str(tmp_path / "assets"), *html]) == 2
-    assert "--assets is found from the report's place" in capsys.readouterr().err
+    assert (
+        "--assets: the path is relative to the report; add --html FILE" in capsys.readouterr().err
+    )
     assert not (tmp_path / "assets").exists()
 
 

@@ -45,14 +45,17 @@ def test_a_file_that_has_no_room_is_named_and_leaves_no_part(
     done = compare_without_room(*tables, "--json", target)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"schedperf: error: {target}: cannot be written: file too large; choose another place\n"
+        f"schedperf: error: {target}: cannot be written (file too large); choose another path\n"
     )
     assert not target.exists()
 
 
 def test_a_full_device_is_named(tables: list[str], capsys: Capture) -> None:
     assert main(["compare", *tables, "--json", "/dev/full"]) == 2
-    assert "/dev/full: cannot be written: no space left on device;" in capsys.readouterr().err
+    assert (
+        "/dev/full: cannot be written (no space left on device); choose another path"
+        in capsys.readouterr().err
+    )
     assert Path("/dev/full").exists()
 
 
@@ -60,7 +63,7 @@ def test_one_file_is_not_written_twice(tables: list[str], tmp_path: Path, capsys
     (tmp_path / "sub").mkdir()
     target, again = tmp_path / "report", tmp_path / "sub" / ".." / "report"
     assert main(["compare", *tables, "--json", str(target), "--html", str(again)]) == 2
-    assert ": is asked for twice; write to two files" in capsys.readouterr().err
+    assert "given for two outputs; write to two files" in capsys.readouterr().err
     assert not target.exists()
 
 

@@ -48,8 +48,8 @@ def test_an_event_of_one_side_alone_is_compared_with_nothing(
     }
     # Costs of 0 would say that new does all of it for nothing.
     assert [(row["change"], row["cost"]) for row in data["rows"]] == [(None, None)] * 4
-    assert any(text.startswith("new has no samples of cycles") for text in data["cautions"])
-    assert any(text.startswith("base has no samples of cpu-clock") for text in data["cautions"])
+    assert any(text.startswith("new: no samples of cycles") for text in data["cautions"])
+    assert any(text.startswith("base: no samples of cpu-clock") for text in data["cautions"])
 
 
 def test_a_run_without_samples_of_an_event_does_not_count(
@@ -98,4 +98,7 @@ def test_samples_that_weigh_nothing_have_a_graph_and_no_shares(
 def test_symbols_are_for_perf_data_alone(profiled: Any, make_pair: Any, capsys: Capture) -> None:
     (path,) = make_pair(profiled.runs(10))
     assert main(["profile", path, "--symbols", path]) == 2
-    assert "--symbols: is for perf.data, and bundles have their own" in capsys.readouterr().err
+    assert (
+        "--symbols: only for perf.data, bundles carry their own; leave it out"
+        in capsys.readouterr().err
+    )

@@ -64,7 +64,10 @@ def test_packed_perf_data_is_to_be_decompressed_first(
     path.write_bytes(compress(perf_data))
     status, _, err = run(capsys, str(path))
     assert (status, err.count("\n")) == (2, 1)
-    assert f"compressed by {compression}; decompress it first" in err
+    assert (
+        f"compressed with {compression}, and neither a bundle nor perf.data; decompress it first"
+        in err
+    )
 
 
 def test_what_is_neither_says_what_to_give(tmp_path: Path, capsys: Capture) -> None:
@@ -72,7 +75,10 @@ def test_what_is_neither_says_what_to_give(tmp_path: Path, capsys: Capture) -> N
     path.write_text("text\n" * 99)
     status, _, err = run(capsys, str(path))
     assert (status, err.count("\n")) == (2, 1)
-    assert "neither a bundle nor perf.data; give what schedperf record or perf record" in err
+    assert (
+        "unknown kind of file (expected a bundle or perf.data); give a file that schedperf "
+        "record or perf record wrote"
+    ) in err
 
 
 def test_one_part_of_a_folder_names_the_folder(tmp_path: Path, capsys: Capture) -> None:
@@ -81,20 +87,20 @@ def test_one_part_of_a_folder_names_the_folder(tmp_path: Path, capsys: Capture) 
     part = next(path for path in sorted(folder.iterdir()) if path.name.startswith("data."))
     status, _, err = run(capsys, str(part))
     assert (status, err.count("\n")) == (2, 1)
-    assert f"name the folder {folder}" in err
+    assert f"one file of several that perf record --threads wrote; give the folder {folder}" in err
 
 
 def test_a_name_for_no_export_is_a_usage_error(tmp_path: Path, capsys: Capture) -> None:
     path = str(tmp_path / "out")
     status, _, err = run(capsys, *example("deep-cgroup", "base"), "-o", path)
     assert (status, err.count("\n")) == (2, 1)
-    assert "-o names the file of --export" in err
+    assert "-o: names the file of --export; give both or neither" in err
 
 
 def test_a_workload_is_a_point_and_the_error_lists_what_can_be_typed(capsys: Capture) -> None:
     (path,) = example("cluster-percpu", "base")
     _, out, _ = run(capsys, path)
-    assert "--point takes 'perf bench sched pipe -l 5000'" in out
+    assert "choose another with --point: 'perf bench sched pipe -l 5000'" in out
     chosen = data_of(capsys, path, "--point", "perf bench sched pipe -l 5000")
     assert chosen["sides"][0]["point"] == "perf bench sched pipe -l 5000"
     status, _, err = run(capsys, path, "--point", "nothing")
@@ -132,7 +138,10 @@ def test_q_is_that_of_the_comparison_of_whole_bundles(capsys: Capture) -> None:
         assert mine["q"] == (None if q is None else pytest.approx(q, rel=1e-9))
         assert mine["changed"] == row["changed"]
     assert not data_of(capsys, *paths)["cautions"]
-    assert "corrected over the rows" in data_of(capsys, *paths, "--sort", "dso")["cautions"][0]
+    assert (
+        "q is corrected for the rows of this table; schedperf compare corrects for functions, "
+        "over all samples"
+    ) in data_of(capsys, *paths, "--sort", "dso")["cautions"][0]
 
 
 @pytest.mark.parametrize("sort", ["symbol,dso", "symbol", "dso", "comm,symbol"])

@@ -147,7 +147,7 @@ def test_what_varies_too_much_ends_with_the_budget(
     prepare(sd=20.0)
     record_base(10)
     assert until_decided("-n", "10", "--max-runs", "12") == 0
-    text = "look after 12 runs: the budget of 12 runs is used up; open: rate at x=1 (1 of 1 rows)"
+    text = "look after 12 runs: reached the budget of 12 runs; open: rate at x=1 (1 of 1 rows)"
     assert text in capfd.readouterr().err
     assert len(open_bundle(Path("new.tar")).runs) == 12
 
@@ -175,7 +175,7 @@ def test_a_base_that_can_never_decide_is_warned_of_and_given_up(
     assert until_decided() == 0
     lines = capfd.readouterr().err.splitlines()
     assert lines[0].startswith("schedperf: warning: base.tar: base has 5 runs, and what was")
-    assert lines[0].endswith("record 10 runs or more of both, or interleave with `schedperf ab`")
+    assert lines[0].endswith("record at least 10 runs per side, or interleave with `schedperf ab`")
     assert "look after 3 runs: can never be decided: rate at x=1 (1 of 1 rows)" in lines
     assert len(open_bundle(Path("new.tar")).runs) == 3
 
@@ -194,9 +194,9 @@ def test_a_base_that_cannot_be_used_is_refused_before_the_first_run(
         assert err.count("\n") == 1
         assert not list(Path().glob("new.tar*"))
 
-    refused("records 'sh -c", script=SCRIPT + "; true")
-    refused("has 0 runs with rate at x=2, and at least 3 are needed", points=("--point", "x=1,2"))
-    refused("was recorded with another --metric size", "--metric", "size[B,lower]=size: (.*)")
+    refused("recorded 'sh -c", script=SCRIPT + "; true")
+    refused("0 runs of rate at x=2 (expected at least 3); record", points=("--point", "x=1,2"))
+    refused("recorded with a different --metric size", "--metric", "size[B,lower]=size: (.*)")
     Path("base.tar").write_bytes(whole[: len(whole) // 2])
     refused("truncated")
     stdout = whole.index(b"rate: ")
@@ -208,12 +208,15 @@ def test_a_base_that_cannot_be_used_is_refused_before_the_first_run(
     refused("no such file")
     prepare()
     record_base(2)
-    refused("has 2 runs with rate at x=1, and at least 3 are needed; record 10 there")
+    refused("2 runs of rate at x=1 (expected at least 3); record 10 with the same command")
     Path("values").write_text("done\n" * 9)
     Path("n").write_text("1\n")
     Path("base.tar").unlink()
     record_base(3)
-    refused("its runs print no number that decides; record both sides with --metric")
+    refused(
+        "no primary result in the output of its runs; record both sides with --metric, e.g. "
+        "'rate[1/s,higher]=rate: ([0-9.]+)'"
+    )
 
 
 def test_points_that_only_base_has_are_refused(
@@ -223,7 +226,7 @@ def test_points_that_only_base_has_are_refused(
     record_base(3, ("--point", "x=1,2"))
     assert until_decided() == 2
     err = capfd.readouterr().err
-    assert "base.tar: has rate at x=2, which is not recorded here; add it" in err
+    assert "base.tar: has rate at x=2, which this command does not record; add that --point" in err
 
 
 def test_another_machine_is_refused_before_the_first_run(
@@ -266,8 +269,8 @@ def test_a_base_that_breaks_meanwhile_ends_the_looks_and_not_the_recording(
     assert until_decided("--max-runs", "6", script=script) == 0
     err = capfd.readouterr().err
     assert "look after 3 runs: open" in err
-    assert "schedperf: warning: no more looks: base.tar: " in err
-    assert "; recording on to 6 runs\n" in err
+    assert "schedperf: warning: no further looks: base.tar: " in err
+    assert "recording all 6 runs\n" in err
     new = open_bundle(Path("new.tar"))
     assert len(new.runs) == 6
     assert new.complete
@@ -307,7 +310,7 @@ def test_the_recorder_outlives_a_killed_parent(prepare: Prepare) -> None:
         Path("hold").write_text("none\n")
         said = read_rest(ours)
     os.close(ours)
-    assert "warning: no more looks: whoever should compare is gone; recording on to 12" in said
+    assert "warning: no further looks: the comparing process has ended; recording all 12" in said
     new = open_bundle(Path("new.tar"))
     assert len(new.runs) == 12
     assert new.complete
@@ -343,5 +346,5 @@ def test_hackbench_against_itself_ends_and_says_why(prepare: Prepare) -> None:
     last = max(new.sequential.looks or ())
     assert sum(not run.warmup for run in new.runs) == last >= 10
     assert str(new.sequential.stopped).startswith(
-        "decided: " if last < 14 else ("decided: ", "the budget of 14 runs is used up; open: ")
+        "decided: " if last < 14 else ("decided: ", "reached the budget of 14 runs; open:")
     )

@@ -155,12 +155,16 @@ def test_only_verify_reads_every_member(
 @pytest.mark.parametrize(
     ("lost", "edited", "message"),
     [
-        (["stdout"], [], "000/stdout is listed but not there"),
-        (["stdout"], ["stderr"], "000/stdout is listed but not there (and 1 more problem)"),
+        (["stdout"], [], "000/stdout is in the manifest but not in the archive"),
+        (
+            ["stdout"],
+            ["stderr"],
+            "000/stdout is in the manifest but not in the archive (and 1 more problem)",
+        ),
         (
             ["stderr", "stdout"],
             ["run.json"],
-            "000/stderr is listed but not there (and 2 more problems)",
+            "000/stderr is in the manifest but not in the archive (and 2 more problems)",
         ),
         # It is read to show the runs, and once more to verify it.
         ([], ["run.json"], "000/run.json does not match its checksum"),

@@ -71,28 +71,76 @@ WORK = ("--", "true")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((*WORK,), "--kernel: 0 given, and a comparison needs two"),
-        (("--kernel", "tip=tip", *WORK), "--kernel: 1 given"),
-        (("--kernel", "a/bzImage", *WORK), "a/bzImage: has no name; write tip=a/bzImage"),
-        (("--kernel", "../x=new", *WORK), "../x=new: a name becomes that of a file: at most 64"),
-        (("--kernel", "../x=new", *WORK), "a letter or digit first; write tip=new"),
-        (("--kernel", "a=", *WORK), "--kernel a=: names no path; write a=bzImage"),
-        ((*TWO, "--kernel-files", "tip=", *WORK), "tip=: names no path; write tip=FOLDER"),
+        (
+            (*WORK,),
+            (
+                "--kernel: 0 given (expected at least two, e.g. --kernel base=IMAGE --kernel "
+                "new=IMAGE"
+            ),
+        ),
+        (
+            ("--kernel", "tip=tip", *WORK),
+            (
+                "--kernel: 1 given (expected at least two, e.g. --kernel base=IMAGE --kernel "
+                "new=IMAGE"
+            ),
+        ),
+        (
+            ("--kernel", "a/bzImage", *WORK),
+            "a/bzImage: name missing (expected NAME=PATH, e.g. tip=",
+        ),
+        (
+            ("--kernel", "../x=new", *WORK),
+            (
+                "../x=new: invalid name (expected at most 64 letters, digits and _ . + -, starting "
+                "with a letter or digit, e.g. tip="
+            ),
+        ),
+        (
+            ("--kernel", "../x=new", *WORK),
+            (
+                "invalid name (expected at most 64 letters, digits and _ . + -, starting with a "
+                "letter or digit, e.g. tip=new"
+            ),
+        ),
+        (
+            ("--kernel", "a=", *WORK),
+            "--kernel a=: path missing (expected NAME=PATH, e.g. a=bzImage)",
+        ),
+        (
+            (*TWO, "--kernel-files", "tip=", *WORK),
+            "tip=: path missing (expected NAME=PATH, e.g. tip=FOLDER",
+        ),
         ((*TWO, "--kernel-files", "tip=none", *WORK), "none: no such folder; name the one with"),
-        (("--kernel", "tip=tip", "--kernel", "tip=new", *WORK), "--kernel tip: is given twice"),
-        ((*TWO, "--kernel-files", "old=.", *WORK), "--kernel-files old: no --kernel has this name"),
+        (
+            ("--kernel", "tip=tip", "--kernel", "tip=new", *WORK),
+            "--kernel tip: name given twice; use different names",
+        ),
+        (
+            (*TWO, "--kernel-files", "old=.", *WORK),
+            "--kernel-files old: no --kernel of this name; add --kernel old=IMAGE",
+        ),
         (("--kernel", "tip=none", "--kernel", "new=new", *WORK), "none: no such file or directory"),
         (("--kernel", "tip=bin", "--kernel", "new=new", *WORK), "bin: is a folder"),
-        ((*TWO,), "there is no command; put it at the end, after --"),
+        ((*TWO,), "no command given; put it at the end, after --"),
         ((*TWO, "--", "no-such-program-here"), "no-such-program-here: no such program"),
-        ((*TWO, "--", "echo", "{groups}"), "command: {groups} has no values"),
-        ((*TWO, "--point", "groups", *WORK), "is not a point"),
+        ((*TWO, "--", "echo", "{groups}"), "command: {groups} has no values; add --point"),
+        ((*TWO, "--point", "groups", *WORK), "expected NAME=VALUE,VALUE, e.g. groups=1,4"),
         ((*TWO, "--with", "no_such_collector", *WORK), "no_such_collector"),
-        ((*TWO, "--set", "perf_profile", *WORK), "is no setting"),
+        (
+            (*TWO, "--set", "perf_profile", *WORK),
+            "expected COLLECTOR.NAME=VALUE, e.g. schedstat.enable=1",
+        ),
         ((*TWO, "--memory", "9999999G", *WORK), "--memory 9999999G: this machine has"),
         ((*TWO, "--cpus", "3", *WORK), "--cpus 3: --nodes 2 with --threads 1"),
-        ((*TWO, "--output", "none", *WORK), "--output none: no such folder; make it"),
-        ((*TWO, "--output", "tip", *WORK), "--output tip: is no folder; make it"),
+        (
+            (*TWO, "--output", "none", *WORK),
+            "--output none: no such folder; create it, or give an existing folder",
+        ),
+        (
+            (*TWO, "--output", "tip", *WORK),
+            "--output tip: not a folder; create it, or give an existing folder",
+        ),
         ((*TWO, "--accel", "kvm", *WORK), "--accel kvm: "),
     ],
 )
@@ -116,7 +164,7 @@ def test_a_missing_program_is_named_with_what_installs_it(place: Path) -> None:
     (place / "bin/qemu-system-x86_64").unlink()
     status, _, err = run(place, *TWO, *WORK, path=f"{place}/bin")
     assert status == 2
-    assert "qemu-system-x86_64 is missing; run: apt-get install -y qemu-system-x86" in err
+    assert "qemu-system-x86_64: not found; run: apt-get install -y qemu-system-x86" in err
 
 
 def test_a_bundle_that_exists_stays_as_it_is(place: Path, make_bundle: Callable[..., Path]) -> None:
@@ -132,8 +180,8 @@ def test_check_says_how_guests_run_here(place: Path) -> None:
     status, out, err = run(place, "--check")
     assert (status, err) == (0, "")
     assert re.fullmatch(
-        r"guests are emulated \((QEMU cannot use )?/dev/kvm: .+\): their timings are informational "
-        r"and gate no verdict; counts and layouts do\n",
+        r"guests are emulated \((QEMU cannot use )?/dev/kvm: .+\): timings are informational "
+        r"and give no verdict; counts and layouts are valid\n",
         out,
     )
 
@@ -254,7 +302,7 @@ def test_a_signal_keeps_finished_boots_and_leaves_no_guest_behind(
         _, err = process.communicate(timeout=30)
     assert process.returncode == 128 + signum
     assert err.splitlines()[-1] == (
-        "schedperf: interrupted; boots that were finished are in tip.tar, new.tar"
+        "schedperf: interrupted; finished boots are in tip.tar, new.tar"
     )
     assert open_bundle(place / "new.tar").incomplete_reason == "interrupted after 1 of 2 boots"
     pid = (place / "guest.pid").read_text().strip()

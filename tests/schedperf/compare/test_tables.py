@@ -256,7 +256,7 @@ class TestCommand:
             (["x.tar", "y.tar", "--base", "A"], "--base names a side of one table"),
             (["all.csv", "--allow", "cpu.smt"], "--allow names a field of host.json, which"),
             (["absent.csv", "base.csv"], "absent.csv: cannot be read: no such file"),
-            (["bad.csv", "base.csv"], "bad.csv:1: the column 'wrkload' is not known; it may be"),
+            (["bad.csv", "base.csv"], "bad.csv:1: unknown column 'wrkload' (did you mean"),
         ],
     )
     @pytest.mark.usefixtures("folder")

@@ -93,7 +93,7 @@ class TestChange:
         ],
     )
     def test_what_is_no_percentage_is_refused(self, text: str) -> None:
-        with pytest.raises(InputError, match=r"is no change in percent; write it as -10\.70%"):
+        with pytest.raises(InputError, match=r"expected a change in percent, e\.g\. -10\.70%"):
             parse_change(text)
 
     def test_a_message_quotes_the_beginning_only(self) -> None:
@@ -154,7 +154,7 @@ class TestMean:
 
     @pytest.mark.parametrize("text", ["", "x", "1e5", "nan", "5%"])
     def test_what_is_no_number_is_refused(self, text: str) -> None:
-        with pytest.raises(InputError, match=r"is no number; write it as 286\.93"):
+        with pytest.raises(InputError, match=r"expected a number, e\.g\. 286\.93"):
             parse_mean(text)
 
 

@@ -145,7 +145,7 @@ def test_a_collector_that_is_prepared_and_never_begins_fails(
     def collect(_capture: Capture) -> Iterator[str]:
         yield PREPARED
 
-    reason = "RuntimeError: the collector never says that it has begun"
+    reason = "RuntimeError: the collector never reported that it has begun"
     assert isolated(collect, "run").run().reason == reason
 
 

@@ -99,7 +99,7 @@ def test_a_run_with_unreadable_perf_data_is_a_note(profiled: Any) -> None:
     data = profiled.compare([*profiled.runs(10), profiled.run(b"nonsense")], profiled.runs(10))
     assert profiled.points(data)[0].runs == BaseNew(base=1, new=1)
     where = "base: boot 0, run 001"
-    why = "not a perf.data file: it starts with b'nonsense'; give one of perf record"
+    why = "not perf.data: it starts with b'nonsense'; give a file of perf record"
     assert list(data.comparisons[0].notes) == [f"{where}: {why}"]
 
 
@@ -117,7 +117,7 @@ def test_without_any_profile_the_section_is_absent_and_says_why(profiled: Any) -
     why = {**skipped, "status": "skipped", "reason": "perf is not installed"}
     with pytest.raises(Absent, match="^base: perf_profile was skipped: perf is not installed$"):
         profiled.compare([{}], profiled.runs(10), captures=[why])
-    with pytest.raises(Absent, match="^base: boot 0, run 000: not a perf"):
+    with pytest.raises(Absent, match=r"^base: boot 0, run 000: not perf\.data: it starts with"):
         profiled.compare([profiled.run(b"nonsense")], profiled.runs(10))
     with pytest.raises(Absent, match="^there is no new side$"):
         profiled.compare(profiled.runs(10))

@@ -163,7 +163,7 @@ NUL = "\0"
         ("PERFILE2", "8 bytes are no recording of schedstat"),
         ("PERFILE2" + "\0" * 200, "attributes of 0 bytes, fewer than any perf writes"),
         # The size of the header and that of its attributes; perf writes the rest when it ends.
-        (f"PERFILE2h{7 * NUL}P{200 * NUL}", "cut off: perf did not end properly"),
+        (f"PERFILE2h{7 * NUL}P{200 * NUL}", "truncated: perf did not finish writing it"),
         ("hello\n", "error: "),
     ],
 )
@@ -196,7 +196,7 @@ def test_wrong_arguments_are_one_line(
         ([tmp_path], "all counts are 0; record while something runs"),
         ([f"{tmp_path / 'after'},{tmp_path / 'after'}"], "no time passed between the snapshots"),
         ([tmp_path, "--cpu", "7"], "has none of these CPUs"),
-        (["/dev/null"], "is no regular file"),
+        (["/dev/null"], "not a regular file"),
     ):
         status, _, err = run(capsys, *arguments)
         assert (status, err.count("\n")) == (2, 1)
