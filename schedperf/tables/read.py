@@ -189,8 +189,12 @@ class _Reader:
     @staticmethod
     def _unknown(name: str, known: set[str]) -> str:
         likely = difflib.get_close_matches(name, known, n=1)
-        remedy = f"it may be {likely[0]}" if likely else f"known are {', '.join(sorted(known))}"
-        return f"the column {_shown(name)} is not known; {remedy}"
+        remedy = (
+            f"did you mean {likely[0]}?"
+            if likely
+            else f"expected some of: {', '.join(sorted(known))}"
+        )
+        return f"unknown column {_shown(name)} ({remedy})"
 
     def _records(
         self, body: io.StringIO, delimiter: str, above: int
@@ -279,9 +283,9 @@ def _point(field: str) -> str:
     for part in field.split(",") if field else ():
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not value or not _NAME.fullmatch(name):
-            raise ValueError(f"{_shown(part)} is no parameter; write it as clients=8")
+            raise ValueError(f"invalid parameter {_shown(part)} (expected e.g. clients=8)")
         if name in parameters:
-            raise ValueError(f"{_shown(name)} is there twice; a parameter has one value")
+            raise ValueError(f"parameter {_shown(name)} given twice; give it once")
         parameters[name] = value
     return point_key(parameters)
 
@@ -289,7 +293,7 @@ def _point(field: str) -> str:
 def _choice(*known: str) -> Callable[[str], str]:
     def choose(field: str) -> str:
         if field.lower() not in known:
-            raise ValueError(f"{_shown(field)} is not known; write {' or '.join(known)}")
+            raise ValueError(f"unknown value {_shown(field)} (expected {' or '.join(known)})")
         return field.lower()
 
     return choose
@@ -309,7 +313,7 @@ def _number(field: str) -> float | None:
     if not field:
         return None
     if not _NUMBER.fullmatch(field):
-        raise ValueError(f"{_shown(field)} is not a number; write it as 12.5, or leave it empty")
+        raise ValueError(f"invalid number {_shown(field)} (expected e.g. 12.5, or empty)")
     number = float(field)
     if not math.isfinite(number):
         raise ValueError(f"{_shown(field)} is too large for a number")
@@ -318,7 +322,7 @@ def _number(field: str) -> float | None:
 
 def _whole(field: str) -> float | None:
     if field and not _WHOLE.fullmatch(field):
-        raise ValueError(f"{_shown(field)} is not a whole number from 0 on; write it as 3")
+        raise ValueError(f"invalid count {_shown(field)} (expected a whole number, e.g. 3)")
     return float(field) if field else None
 
 
@@ -332,7 +336,9 @@ def _count(field: str) -> float | None:
 def _resolution(field: str) -> float | None:
     number = _number(field)
     if number is not None and number <= 0.0:
-        raise ValueError(f"{_shown(field)} is no step; write it as 0.001, or leave it empty")
+        raise ValueError(
+            f"invalid resolution {_shown(field)} (expected a step, e.g. 0.001, or empty)"
+        )
     return number
 
 
@@ -341,12 +347,12 @@ def _cv(field: str) -> float | None:
         return None
     match = _SPREAD.fullmatch(field)
     if match is None or (number := _number(match["number"])) is None or number < 0.0:
-        raise ValueError(f"{_shown(field)} is no spread; write it as 1.75% or 0.0175")
+        raise ValueError(f"invalid spread {_shown(field)} (expected e.g. 1.75% or 0.0175)")
     if match["percent"]:
         return number / 100.0
     # 1.75 nearly always means percent, and would otherwise be misread silently.
     if number >= 1.0:
-        raise ValueError(f"{_shown(field)} is a fraction, thus {number:.0%}; write 1.75% or 0.0175")
+        raise ValueError(f"{_shown(field)} is a fraction, i.e. {number:.0%}; write 1.75% or 0.0175")
     return number
 
 

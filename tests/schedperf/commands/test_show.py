@@ -113,7 +113,7 @@ def test_cat_of_no_member_is_one_line(
     make_bundle(tmp_path / "base.tar")
     done = show(tmp_path, "--cat", "perf.data", "base.tar")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("schedperf: error: base.tar: holds no perf.data;")
+    assert done.stderr.startswith("schedperf: error: base.tar: no member perf.data;")
 
 
 def test_a_truncated_bundle_shows_what_is_left_and_fails(

@@ -94,4 +94,4 @@ def test_data_that_are_given_twice_are_refused(
     said = capsys.readouterr().err
     assert said.endswith(f"{past[1]}; leave it out of --history\n")
     assert main(["compare", *sides, "--history", sides[0]]) == 2
-    assert f"{sides[0]}: holds the same data" in capsys.readouterr().err
+    assert f"{sides[0]}: same data as" in capsys.readouterr().err

@@ -248,13 +248,13 @@ class TestCommand:
         [
             (["base.csv"], "base.csv: holds one side; name a second table, or add a column side"),
             (["tip.csv"], "tip.csv: holds only the side tip; name a second table"),
-            (["base.csv", "x.tar"], "x.tar: is a bundle and "),
-            (["x.tar", "base.csv"], "x.tar: is a bundle and "),
+            (["base.csv", "x.tar"], "x.tar: is a bundle, and "),
+            (["x.tar", "base.csv"], "x.tar: is a bundle, and "),
             (["base.csv", "all.csv"], "all.csv: holds 2 sides (A, B); compare it alone"),
             (["all.csv", "--base", "C"], "all.csv: holds no side C; there is A, B"),
-            (["base.csv", "base.csv", "--base", "A"], "--base names a side of one table"),
-            (["x.tar", "y.tar", "--base", "A"], "--base names a side of one table"),
-            (["all.csv", "--allow", "cpu.smt"], "--allow names a field of host.json, which"),
+            (["base.csv", "base.csv", "--base", "A"], "--base: only for a single table"),
+            (["x.tar", "y.tar", "--base", "A"], "--base: only for a single table"),
+            (["all.csv", "--allow", "cpu.smt"], "--allow: tables have no fields of host.json"),
             (["absent.csv", "base.csv"], "absent.csv: cannot be read: no such file"),
             (["bad.csv", "base.csv"], "bad.csv:1: unknown column 'wrkload' (did you mean"),
         ],
@@ -284,5 +284,5 @@ class TestCommand:
     def test_a_table_is_never_overwritten(self, base: Path, new: Path, capsys: Capture) -> None:
         before = base.read_bytes()
         assert main(["compare", str(base), str(new), "--json", str(base)]) == 2
-        assert "is one of the inputs" in capsys.readouterr().err
+        assert "also an input" in capsys.readouterr().err
         assert base.read_bytes() == before

@@ -270,7 +270,7 @@ class TestSweepsAndClaims:
 
     def test_a_claim_that_cannot_be_read_is_an_error(self, make_runs: MakeRuns) -> None:
         table = make_runs({"base": [1.0], "new": [1.1]}, claimed="more")
-        with pytest.raises(InputError, match="'more' is no change in percent"):
+        with pytest.raises(InputError, match="invalid claim 'more' .expected a change in percent"):
             compare_runs(table, base="base")
 
 
