@@ -116,7 +116,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Finished:
     """One finished run, before it is in the bundle.
 
     :param later: captures of scope "after", made from ``captured``; they belong to the boot
@@ -235,7 +235,7 @@ class Session:
         self.chosen = self.chosen.without(hung)
         later = self._capture_after(side, staging, captured)
         self._check_space(staging, [*captured, *later])
-        self._store(side, _Run(order, planned, command, outcome, captured, later, staging.path))
+        self._store(side, _Finished(order, planned, command, outcome, captured, later, staging.path))
         return outcome
 
     def _capture_after(
@@ -272,7 +272,7 @@ class Session:
             self.progress.warn(f"{staging.path.parent}: full; set TMPDIR to a larger file system")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _store(self, side: Side, run: _Run) -> None:
+    def _store(self, side: Side, run: _Finished) -> None:
         writer = side.writer
         name = run_folder(side.boot_number, side.next_run)
         entries = [
@@ -291,7 +291,7 @@ class Session:
             side.instrumented += run.planned.kind == INSTRUMENTED
             side.failed += not run.outcome.succeeded
 
-    def _run_json(self, side: Side, run: _Run, entries: Sequence[Entry]) -> Mapping[str, object]:
+    def _run_json(self, side: Side, run: _Finished, entries: Sequence[Entry]) -> Mapping[str, object]:
         planned, turn = run.planned, self.request.turn
         return {
             "boot": side.boot_number,
