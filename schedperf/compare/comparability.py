@@ -185,8 +185,8 @@ class _Gate:
         hosts: tuple[Mapping[str, object], Mapping[str, object]],
         fields: tuple[Mapping[str, object], Mapping[str, object]],
     ) -> str | None:
-        # A value that one side could not see is no proof of a difference. A kernel parameter
-        # that is not there is: the kernel then has its default.
+        # A value that one side did not record does not prove a difference. A kernel parameter
+        # that is missing does: the kernel then has its default.
         is_parameter = path.startswith(f"{CMDLINE}.")
         for name, host, known in zip(("base", self.side), hosts, fields, strict=True):
             if known.get(path) is None and not (is_parameter and CMDLINE not in known):
@@ -311,7 +311,7 @@ def _boot_differences(side: Side, exempt: Sequence[str]) -> Iterator[Difference]
         for path in dict.fromkeys((*first, *fields)):
             rule = find_rule(path)
             values = first.get(path), fields.get(path)
-            # What could not be seen in one boot, and that is said, is no difference.
+            # What one boot is known not to have recorded does not count as a difference.
             is_unseen = any(
                 value is None and _why_missing(of_boot, path)
                 for value, of_boot in zip(values, (hosts[0], host), strict=True)

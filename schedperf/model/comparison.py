@@ -63,7 +63,7 @@ def digest_of(values: Sequence[object]) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GitSource:
-    """The commit that a side's kernel was built from, as the recorder was told it."""
+    """The commit that a side's kernel was built from, as given to the recorder."""
 
     tree: Annotated[str | None, "URL of the repository"]
     ref: Annotated[str | None, "branch or tag"]
@@ -102,7 +102,7 @@ class SideSummary:
     recorded_by: Annotated[
         str | None, "program that recorded it, with its version; null where that is not recorded"
     ]
-    source: Annotated[GitSource | None, "null where the recorder was not told"] = None
+    source: Annotated[GitSource | None, "null where not given to the recorder"] = None
     machine_class: Annotated[
         str | None, "the same for machines whose results compare; null where no site names it"
     ] = None
@@ -169,7 +169,7 @@ class Source:
 class RunValue:
     """One run's value of one metric; what a table of numbers does not say of it is None.
 
-    :param source: the last of the lines that it was made of; None where nobody says
+    :param source: the last of the lines that it was made of; None where not recorded
     """
 
     boot: int | None
@@ -190,8 +190,8 @@ class RowNumbers:
     :param ci_low: lower end of the 95% CI of ``ratio``
     :param q: p after the correction for all rows of the family in this comparison
     :param mde: the smallest change, as a fraction, that as many runs find with 80% power
-    :param more_runs: how many more independent units a side would settle the row; None where it is
-        settled, or where that cannot be known
+    :param more_runs: how many more independent units per side would decide the row; None where it
+        is decided, or where that is unknown
     :param method: the test by name: "Welch t on logs"
     :param replication: what ``n_base`` and ``n_new`` count, the unit that is independent
     :param icc: share of the variance that is between boots; None with one boot
@@ -313,7 +313,7 @@ class Finding:
     :param evidence: what proves it: ``("layout#sd_llc_id",)``
     :param value: size of the change in ``unit``; None where it is a yes-or-no fact
     :param n: runs (or builds) on each side that it rests on
-    :param replication: "5+5 runs", "1 build a side"
+    :param replication: "5+5 runs", "1 build per side"
     :param attribution: how far it explains the verdict: "correlated; causation not shown"
     :param edges: how many kinds of evidence of one thing moved together; 1 is one fact alone
     :param bearing: "reason" may explain the verdict, "against" went the other way, and "unseen"
@@ -430,7 +430,7 @@ class NextStep:
 class Comparison:
     """Everything that was found out about two or more bundles.
 
-    :param command: the command line that makes this again, a word each; () where nobody says
+    :param command: the command line that makes this again, one word per item; () where unknown
     """
 
     schema: str

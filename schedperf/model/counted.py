@@ -36,10 +36,10 @@ class Rate:
     q: Annotated[float | None, "p, corrected for all rows of the same family and basis"]
     changed: Annotated[
         bool | None,
-        "is the change beyond chance and beyond the margin? null: cannot be said, because there is "
-        "one run a side, the few runs never vary, or a difference may be drift",
+        "is the change significant and beyond the margin? null: unknown, because there is "
+        "one run per side, the few runs never vary, or a difference may be drift",
     ]
-    values_base: Annotated[tuple[float, ...], "one a run, in unit, in the order of the bundle"]
+    values_base: Annotated[tuple[float, ...], "one per run, in unit, in the order of the bundle"]
     values_new: tuple[float, ...]
 
     def as_fields(self) -> dict[str, Any]:
@@ -86,8 +86,8 @@ class Places:
     ci_high: tuple[float | None, ...]
     changed: Annotated[
         tuple[bool | None, ...],
-        "is the difference beyond chance, corrected for all places of the entry? null: cannot be "
-        "said, because there is one run or no two runs differ",
+        "is the difference significant, corrected for all places of the entry? null: "
+        "unknown, because there is one run or no two runs differ",
     ]
 
     def as_fields(self) -> dict[str, Any]:

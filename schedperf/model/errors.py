@@ -7,7 +7,7 @@
     │   └── BundleError       a bundle that cannot be read
     └── NotComparable         the bundles are fine, but comparing them means nothing; exit status 4
 
-A bad line is no error but a value, :class:`BadLine`. A message says where, what was
+A bad line is not an error but a value, :class:`BadLine`. A message says where, what was
 found and what to do: lower case, no full stop.
 """
 

@@ -21,7 +21,7 @@ class RunKey:
     :param point: "" where a workload has one alone
     :param boot: number of the boot; runs of one boot are not independent of it
     :param order: place in time over all sides; None where that is unknown
-    :param round: where sides took turns
+    :param round: number of the interleaved pair of runs; None without one
     """
 
     side: str

@@ -11,7 +11,7 @@ progress first and the result at the end.
 >>> found.metric.name, found.value, found.metric.unit, found.resolution, found.line_number
 ('rate', 1234.5, '1/s', 0.1, 2)
 
-Expressions come from strangers' bundles, so each has a time limit, and so have all of a
+Expressions come from untrusted bundles, so each has a time limit, and so have all of a
 bundle together.
 """
 

@@ -26,7 +26,7 @@ from schedperf.model.run import Operations
 BYTES_PER_MB = 1e6
 # More operations than any machine does in a year; beyond it the text was not a benchmark's.
 LARGEST_COUNT = 1e18
-# A byte in MB; less than a millionth of an operation is no work. What is divided by far less
+# A byte in MB; less than a millionth of an operation does not count as work. Division by far less
 # leaves the range of floating-point numbers.
 LEAST_COUNT = 1e-6
 

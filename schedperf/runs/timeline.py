@@ -13,7 +13,7 @@ class Moment:
     """One run's place in time.
 
     :param order: place among all runs of all sides, from 0
-    :param round: number of the round in which both sides took turns, from 0; None without one
+    :param round: number of the interleaved pair of runs, from 0; None without one
     """
 
     order: int
@@ -21,7 +21,7 @@ class Moment:
 
 
 def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
-    """Return the moment of each run that is no warm-up, by side and folder."""
+    """Return the moment of each run that is not a warm-up, by side and folder."""
     runs = [
         (number, side.name, run)
         for number, side in enumerate(sides)

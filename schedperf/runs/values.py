@@ -46,16 +46,16 @@ class RunValues:
 
 
 def df_run_values(sides: Sequence[Side]) -> RunValues:
-    """Read every finished run that is no warm-up.
+    """Read every finished run that is not a warm-up.
 
-    The table has one row a run and metric, in the order of the recorded
+    The table has one row per run and metric, in the order of the recorded
     workloads, points, boots and runs: ``side, workload, point, metric, unit,
     better, family`` (text), ``value, resolution`` (float, in ``unit``; NaN is an
     unknown resolution), ``kind`` ("clean" or "instrumented"), ``boot, run``,
-    ``order`` (place in time over all sides), ``round`` (None where the sides did not
-    take turns in one session), ``status`` ("ok"), ``definition`` of the metric (None where nobody
-    says) and ``source`` (:class:`~schedperf.model.comparison.Source`). A run that failed has one
-    row, with status "failed", an empty metric, no value and no source.
+    ``order`` (place in time over all sides), ``round`` (None where the sides were not
+    interleaved in one session), ``status`` ("ok"), ``definition`` of the metric (None where not
+    recorded) and ``source`` (:class:`~schedperf.model.comparison.Source`). A run that failed has
+    one row, with status "failed", an empty metric, no value and no source.
     """
     moments = place_in_time(sides)
     rows: list[dict[str, object]] = []

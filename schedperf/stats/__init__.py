@@ -1,7 +1,7 @@
 """Noise-aware comparison of runs: pure functions on tables and numbers.
 
 The independent unit is one run; one boot where there are several; one round where
-both sides took turns. Positive values are compared on natural logarithms, so that
+both sides were interleaved. Positive values are compared on natural logarithms, so that
 the effect is a ratio; a metric with a value that is not positive is compared by
 differences. Missing is NaN or None. docs/method.md says why each method was
 chosen, and the module of each method cites its source.
@@ -70,11 +70,11 @@ def compare_runs(
         row: ``mean, cv`` (a fraction, or missing), ``n`` (or missing). Optional columns:
 
         * ``order``: place in time over all sides; unknown order is taken for a random one
-        * ``round``: where sides took turns; sides that share three rounds are compared as pairs
+        * ``round``: of interleaved sides; sides that share three rounds are compared as pairs
         * ``boot``: with two boots or more, boots are what is independent
         * ``run``: number of the run in its boot
         * ``resolution``: step of the printed number, in ``unit``
-        * ``family``: "primary" unless said
+        * ``family``: "primary" by default
         * ``status``: only "ok" counts; anything else is a run that failed, and needs no value
         * ``claimed``: the change that a source prints beside its numbers: "-10.7%"
         * ``claimed_mean``: the mean that a source prints beside its runs

@@ -114,7 +114,7 @@ def compare_columns(
 
 
 def _blocks_of(base: Floats, new: Floats, numbers: Integers) -> Iterator[Block]:
-    # Columns with equally many values a side together: what is there, in front of what is not.
+    # Columns with equally many values per side together: what is there, in front of what is not.
     shapes, places = np.unique(numbers, axis=0, return_inverse=True)
     for place, (n_base, n_new) in enumerate(shapes):
         members = np.flatnonzero(places.ravel() == place)

@@ -1,4 +1,4 @@
-"""Many questions at once: p values that know of each other."""
+"""Multiple-testing correction of p values."""
 
 import numpy as np
 import pandas as pd

@@ -27,7 +27,7 @@ RANKS = ("p", "shift", "low", "high", "is_tied", "is_outlying")
 class Findings:
     """All that was found out of the rows; arrays of shape (rows,) unless it says otherwise.
 
-    :param numbers: independent values a side, shape (rows, 2), NaN where unknown
+    :param numbers: independent values per side, shape (rows, 2), NaN where unknown
     :param whole: estimates of the mean shift
     :param deciding: the effect that ``p`` belongs to: that of ``whole``, save where there are two
         modes and the shift within them is the clearer one

@@ -1,4 +1,4 @@
-"""Variances of few values, made firmer by those of the other rows of a sweep.
+"""Empirical-Bayes variance shrinkage over the rows of a sweep (moderated t).
 
 With three runs a row's own variance is worth little, but the rows of a sweep vary
 about alike. Each variance is drawn towards their common one as in Smyth, "Linear

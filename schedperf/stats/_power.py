@@ -12,7 +12,7 @@ POWER = 0.80
 # Quantiles of t need the number that is looked for; so often it is put in again.
 ROUNDS = 8
 FEWEST = 2.0
-# More is no advice.
+# Nobody records more.
 MOST = 1e6
 
 
@@ -28,7 +28,7 @@ def least_detectable(se: Floats, df: Floats) -> Floats:
 def runs_to_settle(
     effect: Floats, variance: Floats, *, smallest: Floats, margin: Floats, is_paired: Flags
 ) -> Floats:
-    """Return how many values a side would settle rows whose true effect is the one seen.
+    """Return how many values per side would decide rows whose true effect is the estimate.
 
     The smaller of two numbers: to find the effect, where it is as large as counts, and to show
     that it is within the margin, where it is (normal approximation with t quantiles; the
@@ -37,7 +37,7 @@ def runs_to_settle(
 
     :param effect: new - base; so are ``smallest`` and ``margin`` in its scale
     :param variance: of one value; where ``is_paired`` of half a pair's difference
-    :return: values a side; NaN where none would do
+    :return: values per side; NaN where no number suffices
     """
     size = np.abs(effect)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -22,12 +22,12 @@ FEWEST_PAIRS = 6
 
 # All arrangements are tried up to so many, else so many random ones (with a fixed seed).
 MOST_ARRANGEMENTS = 20_000
-# Differences of all values of both sides: 200 runs a side, more than anyone makes. Beyond that
+# Differences of all values of both sides: 200 runs per side, more than anyone makes. Beyond that
 # the exact distribution would lose its digits.
 MOST_DIFFERENCES = 40_000
 
 # A value farther from its side's median than so many robust standard deviations is an outlier:
-# in normal data one is in 6% of all rows of five runs a side and in 1% of those of ten.
+# in normal data one is in 6% of all rows of five runs per side and in 1% of those of ten.
 OUTLIER = 6.0
 MAD_TO_SD = 1.4826
 

@@ -2,7 +2,7 @@
 
 One row is one metric of one point, base against one new side. Its values are
 those of the runs, or the means of what is not independent: of the runs of a boot
-where there are several boots, of the runs of a round where both sides took turns.
+where there are several boots, of the runs of a round where both sides were interleaved.
 The means of its sides are those of the same values, so that they differ by what the row says.
 """
 
@@ -67,7 +67,7 @@ class Rows:
     """All rows of a call, as columns of equal length; row r of each is the same row.
 
     :param table: ``comparison, side``, the key, ``family`` and ``resolution`` (NaN unknown)
-    :param left_out: runs a side that belong to no round of both, where rounds are compared;
+    :param left_out: runs per side that belong to no round of both, where rounds are compared;
         shape (rows, 2), base first
     :param units: one row an independent unit: ``row`` (number of the row), ``is_new``,
         ``value`` (natural logarithm where ``is_log``, else divided by ``scale``), ``floor`` (least
@@ -110,7 +110,7 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """Rows with equally many values a side, as matrices.
+    """Rows with equally many values per side, as matrices.
 
     :param rows: numbers of the rows, shape (rows,)
     :param base: shape (rows, n_base), by unit; pairs are in equal columns where ``is_paired``
@@ -128,7 +128,7 @@ class Block:
 
 
 def complete(runs: pd.DataFrame) -> pd.DataFrame:
-    """Fill in the optional columns, with numbers as floats; refuse what is no number.
+    """Fill in the optional columns, with numbers as floats; refuse what is not a number.
 
     ``is_summary`` is added: is ``value`` the published mean of several runs?
 

@@ -17,8 +17,8 @@ from schedperf.stats._rows import REPLICATIONS, Block, Flags, Floats, Integers, 
 # Fewer values say nothing of a variance.
 FEWEST_VALUES = 5
 # A split into two modes is believed where all of these hold. In normal data that is so in 1.5% of
-# rows of four runs a side, and in less than 1% of those of five. Two equally frequent modes 8%
-# apart with 1% noise are found in 82% of rows of five runs a side, and in 94% of ten.
+# rows of four runs per side, and in less than 1% of those of five. Two equally frequent modes 8%
+# apart with 1% noise are found in 82% of rows of five runs per side, and in 94% of ten.
 _FEWEST_IN_MODE = 2
 _LEAST_GAIN = 6.0  # of Bayes' information criterion
 _LEAST_DISTANCE = 6.0  # between the modes, in standard deviations within

@@ -28,8 +28,8 @@ COMMON_DF = 4.0
 DRIFT_LEVEL = 0.05
 # With fewer values in a series their correlation is mostly their mean's fault.
 _FEWEST_NEIGHBOURS = 5
-# A correlation is believed where it is larger than so many of its standard errors. With less,
-# power is lost where nothing wanders; with more, wandering noise makes false alarms.
+# A correlation counts where it is larger than so many of its standard errors. A smaller limit
+# loses power under independent noise; a larger one gives false alarms under autocorrelated noise.
 _BELIEVED_CORRELATION = 0.75
 _LARGEST_CORRELATION = 0.8
 

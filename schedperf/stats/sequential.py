@@ -1,4 +1,4 @@
-"""Looking at the runs while they are made: when are they enough, and what do the looks cost?
+"""Group-sequential stopping: decide after each block of runs whether they suffice.
 
 Base is recorded, new grows block by block, and after each block the two are
 compared. Whoever stops at the first p below 5% is wrong up to 27 times in a

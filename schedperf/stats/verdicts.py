@@ -32,7 +32,7 @@ SMALLEST_EFFECT = 0.01
 # before the data are seen and never follows them.
 MARGIN = 0.03
 
-# In two blocks, base then new, a drift of the machine looks like a change: with fewer runs a side
+# In two blocks, base then new, a drift of the machine looks like a change: with fewer runs per side
 # it hides too well to be excluded by one row.
 FEWEST_IN_BLOCKS = 10
 

@@ -17,7 +17,7 @@ import scipy
 # Of every interval that is shown, unless its words say otherwise.
 CONFIDENCE = 0.95
 
-# Runs a side without which there is no variance.
+# Runs per side that a variance needs.
 FEWEST_RUNS = 2
 
 

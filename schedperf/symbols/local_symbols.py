@@ -45,7 +45,7 @@ def symbols_for_file(
         kernel; None: the running kernel's, if it is the recorded one
     :param note: takes one sentence about what stays unresolved
     :param system: where the running kernel is asked; None: this machine
-    :raises InputError: ``kernel_symbols`` cannot be read, or is no symbol table
+    :raises InputError: ``kernel_symbols`` cannot be read, or is not a symbol table
     """
     system = system or System()
     is_here = _is_running(recording, system)

@@ -59,7 +59,9 @@ class Claim:
 
 
 def parse_change(text: str) -> Claim:
-    """Read a claimed change, new / base - 1: ``-10.70%``, ``~-8%``, ``+33.17%``, ``+1%..+2%``.
+    """Read a claimed change, new / base - 1: ``-10.70%``, ``~-8%``, ``+1%..+2%``.
+
+    A blank may precede the percent sign.
 
     :raises InputError: it has none of these forms
     """

@@ -42,13 +42,13 @@ class Contrast:
     def pair(self, rows: Sequence[Row] = ()) -> Pair | None:
         """Return what records both sides again: the workloads of some rows, else of all.
 
-        Where one side alone was recorded in turns, both are; None where no program records both.
+        Where one side alone was interleaved, both are; None where no program records both.
         """
         base, new = (self.recordings.get(name) for name in (BASE, self.name))
         if base is None or new is None:
             return None
         if base.program != new.program:
-            # Guests, and two kernels, cannot be recorded in turns on one machine.
+            # Guests, and two kernels, cannot be interleaved on one machine.
             if "vm" in (base.program, new.program) or self.has_other_kernel():
                 return None
             base, new = replace(base, program="ab"), replace(new, program="ab")

@@ -30,7 +30,7 @@ def blocking(contrast: Contrast) -> NextStep | None:
         return _same_workload(contrast, names)
     hosts = (contrast.base.host, contrast.new.host)
     groups = {path for host in hosts for path in host}
-    # Another expression of a metric is no field of host.json, and nothing allows it.
+    # Another expression of a metric is not a field of host.json, and nothing allows it.
     can_allow = all(path.partition(".")[0] in groups for path in names)
     pair = contrast.pair()
     again = () if pair is None else pair.again("equal")
@@ -65,7 +65,7 @@ def _record_as_base(contrast: Contrast) -> tuple[str, ...]:
     pair = contrast.pair_of_base()
     if pair is None:
         return ()
-    # What was recorded in turns, and guests, are two sides of one command.
+    # Interleaved sides, and guests, are two sides of one command.
     is_one = pair.base.program == "record"
     return pair.beside(pair.new, "equal", pair.base) if is_one else pair.again("equal")
 

@@ -17,7 +17,7 @@ from schedperf.model.comparison import Comparison, NextStep, Row, data_of
 from schedperf.stats.verdicts import CHANGED, FEWEST_IN_BLOCKS, name_units
 from schedperf.stats.welch import FEWEST_RUNS
 
-# Boots of each kernel with which boots are the unit and still decide: four values a side.
+# Boots of each kernel with which boots are the unit and still decide: four values per side.
 BOOTS = 4
 
 # The analyses that tell why, the collector that each of them needs, and what that one sees.

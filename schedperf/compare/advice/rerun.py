@@ -1,6 +1,6 @@
 """Derive the commands that record each side again, from how it was recorded.
 
-A bundle says what was run and how often; what it says is of strangers. A command is therefore
+A bundle records what was run and how often; its text is untrusted. A command is therefore
 taken apart and quoted anew word by word, and one that cannot be read as plain words, or that holds
 what a terminal would not show, is not repeated at all.
 """
@@ -153,7 +153,7 @@ def _workloads(bundle: Bundle, runs: Sequence[Run]) -> Iterator[Workload]:
 
 
 def _words(command: str) -> tuple[str, ...]:
-    # () for what is no list of plain words.
+    # () for what is not a list of plain words.
     try:
         words = shlex.split(command)
     except ValueError:
@@ -219,8 +219,8 @@ class Pair:
         return (*made, join("compare", *paths))
 
     def _named(self, word: str) -> tuple[str, str]:
-        # A command that takes a file of its folder works in that folder alone, and nobody knows
-        # the way from there to these bundles: the new ones are then made in that folder.
+        # A command that takes a file of its folder works in that folder alone, and the way from
+        # there to these bundles is unknown: the new ones are then made in that folder.
         paths = (self.base.named(word), self.new.named(word))
         base, new = (as_argument(PurePath(path).name) for path in paths)
         is_bound = bool(self.base.local_files or self.new.local_files)
@@ -274,7 +274,7 @@ class Pair:
         collectors: Sequence[str] | None = None,
         kernels: Sequence[str] = ("base", "new"),
     ) -> tuple[str, ...]:
-        """Return the commands that boot kernels in turns, record each boot, and compare.
+        """Return the commands that boot the kernels interleaved, record each boot, and compare.
 
         :param kernels: what they are called, base first; their images are words in capitals
         """

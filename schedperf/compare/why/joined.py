@@ -4,13 +4,13 @@ Four things may be seen of one cache line, and each is an edge of the story only
 itself and goes the same way as the others:
 
 * contention: loads that another CPU's write made slow rose, or fell, beyond their interval
-* layout: a name on the line gained, or lost, a line mate that other CPUs write
-* symbol: a function that touches the line costs more, or less, beyond noise
+* layout: a name now shares the line with a variable that other CPUs write, or no longer does
+* symbol: the cost of a function that accesses the line changed significantly
 * benchmark: a primary result of the same point got worse, or better
 
-A story needs two of the first three. What does not hold is not told; what could not be seen is.
-Without memory samples a layout and a symbol make a story of a lower grade; with samples that show
-no change of the line they make none.
+A story needs two of the first three. Edges that do not hold are left out; what was not measured is
+listed. Without memory samples a layout and a symbol make a story of a lower grade; with samples
+that show no change of the line they make none.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ class _LayoutEdge(NamedTuple):
     """What a name on the line gained or lost.
 
     :param entry: as the layout calls it: ``struct task_group.load_avg``
-    :param mates: line mates that other CPUs write, gained where contention rose, else lost
+    :param mates: variables on its line that other CPUs write, new where contention rose, else gone
     :param rows: pairs and alarms of the layout section that say so
     """
 

@@ -2,7 +2,7 @@
 
 One rule, compared from the top; what is equal in one line is decided by the next:
 
-1. what may explain the verdict, then what went the other way, then what could not be seen
+1. what may explain the verdict, then what went the other way, then what was not measured
 2. more kinds of evidence that moved together: contention, symbol, layout and benchmark
 3. what got worse where the side is worse (better where it is better), then what has no direction
 4. what was seen where the results changed, then what was seen at other points of a sweep

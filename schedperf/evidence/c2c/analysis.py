@@ -80,7 +80,7 @@ def analyse_memory(
     :param namer: what is known of names; nothing is guessed where it knows none
     :param node_of_cpu: CPU number to NUMA node
     :param line_bytes: what the machine's caches have
-    :raises InputError: there is no memory sample in it, or no machine has such lines
+    :raises InputError: it has no memory samples, or ``line_bytes`` is out of range
     """
     memory = recording.memory
     if memory is None or not len(memory):
@@ -90,7 +90,7 @@ def analyse_memory(
         )
     if line_bytes not in LINE_BYTES:
         raise InputError(
-            f"cache lines of {line_bytes} bytes: expected a power of two from 32 to 256"
+            f"cache lines of {line_bytes} bytes (expected a power of two from 16 to 256)"
         )
     places = place_data(recording, memory)
     counts = count_samples(memory.data_src, memory.address, places.is_mapped)
@@ -185,7 +185,7 @@ def _keep_most_contended(samples: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 class _LineMaker:
     """Makes the lines of one recording.
 
-    :ivar notes: names that could not be told apart, one sentence each
+    :ivar notes: ambiguous names, one sentence each
     """
 
     def __init__(

@@ -66,7 +66,7 @@ def _notes_of_samples(
     levels = ("load_fb_hit", "load_l1_hit", "load_l2_hit", "load_llc_hit", "lcl_hitm", "rmt_hitm",
               "rmt_hit", "lcl_dram", "rmt_dram", "load_miss")  # fmt: skip
     if counts["load"] and not any(counts[name] for name in levels):
-        yield ("no load records which cache answered it: contention not measured")
+        yield "no load records which cache answered it: contention not measured"
     if not counts["store"]:
         yield "no store was sampled: writers of a line are unknown"
     elif observable == "peer" and counts["store_na"]:

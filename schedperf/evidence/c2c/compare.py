@@ -63,7 +63,7 @@ class LineChange:
 
     @property
     def is_changed(self) -> bool:
-        """Whether it moves between caches more or less often than before, significant."""
+        """Whether it moves between caches significantly more or less often than before."""
         return self.remote.changed or self.local.changed
 
 

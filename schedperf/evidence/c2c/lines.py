@@ -1,6 +1,6 @@
-"""Which samples lie on which cache line, the sums of each line, and who touched which bytes of it.
+"""Which samples lie on which cache line, the sums of each line, and what accessed which bytes.
 
-Lines are told apart as ``perf c2c`` does it: addresses of the kernel by themselves, those of a
+Lines are distinguished as by ``perf c2c``: addresses of the kernel by themselves, those of a
 mapped file by their place in the file, so that processes which share it share its lines, and
 anonymous memory by its process. What kernel code and user code did to a line are two lines there,
 and here.
@@ -100,7 +100,7 @@ def place_data(recording: Recording, memory: MemorySamples) -> DataPlaces:
     is_of_file = np.array(
         [not file.path.startswith(_ANONYMOUS) for file in recording.files] + [False], dtype=bool
     )
-    # Index -1, NO_FILE, is the last one, which is no file.
+    # Index -1, NO_FILE, is the last one, which is not a file.
     in_file = ~is_kernel & is_of_file[files]
     owner = np.where(in_file, files + 1, -1 - memory.space)
     return DataPlaces(

@@ -358,7 +358,7 @@ def _group_of(groups: Sequence[tuple[int, int, str]], start: int, stop: int) -> 
 
 
 def _share(cell: str) -> float | None:
-    # -nan is what perf makes of nothing out of nothing; it is told apart as below 0.
+    # perf prints -nan for 0 of 0; a negative number marks it.
     if cell in {"-nan%", "nan%"}:
         return -1.0
     return float(cell[:-1]) / 100 if re.fullmatch(r"\d{1,3}\.\d{1,2}%", cell) else None
@@ -416,7 +416,7 @@ def _notes(text: C2cText) -> Iterator[str]:
             f"lines with {_EXACT_COUNT} or more are not exact"
         )
     if not text.lines:
-        yield "from text: there is no table of lines in it; give the report without --stats"
+        yield "from text: no table of lines; give the report without --stats"
     if text.unreadable:
         yield f"from text: {text.unreadable} rows do not fit their columns and are left out"
 
@@ -480,7 +480,7 @@ def _access(
 
 
 def _reads(rows: Sequence[OffsetRow], writes: int, *, at_least: int) -> int | None:
-    # Stores are made of rounded percentages; what is left of the records is no less than what is
+    # Stores are made of rounded percentages; the rest of the records is at least what is
     # known of the loads.
     records = [row.records for row in rows if row.records is not None]
     return max(sum(records) - writes, at_least) if len(records) == len(rows) else None

@@ -154,12 +154,12 @@ class C2cSeen:
     """A line as one side saw it, all runs together."""
 
     key: str
-    copies: Annotated[int | None, "CPUs whose copy of a per-CPU line was touched; null: not known"]
+    copies: Annotated[int | None, "CPUs whose copy of a per-CPU line was touched; null: unknown"]
     stores: Annotated[int, "samples of stores"]
     records: Annotated[int, "perf's total records, with what it counts twice"]
-    loads: Annotated[int | None, "perf's total loads, with what it counts twice; null: not known"]
+    loads: Annotated[int | None, "perf's total loads, with what it counts twice; null: unknown"]
     double_counted: Annotated[
-        int | None, "how many of the records perf counts twice; null: not known"
+        int | None, "how many of the records perf counts twice; null: unknown"
     ]
     sharing: Annotated[Sharing | None, "true: CPUs touch the same bytes; null: one CPU alone"]
     false_share: Annotated[float | None, "part of the contended samples, 0 to 1"]
@@ -196,7 +196,7 @@ class C2cLineRow:
 
     @property
     def is_changed(self) -> bool:
-        """Whether it moves between caches more or less often than before, significant."""
+        """Whether it moves between caches significantly more or less often than before."""
         return self.remote.changed or self.local.changed
 
 
@@ -219,7 +219,7 @@ class C2cPoint:
     store_period: BaseNew[int | None]
     samples: Annotated[BaseNew[int | None], "of all runs together; null: not said"]
     reason: Annotated[str | None, "why no rates are compared"]
-    unit: Annotated[str | None, "what an operation is; null: not known"]
+    unit: Annotated[str | None, "what an operation is; null: unknown"]
     per: Annotated[int, "rates are for so many operations"]
     model: CountModel | None
     phi: Annotated[float | None, "squared variation of a rate from run to run"]
@@ -268,7 +268,7 @@ class C2cTimedAccess(C2cAccess):
 class C2cSampledLine(C2cSeen):
     """One cache line of one source alone."""
 
-    name: Annotated[str | None, "of what lies on it; null: not known"]
+    name: Annotated[str | None, "of what lies on it; null: unknown"]
     remote: Annotated[int, "contended loads that another node answered, samples"]
     local: Annotated[int, "contended loads of the same node"]
     accesses: tuple[C2cTimedAccess, ...]

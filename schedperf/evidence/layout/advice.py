@@ -8,7 +8,7 @@
 
 The new layout is predicted by what linker and compiler do: every entry begins at the first
 multiple of its alignment behind the entry before it. No advice puts a field that other CPUs write
-on the line of one that is read-mostly; a smaller struct that pays with such a line is no gain.
+on the line of one that is read-mostly; a smaller struct is not worth such a line.
 """
 
 from collections import Counter

@@ -209,7 +209,7 @@ def _apart_claim(facts: Facts, pair: Pair) -> str:
 
 
 def _inferred_pairs(facts: Facts, known: set[frozenset[str]]) -> Iterator[Found]:
-    # Pairs that one function touches. Parting from what other CPUs write is no loss.
+    # Pairs that one function accesses. Leaving the line of what other CPUs write is good.
     pairs: list[Pair] = []
     functions: set[str] = set()
     seen: set[frozenset[Use]] = set()
@@ -264,7 +264,7 @@ def _joined(facts: Facts) -> Iterator[Found]:
 
 def _joined_as_measured(facts: Facts, rule: Apart, pairs: list[Pair]) -> Found:
     names = _names(pairs)
-    # An offset that stayed hides that its line mates did not.
+    # An unchanged offset hides that what shares its line changed.
     kept = [name for name in names if facts.keeps_offset(name)]
     unmoved = f"; {_listed(kept)} did not move" if kept else ""
     return Found(

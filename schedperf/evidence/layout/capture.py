@@ -227,7 +227,7 @@ def candidates(source: Path | Bundle, label: str | None) -> list[Candidate]:
     if path.is_dir():
         return [_only(partial(_from_folder, path, label or path.resolve().name))]
     if not path.is_file():
-        problem = "no such file or folder" if path.exists() else "no such file"
+        problem = "not a regular file or a folder" if path.exists() else "no such file or folder"
         raise InputError(f"{path}: {problem}; give a kernel's files or a bundle")
     head = _read(path, HEAD_BYTES, is_whole=False)
     read = _reader_of(head)
@@ -237,11 +237,11 @@ def candidates(source: Path | Bundle, label: str | None) -> list[Candidate]:
         return _from_bundle(open_bundle(path), label)
     if head[_BOOT_AT:].startswith(_BOOT_MAGIC) or head.startswith(_EFI_MAGIC):
         raise InputError(
-            f"{path}: a boot image has no symbols; use the vmlinux, System.map or BTF of its build"
+            f"{path}: boot image without symbols; use the vmlinux, System.map or BTF of its build"
         )
     raise InputError(
-        f"{path}: starts with {head[:4].hex() or 'nothing'}, which is no known format (expected a "
-        "bundle, System.map, nm or kallsyms output, BTF, vmlinux or module)"
+        f"{path}: {f'unknown format, starts with {head[:4].hex()}' if head else 'empty file'} "
+        "(expected a bundle, System.map, nm or kallsyms output, BTF, vmlinux or module)"
     )
 
 
@@ -449,7 +449,7 @@ def machine_of_config(config: str) -> str | None:
 
 
 def _machine_of_uname(name: object) -> str | None:
-    """Return our name of what ``uname -m`` printed; None where that is no text."""
+    """Return our name of what ``uname -m`` printed; None where that is not text."""
     return _UNAME.get(name, name) if isinstance(name, str) else None
 
 
@@ -501,7 +501,7 @@ class _Facts:
 def parse_line_bytes(content: bytes, label: str) -> LineBytes:
     """Read the line sizes that the layout collector found, from its layout.json.
 
-    :raises BundleError: a size is no power of two, or none that exists
+    :raises BundleError: a size is not a power of two, or out of range
     """
     found = decode(content, _Facts, label).cacheline
     return LineBytes(compile_time=found.compile_time_bytes, hardware=found.hardware_bytes)

@@ -74,7 +74,7 @@ def analyse_kernels(
     :param hot: a hot set of one's own: variables, and fields as "rq.nr_running"
     :param hitm: memory samples of new kernels; they outrank the table of hot variables
     :param sides: roles of the kernels; None: "base", "new", "new2" …
-    :param missing: sides of which there is no kernel
+    :param missing: sides without a kernel
     :raises InputError: kernels of different architectures, nothing that two of them have, a name of
         ``hot`` that none has, or a line that no cache has
     """

@@ -1,7 +1,7 @@
 """Compare who shares a cache line with whom, before and after.
 
-An offset alone says nothing: a variable can keep its offset and lose its line mates, or
-move with all of them. So two layouts are compared by the pairs that share a line.
+An offset alone says little: a variable can keep its offset while others leave its line, or
+move together with them. So two layouts are compared by the pairs that share a line.
 
 Entries are called by the name that base has; :attr:`UnitChange.renamed` says which of them have
 another one in new, and what only new has is called as new does.
@@ -58,12 +58,12 @@ class CoTenancy:
 
     @property
     def moved(self) -> tuple[LayoutEntryChange, ...]:
-        """Entries that left their line mates or found new ones by going to another line."""
+        """Entries that moved to another line, away from or towards other entries."""
         return tuple(entry for entry in self.entries if entry.has_left)
 
     @property
     def mates_changed(self) -> int:
-        """How many entries of both sides lost or gained a line mate of both sides."""
+        """How many entries of both sides share their line with other such entries than before."""
         return len({name for pair in (*self.separated, *self.joined) for name in pair})
 
 
@@ -305,7 +305,7 @@ def _ordered_pairs(pairs: PairSet, spans: Mapping[str, Span]) -> tuple[Pair, ...
 
 def _leavers(base: Mapping[str, int], new: Mapping[str, int]) -> tuple[set[str], int]:
     # Return who left its line, and how many lines slid; both maps are name to line.
-    # A base line continues as the new line that most of its entries start in, and the reverse.
+    # A line of base continues as the line of new where most of its entries start, and vice versa.
     # Who is not where its line continues has left it; so of two lines that became one, the
     # smaller left, and a line of which everybody arrived has slid or stayed.
     ahead = _majority((base[name], new[name]) for name in base)
@@ -369,6 +369,6 @@ class UnitChange:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether nobody of either side has other line mates, and nobody came, went or grew."""
+        """Whether all entries share lines with the same others, and none came, went or grew."""
         gone = self.added or self.removed or self.renamed or self.resized
         return not (self.lines.entries or gone)

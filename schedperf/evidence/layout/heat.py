@@ -194,8 +194,8 @@ def parse_heat(text: str, label: str) -> HeatTable:
     """Read a table.
 
     :param label: for messages
-    :raises InputError: it is no TOML, of another version, or a row lacks something or says what
-        is not one of the known words
+    :raises InputError: it is invalid TOML, of another version, or a row lacks something or has an
+        unknown word
     """
     try:
         tree = tomllib.loads(text)

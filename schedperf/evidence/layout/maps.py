@@ -51,9 +51,9 @@ def map_kernel(
     :param line_bytes: length of a cache line; None: as :func:`choose_line_bytes` says
     :param kinds: of units to describe
     :param whole: names of structs that are drawn whole: "rq"; the others are counted
-    :param hot: what is drawn with its line mates, and advised on: variables, and fields as
-        "rq.nr_running"; empty: what the table of hot variables knows of the per-CPU section and
-        the global variables
+    :param hot: what is drawn with all that shares its lines, and advised on: variables, and fields
+        as "rq.nr_running"; empty: what the table of hot variables knows of the per-CPU section
+        and the global variables
     :raises InputError: nothing that was asked for is there, or a line that no cache has
     """
     used, origin = choose_line_bytes([kernel], line_bytes)

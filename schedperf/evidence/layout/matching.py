@@ -101,7 +101,7 @@ def _position(entry: Entry) -> tuple[int, int]:
 
 
 def _told_apart(entries: Iterable[Entry]) -> Iterator[Entry]:
-    # Unnamed bit fields and static variables of one name are told apart by their order.
+    # Unnamed bit fields and static variables of one name are distinguished by their order.
     seen: dict[str, int] = {}
     taken: set[str] = set()
     for entry in entries:

@@ -77,14 +77,14 @@ class LayoutKernel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutEntryChange:
-    """One entry of both sides that has other line mates, or straddles on one side alone."""
+    """One entry of both sides whose line has other entries than before, or that straddles one."""
 
     derived: ClassVar[tuple[str, ...]] = ("keeps_offset",)
 
     name: str
     base_offset: Offset
     new_offset: Offset
-    has_left: Annotated[bool, "it is not where its line went: its mates lost it, not it them"]
+    has_left: Annotated[bool, "it left its line; false: the other entries did"]
     lost: Annotated[tuple[str, ...], "entries that were on its lines in base only"]
     gained: Annotated[tuple[str, ...], "entries that are on its lines in new only"]
     straddles: Annotated[
@@ -169,7 +169,7 @@ class LayoutCause:
     """One edit, and every changed pair that comes back when it alone is undone.
 
     :param edits: usually one; several where only undoing all of them brings the pairs back; none
-        where the differences are too many to be told apart
+        where there are too many differences to separate
     :param separated: pairs that it separates, by base offset
     :param joined: pairs that it joins, by new offset
     :param shift: None where it moves no entry that both sides have
@@ -218,7 +218,7 @@ class LayoutAlarmEntry:
 class LayoutAlarm:
     """One change that may be felt.
 
-    :param pairs: the line mates that it is about, worst first; empty where it is about a whole set
+    :param pairs: that share or shared a line, worst first; empty where it is about a whole set
     :param boundary: where the line begins that now separates the first pair; None where nothing is
         separated
     :param functions: which functions touch them, under the newest names
@@ -270,7 +270,7 @@ class LayoutRegained:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutPairRow:
-    """A pair of line mates that was separated or joined."""
+    """A pair of entries on a common line that was separated or joined."""
 
     row: Annotated[str, "id of the pair, for evidence: layout#ROW"]
     a: str

@@ -1,4 +1,4 @@
-"""Layout: which variables and fields lost or found line mates, why, and whether it can matter.
+"""Compare cache-line layouts of kernels: what moved onto or off a shared line, and why.
 
 Offsets and addresses in the data count from the start of the per-CPU section, the struct or
 the globals that they are in.

@@ -27,7 +27,7 @@ class Sheet:
     """One unit with the lines of each of its entries.
 
     :ivar unit: whose entries they are
-    :ivar entries: by offset; those of one name are told apart
+    :ivar entries: by offset; those of one name get distinct names
     :ivar spans: the bytes of every entry, by name
     """
 

@@ -366,7 +366,7 @@ def _merge(group: list[Entry]) -> Entry:
 def _globals_unit(symbols: GlobalSymbols, sections: Mapping[str, BtfSection], source: str) -> Unit:
     """Return .data and .bss, whose offsets count from the page where .data begins.
 
-    Static variables of one name cannot be told apart in two kernels, so they are noise.
+    Static variables of one name cannot be distinguished in two kernels, so they are noise.
 
     :param sections: what BTF says of sections other than the per-CPU one; sizes and types of
         variables that are the only ones of their name come from there

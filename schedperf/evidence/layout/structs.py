@@ -56,7 +56,7 @@ def struct_unit(btf: Btf, name: str) -> Unit:
     :param name: "rq", "struct rq", "union thread_union", or a typedef of a struct
     :return: a unit called "struct rq". Fields of nested structs have paths; those of anonymous
         ones belong to what is around them; those of unions overlap. An array is one entry, also
-        one of structs. Of a bit field offset and size are those of the bytes that it touches
+        one of structs. Of a bit field offset and size are those of the bytes that it spans
     :raises InputError: there is no such struct, or the BTF is damaged
     """
     type_id, called, notes = _find(btf, name)
@@ -80,7 +80,7 @@ def _find(btf: Btf, name: str) -> tuple[int, str, tuple[str, ...]]:
     # Return the type, how it is called, and what is to be said of the choice.
     tag, _, rest = name.rpartition(" ")
     if tag and tag not in _KINDS:
-        raise InputError(f"{btf.label}: unknown struct {name[:60]!r}; give its name as in C")
+        raise InputError(f"{btf.label}: unknown struct {name[:60]!r} (expected its name in C)")
     for word in [tag] if tag else _KINDS:
         found = btf.find(rest, _KINDS[word])
         if found:
@@ -166,8 +166,8 @@ def _groups(marks: Mapping[str, int]) -> dict[str, Span]:
 def holes(unit: Unit) -> tuple[Span, ...]:
     """Return the bytes that no entry has, up to the last entry, as (first byte, bytes).
 
-    What is behind the last entry is no hole but :func:`padding`. Where sizes are unknown
-    nothing can be told, so nothing is returned.
+    What is after the last entry is :func:`padding`, not a hole. Where sizes are unknown
+    nothing is returned.
     """
     return tuple(_gaps(unit))
 

@@ -105,9 +105,9 @@ class Lost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FunctionCalls:
-    """What was seen of one function or tracepoint.
+    """The calls of one function or tracepoint that were counted.
 
-    :param mechanism: None: it could not be seen, and ``calls`` is None as well
+    :param mechanism: None: not measured, and ``calls`` is None as well
     :param tried: in that order, each with the reason why it does not work; None: it does
     :param calls: by CPU
     :param contexts: the same calls split by what the CPU was doing; None: not known
@@ -128,7 +128,7 @@ class FunctionCalls:
         if self.contexts is not None:
             parts = sum(sum(counts.values()) for counts in self.contexts.values())
             _check_parts("contexts", parts, calls, "calls")
-        # Which calls are timed is left to chance, so there is no number that it must be.
+        # Which calls are timed is random, so no number is expected exactly.
         timed = 0 if self.durations is None else sum(self.durations.timed.values())
         if timed > calls * (1.0 + LARGEST_MISMATCH) + FEWEST_MISMATCHES:
             raise ValueError(f"{timed} timed calls (expected no more than {calls})")
@@ -136,7 +136,7 @@ class FunctionCalls:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contexts:
-    """How contexts were told apart.
+    """How contexts were distinguished.
 
     :param markers: by context, the functions around which it is set
     :param missing: contexts that could not be marked, with the reason

@@ -1,8 +1,8 @@
-"""How each function was seen, and whether the two sides were looked at in the same way.
+"""Which probe mechanism observed each function, and whether it was the same on both sides.
 
-Mechanisms differ in what they see: a breakpoint counts calls that ftrace cannot touch, and a
-function may be partly inlined. So counts are compared only where every run of both sides was seen
-by one mechanism, and durations only where the same part of the calls was timed.
+Mechanisms differ in what they observe: a breakpoint counts calls that ftrace cannot, and a
+function may be partly inlined. So counts are compared only where every run of both sides used the
+same mechanism, and durations only where the same part of the calls was timed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +18,10 @@ MOST_UNPAIRED = 0.001
 NOT_SHORTER = "probe overhead not subtracted (not known to be smaller than the measured time)"
 # What the pair reads is a part of what it adds to a call: a larger one was disturbed.
 READS_TOO_MUCH = (
-    "the probe's own reading is not taken off: it was measured longer than all that the probe adds "
-    "to a call"
+    "probe overhead not subtracted: its measured part is larger than the whole overhead that the "
+    "probe adds to a call"
 )
-# Runs of one side that differ among themselves are told apart by so many of their descriptions.
+# How many descriptions are listed where the runs of one side differ among themselves.
 MOST_TOLD = 3
 
 _UNKNOWN = FunctionCalls(tried={})
@@ -36,7 +36,7 @@ def seen_by(side: SideOf[Traced], function: str) -> list[FunctionCalls]:
 class Comparability:
     """What can be compared of a function; a reason says why not, None is yes.
 
-    :param as_read: why the probe's own reading is not taken off the durations; None: it is
+    :param as_read: why probe overhead is not subtracted from the durations; None: it is
     :param remarks: what weakens the rows of the function
     """
 

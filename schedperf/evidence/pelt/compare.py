@@ -114,7 +114,7 @@ def _compare(family: _Family, base: SideOf[Traced], new: SideOf[Traced]) -> Iter
     for question, rate in compare_rates(
         *(_counted(one, comparable) for one in (base, new))
     ).items():
-        # What was never called from a context on either side is no row.
+        # A context from which no call came on either side has no row.
         if not question.key.context or rate.base or rate.new:
             yield _Answer(question=question, rate=rate, reason=None)
     yield from _set_beside(family, base, new)

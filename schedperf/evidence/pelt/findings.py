@@ -117,8 +117,7 @@ def _change(row: PeltRow) -> str:
         return ""
     if row.ci_low is None or row.ci_high is None:
         return f" ({_percent(row.ratio)})"
-    ends = f"{_percent(row.ci_low)} to {_percent(row.ci_high)}"
-    return f" ({_percent(row.ratio)} [{ends}])"
+    return f" ({_percent(row.ratio)} [{_percent(row.ci_low)}, {_percent(row.ci_high)}])"
 
 
 def _percent(ratio: float) -> str:

@@ -36,7 +36,7 @@ class PeltSide:
     runs: int
     seconds: Annotated[float, "of all runs together"]
     sampling: Annotated[tuple[int, ...], "one in so many calls was timed"]
-    emulated: Annotated[bool | None, "null: not known"]
+    emulated: Annotated[bool | None, "null: unknown"]
     mechanisms: Annotated[Mapping[str, tuple[str, ...]], "by function"]
     markers: Annotated[
         Mapping[str, tuple[str, ...]], "by context, the functions around which it is set"

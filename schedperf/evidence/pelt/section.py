@@ -166,7 +166,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _hull(intervals: Sequence[Interval | None]) -> Interval | None:
-    # Of intervals of several runs the widest that they span: it is no narrower than any of them.
+    # Of intervals of several runs the range that they span: it is at least as wide as each of them.
     ends = [end for interval in intervals if interval is not None for end in interval]
     return (min(ends), max(ends)) if ends else None
 

@@ -10,8 +10,7 @@
                 "level": "NUMA", "count": 17}],
      …}
 
-Every number is a count of a run, or of nanoseconds. ``None`` is what could not be seen; a count
-of 0 was looked for.
+Every number is a count of a run, or of nanoseconds. ``None`` was not measured; a count of 0 was.
 """
 
 from collections import Counter

@@ -140,7 +140,7 @@ def _is_of(rule: _Rule, row: PlacementRow) -> bool:
     if rule.is_of_level and not row.level:
         return False
     if rule.field == "crossing":
-        # A share grows where fewer tasks move within a node, which is no news of those that leave.
+        # A share also grows where fewer tasks move within a node and no more leave it.
         return row.basis != "share"
     # Where more is forked, more goes everywhere: only the share is of the choice of a node.
     return rule.part != "fork" or row.basis == "share"
@@ -206,8 +206,7 @@ def _interval(row: PlacementRow) -> str:
     runs = _replication(row)
     if row.ratio is None or row.ci_low is None or row.ci_high is None:
         return f"q = {row.q:.2g}, {runs}" if row.q is not None else runs
-    interval = f"{row.ci_low:.3g}..{row.ci_high:.3g}"
-    return f"times {row.ratio:.3g}, 95% CI {interval}, {runs}"
+    return f"times {row.ratio:.3g} [{row.ci_low:.3g}, {row.ci_high:.3g}], {runs}"
 
 
 def _tell_timers(row: PlacementRow, timers: Sequence[TimersRow]) -> str:

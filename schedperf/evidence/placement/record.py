@@ -159,7 +159,7 @@ class PhasesRow(BinsRow):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placement(SectionData):
-    """Task placement, how long they waited, and what the balancer answered."""
+    """Task placement, how long tasks waited, and results of the load balancer."""
 
     section: ClassVar[str] = "placement"
     version: ClassVar[int] = 1

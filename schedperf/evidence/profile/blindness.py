@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from schedperf.evidence.profile.record import Clock
 from schedperf.model.perf_event import PerfEvent
+from schedperf.model.units import format_number
 from schedperf.perf_data.event import identify_event
 from schedperf_collectors.perf_header import (
     TYPE_BREAKPOINT,
@@ -63,7 +64,7 @@ class EventSight:
     """What a profile of one event rests on.
 
     :param event: its name without modifiers: ``cycles``
-    :param clock: what triggers a sample: "hrtimer", "pmu"; None where it is no time or unknown
+    :param clock: what triggers a sample: "hrtimer", "pmu"; None: not a time, or unknown
     :param unit: what periods count: "ns", "cycles", or the event by its name
     :param nmi: does it interrupt where interrupts are off? None where unknown
     :param blind: is code that runs with interrupts off invisible? None where unknown
@@ -197,7 +198,8 @@ def loss_caveat(samples: int, lost: int, throttled: int) -> str | None:
     if lost:
         share = 100.0 * lost / (samples + lost)
         records = "record was" if lost == 1 else "records were"
-        parts.append(f"{lost} {records} lost, {share:.2g}% of the expected samples")
+        percent = format_number(float(f"{share:.2g}"))
+        parts.append(f"{lost} {records} lost, {percent}% of the expected samples")
     if throttled:
         times = "time" if throttled == 1 else "times"
         parts.append(f"the kernel paused the event {throttled} {times}: the event fires too often")

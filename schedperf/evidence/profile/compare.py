@@ -75,7 +75,7 @@ class PointComparison:
     """What changed at one point.
 
     :param share: shares of all CPUs in per cent, one column a place
-    :param is_changed: did the share change significant, by 0.1 pp at least?
+    :param is_changed: did the share change significantly, by 0.1 pp or more?
         shape (places,)
     :param is_idle: waits the idle task for work there? shape (places,)
     :param classes: names of function classes, idle time left out, hottest first

@@ -154,7 +154,7 @@ class ProfileDocument:
     tool_version: str
     sort: tuple[SortKey, ...]
     operation: Annotated[
-        str | None, "what `cost` is for; null: not known, or runs count different things"
+        str | None, "what `cost` is for; null: unknown, or runs with different units"
     ]
     took_turns: Annotated[bool, "false: drift confounds the comparison"]
     cautions: Annotated[tuple[str, ...], "caveats of the numbers"]

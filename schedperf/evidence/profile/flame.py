@@ -81,7 +81,7 @@ class Flame:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrameChanges:
-    """One measure of all frames, or of all places; shape (frames,), NaN where nobody knows.
+    """One measure of all frames, or of all places; shape (frames,), NaN where unknown.
 
     :param base: mean over the runs: per cent of all time, or units of the event per operation
     :param new: the same of the other side; None of one side alone, as all that follows

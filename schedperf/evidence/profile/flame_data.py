@@ -65,7 +65,7 @@ MARGIN_DIGITS = 2
 Q_DIGITS = 2
 # Rows of each list that stands beside the drawing.
 MOST_LISTED = 40
-# More than one screen of choices, each with numbers of its own, is no choice.
+# Beyond one screen of choices, each with numbers of its own, readers cannot choose.
 _MOST_CPUS = 8
 _MOST_COMMANDS = 6
 # Of all time on either side; a smaller command has too few samples for numbers of its own.

@@ -3,7 +3,7 @@
 The workload's processes are those that executed the workload's program while it was recorded, and
 whatever they started from then on, whichever names these have (``perf record`` writes who started
 whom and when). A process that had that name before is somebody else's, and what the same process
-did before it became the workload, a set-up's shell and the commands of that, is no part of it.
+did before it became the workload, a set-up's shell and the commands of that, is not part of it.
 Threads of the kernel are neither: they may work for the workload. Where perf did not see the
 program start, names have to do: any process of that name is the workload's.
 
@@ -164,7 +164,7 @@ def _names(found: OtherCommands) -> str:
 
 
 def _find_idle(recording: Recording, placed: Placed, *, is_in_namespace: bool) -> Flags | None:
-    # Which rows are idle time; None where nobody knows.
+    # Which rows are idle time; None where that is unknown.
     samples = recording.samples
     is_foreign = np.array([task.pid == FOREIGN_PID for task in recording.tasks], dtype=np.bool_)
     is_foreign = is_foreign[samples.task]

@@ -32,7 +32,7 @@ class ProfileChange:
     new: Annotated[float, "mean of the runs"]
     change: Annotated[float, "new - base, in their unit"]
     ci_low: Annotated[float | None, "lower end of the 95% CI of change"]
-    ci_high: Annotated[float | None, "upper end; null without 2 runs a side"]
+    ci_high: Annotated[float | None, "upper end; null without 2 runs per side"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +84,7 @@ class ProfileRow:
     new_range: NodeRange
     new_cpus: CpuRange
     one_node: Annotated[
-        int | None, "the node that alone shows the change; null: several, none, or not known"
+        int | None, "the node that alone shows the change; null: several, none, or unknown"
     ]
 
     @property
@@ -228,7 +228,7 @@ class ProfileEvent:
     emulated: Annotated[BaseNew[bool | None], "the counters of an emulator; null: unknown"]
     blind: Annotated[
         BaseNew[bool | None],
-        "code that runs with interrupts off cannot be sampled; null: not known",
+        "code that runs with interrupts off cannot be sampled; null: unknown",
     ]
     blind_reason: BaseNew[str]
     remedy: Annotated[str | None, "what to record instead; null where the event sees all"]
@@ -266,8 +266,7 @@ Frames = tuple[int, ...]
 Changed = Annotated[Frames, "places in these lists with q < 0.05"]
 Margins = Annotated[
     Numbers,
-    "the 95% CI is the change and as much either way; null without 2 runs a side, or where "
-    "none varies",
+    "half width of the 95% CI of the change; null without 2 runs per side, or where none varies",
 ]
 
 
@@ -284,7 +283,7 @@ class FlameChanges(FlameMeans):
     """Times of both sides and what changed; all but the times is empty of one side alone."""
 
     low: Annotated[Numbers, "lower end of the 95% CI of new - base"]
-    high: Annotated[Numbers, "upper end; null without 2 runs a side, or where none varies"]
+    high: Annotated[Numbers, "upper end; null without 2 runs per side, or where none varies"]
     q: Annotated[Numbers, "p after Benjamini and Hochberg's correction over all that was tested"]
     changed: Changed
 

@@ -136,7 +136,7 @@ def share_matrix(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Float
 def node_matrix(runs: Sequence[PlaceWeights], places: Sequence[Place], node: int) -> Floats:
     """Return shares of one node's time without idle, in per cent, shape (runs, places).
 
-    A run in which the node did nothing has NaN: there is no share in nothing.
+    A run in which the node was idle throughout has NaN.
     """
     rows = []
     for run in runs:
@@ -204,14 +204,14 @@ def spread_of(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Spread:
 def one_node_only(
     base: Sequence[PlaceWeights], new: Sequence[PlaceWeights], places: Sequence[Place]
 ) -> tuple[int | None, ...]:
-    """Return, for each place, the only node that shows a change; None where there is no such.
+    """Return, for each place, the only node that shows a change; None where several or none do.
 
-    It takes a change significant on that node, after the correction for all of these places,
-    and of each other node an interval that leaves room for no more than ``NO_PART`` of it: a node
-    of which too little is known is not said to lack the change.
+    The change on that node must be significant, corrected for all of these places, and the CI of
+    each other node must exclude more than ``NO_PART`` of it: a node with too few data does not
+    count as unchanged.
     """
     common = sorted(set(nodes_of(base)) & set(nodes_of(new)))
-    if len(common) < 2:  # noqa: PLR2004 # one node is no choice
+    if len(common) < 2:  # noqa: PLR2004 # a single node is always the only one
         return (None,) * len(places)
     found = [
         compare_columns(node_matrix(base, places, node), node_matrix(new, places, node))

@@ -175,7 +175,7 @@ def _profiles_of(samples: ProfileSamples) -> Iterator[EventProfile]:
     for sight in sights.values():
         weights = weigh(recording, placed, sight.event, samples.node_of_cpu)
         if weights.total <= 0.0:
-            continue  # perf's dummy event, or one that never fired: there is no share in nothing.
+            continue  # perf's dummy event, or one that never fired: shares of 0 are undefined.
         yield EventProfile(
             sight=sight,
             weights=weights,

@@ -141,6 +141,11 @@ def parse_sched_stats_report(lines: Iterable[str], label: str) -> Change:
     return reading.finish()
 
 
+def _bad_cpu(cpu: int) -> str:
+    # Its number is one that was read before, or too large.
+    return f"CPU {cpu} of at most {MOST_CPUS}" if cpu >= MOST_CPUS else f"duplicate CPU {cpu}"
+
+
 class _ReportReading:
     """The lines of one report, taken one after the other."""
 
@@ -176,7 +181,7 @@ class _ReportReading:
         cpu = int(found["cpu"])
         if found["name"] is None:
             if cpu >= MOST_CPUS or cpu in self.seen:
-                raise self.bad(number, f"duplicate CPU {cpu}, or more than {MOST_CPUS} CPUs")
+                raise self.bad(number, _bad_cpu(cpu))
             self.seen.add(cpu)
             self.levels = 0
             self.block = _Block(cpu=cpu, domain=None)
@@ -227,8 +232,10 @@ class _ReportReading:
         if name is None:
             raise self.bad(number, f"unknown field {text[:SHOWN]!r}", "read the data instead")
         column = Column(_IDLE_TYPES[of_idle[2]] if of_idle else "", name)
-        if column in self.block.counts or value >> (FIELDS[name].bits or 64):
-            raise self.bad(number, f"{name} a second time, or more than its counter can hold")
+        if column in self.block.counts:
+            raise self.bad(number, f"duplicate {name}")
+        if value >> (FIELDS[name].bits or 64):
+            raise self.bad(number, f"{name} is {value}, more than its counter can hold")
         self.block.counts[column] = value
 
     def finish(self) -> Change:
@@ -382,9 +389,10 @@ class _DataReading:
                 self._take_cpu(form, start, end)
             elif kind == form.domain_type:
                 self._take_domain(form, start, end, upstream)
-        if len(self.moments) < 2:  # noqa: PLR2004 # before and after
+        if (count := len(self.moments)) < 2:  # noqa: PLR2004 # before and after
             raise InputError(
-                f"{self.label}: {len(self.moments)} schedstat snapshots (expected 2); {_ADVICE}"
+                f"{self.label}: {'1 schedstat snapshot' if count else 'no schedstat snapshots'} "
+                f"(expected 2); {_ADVICE}"
             )
         times = list(self.moments)
         return self._snapshot(times[0]), self._snapshot(times[-1])
@@ -398,7 +406,7 @@ class _DataReading:
         moment = self._moment(start, end, 8, form.cpu_version)
         cpu = self._number(start, end, form.cpu_number, "I")
         if cpu >= MOST_CPUS or cpu in moment.cpus:
-            raise InputError(f"{self.label}: duplicate cpu{cpu}, or too many; {_ADVICE}")
+            raise InputError(f"{self.label}: {_bad_cpu(cpu)}; {_ADVICE}")
         columns = LAYOUTS[moment.version or 0].cpu
         moment.cpus[cpu] = self._counts(start + form.cpu_counts, end, columns)
 

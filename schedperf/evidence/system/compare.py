@@ -166,12 +166,12 @@ def _row(
 
 
 def why_small(row: SystemRow) -> str:
-    """Say why a row is no change however sure it is: it is too little; "" where it is not."""
+    """Say why a row is too small to count as a change, however significant; "" where it is not."""
     values = [value for value in (row.base, row.new) if value is not None]
     if row.unit == "":
         is_little = max(values, default=0.0) < LEAST_SHARE
         return f"the share is below {percent(LEAST_SHARE)} on both sides" if is_little else ""
-    # Of quotients and levels nobody counted events.
+    # Quotients and levels have no counts of events.
     events = [total for total in (row.total_base, row.total_new) if total is not None]
     is_counted = row.unit.startswith("1/") and events
     if not is_counted or max(events) >= LEAST_EVENTS_OF_CHANGE:

@@ -34,7 +34,7 @@ class SystemSide:
     accounted: Annotated[
         float | None,
         "share of the wall time of the CPUs that /proc/stat has, of all kinds together; the mean "
-        "over runs, null: not known",
+        "over runs, null: unknown",
     ]
 
 
@@ -58,7 +58,7 @@ class SystemRow(RateRow):
     changed: Annotated[
         bool | None,
         "is the change significant and beyond the margin, of 1% of the time or 100 events a run "
-        "at least? null: cannot be said",
+        "at least? null: unknown",
     ]
 
     @property

@@ -76,7 +76,7 @@ _FIELDS: Mapping[tuple[str, str], About] = {
     ),
     ("tasks", "slice_mean"): About("mean time that a task kept its CPU", "pick_next_task_fair()"),
     ("tasks", "involuntary_share"): About(
-        "share of involuntary context switches", "resched_curr()"
+        "involuntary ones among all context switches", "resched_curr()"
     ),
     ("tasks", "migrations_mean"): About("migrations of a task to another CPU", "set_task_cpu()"),
     ("tasks", "remote_share"): About(

@@ -2,7 +2,7 @@
 
 Places of one kind are a family: each is tested on the plain values, so that a place that counted
 nothing is a number like any other, and p is corrected for all places of the family. The test is
-Welch's, and where sides took turns t of the differences of the rounds, as it is of the sums.
+Welch's, and for interleaved sides t of the differences of the rounds, as it is of the sums.
 
 >>> base, new = [{0: 1.0, 1: 5.0}, {0: 1.1, 1: 5.1}], [{0: 9.0, 1: 5.0}, {0: 9.1, 1: 5.2}]
 >>> from schedperf.model.run import RunKey
@@ -65,7 +65,7 @@ def compare_places(
 ) -> Grid[Place]:
     """Compare the places of two sides, or show those of one.
 
-    Where sides took turns rounds are compared, by the rule of :func:`schedperf.stats.compare_runs`,
+    Of interleaved sides rounds are compared, by the rule of :func:`schedperf.stats.compare_runs`,
     and runs without a counterpart are left out. Runs of one boot are not independent of it, so
     where both sides have several boots and no rounds, the means of boots are compared as well, and
     the less certain answer counts.

@@ -48,9 +48,9 @@ def rate_finding(
 
 
 def describe_interval(row: RateRow, *remarks: str) -> str:
-    """Return `` (95% CI +1..+2%, remark)``; "" where neither is known."""
+    """Return `` (95% CI [+1%, +2%], remark)``; "" where neither is known."""
     interval = _interval(row)
-    known = "" if interval is None else f"95% CI {interval[0]:+.0f}..{interval[1]:+.0f}%"
+    known = "" if interval is None else f"95% CI [{interval[0]:+.0f}%, {interval[1]:+.0f}%]"
     details = ", ".join(filter(None, (known, *remarks)))
     return f" ({details})" if details else ""
 
@@ -77,14 +77,14 @@ class Paces:
     def is_reason(self, row: RateRow) -> bool:
         """Did a changed row change by itself, and not because the run takes longer or shorter?
 
-        So it is where the rate a second changed beyond noise in the same direction, where an
-        operation takes as long as before, and where no rate a second is known.
+        It did if the rate per second changed significantly in the same direction, if an operation
+        takes as long as before, or if the rate per second is unknown.
         """
         rate = self._rate_of(row)
         return rate is None or _moves_alike(row, rate) or _takes_as_long(row, rate)
 
     def describe(self, row: RateRow) -> str:
-        """Say the change of the rate a second: ``per second +10% within +2..+18%``, or ""."""
+        """Say the change of the rate per second: ``per second +10% [+2%, +18%]``, or ""."""
         rate = self._rate_of(row)
         if rate is None:
             return ""
@@ -93,11 +93,11 @@ class Paces:
         if rate.ratio is None:
             return f"{per} {rate.base:.3g} -> {rate.new:.3g}"
         change, low, high = (
-            None if ratio is None else f"{100.0 * (ratio - 1.0):+.0f}"
+            None if ratio is None else f"{100.0 * (ratio - 1.0):+.0f}%"
             for ratio in (rate.ratio, rate.ci_low, rate.ci_high)
         )
-        within = "" if None in (low, high) else f" within {low}..{high}%"
-        return f"{per} {change}%{within}"
+        interval = "" if None in (low, high) else f" [{low}, {high}]"
+        return f"{per} {change}{interval}"
 
     def _rate_of(self, row: RateRow) -> RateRow | None:
         return self._rates.get(row.identity) if row.basis == "operation" else None

@@ -55,7 +55,7 @@ class Question(Generic[Key]):
 
 
 def distance_of(ratio: float | None) -> float:
-    """Return how far new is from base, the same for 2 and 1/2; infinitely where there is no ratio.
+    """Return how far new is from base, the same for 2 and 1/2; infinity without a ratio.
 
     >>> distance_of(2.0) == distance_of(0.5) < distance_of(None)
     True
@@ -263,7 +263,7 @@ def _is_changed(found: _Confirmed) -> bool | None:
     if found.q is None:
         return None
     is_beyond_chance = found.q < FALSE_DISCOVERY_RATE
-    # Too few runs of sides that did not take turns: what chance does not explain, drift may.
+    # Too few runs of sides that were not interleaved: drift may explain what chance does not.
     may_be_drift = found.row.verdict == "inconclusive" and is_beyond_chance
     return None if may_be_drift else found.row.verdict in CHANGED and is_beyond_chance
 

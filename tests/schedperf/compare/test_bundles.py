@@ -226,7 +226,8 @@ class TestFindings:
     def found(value: float) -> Finding:
         return Finding(
             id="x#1", side="new", claim="so it is", metric="m", value=value, ci=None, unit="s",
-            better=None, n=(1, 1), evidence=("x",), replication="1+1 runs", attribution="co-occurs",
+            better=None, n=(1, 1), evidence=("x",), replication="1+1 runs",
+            attribution="correlated",
         )  # fmt: skip
 
     def test_a_rule_that_crashes_costs_its_own_findings_only(self) -> None:

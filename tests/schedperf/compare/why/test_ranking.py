@@ -23,7 +23,7 @@ def make_finding(name: str, **changes: Any) -> Finding:
     values: dict[str, Any] = {
         "id": name, "side": "new", "claim": name, "metric": "", "value": 1.0, "ci": (0.5, 1.5),
         "unit": "pp", "better": None, "n": (5, 5), "evidence": (), "replication": "5+5 runs",
-        "attribution": "co-occurs",
+        "attribution": "correlated",
     }  # fmt: skip
     return Finding(**values | changes)
 

@@ -134,7 +134,7 @@ def unmatched(side: str, number: int) -> C2cLineRow:
         LINE,
         row=f"0xffff88800000{number:02x}00",
         name=None,
-        unmatched="an address means nothing in another boot",
+        unmatched="addresses differ between boots",
         remote=change,
         local=change,
         base=LINE.base if is_of_base else None,

@@ -164,7 +164,7 @@ def test_a_named_line_that_a_side_does_not_have_was_counted_zero_times() -> None
 def test_totals_that_a_text_does_not_have_are_no_zeros() -> None:
     text = runs({LOAD_AVG: (9,)}, is_text=True, period=None, totals={})
     found = compare_memory(runs({LOAD_AVG: (9,)}), text)
-    assert found.reason == "the text of a report does not say the period of its samples"
+    assert found.reason == "the text of a report does not record the sampling period"
     assert tuple(found.totals.remote.samples) == (9, None)
     assert tuple(only(found).remote.samples) == (9, 9)
 
@@ -172,13 +172,9 @@ def test_totals_that_a_text_does_not_have_are_no_zeros() -> None:
 def test_an_address_is_compared_within_one_boot_only() -> None:
     address = "0xffff88801234ab00"
     apart = compare_memory(runs({address: (9, 8)}, boot="one"), runs({address: (2, 1)}, boot="two"))
-    assert [one.unmatched for one in apart.lines] == [
-        "an address means nothing in another boot"
-    ] * 2
+    assert [one.unmatched for one in apart.lines] == ["addresses differ between boots"] * 2
     assert all(one.remote.base is one.remote.q is None for one in apart.lines)
-    assert apart.notes == (
-        "2 lines are compared with nothing: an address means nothing in another boot",
-    )
+    assert apart.notes == ("2 lines are not compared: addresses differ between boots",)
     together = compare_memory(runs({address: (9, 8)}), runs({address: (2, 1)}))
     assert tuple(only(together).remote.samples) == (17, 3)
 
@@ -191,7 +187,7 @@ def test_an_offset_without_a_name_is_compared_within_one_build_only() -> None:
         (BaseNew(base=None, new=3), None),
     ]
     assert {one.unmatched for one in apart.lines} == {
-        "an offset without a name means nothing in another build"
+        "offsets without a name differ between builds"
     }
     same = compare_memory(runs({key: (9, 8)}, boot="a"), runs({key: (2, 1)}, boot="b"))
     assert tuple(only(same).remote.samples) == (17, 3)
@@ -241,7 +237,7 @@ def test_a_name_that_may_be_hidden_behind_an_address_is_not_counted_as_zero() ->
             {"operations": Operations(count=1.0, unit="run", exact=True)},
             "operations differ between runs: message in base, run in new",
         ),
-        ({"operations": None}, "how many operations of the benchmark a run did is not known"),
+        ({"operations": None}, "the number of benchmark operations per run is unknown"),
     ],
 )
 def test_different_questions_are_not_compared(values: dict[str, Any], reason: str) -> None:
@@ -263,7 +259,7 @@ def test_runs_of_one_side_with_different_periods_are_not_compared() -> None:
 def test_samples_that_perf_chose_stand_for_no_number_of_accesses() -> None:
     either = runs({OTHER: (1, 2)}, period=None)
     assert compare_memory(either, either).reason == (
-        "the period is not fixed, so a sample stands for no known number of accesses"
+        "the period is not fixed, so accesses per sample are unknown"
     )
 
 
@@ -309,7 +305,7 @@ def test_one_run_a_side_has_rates_without_intervals_and_says_so() -> None:
     remote = only(found).remote
     assert (remote.base, remote.new) == (pytest.approx(1.0), pytest.approx(9.0))
     assert remote.ratio_low is remote.p is remote.least_ratio is found.model is None
-    assert found.notes[0] == "base: one run alone cannot tell how much runs differ"
+    assert found.notes[0] == "base: one run: run-to-run variance unknown"
 
 
 def test_lines_that_few_samples_hit_are_not_tested() -> None:

@@ -122,9 +122,7 @@ def test_a_set_on_the_fewest_lines_is_left_alone(make_unit: MakeUnit) -> None:
 def test_unknown_sizes_are_said_to_be_unknown(make_unit: MakeUnit) -> None:
     layout = make_unit("percpu", ("root_cpuacct_cpuusage", 0, None), ("sd_llc_id", 64, None))
 
-    said = (
-        "the sizes of root_cpuacct_cpuusage, sd_llc_id are unknown, so what follows such an entry"
-    )
+    said = "the sizes of root_cpuacct_cpuusage, sd_llc_id are unknown, so its end is assumed"
     assert any(note.startswith(said) for note in advise(layout, PAIR, LINE).notes)
     places = (
         ("root_cpuacct_cpuusage", 0, 8),

@@ -227,11 +227,11 @@ def test_a_renamed_entry_is_found_under_its_new_name() -> None:
         ({"machine": "arm64"}, {}, "new: arm64, but tip has x86_64; compare kernels of one"),
         ({"pointer_bytes": 4}, {}, "new: 4-byte pointers, but tip has 8-byte pointers; compare"),
         ({"is_big_endian": True}, {}, "new: big-endian: True, but tip has big-endian: False"),
-        ({"units": {}}, {}, "tip and new: no layout that both have: new: was not read"),
-        ({}, {"kinds": ("globals",)}, "no layout that both have: tip: was not read"),
-        ({}, {"kinds": ()}, "no layout that both have: nothing was asked for"),
+        ({"units": {}}, {}, "tip and new: no layout in common: new: was not read"),
+        ({}, {"kinds": ("globals",)}, "no layout in common: tip: was not read"),
+        ({}, {"kinds": ()}, "no layout in common: nothing requested"),
         ({}, {"line_bytes": 63}, "cache line: 63 bytes; use a power of two from 16 to 4096"),
-        ({}, {"hot": ["nobody"]}, "hot set: no 'nobody' in what is compared; name variables"),
+        ({}, {"hot": ["nobody"]}, "hot set: unknown 'nobody' \\(expected variables, or"),
     ],
 )
 def test_what_cannot_be_compared_is_one_clear_line(

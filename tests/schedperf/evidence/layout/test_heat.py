@@ -102,18 +102,24 @@ def test_a_function_is_known_under_its_old_and_its_new_name() -> None:
     [
         ("", "version is None"),
         ("version = 2", "version is 2"),
-        ("version = 1\n[percpu\n", "mend the line"),
+        ("version = 1\n[percpu\n", "fix the line"),
         ("version = 1\npercpu = 3", "percpu: not a table"),
         ("version = 1\n[percpu]\nx = 3", "percpu: x: not a table"),
-        (f"version = 1\n[percpu]\nx = {ROW.replace('rarely', 'never')}", "'never' is none of"),
-        (f"version = 1\n[percpu]\nx = {ROW.replace('wakeup', 'sleep')}", "'sleep' is none of"),
-        (f"version = 1\n[percpu]\nx = {ROW.replace('fair.c:f', 'f')}", "is not FILE:FUNCTION"),
+        (f"version = 1\n[percpu]\nx = {ROW.replace('rarely', 'never')}", "'never' is unknown"),
+        (f"version = 1\n[percpu]\nx = {ROW.replace('wakeup', 'sleep')}", "'sleep' is unknown"),
+        (
+            f"version = 1\n[percpu]\nx = {ROW.replace('fair.c:f', 'f')}",
+            "is invalid (expected FILE:FUNCTION)",
+        ),
         (f"version = 1\n[percpu]\nx = {ROW.replace('read', 'reads')}", "read, reads"),
-        (f"version = 1\n[percpu]\nx = {ROW[:-1]}, since = 6 }}", "'6' is no release"),
-        (f'version = 1\n[percpu]\nx = {ROW}\ny = {ROW[:-1]}, was = ["x"] }}', "'x' is there twice"),
-        ("version = 1\ntogether = 1", "together is no list"),
+        (f"version = 1\n[percpu]\nx = {ROW[:-1]}, since = 6 }}", "'6' is not a release"),
+        (f'version = 1\n[percpu]\nx = {ROW}\ny = {ROW[:-1]}, was = ["x"] }}', "'x' is duplicated"),
+        ("version = 1\ntogether = 1", "together is not a list"),
         (SET_WITHOUT_A_ROW, "no row for 'x'"),
-        ('version = 1\n[[apart]]\nunit = "percpu"\nnames = []', "apart: '[]' is no list of names"),
+        (
+            'version = 1\n[[apart]]\nunit = "percpu"\nnames = []',
+            "apart: '[]' is not a list of names",
+        ),
         ("version = 1\n[embedded]\npercpu = 1", "embedded: not a table"),
     ],
 )
@@ -212,7 +218,7 @@ def test_what_is_inlined_is_sampled_under_its_callers_names() -> None:
 
 
 def test_callers_that_are_no_list_are_refused() -> None:
-    with pytest.raises(InputError, match="inlined: inner: 'outer' is no list of names"):
+    with pytest.raises(InputError, match="inlined: inner: 'outer' is not a list of names"):
         parse_heat('version = 1\n[inlined]\ninner = "outer"\n', "made")
 
 

@@ -156,7 +156,7 @@ def test_btf_against_a_symbol_table_compares_the_common_names_and_says_so(
 @pytest.mark.parametrize(
     ("cacheline", "used", "origin", "note"),
     [
-        (None, 64, "assumed", "64 bytes are assumed"),
+        (None, 64, "assumed", "64 bytes assumed"),
         ({"compile_time_bytes": None, "hardware_bytes": 128}, 128, "hardware", None),
         (
             {"compile_time_bytes": 64, "hardware_bytes": 128},
@@ -243,8 +243,8 @@ def test_a_finding_says_what_why_and_how_well_it_is_known(compare: Compare) -> N
     assert first.claim.endswith("; cause: sd_cluster (inserted, at most 8 bytes)")
     assert first.evidence == ("layout#percpu/root_cpuacct_cpuusage+sd_llc_id",)
     assert first.attribution.startswith("measured: ")
-    assert first.attribution.endswith("not shown to cause the change here")
-    assert (first.replication, first.n, first.value) == ("1 build a side", (1, 1), None)
+    assert first.attribution.endswith("correlated, causation not shown here")
+    assert (first.replication, first.n, first.value) == ("1 build per side", (1, 1), None)
 
 
 def test_moves_without_heat_raise_no_finding(compare: Compare) -> None:

@@ -42,13 +42,13 @@ def edit(
         ((edit("reordered", 8, 8),), "x (declared elsewhere)"),
         (
             (edit("unexplained", 0, 12),),
-            "x (nothing that the sources show; the gap in front of it went from 0 to 12 bytes)",
+            "x (no change in the sources; the gap in front of it changed from 0 to 12 bytes)",
         ),
         (
             (edit("removed", 4, None), edit("resized", 1, 2)),
             "x (removed, 4 bytes) and 1 more edit",
         ),
-        ((), "not known: the differences are too many to be told apart"),
+        ((), "unknown: too many differences to separate"),
     ],
 )
 def test_a_cause_says_what_was_edited_and_by_how_much(

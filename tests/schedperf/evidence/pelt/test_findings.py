@@ -39,15 +39,15 @@ def test_more_calls_are_told_per_wakeup_with_nodes_and_contexts(
 ) -> None:
     (found,) = find(traced_runs(BASE), traced_runs(NEW))
     assert found.claim == (
-        "update_cfs_group is called 4.507 times per wakeup instead of 1.507 (+199 %, "
-        "95 % interval +193 % to +205 %); node 0 3.005 - node 1 1.502 instead of 1.005 - 0.5025; "
+        "update_cfs_group is called 4.507 times per wakeup instead of 1.507 (+199% "
+        "[+193%, +205%]); node 0 3.005 - node 1 1.502 instead of 1.005 - 0.5025; "
         "enqueue +2, dequeue +1"
     )
     assert found.value == pytest.approx(199.0, abs=0.1)
     assert found.ci is not None
     assert found.ci[0] < 199.0 < found.ci[1]
     assert (found.n, found.unit, found.better) == ((4, 4), "%", None)
-    assert found.attribution == "co-occurs; not shown to cause the change"
+    assert found.attribution == "correlated; causation not shown"
 
 
 def test_without_wakeups_calls_are_told_per_operation_and_point(
@@ -60,7 +60,7 @@ def test_without_wakeups_calls_are_told_per_operation_and_point(
     (found,) = find(*sides)
     assert found.claim.startswith(
         "update_cfs_group is called 0.009421 times per message at groups=4 instead of 0.02817 "
-        "(-66.6 %, "
+        "(-66.6% ["
     )
 
 
@@ -73,12 +73,12 @@ def test_longer_calls_are_told_with_their_share_of_cpu_time(find: Find, traced_r
     base, new = (traced_runs((1000,) * 4, (ns, ns + 10, ns - 10, ns)) for ns in (20_000, 90_000))
     (found,) = find(base, new)
     assert found.claim.startswith(
-        "a call of update_cfs_group takes 89.96 us instead of 19.96 us (+351 %, 95 % interval "
+        "a call of update_cfs_group takes 89.96 us instead of 19.96 us (+351% [+350%, +351%])"
     )
     # 1500 calls of 20 and 90 us in 2 s of 4 CPUs, two thirds of them on the first node's two.
     assert found.claim.endswith(
-        "; 1.687 % of the CPU time instead of 0.3742 %; "
-        "node 0 2.249 % - node 1 1.124 % instead of 0.499 % - 0.2495 %"
+        "; 1.687% of the CPU time instead of 0.3742%; "
+        "node 0 2.249% - node 1 1.124% instead of 0.499% - 0.2495%"
     )
     assert found.better == "lower"
 

@@ -174,8 +174,7 @@ def test_what_one_side_could_not_see_says_all_that_was_tried(
     row = row_of(data)
     assert (row.status, row.new, row.n_new) == ("invalid", None, 0)
     assert row.reason == (
-        "base: fentry/fexit, new: could not be seen (fentry/fexit: no BTF; "
-        "breakpoint: not supported)"
+        "base: fentry/fexit, new: not measured (fentry/fexit: no BTF; breakpoint: not supported)"
     )
     [unseen] = data.unseen
     assert (unseen.side, unseen.function, unseen.runs) == ("new", "update_cfs_group", 4)
@@ -247,7 +246,7 @@ def test_runs_without_a_count_of_wakeups_have_no_calls_per_wakeup(
         "operation",
         "second",
     }
-    assert any("calls per wakeup are not known of new" in note for note in data.notes)
+    assert any("calls per wakeup of new unknown" in note for note in data.notes)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +323,7 @@ def test_a_run_that_cannot_be_read_is_left_out_and_said(
         "base: boots/0/runs/004/bpf_pelt/pelt.json: $.seconds is missing; use an undamaged file"
     )
     assert "new: odd (4 runs)" in data.notes
-    assert "new: CPUs that came or went while they were counted: 3" in data.notes
+    assert "new: CPUs went online or offline during the run: 3" in data.notes
 
 
 def loaded_by(used: str | None, no_types: str | None = None) -> dict[str, Any]:
@@ -349,7 +348,7 @@ def test_sides_whose_loaders_differ_say_so(
     analyse: Analyse, traced_runs: Runs, base: Any, new: Any, loaders: str | None
 ) -> None:
     notes = analyse(traced_runs(BASE, **base), traced_runs(NEW, **new)).notes
-    told = [note for note in notes if "loaded in different ways" in note]
+    told = [note for note in notes if "different loaders" in note]
     assert [note.endswith(loaders or "") for note in told] == [True] * (loaders is not None)
 
 
@@ -386,7 +385,7 @@ def test_bundles_without_a_trace_say_why(analyse: Analyse, traced_runs: Runs) ->
         analyse([{}], [{}], captures=[skipped])
     with pytest.raises(Absent, match="no run of new was recorded"):
         analyse(traced_runs(BASE), [{}])
-    with pytest.raises(Absent, match="there is no new side"):
+    with pytest.raises(Absent, match="no new side"):
         analyse(traced_runs(BASE))
 
 

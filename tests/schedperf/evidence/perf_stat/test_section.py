@@ -162,7 +162,7 @@ def test_an_event_of_one_side_alone_is_named_and_no_row(analyse: Analyse) -> Non
     data = analyse(base, new)
     assert {row.event for row in data.rows} == {"context-switches"}
     assert data.not_counted == (
-        NotCounted(side="base", event="cycles", reason="it was counted in new alone"),
+        NotCounted(side="base", event="cycles", reason="counted in new only"),
     )
 
 

@@ -203,7 +203,7 @@ def test_what_one_side_did_not_see_is_shown_of_the_other(
         part="source",
         mechanism=None,
         function=None,
-        reason="no program that sees it was attached",
+        reason="no program that observes it was attached",
     )
 
 
@@ -245,7 +245,7 @@ def test_one_node_has_no_moves_between_nodes(analyse_runs: Analyse, make_placeme
     assert names_of(data) & {"forks", "forks at MC"} == {"forks", "forks at MC"}
     assert not any("between nodes" in name or "->" in name for name in names_of(data))
     assert data.series == ()
-    assert data.notes[-1] == "base: one node, so no move leaves it"
+    assert data.notes[-1] == "base: one node, so no migration between nodes"
 
 
 def test_moves_between_nodes_are_shown_over_the_time_of_the_runs(
@@ -279,7 +279,7 @@ def test_losses_and_what_is_invisible_are_said_once(
     runs = [make_placement(lost={"moves": 2}, notes=["CPU 3 went offline"])] * 3
     notes = analyse_runs(runs).notes
     assert "base: CPU 3 went offline (3 runs)" in notes
-    assert "base: find_idlest_cpu is invisible: inlined (3 runs)" in notes
+    assert "base: find_idlest_cpu not measured: inlined (3 runs)" in notes
     assert "base: 6 lost: moves" in notes
 
 

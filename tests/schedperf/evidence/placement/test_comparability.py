@@ -61,7 +61,8 @@ def test_probes_of_another_kind_are_not_compared(
     )
     found = refusals(*sides(programs=changed))
     assert found["attempts"] == (
-        "seen in different ways: base by fentry/fexit, new by kprobe/kretprobe; record both alike"
+        "observed by different mechanisms: base by fentry/fexit, new by kprobe/kretprobe; "
+        "record both alike"
     )
     assert set(found) == {"attempts", "pinned", "group_imbalance"}
 
@@ -69,7 +70,7 @@ def test_probes_of_another_kind_are_not_compared(
 def test_levels_of_other_sources_are_not_compared(sides: Make) -> None:
     base, new = sides(levels_from="topology")
     assert why_levels_differ(base, new) == (
-        "levels of moves are named in different ways: base by what its captures do not say, "
+        "levels of migrations have different names: base by what its captures do not record, "
         "new by the topology in /sys; record both alike"
     )
     assert why_levels_differ(base, base) is None
@@ -83,7 +84,7 @@ def test_causes_are_compared_only_where_the_same_markers_tell_them(
     refused = make_program(None, "select_task_rq_fair", "EPERM")
     found = refusals(*sides(programs=with_programs(make_placement, select_marker=refused)))
     assert found == {
-        "cause": "seen in different ways: base by rules of bpf and tracepoint and "
+        "cause": "observed by different mechanisms: base by rules of bpf and tracepoint and "
         "select_marker (fentry/fexit), "
         "new by rules of bpf and tracepoint; record both alike"
     }
@@ -96,7 +97,7 @@ def test_a_refused_program_is_named_with_its_reason(
     changed = with_programs(make_placement, can_migrate_task_exit=refused)
     balance = make_placement()["balance"] | {"migratable": None}
     found = refusals(*sides(programs=changed, balance=balance))
-    reason = "not seen on new: can_migrate_task: fentry: EPERM"
+    reason = "not measured on new: can_migrate_task: fentry: EPERM"
     assert found == {"migratable": reason, "pinned": reason}
 
 
@@ -147,8 +148,8 @@ def test_perf_has_no_causes_and_no_balancer(
             moves=[make_move("migration", 5)],
         )
     )  # fmt: skip
-    assert found["cause"] == "not seen on new: perf does not see what moves a task"
-    assert found["attempts"] == "not seen on new: no program that sees it was attached"
+    assert found["cause"] == "not measured on new: perf cannot observe what moves a task"
+    assert found["attempts"] == "not measured on new: no program that observes it was attached"
 
 
 def test_few_losses_of_bpf_are_tolerated_and_many_are_not(
@@ -171,5 +172,5 @@ def test_runs_of_one_side_that_saw_differently_are_said(
     )
     mixed = place_side("base", [make_placement(), make_placement(programs=changed)])
     assert refusals(mixed, mixed)["attempts"].startswith(
-        "seen in different ways: base by fentry/fexit or kprobe/kretprobe"
+        "observed by different mechanisms: base by fentry/fexit or kprobe/kretprobe"
     )

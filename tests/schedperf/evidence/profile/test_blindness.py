@@ -117,7 +117,7 @@ def test_skid_is_said_where_there_is_no_precise_level() -> None:
 
 def test_losses_are_said_with_their_share() -> None:
     assert loss_caveat(1000, 0, 0) is None
-    assert loss_caveat(900, 100, 0) == "100 records were lost, 10 % of what was due"
+    assert loss_caveat(900, 100, 0) == "100 records were lost, 10% of the expected samples"
     both = loss_caveat(0, 1, 3)
     assert both is not None
-    assert both.startswith("1 record was lost, 1e+02 % of what was due; the kernel paused")
+    assert both.startswith("1 record was lost, 100% of the expected samples; the kernel paused")

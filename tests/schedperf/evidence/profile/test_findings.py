@@ -39,15 +39,15 @@ def test_a_function_of_the_scheduler_that_changed_is_a_finding_with_its_numbers(
     # All of these runs weigh the same, so the whole did not change and nothing is a part of it.
     (found,) = findings_of(data)
     assert found.claim == (
-        "PELT and group shares (update_cfs_group +10.00 pp) takes 12.00 % of all CPUs at "
-        "groups=4, 10.00 pp more than in base (95 % interval +7.73..+12.27 pp); "
+        "PELT and group shares (update_cfs_group +10.00 pp) takes 12.00% of all CPUs at "
+        "groups=4, 10.00 pp more than in base (95% CI [+7.73, +12.27] pp); "
         # Two runs of 20 and 120 in 4 groups of 20 senders, 20 receivers and 100 messages.
-        "from 0.000125 to 0.00075 cycles per message (+0.000625, 95 % interval "
-        "+0.0004833..+0.0007667)"
+        "from 0.000125 to 0.00075 cycles per message (+0.000625 "
+        "[+0.0004833, +0.0007667])"
     )
     assert found.evidence == ("profile#class:PELT and group shares",)
     assert (found.n, found.unit) == ((3, 3), "pp")
-    assert found.attribution == "co-occurs; not shown to cause the change"
+    assert found.attribution == "correlated; causation not shown"
     assert found.value == pytest.approx(10.0)
 
 
@@ -74,7 +74,7 @@ def test_other_functions_are_no_findings(profiled: Any) -> None:
     data = profiled.compare(base, new, names=names)
     assert profiled.row(data, "vfs_write").changed
     (explained,) = findings_of(data)
-    assert explained.claim.startswith("vfs_write is 100 % of the change in cycles per message")
+    assert explained.claim.startswith("vfs_write is 100% of the change in cycles per message")
 
 
 def test_what_explains_the_change_is_told_apart_by_event(profiled: Any) -> None:
@@ -109,7 +109,9 @@ def test_a_blind_event_is_the_finding_and_changes_are_not(profiled: Any) -> None
     assert event.blind == BaseNew(base=True, new=True)
     assert not any(row.changed for point in event.points for row in point.rows)
     (found,) = findings_of(data)
-    assert found.claim.startswith("the profile cannot see the scheduler's own cost: cpu-clock is")
+    assert found.claim.startswith(
+        "the profile cannot see the scheduler's own cost: cpu-clock cannot"
+    )
     assert found.value is None
     assert found.attribution == "neither shows nor rules out a cause in the scheduler"
 

@@ -34,7 +34,7 @@ MakeStacks = Callable[..., Stacks]
 
 
 def jittered(weights: Mapping[str, float], runs: int, *, seed: int) -> list[dict[str, float]]:
-    """Return runs whose weights vary by 2 %."""
+    """Return runs whose weights vary by 2%."""
     draw = np.random.default_rng(seed)
     return [
         {stack: weight * (1.0 + draw.normal(0.0, 0.02)) for stack, weight in weights.items()}

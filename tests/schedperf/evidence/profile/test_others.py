@@ -52,9 +52,9 @@ def test_commands_of_a_set_up_are_named_beside_the_recorder() -> None:
         new=describe_others([run(perf=4.2, python3=1.4, mkdir=1.3, **{"enter-cgroup": 0.8})]),
     )
     assert caution_of(sides) == (
-        "other commands than the workload have 6 % of the event's count without idle in base "
-        "(perf 5 %, python3 2 %) and 8 % in new (perf 4 %, python3 1 %, mkdir 1 %, "
-        "enter-cgroup 1 %)"
+        "other commands than the workload have 6% of the event's count without idle in base "
+        "(perf 5%, python3 2%) and 8% in new (perf 4%, python3 1%, mkdir 1%, "
+        "enter-cgroup 1%)"
     )
 
 
@@ -69,8 +69,8 @@ def test_a_side_has_a_caveat_of_its_worst_point() -> None:
     (found,) = others_caveats({"profile": section})
     assert found.code == "other-commands"
     assert found.text == (
-        "while new2 was sampled, other commands than the workload had 30 % of the busy time "
-        "(cc1 30 %): what its profile says may be theirs"
+        "background load of 30% of the busy time while new2 was sampled (cc1 30%); "
+        "the profile includes it"
     )
 
 

@@ -90,12 +90,15 @@ def test_different_operations_cannot_be_divided_by_each_other(profiled: Any) -> 
     data = profiled.compare(profiled.runs(10, 20, 30), profiled.runs(10, 20, 30, stdout=other))
     point = profiled.points(data)[0]
     assert point.cost_unit is None
-    assert point.cost_reason == "the runs count different things: message, pipe operation"
+    assert point.cost_reason == "the runs have different units: message, pipe operation"
     assert profiled.row(data).cost is None
     silent = profiled.points(
         profiled.compare(profiled.runs(10), profiled.runs(20, stdout="hello"))
     )[0]
-    assert silent.cost_reason == "a run printed no number of operations, so there is no cost of one"
+    assert (
+        silent.cost_reason
+        == "a run printed no number of operations, so the cost per operation is unknown"
+    )
 
 
 def test_costs_are_weights_by_the_messages_of_the_run(profiled: Any) -> None:

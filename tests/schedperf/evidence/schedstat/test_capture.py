@@ -80,7 +80,7 @@ def test_versions_15_and_16_differ_in_the_order_of_idle_types_alone() -> None:
 
 def test_another_version_is_refused_and_named() -> None:
     assert problem_of("version 18\ntimestamp 1\n") == (
-        "before:1: is version 18; 15, 16 and 17 can be read"
+        "before:1: unsupported version 18; supported: 15, 16 and 17"
     )
     assert "version 14" in problem_of("version 14\ntimestamp 1\n")
 
@@ -89,19 +89,22 @@ def test_another_version_is_refused_and_named() -> None:
     ("text", "problem"),
     [
         ("", "before: empty; give a copy of /proc/schedstat"),
-        ("hello\n", "before:1: no line `version N`, but 'hello'"),
+        ("hello\n", "before:1: invalid line 'hello' (expected `version N`)"),
         ("version 17\n", "before: ends before the first CPU"),
-        ("version 17\ncpu0 1 2\n", "no line `timestamp N`"),
+        ("version 17\ncpu0 1 2\n", "invalid line 'cpu0 1 2' (expected `timestamp N`)"),
         ("version 17\ntimestamp 5\n", "ends before the first CPU"),
-        ("version 17\ntimestamp 5\ncpu0 1 2 3\n", "3 numbers, version 17 has 9; it is cut off"),
+        ("version 17\ntimestamp 5\ncpu0 1 2 3\n", "3 numbers, version 17 has 9; truncated"),
         ("version 17\ntimestamp 5\ncpu0 1 2 3 4 5 6 7 8 x\n", "not numbers"),
         ("version 17\ntimestamp 5\ncpu99999 1 2 3 4 5 6 7 8 9\n", "cpu99999 of at most 8192"),
         ("version 17\ntimestamp 5\ncpu0 1 2 3 4 5 6 7 8 9\n" * 2, "neither a CPU nor a domain"),
-        (f"version 17\ntimestamp 5\ncpu0 {2**32} 0 0 0 0 0 0 0 0\n", "more than its counter holds"),
+        (
+            f"version 17\ntimestamp 5\ncpu0 {2**32} 0 0 0 0 0 0 0 0\n",
+            "more than its counter can hold",
+        ),
         ("version 17\ntimestamp 5\ndomain0 MC 1 0\n", "a domain before its CPU"),
         (GUEST_17.replace(" MC", ""), "domain0 without a name and its CPUs first"),
         (GUEST_17.replace("MC 1 ", "MC 3 "), "cpu1 is in a domain of others and has no lines"),
-        (GUEST_17 + GUEST_17.splitlines()[3] + "\n", "domain0 of cpu0 a second time"),
+        (GUEST_17 + GUEST_17.splitlines()[3] + "\n", "duplicate domain0 of cpu0"),
         ("version 17\ntimestamp 5\n" + "9" * 10_000 + "\n", "the line has 10000 characters"),
         ("version 17\ntimestamp 5\ncpu0 1 2 3 4 5 6 7 8 9\n\x1b[31m\n", "neither a CPU"),
     ],
@@ -183,7 +186,7 @@ def test_a_counter_that_started_again_makes_its_line_unknown(
     found = delta(make_schedstat, before, after)
     assert found[0] == "pcount=4"
     assert found[1].endswith("=nan")
-    assert found[-1].startswith("the counters of 1 of 2 domains fell, so they started again")
+    assert found[-1].startswith("the counters of 1 of 2 domains fell, so they were reset")
 
 
 def test_a_time_of_64_bits_never_wraps(make_schedstat: MakeSchedstat) -> None:

@@ -58,7 +58,7 @@ def test_a_wide_terminal_has_room_for_what_is_counted(
     monkeypatch.setenv("COLUMNS", "100")
     status, wide, err = run(capsys, *arguments)
     assert (status, err) == (0, "")
-    row = "newidle lb_gained second 901 81.5 * -91.0 % -91.2..-90.7 4 + 4"
+    row = "newidle lb_gained second 901 81.5 * -91.0% [-91.2%, -90.7%] 4+4 runs"
     assert f"{row} tasks pulled" in " ".join(wide.split())
     assert f"{row} tasks pulled" not in narrow
 
@@ -73,7 +73,7 @@ def test_two_snapshots_are_one_interval(
         row = next(row for row in data["rows"] if row["field"] == "lb_gained")
         assert (row["base"], row["unit"], row["total_base"]) == (3.6, "1/tick", 1800.0)
     _, out, _ = run(capsys, pair, pair)
-    assert "one run a side cannot tell a change from noise" in out
+    assert "one run per side: significance unknown" in out
     assert data_of(capsys, pair, "--cpu", "1")["rows"][0]["total_base"] == 50.0
 
 
@@ -91,7 +91,7 @@ def test_text_and_recordings_of_perf_are_compared_across_versions(
     new.write_bytes(make_sched_stats_data(17, moments))
     _, out, _ = run(capsys, old, new, "--sort", "name")
     text = " ".join(out.split())
-    assert "idle lb_count tick 62.1 69.6 +12.0 %" in text
+    assert "idle lb_count tick 62.1 69.6 +12.0%" in text
     assert "not compared: lb_imbalance of base: before version 17 one sum" in text
 
 
@@ -106,10 +106,10 @@ def test_bundles_are_read_and_written_as_json(
     target = tmp_path / "all.json"
     status, out, _ = run(capsys, base, new, "--json", target)
     assert status == 0
-    assert "newidle pulls at MC -91 % per message" in " ".join(out.split())
+    assert "newidle pulls at MC -91% per message" in " ".join(out.split())
     assert json.loads(target.read_text())["data"]["readings"][0]["rule"]
     status, _, err = run(capsys, base, "--point", "groups=9")
-    assert (status, "no counts at point 'groups=9'" in err) == (2, True)
+    assert (status, "nothing was counted at 'groups=9'" in err) == (2, True)
     folder = tmp_path / "mixed"
     folder.mkdir()
     files = stat_runs((5,))[0]["files"]
@@ -128,7 +128,7 @@ def test_a_page_holds_the_tables_and_the_sources(
     assert (status, err) == (0, "")
     text = page.read_text()
     assert "scheduler statistics: new, against &lt;base&gt;" in text
-    for part in ("newidle pulls at MC -91 %", 'id="schedstat-new-', "lb_gained"):
+    for part in ("newidle pulls at MC -91%", 'id="schedstat-new-', "lb_gained"):
         assert part in text
     assert "newidle pulls" in out
     status, out, _ = run(capsys, base, "--html", "-")
@@ -141,8 +141,8 @@ def test_an_output_that_cannot_be_written_is_one_line(
     folder = folders("base", (900,)) / "000"
     pair = f"{folder / 'before'},{folder / 'after'}"
     for arguments, problem in (
-        (["--html", "-", "--json", "-"], "formats requested (expected one of"),
-        (["--html", folder / "before"], "also an input; write to another file"),
+        (["--html", "-", "--json", "-"], "stdout can hold one format"),
+        (["--html", folder / "before"], "is one of the inputs"),
         (["--html", tmp_path / "nowhere/x.html"], "cannot be written"),
     ):
         status, _, err = run(capsys, pair, *arguments)
@@ -157,13 +157,13 @@ NUL = "\0"
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("version 17\ntimestamp 3\n", "only one snapshot, which counts since boot"),
-        ("", "empty file (expected a bundle, a folder with before and after"),
+        ("version 17\ntimestamp 3\n", "is one snapshot, which counts since the boot"),
+        ("", "is empty; give a bundle, a folder with before and after"),
         ("Columns description\n", "has no CPU; give the whole perf sched stats report"),
-        ("PERFILE2", "8 bytes are no recording of schedstat"),
-        ("PERFILE2" + "\0" * 200, "event attributes of 0 bytes are too small"),
+        ("PERFILE2", "8 bytes are not a recording of schedstat"),
+        ("PERFILE2" + "\0" * 200, "attributes of 0 bytes, fewer than any perf writes"),
         # The size of the header and that of its attributes; perf writes the rest when it ends.
-        (f"PERFILE2h{7 * NUL}P{200 * NUL}", "cut off: perf did not end properly"),
+        (f"PERFILE2h{7 * NUL}P{200 * NUL}", "truncated: perf did not exit properly"),
         ("hello\n", "error: "),
     ],
 )
@@ -187,16 +187,16 @@ def test_wrong_arguments_are_one_line(
     empty = tmp_path / "empty"
     empty.mkdir()
     for arguments, problem in (
-        ([], "expected one bundle, file or folder, or two to compare"),
-        ([tmp_path, "--cpu", "3-1"], "--cpu: invalid list '3-1'"),
-        ([tmp_path, "--cpu", "x"], "expected CPUs and ranges, e.g. 0-3,8)"),
-        ([empty], "no runs in this folder (expected"),
+        ([], "give one bundle, file or folder"),
+        ([tmp_path, "--cpu", "3-1"], "--cpu: not a list of CPUs: '3-1'"),
+        ([tmp_path, "--cpu", "x"], "not a list of CPUs"),
+        ([empty], "no run in this folder"),
         ([tmp_path / "nowhere"], "no such file"),
         ([tmp_path / "a,b"], "no such file"),
-        ([tmp_path], "all counts are 0"),
-        ([f"{tmp_path / 'after'},{tmp_path / 'after'}"], "no time between the snapshots"),
-        ([tmp_path, "--cpu", "7"], "none of the CPUs of --cpu; choose others"),
-        (["/dev/null"], "not a regular file"),
+        ([tmp_path], "all counts are 0; record while something runs"),
+        ([f"{tmp_path / 'after'},{tmp_path / 'after'}"], "no time passed between the snapshots"),
+        ([tmp_path, "--cpu", "7"], "has none of these CPUs"),
+        (["/dev/null"], "is no regular file"),
     ):
         status, _, err = run(capsys, *arguments)
         assert (status, err.count("\n")) == (2, 1)

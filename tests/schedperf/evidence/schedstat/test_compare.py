@@ -68,7 +68,7 @@ def row_of(data: Schedstat, name: str, basis: Basis = "time") -> SchedstatRow:
 
 def test_published_counts_are_joined_by_name_and_not_by_position(make_side: MakeSide) -> None:
     # Balance attempts of 6.5 and 6.15 as perf sched stats reported them. A table that was made of
-    # them by position says that idle attempts fell by 99.94 %, from 15531 to 10.
+    # them by position says that idle attempts fell by 99.94%, from 15531 to 10.
     old = {"idle lb_count": 15531, "busy lb_count": 3, "newidle lb_count": 1443994}
     new = {"idle lb_count": 17399, "busy lb_count": 10, "newidle lb_count": 1488633}
     data = analyse_sides([make_side("base", 15, [old]), make_side("new", 17, [new], domain="MC")])
@@ -184,7 +184,7 @@ def test_a_change_beyond_noise_is_read_with_its_rule_and_function(make_side: Mak
     assert row.ci_low < 0.09 < row.ci_high < 0.1
     reading = next(one for one in data.readings if one.rule == "newidle-pulls")
     assert reading.text.startswith(
-        "newidle pulls at MC -91 % per message: look at sched_balance_newidle()"
+        "newidle pulls at MC -91% per message: look at sched_balance_newidle()"
     )
     assert "take fewer tasks" in reading.meaning
     assert reading.row == row.row

@@ -111,7 +111,7 @@ def test_a_cpu_that_went_away_is_left_out_and_said(read: Read) -> None:
     assert value(found, "softirqs", "RCU", "count") == count(1)
     assert found.notes == (
         "CPUs 0-1 were online before the run and 0 after it",
-        "softirqs: CPUs went or came during the run; only those of both looks are counted",
+        "softirqs: CPUs went online or offline during the run; only CPUs in both are counted",
     )
 
 
@@ -123,7 +123,7 @@ def test_a_counter_of_32_bits_wraps_and_one_that_fell_is_unknown(read: Read) -> 
     wrapped, restarted = found.notes
     assert wrapped.startswith("interrupts: wrapped, and counted as once")
     assert wrapped.endswith(": LOC of cpu0")
-    assert restarted.startswith("interrupts: fell, so it started again")
+    assert restarted.startswith("interrupts: decreased, so it was reset")
     assert restarted.endswith(": RES of cpu0")
 
 
@@ -170,7 +170,7 @@ def test_energy_wraps_at_its_range_and_long_runs_are_said(read: Read) -> None:
     found = read({"power": (before, after)})
     assert value(found, "power", "package-0", "energy") == count(1.5, "J")
     assert value(found, "power", "fan", "power") == SystemValue(3.0, "W", "level")
-    assert found.notes == ("power: package-0 wrapped at 262143 J, and is counted as once",)
+    assert found.notes == ("power: package-0 wrapped at 262143 J, counted as one wrap",)
     [_, note] = read({"power": (before, after)}, seconds=3600.0).notes[:2]
     assert "it may have wrapped more often than is counted" in note
 
@@ -215,10 +215,10 @@ def test_groups_that_come_and_go_are_counted_as_far_as_they_were_seen(read: Read
     assert value(found, "cgroup", "/job", "nr_throttled") == count(6)
     assert {key.subject for key in found.counts} == {"/gone", "/job", "all limited groups"}
     assert sorted(found.notes) == [
-        "cgroup: /gone was removed during the run; it has the counts of the last look at it",
-        "cgroup: /job was removed during the run; it has the counts of the last look at it",
+        "cgroup: /gone was removed during the run; its counts are those of the last snapshot",
+        "cgroup: /job was removed during the run; its counts are those of the last snapshot",
         "cgroup: /limited-now got its limit during the run, so it has no counts",
-        "cgroup: /never was removed before it was looked at again, so it has no counts",
+        "cgroup: /never was removed before the second snapshot, so it has no counts",
     ]
 
 
@@ -268,8 +268,8 @@ def test_a_damaged_file_costs_only_itself(read: Read) -> None:
     assert {key.subject for key in found.counts} == {"io some"}
     folder = "boots/0/runs/000/system_counters"
     assert [note.removeprefix(folder) for note in found.notes] == [
-        "/after/pressure_cpu: the last line has no end, so it is cut off; record again",
-        "/before/stat: no CPUs; give a copy of /proc/stat",
+        "/after/pressure_cpu: truncated last line; record again",
+        "/before/stat: no CPU lines; give a copy of /proc/stat",
     ]
 
 
@@ -299,5 +299,5 @@ def test_facts_of_another_form_are_refused(read: Read, facts: dict[str, object])
 
 def test_a_run_without_it_says_so(tmp_path: Path, make_bundle: Callable[..., Path]) -> None:
     bundle = open_bundle(make_bundle(tmp_path / "base.tar", runs=1))
-    with pytest.raises(InputError, match="facts.json is not there; record with system_counters"):
+    with pytest.raises(InputError, match="facts.json is missing; record with system_counters"):
         read_system_counters(bundle, bundle.runs[0])

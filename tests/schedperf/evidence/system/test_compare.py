@@ -138,7 +138,7 @@ def test_groups_other_than_interrupts_are_corrected_together(
 @pytest.mark.parametrize(
     ("name", "basis", "small", "large"),
     [
-        # 40 and 60 ms of 2 s are 2 and 3 %; a tenth of it explains nothing.
+        # 40 and 60 ms of 2 s are 2 and 3%; a tenth of it explains nothing.
         (
             "pressure cpu some share",
             "share",

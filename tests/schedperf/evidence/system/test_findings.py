@@ -58,8 +58,8 @@ def find() -> Find:
 def test_a_cgroup_that_is_throttled_more_names_both_shares_and_the_timer(find: Find) -> None:
     [found] = find(THROTTLED)
     assert found.claim == (
-        "cgroup /2cg/a: throttled in 84.0 % of its periods instead of 41.0 % "
-        "(95 % interval +90..+120 %): share of the group's periods in which it used up its quota; "
+        "cgroup /2cg/a: throttled in 41.0% -> 84.0% of its periods "
+        "(95% CI [+90%, +120%]): share of the group's periods in which it used up its quota; "
         "look at sched_cfs_period_timer()"
     )
     assert (found.id, found.evidence) == ("system_changes#new-0", ("system_counters#new-0",))
@@ -71,7 +71,7 @@ def test_a_cgroup_that_is_throttled_more_names_both_shares_and_the_timer(find: F
 def test_states_interrupts_and_watts_have_sentences_of_their_own(find: Find) -> None:
     claims = [one.claim.partition(" (")[0] for one in find(IDLE, INTERRUPT, POWER)]
     assert claims == [
-        "package-0 takes 104 W instead of 90 W",
+        "package-0 draws 90 W -> 104 W",
         "C6 is entered 3.1 times as often per message",
         "interrupts RES come 3.1 times as often per message",
     ]
@@ -82,8 +82,8 @@ def test_stalls_and_shares_of_idle_time_are_told_in_per_cent_of_the_time(find: F
     share = replace(THROTTLED, group="idle", subject="C1", field="share")
     claims = [one.claim.partition(" (")[0] for one in find(share, stall)]
     assert claims == [
-        "pressure cpu some: 84.0 % of the time instead of 41.0 %",
-        "CPUs are in C1 for 84.0 % of the time instead of 41.0 %",
+        "pressure cpu some: 41.0% -> 84.0% of the time",
+        "CPUs are in C1 for 41.0% -> 84.0% of the time",
     ]
 
 
@@ -109,7 +109,7 @@ def test_a_rate_an_operation_decides_before_a_rate_a_second(find: Find) -> None:
 
 def test_a_count_that_was_zero_is_told_with_both_values(find: Find) -> None:
     [found] = find(replace(IDLE, base=0.0, new=3.0, ratio=None, ci_low=None, ci_high=None))
-    assert found.claim.startswith("C6 is entered 3 times instead of 0 per message: ")
+    assert found.claim.startswith("C6 is entered 0 -> 3 times per message: ")
     assert (found.value, found.ci) == (None, None)
 
 
@@ -181,11 +181,11 @@ def test_what_comes_more_often_per_second_too_says_both_rates(find: Find) -> Non
     [found] = find(INTERRUPT, rate)
     assert found.claim.startswith(
         "interrupts RES come 3.1 times as often per message "
-        "(95 % interval +90..+120 %, per second +160 % within +150..+170 %): "
+        "(95% CI [+90%, +120%], per second +160% [+150%, +170%]): "
     )
     [back] = find(swap(INTERRUPT), swap(rate))
     assert back.claim.startswith("interrupts RES come 0.323 times as often per message")
-    assert "per second -62 % within -63..-60 %" in back.claim
+    assert "per second -62% [-63%, -60%]" in back.claim
 
 
 def test_where_an_operation_takes_as_long_as_before_the_rate_a_second_need_not_be_sure(
@@ -200,7 +200,7 @@ def test_of_a_count_that_was_zero_the_rate_a_second_has_both_values(find: Find) 
     none: dict[str, Any] = {"base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
     rate = replace(PER_SECOND, **none)
     [found] = find(replace(INTERRUPT, **none), rate)
-    assert "times instead of 0 per message (per second 0 -> 130): " in found.claim
+    assert "0 -> 0.31 times per message (per second 0 -> 130): " in found.claim
     assert find(replace(INTERRUPT, **none), replace(rate, changed=False)) == []
 
 
@@ -246,7 +246,7 @@ def test_cpu_time_is_told_per_operation_and_no_share_of_it(
     rows = (COST, USER_COST, replace(SHARE, ratio=1.02), USER_SHARE)
     [found] = find(*map(turn, rows))
     # 0.203 us at least, beside 0.010 us of the user's at most.
-    part = f"at least 95 % of the {verb} of busy time per message"
+    part = f"at least 95% of the {verb} of busy time per message"
     assert part in found.claim
     assert (found.metric, found.better) == ("cpu system time", "lower")
 
@@ -269,7 +269,7 @@ def test_cpus_of_an_unknown_number_that_do_nothing_for_longer_have_their_rate(fi
 def test_cpu_time_that_there_was_none_of_has_no_change_in_per_cent(find: Find) -> None:
     none: dict[str, Any] = {"base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
     [found] = find(replace(COST, **none, subject="steal"))
-    assert found.claim == "steal time per message is 1.25 us instead of 0 us: time of CPUs"
+    assert found.claim == "steal time per message 0 us -> 1.25 us: time of CPUs"
 
 
 def test_a_kind_that_may_be_less_than_half_of_the_growth_says_nothing_of_its_part(
@@ -281,7 +281,7 @@ def test_a_kind_that_may_be_less_than_half_of_the_growth_says_nothing_of_its_par
     others = [replace(wide, subject=subject) for subject in ("idle", "guest")]
     for other in (*others, replace(wide, point="elsewhere")):
         [found] = find(COST, other)
-        assert "at least 100 %" in found.claim
+        assert "at least 100%" in found.claim
 
 
 def test_a_kind_that_some_runs_have_not_may_have_grown_by_all_that_there_was(find: Find) -> None:
@@ -295,7 +295,7 @@ def test_a_kind_that_some_runs_have_not_may_have_grown_by_all_that_there_was(fin
     )
     [found] = find(COST, zeros)
     # 0.203 us beside 0.02.
-    assert "at least 91 % of the growth" in found.claim
+    assert "at least 91% of the growth" in found.claim
 
 
 def test_cpu_time_that_may_be_noise_is_not_told_by_its_share(find: Find) -> None:
@@ -304,7 +304,7 @@ def test_cpu_time_that_may_be_noise_is_not_told_by_its_share(find: Find) -> None
 
 def test_shares_of_cpu_time_are_told_where_no_operations_are_known(find: Find) -> None:
     [found] = find(USER_SHARE)
-    assert found.claim.startswith("CPUs spend 8.0 % of the time in user instead of 10.0 %")
+    assert found.claim.startswith("CPUs spend 10.0% -> 8.0% of the time in user")
     assert found.better is None
 
 
