@@ -93,7 +93,7 @@ const page = (() => {
   const go = (anchor) => {
     const query = location.hash.split(/\?(.*)/s)[1];
     const hash = `#${anchor}${query ? `?${query}` : ""}`;
-    // An address that is opened twice is no change, but the reader may have scrolled away.
+    // Opening an address twice changes nothing, but the reader may have scrolled away.
     if (hash === location.hash) {
       reveal();
     } else {

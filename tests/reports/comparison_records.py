@@ -176,8 +176,8 @@ def _make_findings() -> tuple[Finding, ...]:
             better=None,
             n=(1, 1),
             evidence=(f"layout#{pair}",),
-            replication="1 build a side",
-            attribution="co-occurs; not shown to cause the change",
+            replication="1 build per side",
+            attribution="correlated; causation not shown",
         ),
         Finding(
             id="slow_groups",
@@ -191,7 +191,7 @@ def _make_findings() -> tuple[Finding, ...]:
             n=(5, 5),
             evidence=("benchmarks", "layout#no_such_row"),
             replication="5+5 runs",
-            attribution="co-occurs",
+            attribution="correlated",
         ),
     )
 

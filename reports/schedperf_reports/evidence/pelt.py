@@ -116,13 +116,13 @@ def _describe_probe(probe: PeltProbe) -> str:
     own = "" if probe.reads_ns is None else f" and reads {reads} itself"
     text = f"to a call an empty probe adds {empty}, the one that takes the time {pair}{own}"
     has_intervals = any((probe.empty_ci, probe.pair_ci, probe.reads_ci))
-    return f"{text} (ranges span the 95% CIs of all runs)" if has_intervals else text
+    return f"{text} (brackets span the 95% CIs of all runs)" if has_intervals else text
 
 
 def _cost(value: float | None, interval: Interval | None) -> str:
     if value is None:
         return "an unknown time"
-    ends = "" if interval is None else f" ({'..'.join(map(format_number, interval))})"
+    ends = "" if interval is None else f" [{', '.join(map(format_number, interval))}]"
     return f"{format_number(value)} ns{ends}"
 
 

@@ -16,7 +16,7 @@ from schedperf_reports.words.rows import count_of, side_place
 from schedperf_reports.words.units import MISSING, format_percent, format_points
 
 # Of the width: what is narrower has no room for a letter on any screen, and without a script
-# nobody can zoom.
+# there is no zoom.
 LEAST_PCT = 0.5
 # Of the width: four letters of a line of 1100 pixels; narrower frames have their words as a title.
 _LEAST_LABEL_PCT = 2.5

@@ -49,7 +49,7 @@ QUIET_WORD = "not significant"
 
 # The mean that a change in per cent is one of.
 MEANS = "means over runs are geometric (arithmetic where a run has 0)"
-_MEAN = "geometric mean (arithmetic where a run has 0, and then there is no change) over the runs"
+_MEAN = "geometric mean over the runs (arithmetic, without a change, where a run has 0)"
 
 # In front of a change, so that numbers stay below each other; bold is seen by no ear and no copy.
 CHANGED = "*"
@@ -192,7 +192,7 @@ def change_of(row: RateRow) -> str:
 
 
 def interval_of(row: RateRow) -> str:
-    """Write the interval of the change; one that spans everything is no number."""
+    """Write the CI of the change; an unbounded one is a dash."""
     return format_interval(row.ci_low, row.ci_high)
 
 

@@ -213,7 +213,7 @@ def describe_place(entry: Places, place: int, scale: Scale) -> str:
     ends = "" if low is None else f" [{scale.format_change(low)}, {scale.format_change(high)}]"
     changed = entry.changed[place]
     difference = scale.format_change(new - base)
-    # The difference of two shares is no share.
+    # The difference of two shares is in percentage points.
     apart = " pp" if scale is PERCENT else unit
     return f"{text}, difference {difference}{ends}{apart}, {NOISE_WORDS[changed]}"
 

@@ -52,7 +52,7 @@ def opened(
 
     :param about: in plain words, with the kernel's function that counts it; "" where the row says
     :param kind: rows that are tested together, if their basis is the same
-    :param small: why the row is no change however sure it is; "" where it may be one
+    :param small: why the row is too small to count as a change; "" where it is not
     """
     row = shown.row
     blocks: list[Block] = [Text(text=about)] if about else []

@@ -47,7 +47,7 @@ class Rates(Generic[Row]):
     :param about: what a row opens to, in words; "" where its name says it
     :param more: columns behind all others, with their cells
     :param kind: rows that are tested together with a row, if their basis is the same
-    :param small: why a row is no change however sure it is; "" where it may be one
+    :param small: why a row is too small to count as a change; "" where it is not
     """
 
     first: Column
@@ -124,7 +124,7 @@ def _is_known(row: RateRow) -> bool:
 
 
 def _size_of(shown: Shown[RateRow]) -> str:
-    # From nothing there is no change in per cent.
+    # From 0 a change in per cent is undefined.
     if shown.row.ratio:
         return change_of(shown.row)
     return " -> ".join(describe_rate(shown)[1:])

@@ -42,7 +42,7 @@ class Tail:
 
     :param of: the distribution that it is taken of
     :param label: "p99", "max"; "" for a single number
-    :param quantile: between 0 and 1; None where it is no percentile
+    :param quantile: between 0 and 1; None where it is not a percentile
     :param place: where it stands among those of its distribution
     """
 
@@ -53,7 +53,7 @@ class Tail:
 
 
 def read_tail(metric: str, unit: str) -> Tail | None:
-    """Return what a metric says of a distribution of latencies; None where it is no latency."""
+    """Return what a metric says of a distribution of latencies; None where it is not a latency."""
     if unit != "s":
         return None
     found = PERCENTILE.match(metric)

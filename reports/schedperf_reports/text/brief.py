@@ -52,7 +52,7 @@ _ASIDE = re.compile(r" \((?!95% CI )(?:[^()]|\([^()]*\)){1,200}\)")
 def shorten(blocks: Iterable[Block], *, see: str) -> Iterator[Block]:
     """Yield what the first screen has of a section's blocks.
 
-    :param see: what shows the rest: "--all"; "" where nobody can ask for it
+    :param see: what shows the rest: "--all"; "" where no option shows it
     """
     yield from _join_headings(_shorten_all(list(blocks), see))
 
@@ -73,7 +73,7 @@ def in_a_line(text: str) -> str:
     first, *others = _PARTS.split(plain.removeprefix(begin))
     first = f"{begin}{first}"
     last = others[-1:]
-    # A command is what mends it.
+    # A command fixes it.
     has_last = last and ("`" in last[0] or len(f"{first}; {last[0]}") <= LINE)
     return f"{first}; {last[0]}" if has_last else first
 

@@ -60,7 +60,7 @@ def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
 def _share(
     kept: Sequence[int], natural: Sequence[int], floors: Sequence[int], width: int
 ) -> dict[int, int]:
-    # Widen from the floors, always the narrowest column that still wants room.
+    # Widen from the least widths, always the narrowest column that is still cut.
     widths = {index: floors[index] for index in kept}
     spare = width - _total(floors, kept)
     while spare > 0:

@@ -14,14 +14,14 @@ from rich.cells import cell_len
 INDENT = "  "
 MARK = " \\"
 
-# A word with its quoted parts, in which a blank is no place to break.
+# A word with its quoted parts, in which lines do not break at blanks.
 _WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|\S)+""")
 
 
 def wrap_command(command: str, width: int) -> Iterator[str]:
     """Yield the lines of a command, broken at blanks outside of quotes.
 
-    A word that is wider than a line stays whole, since a line that ends in a quoted text is no end.
+    A word that is wider than a line stays whole, since a line cannot end inside of quotes.
     """
     line = ""
     for word in _WORD.findall(command):

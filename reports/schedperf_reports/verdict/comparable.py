@@ -53,7 +53,7 @@ def _is_known(found: Comparability) -> bool:
 def _aside(found: Comparability, shown: Sequence[Difference]) -> str:
     if _is_known(found) or not shown:
         return f"{count_of(found.compared, 'field')} compared; differences: {_count(shown)}"
-    # What could not be compared is no difference.
+    # What could not be compared does not count as a difference.
     return "; ".join(dict.fromkeys(one.reason for one in shown))
 
 
@@ -139,7 +139,7 @@ def _is_wordless(one: Difference) -> bool:
 
 def _blocking_item(comparison: Comparison, one: Difference) -> Item:
     base, new = format_pair(one.base, one.new)
-    # A metric or a workload is no field of host.json, which is all that can be allowed.
+    # A metric or a workload is not a field of host.json, which is all that can be allowed.
     is_field = any(one.path.partition(".")[0] in side.host for side in comparison.sides)
     allow = f", or use --allow {one.path}" if is_field else ""
     return Item(

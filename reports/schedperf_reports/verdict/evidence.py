@@ -17,7 +17,7 @@ BRIEF_WARNINGS = 3
 def evidence(comparison: Comparison) -> Iterator[Block]:
     """Yield what the verdict rests on beside what was compared.
 
-    Sides that may not be compared stand with the verdict, where nobody can miss them.
+    Sides that are not comparable stand next to the verdict.
     """
     items = tuple(list_evidence(comparison))
     warnings = sum(item.tone in ("bad", "warning") for item in items)

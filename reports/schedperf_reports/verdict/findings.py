@@ -103,7 +103,7 @@ def _grade(found: Finding) -> Iterator[str]:
         # Of a layout it is how anybody knows that it can be felt: "measured: tbench lost 9% on …".
         yield f"{'measured elsewhere' if grade == 'measured' else grade}: {what}"
     elif grade != "correlated":
-        # That it only goes with the change is said of all of them below.
+        # "correlated" applies to all of them and is stated once below.
         yield grade
 
 

@@ -129,7 +129,7 @@ def _order(comparison: Comparison, rows: list[Row]) -> Item:
 
 
 def _how_to_interleave(comparison: Comparison) -> str:
-    # Two kernels cannot run at once: they are booted in turns.
+    # Two kernels cannot run at once: their boots are interleaved.
     base, *others = comparison.sides
     program = "vm" if any(has_other_kernel(base, side) for side in others) else "ab"
     return f"`schedperf {program}` interleaves the sides"

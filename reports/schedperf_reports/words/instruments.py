@@ -63,7 +63,7 @@ class Pair:
 
     @property
     def is_shown(self) -> bool:
-        """Whether both kinds of runs went the same way, beyond noise."""
+        """Whether both kinds of runs changed significantly in the same direction."""
         return self.clean_direction != 0 and self.clean_direction == self.probed_direction
 
     @property
@@ -157,7 +157,7 @@ def count_kinds(row: ProbeCostRow) -> str:
 def list_costs(comparison: Comparison) -> Iterator[Item]:
     """Yield how much longer runs took with collectors than without, where that is much.
 
-    Where some results show it beyond noise, it is said of these alone.
+    Where some results show it significantly, the others are left out.
     """
     data = data_of(comparison.sections, ProbeEffect)
     if data is None:
@@ -170,12 +170,12 @@ def list_costs(comparison: Comparison) -> Iterator[Item]:
     where = f" of {' and '.join(sides)}" if len(sides) < len(comparison.sides) else ""
     slow.sort(key=lambda one: one.ratio)
     ends = " to ".join(dict.fromkeys(one.text for one in (slow[0], slow[-1])))
-    doubt = "" if slow[0].is_shown else ", which may be noise"
+    doubt = "" if slow[0].is_shown else " (not significant)"
     runs = [run for run in data.runs if run.side in sides]
     names = ", ".join(sorted({name for run in runs for name in run.collectors}))
     yield _warning(
-        f"with their collectors runs{where} took {ends} times as long{doubt}: "
-        f"part of what they recorded may be of the collectors{f' ({names})' if names else ''}"
+        f"with collectors, runs{where} took {ends} times as long{doubt}: their captures may "
+        f"contain collector overhead{f' ({names})' if names else ''}"
     )
 
 
@@ -205,7 +205,7 @@ def _slowdown(row: ProbeCostRow) -> _Slowdown:
     ratio, low, high = row.ratio, row.ci_low, row.ci_high
     if not ratio:
         return _Slowdown(row=row, ratio=1.0, interval=None)
-    # An end that is too small for a number is no end, and nothing can be divided by it.
+    # An end that rounds to 0 does not bound the ratio, and cannot be a divisor.
     interval = (low, high) if low and high else None
     if row.better == "lower":
         return _Slowdown(row=row, ratio=ratio, interval=interval)

@@ -80,7 +80,7 @@ def format_points(low: float | None, high: float | None) -> str:
 
 
 def format_p(p: float | None) -> str:
-    """Write a probability: ``0.084``, ``3.6e-07``; one too small for a float is no 0."""
+    """Write a probability: ``0.084``, ``3.6e-07``; never 0, also where a float underflows."""
     if p is None:
         return MISSING
     return f"{p:.2g}" if p >= SMALLEST_P else f"<{SMALLEST_P:g}"

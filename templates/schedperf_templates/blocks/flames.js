@@ -1,6 +1,6 @@
 "use strict";
 // Draws the flame graphs of a page from their data, one figure a set of events.
-// Whatever it shows is text of strangers: it goes through textContent alone.
+// Whatever it shows is untrusted text: it goes through textContent alone.
 (() => {
   const ROW_PIXELS = 20;
   // Narrower frames are not drawn until somebody zooms or finds them, unless they changed; a label
@@ -237,7 +237,7 @@
       const isWhole = frame === 0 && this.tree.isShare && [base, other ?? base].every(([all]) => Math.abs(all - 100) < 1e-6);
       const isUnsure = this.tree.sides > 1 && !this.tree.hasIntervals;
       const parts = isWhole
-        ? [`${other ? "base 100.00, new 100.00" : "100"} %: all other frames are shares of it${isUnsure ? "; no interval of a change is known" : ""}`]
+        ? [`${other ? "base 100.00%, new 100.00%" : "100%"}: all other frames are shares of it${isUnsure ? "; CIs of changes are unknown" : ""}`]
         : [this.tree.says(frame, "inclusive"), `self: ${this.tree.says(frame, "self")}`];
       if (this.tree.changedNames.has(data.name[frame])) {
         parts.push(`self, on all paths: ${this.tree.says(data.name[frame], "functions")}`);

@@ -46,7 +46,7 @@ const FlameAround = (() => {
       return;
     }
     const { callers, callees } = tree.around(name);
-    const sums = `${tree.unit}, sums over all paths without intervals`;
+    const sums = `${tree.unit}, sums over all paths without CIs`;
     element.replaceChildren(
       drawTable(tree, `What calls ${tree.name(frame)}: ${sums}`, callers, zoom),
       drawTable(tree, `What ${tree.name(frame)} calls: ${sums}`, callees, zoom),

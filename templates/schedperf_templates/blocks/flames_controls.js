@@ -48,7 +48,7 @@ const FlameControls = (() => {
       return input;
     }
 
-    // One possibility is no choice.
+    // One possibility needs no control.
     addSelect(name, title, choices) {
       if (choices.length > 1) {
         const select = this.addLabelled(title, make("select"));
@@ -95,7 +95,7 @@ const FlameControls = (() => {
     }
 
     addNoInterval() {
-      this.all = this.addLabelled("Colour differences although there is no interval", make("input", { type: "checkbox" }));
+      this.all = this.addLabelled("Colour differences without a CI", make("input", { type: "checkbox" }));
       this.all.addEventListener("change", () => this.choose({ all: this.all.checked }));
     }
 
@@ -106,7 +106,7 @@ const FlameControls = (() => {
       for (const [format, title] of [["folded", "folded"], ["speedscope", "for speedscope"]]) {
         this.saves.append(makeButton(title, () => this.save(format)));
       }
-      this.saves.append(make("span", {}, `frames below ${least} % of all time are one of their caller's; schedperf profile --export writes all`));
+      this.saves.append(make("span", {}, `frames below ${least}% of all time are merged into one per caller; schedperf profile --export writes all`));
       this.saves.hidden = false;
     }
 

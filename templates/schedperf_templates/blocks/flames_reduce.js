@@ -61,7 +61,7 @@ const FlameReduce = (() => {
   const sumOwn = (data, tree, wish, values) => {
     const sums = tree.parent.map(() => 0);
     tree.members.forEach((members, place) => members.forEach((frame) => {
-      // The root's own samples have no stack, so nobody knows whose they are.
+      // The root's own samples have no stack, so their caller is unknown.
       sums[place] += frame === 0 && wish.kernel ? 0 : values[frame] ?? 0;
     }));
     return sums;

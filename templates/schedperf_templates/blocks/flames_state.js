@@ -19,7 +19,7 @@ const FlameState = (() => {
     return fields.length ? fields.join("*") : null;
   };
 
-  // Whatever an address says that is no choice is as usual.
+  // An invalid choice in an address falls back to the default.
   const read = (text, usual, choices) => {
     const wish = { ...usual, path: [] };
     for (const field of text ? text.split("*") : []) {

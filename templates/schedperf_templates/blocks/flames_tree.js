@@ -1,6 +1,6 @@
 "use strict";
 // The numbers of a flame graph: the tree of one event, what its frames take, and how that is said.
-// flames.js draws it. Names are text of strangers: nothing here or there makes markup of them.
+// flames.js draws it. Names are untrusted text: nothing here or there makes markup of them.
 const FlameTree = (() => {
   const ROOT = -1;
   const REMAINDER = -2;
@@ -40,6 +40,9 @@ const FlameTree = (() => {
       this.largest = null;
       this.isShare = measure.measure === "share";
       this.unit = this.isShare ? "%" : `${this.data.unit} per ${measure.operation}`;
+      // After base and after the last value: only a percent sign is written twice.
+      this.percent = this.isShare ? "%" : "";
+      this.suffix = this.percent || ` ${this.unit}`;
       this.changeUnit = this.isShare ? "pp" : this.unit;
       const { base, new: other } = measure.inclusive;
       this.widths = { base: zero(base) };
@@ -109,7 +112,7 @@ const FlameTree = (() => {
       return this.changedNames.has(name) && own * this.change(name, "functions") > 0 ? own : null;
     }
 
-    // The frames that changed beyond noise.
+    // The frames that changed significantly.
     coloured() {
       return [...this.data.parent.keys()].filter((frame) => this.shownChange(frame, false));
     }
@@ -145,21 +148,21 @@ const FlameTree = (() => {
     says(frame, extent) {
       const { base, new: other } = this.measure[extent];
       if (!other) {
-        return `${number(base[frame])} ${this.unit}`;
+        return `${number(base[frame])}${this.suffix}`;
       }
       const change = this.change(frame, extent);
-      const values = `base ${number(base[frame])}, new ${number(other[frame])} ${this.unit}`;
-      const changed = change === null ? "change not known" : `change ${signed(change)} ${this.changeUnit}`;
+      const values = `base ${number(base[frame])}${this.percent}, new ${number(other[frame])}${this.suffix}`;
+      const changed = change === null ? "change unknown" : `change ${signed(change)} ${this.changeUnit}`;
       return `${values}; ${changed} (${this.saysInterval(frame, extent)})`;
     }
 
     saysInterval(frame, extent) {
       const { low, high, q } = this.measure[extent];
       if (!low || low[frame] === null) {
-        return "no interval";
+        return "no CI";
       }
       const decided = !q || q[frame] === null ? "" : `, q ${q[frame] < 0.001 ? "< 0.001" : q[frame].toFixed(3)}`;
-      return `95 % interval ${signed(low[frame])} to ${signed(high[frame])}${decided}`;
+      return `95% CI [${signed(low[frame])}, ${signed(high[frame])}]${decided}`;
     }
 
     // The frames that have a text in their names.
@@ -183,8 +186,8 @@ const FlameTree = (() => {
       const sums = this.sum(matches);
       const count = `${matches.size} frame${matches.size === 1 ? "" : "s"}`;
       const values = this.sides > 1
-        ? `base ${number(sums.base)}, new ${number(sums.new)} ${this.unit}, change ${signed(sums.new - sums.base)} ${this.changeUnit}`
-        : `${number(sums.base)} ${this.unit}`;
+        ? `base ${number(sums.base)}${this.percent}, new ${number(sums.new)}${this.suffix}, change ${signed(sums.new - sums.base)} ${this.changeUnit}`
+        : `${number(sums.base)}${this.suffix}`;
       return `${count}: ${values} together`;
     }
 

@@ -78,7 +78,7 @@ const Tables = (() => {
       this.table.addEventListener("limit", (event) => this.limit(event.detail.order));
     }
 
-    // What is written in a moment is newer than the address, and what says the same is no news.
+    // What is about to be written is newer than the address; an equal address changes nothing.
     restore(text, isFirst = false) {
       if (isFirst || (!this.writing && text !== TableAddress.pack(this.rows))) {
         TableAddress.unpack(this.rows, text);

@@ -114,7 +114,7 @@ const TableTools = (() => {
     }
   }
 
-  // The titles of columns as buttons. A corner without a title is no header, and sorts nothing.
+  // The titles of columns as buttons. A corner without a title is not a header, and sorts nothing.
   class Titles {
     constructor(head, sortBy) {
       this.cells = [...head.querySelectorAll("th")];

@@ -142,13 +142,13 @@ def test_the_domains_open_to_their_flags(describe: Describe) -> None:
     assert tree.columns[2].explains == "tasks pulled: detach_tasks()"
     assert [[cell.text for cell in row] for row in tree.rows] == [
         ["MC, 2 CPUs, 2 domains", "", "", "90 -> 8.1"],
-        ["   CPUs that are busy", "0", "0", ""],
+        ["   busy CPUs", "0", "0", ""],
         ["   idle CPUs", "0", "0", ""],
-        ["   CPUs that become idle", "0", "90 -> 8.1 (-91.0%)", ""],
+        ["   CPUs becoming idle", "0", "90 -> 8.1 (-91.0%)", ""],
         ["   └ NUMA", "", "", ""],
-        ["      CPUs that are busy", "90 -> 8.1", "0", ""],
+        ["      busy CPUs", "90 -> 8.1", "0", ""],
         ["      idle CPUs", "0", "0", ""],
-        ["      CPUs that become idle", "0", "0", ""],
+        ["      CPUs becoming idle", "0", "0", ""],
     ]
     flags = [[one.text for one in blocks if isinstance(one, Text)] for blocks in tree.details]
     assert flags[0] == ["flags of its domains: SD_SHARE_LLC X"]

@@ -50,7 +50,7 @@ def test_the_mark_of_a_change_has_its_rule_and_what_misses_it_says_why(describe:
     tlb = replace(ROW, **few, row="new-1", group="interrupts", subject="TLB", changed=False)
     blocks = describe(ROW, tlb)
     assert (
-        "* changed beyond noise: q < 0.05 and a change of 1% or more, where a side "
+        "* changed significantly: q < 0.05 and a change of 1% or more, where a side "
         "has at least 100 events in a run, or a share of 1%"
     ) in texts(blocks)
     _, chance, why, *_ = table_of(blocks).details[1]
@@ -192,9 +192,9 @@ def test_what_is_missing_is_one_line_a_reason(describe: Describe) -> None:
     blocks = describe(ROW, missing=missing, not_compared=[refused], zeros=["softirqs HI count"])
     [items] = [block for block in blocks if isinstance(block, Items)]
     assert [item.text for item in items.items] == [
-        "not seen in base and new: power: no powercap",
-        "not seen in base and new: cpuidle: no states",
-        "not seen in new: pressure_irq: not in this kernel",
+        "not measured in base and new: power: no powercap",
+        "not measured in base and new: cpuidle: no states",
+        "not measured in new: pressure_irq: not in this kernel",
         "not compared: cgroup of base: /a usage: not in new",
     ]
     assert items.limit == 2
@@ -211,7 +211,7 @@ def test_settings_that_differ_stand_before_the_counts(describe: Describe) -> Non
     first, second = [
         block for block in describe(ROW, settings=settings) if isinstance(block, Table)
     ]
-    assert first.caption == "settings of the scheduler that differ, base against new"
+    assert first.caption == "settings of the scheduler that differ, new vs base"
     assert [[cell.text for cell in row] for row in first.rows] == [
         ["nr_migrate", "32", "8"],
         ["domains/domain0/flags", "SD_SHARE_LLC A", "not there"],

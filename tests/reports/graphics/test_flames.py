@@ -101,8 +101,8 @@ def test_without_intervals_colour_is_what_the_reader_asks_for(
 ) -> None:
     opened = visit_flames(make_trees(runs=(1, 1)))
     assert opened.frames(".more") == opened.frames(".less") == []
-    assert "no interval" in opened.detail()
-    opened.page.get_by_label("Colour differences although there is no interval").check()
+    assert "no CI" in opened.detail()
+    opened.page.get_by_label("Colour differences without a CI").check()
     assert "\u25b2 update_cfs_group" in opened.frames(".more")
 
 
@@ -150,7 +150,7 @@ def test_the_keyboard_walks_and_zooms(
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown"):
         opened.page.keyboard.press(key)
     assert re.match(r"update_cfs_group \[kernel\]", opened.detail())
-    assert re.search(r"change \+1\d\.\d+ pp \(95% CI \+.* to \+.*, q < 0\.001\)", opened.detail())
+    assert re.search(r"change \+1\d\.\d+ pp \(95% CI \[\+.*, \+.*\], q < 0\.001\)", opened.detail())
     assert "n = 4 + 4 runs" in opened.detail()
     opened.page.keyboard.press("Enter")
     assert (
@@ -180,11 +180,11 @@ def test_search_adds_up_the_outermost_matches(
     opened = visit_flames(make_trees())
     opened.page.get_by_role("searchbox").fill("A")
     assert opened.page.locator(".flame-controls output").inner_text() == (
-        "3 frames: base 100.00, new 100.00%, change 0 pp together"
+        "3 frames: base 100.00%, new 100.00%, change 0 pp together"
     )
     opened.page.get_by_role("searchbox").fill("nothing of the kind")
     assert opened.page.locator(".flame-controls output").inner_text() == (
-        "0 frames: base 0, new 0%, change 0 pp together"
+        "0 frames: base 0%, new 0%, change 0 pp together"
     )
 
 
@@ -251,10 +251,10 @@ def test_the_graph_is_on_the_first_screen_with_its_root_on_top(
 
 def test_a_warning_about_the_samples_is_one_line_above_the_graph(make_trees: MakeTrees) -> None:
     head = Head(title="profile", sides=(), tool_version="1", schema="s")
-    basis = [Text(text="plain"), Text(text="blind to most of it", tone="warning")]
+    basis = [Text(text="plain"), Text(text="cannot see most of it", tone="warning")]
     page = draw_flame_page(basis, make_trees(), head)
     limits = re.findall(r'<a class="flame-limit" href="#samples"[^>]*>(.*?)</a>', page)
-    assert limits == ["blind to most of it"]
+    assert limits == ["cannot see most of it"]
 
 
 @pytest.mark.browser
@@ -302,7 +302,7 @@ def test_without_scripting_the_largest_frames_and_what_changed_are_drawn(
     assert "\u25bc old_lock" in opened.frames(".less")
     assert sorted(labels) == sorted(with_scripts.frames())
     title = str(opened.page.locator(".frame.more").first.get_attribute("title"))
-    assert re.search(r"base \d+\.\d\d, new \d+\.\d\d %; change \+\d+", title)
+    assert re.search(r"base \d+\.\d\d%, new \d+\.\d\d%; change \+\d+", title)
     assert not opened.page.locator(".flame-detail").is_visible()
     assert not opened.page.locator(".flame-controls").is_visible()
 

@@ -32,12 +32,12 @@ def test_parts_of_the_samples_have_their_own_numbers(
     opened = visit_flames([tree])
     opened.page.get_by_label("Samples of").select_option("node:0")
     base: Any = tree.parts[0].measures[0].self_.base
-    assert f"base {sum(base):.2f}, new" in opened.detail()
+    assert f"base {sum(base):.2f}%, new" in opened.detail()
     assert "node 0" in opened.detail()
-    assert re.search(r"95% CI [+\u2212]\d", opened.detail())
+    assert re.search(r"95% CI \[[+\u2212]\d", opened.detail())
     assert "\u25b2 update_cfs_group" in opened.frames(".more")
     opened.page.get_by_label("Samples of").select_option("")
-    assert "base 100.00, new 100.00%" in opened.detail()
+    assert "base 100.00%, new 100.00%" in opened.detail()
     assert opened.complaints == []
 
 
@@ -57,7 +57,7 @@ def test_the_kernel_alone_is_a_smaller_tree(
     root = opened.page.locator("[data-frame='0']").bounding_box()
     assert box["y"] == root["y"] + root["height"] + 1
     # What is left whole keeps its interval, the root has lost some of its time.
-    assert "no interval" in opened.detail()
+    assert "no CI" in opened.detail()
     opened.page.get_by_role("treeitem", name="update_cfs_group,").hover()
     assert "95% CI" in opened.detail()
 
@@ -114,7 +114,7 @@ def test_who_calls_and_what_is_called_stands_below_a_zoomed_graph(
     opened.page.get_by_role("treeitem", name="write,").click()
     tables = opened.page.locator(".flame-around table")
     callers, callees = (tables.nth(number).inner_text() for number in (0, 1))
-    assert "What calls write: %, sums over all paths without intervals" in callers
+    assert "What calls write: %, sums over all paths without CIs" in callers
     assert re.search(r"main\s+3\d\.\d+\s+[345]\d\.\d+\s+\+1\d\.\d+", callers)
     assert re.search(r"update_cfs_group\s+\d+\.\d+\s+2\d\.\d+\s+\+1\d\.\d+", callees)
     tables.nth(1).get_by_role("button", name="update_cfs_group").click()

@@ -206,7 +206,7 @@ def test_cells_are_read_out_by_pointer_and_by_arrow_keys(
     assert said.inner_text().startswith("CPU 4 (core 0, socket 0, node 0), ttwu_count: base")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
-    assert said.inner_text().endswith("beyond noise")
+    assert said.inner_text().endswith(", significant")
     page.locator("figure.matrix tbody tr").nth(3).locator("td").first.hover()
     assert said.inner_text().startswith("CPU 0 (core 0, socket 0, node 0), cpu busy")
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")

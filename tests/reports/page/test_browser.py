@@ -102,7 +102,7 @@ def test_the_theme_follows_the_system_and_the_button(visit: Visit, make_comparis
 def test_without_scripting_the_report_is_whole(visit: Visit, make_comparison: Make) -> None:
     opened = visit(make_comparison(), java_script_enabled=False)
     text = opened.page.locator("body").inner_text()
-    assert "37.2% longer" in text
+    assert "+37.2% [+35.0%, +39.5%]" in text
     assert "The chart is drawn by a script; its numbers are in the tables" in text
     assert not opened.page.locator("#theme").is_visible()
     plots = opened.page.locator(".plot")

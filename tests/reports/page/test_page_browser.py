@@ -98,7 +98,7 @@ def test_the_theme_has_a_key_and_an_address(visit: Visit, make_comparison: Make)
     ("name", "said"),
     [
         ("Verdict as Markdown", "**regression"),
-        ("Verdict as plain text", "37.2% longer"),
+        ("Verdict as plain text", "+37.2% [+35.0%, +39.5%]"),
         ("Link to this view", "report.html#verdict?theme=dark"),
     ],
 )
@@ -257,7 +257,7 @@ def test_the_command_of_the_other_base_is_in_sight_and_can_be_copied(
     box = menu.locator("> div").bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= width
-    assert "B patched as base:" in " ".join(menu.inner_text().split())
+    assert "patched as base:" in " ".join(menu.inner_text().split())
     assert menu.locator("code").inner_text() == OTHER_BASE
     menu.get_by_role("button", name="Copy").click()
     opened.wait_for("document.getElementById('said').textContent === 'The command is copied.'")

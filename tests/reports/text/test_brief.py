@@ -67,12 +67,12 @@ def test_the_first_screen_has_only_what_is_marked_for_it() -> None:
 
 def test_the_first_screen_has_the_first_items_each_in_one_paragraph() -> None:
     items = (
-        Item(text="one", detail="5+5 runs; co-occurs", evidence=("Cache lines",)),
+        Item(text="one", detail="5+5 runs; correlated", evidence=("Cache lines",)),
         Item(text="two"),
         Item(text="three"),
     )
     assert draw_brief(Items(items=items, ordered=True, brief=2)) == [
-        "  1. one (5+5 runs; co-occurs) [see Cache lines]",
+        "  1. one (5+5 runs; correlated) [see Cache lines]",
         "  2. two",
         "  … 1 more, see --all",
     ]
@@ -132,12 +132,12 @@ def test_what_the_reason_above_says_is_not_said_again() -> None:
     items = (
         Item(
             text="a left the line; cause: sd_cluster (inserted, 12 bytes in all)",
-            detail="1 build a side",
+            detail="1 build per side",
             evidence=("Cache lines",),
         ),
         Item(
             text="b is on 2 lines; cause: sd_cluster (inserted, 12 bytes in all)",
-            detail="1 build a side",
+            detail="1 build per side",
             evidence=("Cache lines",),
         ),
     )

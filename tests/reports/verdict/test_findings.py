@@ -54,11 +54,11 @@ def test_reasons_are_numbered_and_followed_by_how_far_they_explain(make_comparis
 @pytest.mark.parametrize(
     ("attribution", "detail"),
     [
-        ("grade B: three of four; not shown to cause", "grade B; 1 build a side"),
-        ("co-occurs; counted by an emulator: no time", "1 build a side"),
+        ("grade B: three of four; not shown to cause", "grade B; 1 build per side"),
+        ("correlated; counted by an emulator: no time", "1 build per side"),
         (
-            "measured: tbench lost 9%; a mail: June 2022; co-occurs",
-            "measured elsewhere: tbench lost 9%; 1 build a side",
+            "measured: tbench lost 9%; a mail: June 2022; correlated",
+            "measured elsewhere: tbench lost 9%; 1 build per side",
         ),
     ],
 )

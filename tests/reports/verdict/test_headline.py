@@ -42,7 +42,7 @@ def make_finding(**changes: Any) -> Finding:
     values: dict[str, Any] = {
         "id": "x", "side": "new", "claim": "PELT (a +1, b +2 pp) takes 9% more; by node 1",
         "metric": "", "value": 1.0, "ci": (0.5, 1.5), "unit": "pp", "better": "lower", "n": (5, 5),
-        "evidence": (), "replication": "5+5 runs", "attribution": "co-occurs",
+        "evidence": (), "replication": "5+5 runs", "attribution": "correlated",
     }  # fmt: skip
     return Finding(**values | changes)
 

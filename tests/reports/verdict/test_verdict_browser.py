@@ -38,7 +38,7 @@ def test_the_first_screen_answers_what_how_sure_why_and_what_next(
         last = page.locator(selector).last.bounding_box()
         assert last["y"] + last["height"] <= 900, selector
     # How sure that is: the interval and what was counted; the boxes that tell more begin below.
-    assert "95% CI" in page.locator(".headline").inner_text()
+    assert "[+35.0%, +39.5%]" in page.locator(".headline").inner_text()
     assert page.locator(".panel").first.bounding_box()["y"] <= 900
 
 

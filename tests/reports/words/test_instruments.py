@@ -209,11 +209,11 @@ def test_results_are_matched_by_all_that_tells_them_apart(
         ),
         (
             [effect(1.0, "base"), effect(1.63, width=3.6)],
-            f"runs of new took 1.6 (95% CI [0.5, 5.9], {N}) times as long, which may be noise",
+            f"runs of new took 1.6 (95% CI [0.5, 5.9], {N}) times as long (not significant)",
         ),
         (
             [effect(1.63, width=None)],
-            f"runs of new took 1.6 (no CI, {N}) times as long, which may be noise: ",
+            f"runs of new took 1.6 (no CI, {N}) times as long (not significant): ",
         ),
         # What is shown is said, and what may be noise is not mixed with it.
         (
@@ -226,8 +226,8 @@ def test_collectors_that_slow_runs_down_are_a_doubt(
     probed: Probed, rows: list[Any], told: str
 ) -> None:
     [cost] = list_costs(probed(rows=rows, runs=[run("bpf_pelt", "perf_stat")]))
-    assert cost.text.startswith(f"with their collectors {told}")
-    assert cost.text.endswith("may be of the collectors (bpf_pelt, perf_stat)")
+    assert cost.text.startswith(f"with collectors, {told}")
+    assert cost.text.endswith("may contain collector overhead (bpf_pelt, perf_stat)")
     assert (cost.tone, cost.evidence) == ("warning", ("probe_effect",))
 
 

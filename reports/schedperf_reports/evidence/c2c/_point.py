@@ -59,7 +59,7 @@ MEANINGS: Mapping[Observable, str] = {
     ),
     "peer": (
         "peer snoop: a load that another CPU's cache answered, be the line modified or not (Arm); "
-        "it is no HITM"
+        "not a HITM"
     ),
 }
 # Lines of one drawing; the tables have the others.
@@ -191,7 +191,7 @@ def _caption(lines: Sequence[C2cLineRow], left: int, word: str) -> str:
     }
     told = [f"{name}: {' and '.join(said)}" for name, said in changes.items() if said]
     more = f"; {count_of(left, 'more line')} in the tables" if left else ""
-    said = "; ".join(told) or f"{word} of none of these lines changed significantly"
+    said = "; ".join(told) or f"no significant change of {word} on these lines"
     return f"readers and writers by byte. {said}{more}"
 
 
@@ -245,7 +245,7 @@ def _rates(point: C2cPoint, line: C2cLineRow, side: str) -> Iterator[str]:
         if any(change.samples):
             rate = f"{format_rate(change.rates.of(side))} {word_of(point.observable)}"
             ratio = (
-                f", {format_rate(change.ratio)} times base's (95% CI {format_interval(change)})"
+                f", {format_rate(change.ratio)} times base's {format_interval(change)}"
                 if side == "new" and change.ratio is not None
                 else ""
             )

@@ -150,7 +150,7 @@ def side_by_side(lines: Sequence[C2cLineRow], most: int | None = None) -> list[C
 def unmatched_table(
     point: C2cPoint, lines: Sequence[C2cLineRow], limit: int | None = MOST_ROWS
 ) -> Table:
-    """Return lines that are compared with nothing: what one side does not show is no 0.
+    """Return lines that are not compared: what one side does not show is unknown, not 0.
 
     :param lines: as :func:`side_by_side` returns them
     :param limit: rows that a terminal shows; None: all
@@ -245,7 +245,7 @@ def format_interval(change: C2cChange) -> str:
     """Write the 95% CI of a ratio; what bounds nothing is a dash."""
     if change.ratio_low is None:
         return MISSING
-    return f"{_ratio(change.ratio_low)}..{_ratio(change.ratio_high)}"
+    return f"[{_ratio(change.ratio_low)}, {_ratio(change.ratio_high)}]"
 
 
 def seen_table(source: C2cSource, lines: Sequence[C2cSampledLine]) -> Table:

@@ -247,7 +247,7 @@ def _row(column: _Column, start: int, line_bytes: int, uses: Mapping[str, Layout
 
 
 def _struct_end(column: _Column) -> int:
-    # Behind the padding of a struct; of a section, whose last entry nobody knows, 0.
+    # After the padding of a struct; 0 of a section, whose last entry is unknown.
     return 0 if column.unit in SECTIONS else column.bytes or 0
 
 

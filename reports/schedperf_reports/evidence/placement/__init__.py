@@ -1,1 +1,1 @@
-"""Task placement and how long they waited, as blocks."""
+"""Task placement and how long tasks waited, as blocks."""

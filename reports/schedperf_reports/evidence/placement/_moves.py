@@ -261,9 +261,9 @@ def _figure(event: str, series: Sequence[SeriesRow], where: str) -> Figure:
 
 
 def _means(series: Sequence[SeriesRow]) -> str:
-    # Base first: "12.1 (11.2..13) -> 14.8 (14..15.6) a second (95% CI; n = 5 + 5 runs)".
+    # Base first: "12.1 [11.2, 13] -> 14.8 [14, 15.6] per second (95% CI; n = 5 + 5 runs)".
     means = " -> ".join(
-        _rate(one.mean) + ("" if one.ci_low is None else f" ({_interval(one)})") for one in series
+        _rate(one.mean) + ("" if one.ci_low is None else f" {_interval(one)}") for one in series
     )
     has_interval = any(one.ci_low is not None for one in series)
     return f"{means} per second ({'95% CI; ' if has_interval else ''}{_count_sides(series)})"
@@ -285,7 +285,7 @@ def count_values(one: MeanRow) -> str:
 def _interval(one: SeriesRow) -> str:
     if one.ci_low is None or one.ci_high is None:
         return _UNKNOWN
-    return f"{_rate(one.ci_low)}..{_rate(one.ci_high)}"
+    return f"[{_rate(one.ci_low)}, {_rate(one.ci_high)}]"
 
 
 def _rate(rate: float) -> str:

@@ -1,4 +1,4 @@
-"""Task placement, by cause, node and level; how long they waited; what the balancer answered."""
+"""Task placement by cause, node and level; how long tasks waited; results of the load balancer."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -180,7 +180,7 @@ def _phases(one: PhasesRow, first: str, caption: str) -> Block:
         what="part of the period from",
         events="expiries",
         write=lambda part: f"{format_number(round(100.0 * (part - 0.5), 1))}%",
-        note=f"0% is the mean expiry of {first} ",
+        note=f"0% is the mean expiry of {first}",
     )
 
 
@@ -204,8 +204,9 @@ def _describe_depth(one: DepthRow) -> str:
     if one.ci_low is None or one.ci_high is None or one.ci_low == one.ci_high:
         return f"{one.depth} ({share})"
     # A share is never more than all.
-    ends = f"{format_share(one.ci_low)}..{format_share(min(1.0, one.ci_high))}"
-    return f"{one.depth} ({share}, {ends})"
+    return (
+        f"{one.depth} ({share} [{format_share(one.ci_low)}, {format_share(min(1.0, one.ci_high))}])"
+    )
 
 
 def _refusals(data: Placement) -> Iterator[Block]:

@@ -372,7 +372,7 @@ def _cost_cells(cost: ProfileChange, scale: Scale, *, is_changed: bool) -> tuple
             ),
             sort=cost.change,
         ),
-        Cell(text="..".join(known) or MISSING),
+        Cell(text=f"[{', '.join(known)}]" if known else MISSING),
     )
 
 

@@ -222,8 +222,8 @@ def _cost_cell(cost: SampleCost | None, scale: Scale) -> Cell:
     if cost is None or cost.change is None:
         return Cell(text=MISSING)
     mark = _CHANGED if cost.changed else ""
-    ends = "..".join(scale.format_change(end, RATE_DIGITS) for end in cost.interval or ())
-    interval = f" ({ends})" if ends else ""
+    ends = ", ".join(scale.format_change(end, RATE_DIGITS) for end in cost.interval or ())
+    interval = f" [{ends}]" if ends else ""
     return Cell(
         text=f"{mark}{scale.format_change(cost.change, RATE_DIGITS)}{interval}",
         tone="strong" if cost.changed else "plain",

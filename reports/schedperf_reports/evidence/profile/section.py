@@ -127,10 +127,10 @@ def _describe_sight(event: ProfileEvent) -> tuple[str, Tone]:
     blind = [side for side, is_blind in event.blind.items() if is_blind]
     unknown = [side for side, is_blind in event.blind.items() if is_blind is None]
     if blind:
-        what = "cannot see most of the scheduler: a function missing below proves nothing"
+        what = "which cannot see most of the scheduler: a function missing below proves nothing"
         return f"{_where(blind)}recorded with {name}, {what}", "warning"
     if unknown:
-        what = "unknown whether it sees code that runs with interrupts off"
+        what = "which may not see code that runs with interrupts off"
         return f"{_where(unknown)}recorded with {name}, {what}", "warning"
     return f"recorded with {name}, which sees code that runs with interrupts off too", "plain"
 

@@ -31,9 +31,9 @@ def test_who_touches_which_bytes_is_shown_for_both_sides(describe: Describe, cel
         "r update_cfs_group, r+W update_load_avg", "3.1",
     ]  # fmt: skip
     # Of bytes without a name nobody knows how many there are.
-    assert rows[3][:2] == ["8-?", "name not known"]
+    assert rows[3][:2] == ["8-?", "name unknown"]
     assert rows[5][0] == "new, task_group+0x140"
-    assert "0 % false sharing in base" in table.caption
+    assert "0% false sharing in base" in table.caption
 
 
 def test_the_drawing_has_who_reads_and_writes_which_bytes_of_both_sides(
@@ -41,13 +41,13 @@ def test_the_drawing_has_who_reads_and_writes_which_bytes_of_both_sides(
 ) -> None:
     (drawing,) = [block for block in describe(DATA) if isinstance(block, CacheLines)]
     assert drawing.caption == (
-        "who reads and writes which bytes. task_group.load_avg: 0.129 times base's remote HITM"
+        "readers and writers by byte. task_group.load_avg: 0.129 times base's remote HITM"
     )
     (group,) = drawing.groups
     assert [row.place for row in group.rows] == ["0x100", "0x140"]
     assert group.rows[0].note == "true sharing; remote 3.1 HITM per 1000 messages"
     assert group.rows[1].note == (
-        "false sharing; remote 0.4 HITM per 1000 messages, 0.129 times base's (95 % CI 0.067..0.23)"
+        "false sharing; remote 0.4 HITM per 1000 messages, 0.129 times base's [0.067, 0.23]"
     )
     first, second = group.rows[0].occupants
     assert (first.name, first.start, first.size) == ("task_group.load_avg", 0, 8)
@@ -61,7 +61,7 @@ def test_the_drawing_has_who_reads_and_writes_which_bytes_of_both_sides(
         "3.1 HITM per 1000 messages",
         "by r update_cfs_group, r+W update_load_avg, W attach_entity_cfs_rq",
     )
-    assert second.facts[0] == ("name not known, bytes 8-? of the line, size of the field not known")
+    assert second.facts[0] == ("name unknown, bytes 8-? of the line, size of the field unknown")
 
 
 def test_below_a_drawn_line_stands_who_reads_and_writes_which_bytes_from_which_nodes(
@@ -79,8 +79,8 @@ def test_below_a_drawn_line_stands_who_reads_and_writes_which_bytes_from_which_n
             "update_cfs_group, r+W update_load_avg; hackbench, kworker/0:1 and 1 more; nodes 0, 1"
         ),
         (
-            "8-? name not known: reads not known, 0 writes, 50.0% of the line's HITM; "
-            "functions not known; commands not known; nodes not known"
+            "8-? name unknown: reads unknown, 0 writes, 50.0% of the line's HITM; "
+            "functions unknown; commands unknown; nodes unknown"
         ),
     )
 
@@ -99,8 +99,8 @@ def test_a_line_of_one_side_is_drawn_with_why_the_other_is_empty(describe: Descr
     (drawing,) = [block for block in blocks if isinstance(block, CacheLines)]
     assert drawing.groups[0].rows[0].note == "true sharing"
     assert drawing.groups[0].rows[1].occupants == ()
-    assert drawing.groups[0].rows[1].note == "an address means nothing in another boot"
-    assert "none of these lines HITM changed beyond chance" in drawing.caption
+    assert drawing.groups[0].rows[1].note == "addresses differ between boots"
+    assert "no significant change of HITM on these lines" in drawing.caption
 
 
 def test_who_and_on_which_nodes_stands_below_the_bytes(describe: Describe) -> None:
@@ -130,5 +130,5 @@ def test_an_equal_split_of_both_sides_is_said_once_and_an_atomic_by_its_own_name
     split = replace(SEEN, false_share=0.25, accesses=(atomic,))
     lines = (replace(LINE, base=split, new=split),)
     *_, table = describe(with_point(lines=lines)).tables()
-    assert "(25 % false sharing in base and new)" in table.caption
+    assert "(25% false sharing in base and new)" in table.caption
     assert cells(table)[1][1] == "nohz.nr_cpus [A]"

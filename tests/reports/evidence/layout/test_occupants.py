@@ -117,7 +117,7 @@ def test_without_a_known_size_it_is_drawn_up_to_what_follows(
     row = only_row(make_entry("a", 8, None), make_entry("b", 24, None))
     found = named(row)
     assert (found["a"].size, found["a"].is_sized) == (16, False)
-    assert "size not known" in found["a"].facts[0]
+    assert "size unknown" in found["a"].facts[0]
     # Whether bytes have no name cannot be known then.
     assert all(one.kind == "entry" for one in row.occupants)
 

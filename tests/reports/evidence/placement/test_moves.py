@@ -42,7 +42,7 @@ def test_moves_from_node_to_node_are_a_matrix_and_what_changed_a_row(
     assert table.anchors == ("new-1",)
     [matrix] = [block for block in blocks if isinstance(block, Matrix)]
     assert matrix.caption == (
-        "moves per 1000 messages from node to node, 1 of 8 numbers changed beyond noise (5+5 "
+        "migrations per 1000 messages from node to node, 1 of 8 numbers changed significantly (5+5 "
         "runs), that of fork"
     )
     assert [band.label for band in matrix.bands] == ["fork", "migration by numa"]
@@ -74,7 +74,7 @@ def test_moves_of_one_side_are_a_matrix_of_its_own(describe: Describe, forks: Pl
         if isinstance(one, Matrix)
     ]
     assert [label.text for label, _ in matrix.groups] == ["base"]
-    assert matrix.caption == "moves per second from node to node, 5 runs"
+    assert matrix.caption == "migrations per second from node to node, 5 runs"
 
 
 def test_a_machine_of_many_nodes_has_narrow_cells_and_no_text(
@@ -104,9 +104,9 @@ def test_waits_and_phases_are_mirrored(describe: Describe, forks: PlacementRow) 
         "from 0 ns on: 75.0% -> 25.0%"
     )
     assert found[0].bins[0].difference == "-50 pp [-60, -40]"
-    assert [one.label for one in found[2].bins] == ["-50 %", "0 %"]
+    assert [one.label for one in found[2].bins] == ["-50%", "0%"]
     assert found[2].caption.startswith("bandwidth timer of /b: ")
-    assert found[2].caption.endswith("; 0 % is when that of /a expires in the mean")
+    assert found[2].caption.endswith("; 0% is the mean expiry of /a")
 
 
 def test_moves_over_time_are_a_line_of_blocks_and_a_figure(
@@ -119,11 +119,11 @@ def test_moves_over_time_are_a_line_of_blocks_and_a_figure(
     ]
     blocks = describe(forks, series=series)
     table = blocks.tables()[-1]
-    means = "4 (1.5..6.5) -> 16 (15..17) a second (95 % CI; n = 5 + 5 runs)"
-    assert table.caption.endswith(f"most of them migrations: {means}")
+    means = "4 [1.5, 6.5] -> 16 [15, 17] per second (95% CI; n = 5 + 5 runs)"
+    assert table.caption.endswith(f"mostly migrations: {means}")
     assert cells(table) == [
-        ["migration", "base", "4", "1.5..6.5", "8", "5 runs", "·▂▄"],
-        ["migration", "new", "16", "15..17", "16", "5 runs", "███"],
+        ["migration", "base", "4", "[1.5, 6.5]", "8", "5 runs", "·▂▄"],
+        ["migration", "new", "16", "[15, 17]", "16", "5 runs", "███"],
     ]
     [figure] = [block for block in blocks if isinstance(block, Figure)]
     data: Any = figure.figure["data"]
@@ -148,8 +148,8 @@ def test_moves_over_the_time_of_one_run_have_no_interval(
     ]
     blocks = describe(forks, series=series)
     table = blocks.tables()[-1]
-    assert table.caption.endswith("4 -> 8 (1.5..6.5) a second (95 % CI; n = 1 run + 2 boots)")
-    assert [row[3] for row in cells(table)] == ["-", "1.5..6.5"]
+    assert table.caption.endswith("4 -> 8 [1.5, 6.5] per second (95% CI; n = 1 run + 2 boots)")
+    assert [row[3] for row in cells(table)] == ["-", "[1.5, 6.5]"]
     [figure] = [block for block in blocks if isinstance(block, Figure)]
     data: Any = figure.figure["data"]
     assert (data[0]["error_y"]["array"], data[0]["error_y"]["arrayminus"]) == ([0], [0])
@@ -184,8 +184,8 @@ def test_depths_zeros_and_notes_are_sentences(describe: Describe, forks: Placeme
     texts = blocks.texts()
     assert (
         "depth of the task groups of the workload's tasks, share of their switches with its "
-        "95 % CI: base 0 (100.0%), n = 5 runs; "
-        "new 0 (25.0%, 0.0%..60.0%), 8 (75.0%, 40.0%..100.0%), n = 2 boots"
+        "95% CI: base 0 (100.0%), n = 5 runs; "
+        "new 0 (25.0% [0.0%, 60.0%]), 8 (75.0% [40.0%, 100.0%]), n = 2 boots"
     ) in texts
     assert not any("depth" in text for text in describe(forks, depths=depths[:2]).texts())
     assert "base and new: note 0" in texts

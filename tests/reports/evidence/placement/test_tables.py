@@ -114,7 +114,7 @@ def test_a_terminal_is_short_and_the_page_has_all(
     text = draw_text(comparison, Options(width=78, colour=False, see="--html", everything=True))
     assert "forks at L" not in text
     assert (
-        "further moves by level and node: 0 of 300 rows changed significantly; "
+        "further migrations by level and node: 0 of 300 rows changed significantly; "
         "n = 5+5 runs (see --html)" in " ".join(text.split())
     )
     assert "forks at L299" in html(comparison, Options(width=78, colour=False, see="--html"))
@@ -172,7 +172,7 @@ def test_what_must_not_be_compared_is_not_counted_as_unchanged(
     blocks = describe(forks, replace(invalid, name="execs"))
     assert blocks.texts()[0].startswith("1 of 1 row changed significantly; ")
     told = describe(invalid).texts()
-    assert not any("beyond noise" in text for text in told)
+    assert not any("significant:" in text for text in told)
     assert told[1].startswith("counts of the whole machine")
 
 
@@ -190,9 +190,9 @@ def test_what_was_not_seen_is_said_once_for_all_sides(
         side="new", part="fork", mechanism="tracepoint", function=None, reason=None
     )
     refused = NotComparedPart(
-        side="new", what="cause", reason="seen in different ways: base by a, new by b"
+        side="new", what="cause", reason="observed by different mechanisms: base by a, new by b"
     )
     assert items_of(describe(forks, programs=(*programs, seen), not_compared=(refused,))) == [
-        "not seen on base and new: source, attempts (load_balance): fentry: EPERM",
-        "not compared with new: cause: seen in different ways: base by a, new by b",
+        "not measured on base and new: source, attempts (load_balance): fentry: EPERM",
+        "not compared with new: cause: observed by different mechanisms: base by a, new by b",
     ]

@@ -28,23 +28,23 @@ Describe = Callable[[Profile], Any]
         (
             {},
             (
-                "these 3 symbols are 71 % of the change in CPU time per message (95 % interval "
-                "60..83 %), which says nothing of the wall time (the event stops): "
+                "these 3 symbols are 71% of the change in CPU time per message (95% CI "
+                "[60%, 83%]); the wall time is not explained (the event stops): "
                 "update_cfs_group, update_load_avg, reweight_entity: 1.2 us per message"
             ),
         ),
         (
             {"symbols": ("update_cfs_group",), "busy_equal": True, "busy_reason": "it stayed"},
             (
-                "this 1 symbol is 71 % of the change in CPU time per message (95 % interval "
-                "60..83 %) and of the wall time (it stayed): update_cfs_group: 1.2 us per message"
+                "this 1 symbol is 71% of the change in CPU time per message (95% CI "
+                "[60%, 83%]) and of the wall time (it stayed): update_cfs_group: 1.2 us per message"
             ),
         ),
         (
             {"part": None, "ci_low": None, "ci_high": None, "reason": "too few"},
             (
-                "these 3 symbols changed in cost (CPU time per message), but what part of its "
-                "change that is cannot be said (too few): update_cfs_group, update_load_avg, "
+                "these 3 symbols changed in cost (CPU time per message), share of its total "
+                "change unknown (too few): update_cfs_group, update_load_avg, "
                 "reweight_entity: 1.2 us per message"
             ),
         ),
@@ -97,11 +97,11 @@ def test_a_blind_event_is_one_short_warning_that_links_to_the_whole_of_it(
     item = sight_of(blocks)
     assert item.tone == "warning"
     assert item.text == (
-        "recorded with cpu-clock, blind to most of the scheduler: a function that is missing below "
+        "recorded with cpu-clock, which cannot see most of the scheduler: a function missing below "
         "proves nothing"
     )
     assert item.evidence == ("profile#samples",)
-    sees = "blind to code that runs with interrupts off, most of the scheduler"
+    sees = "cannot see code that runs with interrupts off, most of the scheduler"
     assert cells(basis_of(blocks)) == [
         ["cpu-clock", "base and new", f"{sees}: {reason}"],
         ["cpu-clock", "instead", "record on a machine with a PMU"],
@@ -113,17 +113,17 @@ def test_a_blind_event_is_one_short_warning_that_links_to_the_whole_of_it(
     [
         (
             BaseNew(base=False, new=True),
-            "new was recorded with cycles, blind to most of",
+            "new was recorded with cycles, which cannot see most of",
             ["base", "new"],
         ),
         (
             BaseNew(base=None, new=False),
-            "base was recorded with cycles, and whether that sees",
+            "base was recorded with cycles, which may not see",
             ["base", "new"],
         ),
         (
             BaseNew(base=None, new=None),
-            "recorded with cycles, and whether that sees",
+            "recorded with cycles, which may not see",
             ["base and new"],
         ),
     ],
@@ -194,4 +194,4 @@ def test_missing_sides_are_named_and_so_are_several(
     section = Section.of(data)
     sides = tuple(make_side(name) for name in ("base", "new", "new2"))
     blocks = to_blocks(profile(make_comparison(sections={"profile": section}, sides=sides)))
-    assert blocks.texts()[0] == "new against base"
+    assert blocks.texts()[0] == "new vs base"

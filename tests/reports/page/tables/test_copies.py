@@ -31,7 +31,7 @@ def test_a_copy_is_what_is_shown_as_markdown(copier: Visit, results: Table) -> N
     opened.choose_copy("Copy as Markdown")
     assert clipboard(opened).splitlines() == [
         "**6 results, 3 changed**  ",
-        "A 6.12, B 6.13",
+        "6.12, 6.13",
         "",
         "| result | time | change | verdict |",
         "|:--|--:|--:|:--|",
@@ -56,7 +56,7 @@ def test_a_copy_as_text_is_aligned_and_fits_a_mail(
     lines = clipboard(opened).splitlines()
     assert max(map(len, lines)) <= 78
     assert lines[3].split() == ["result", "time", "change", "verdict"]
-    ends = {line.index(" %") for line in lines if " %" in line}
+    ends = {line.index("%") for line in lines if "%" in line}
     assert len(ends) == 1
     assert "  new is noisier" in lines
     assert "hackbench -T:" in "\n".join(lines)
@@ -112,7 +112,7 @@ def test_a_copy_as_json_has_numbers_where_there_are(
     opened.choose_copy("Copy as JSON")
     assert json.loads(clipboard(opened)) == {
         "caption": "c",
-        "sides": ["A 6.12", "B 6.13"],
+        "sides": ["6.12", "6.13"],
         "rows": [
             {"result": "a", "time": 0.0016, "change": 1.25, "change (2)": "no change"},
             {
@@ -128,7 +128,7 @@ def test_one_row_is_copied_by_its_key(copier: Visit, results: Table) -> None:
     opened.press("j", "c")
     assert clipboard(opened).splitlines() == [
         "6 results, 3 changed",
-        "A 6.12, B 6.13",
+        "6.12, 6.13",
         "",
         "result      time  change  verdict",
         "hackbench -T",
