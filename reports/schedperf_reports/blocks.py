@@ -194,6 +194,10 @@ class Graphic:
         """Return what says the same in words; () where other blocks of the section do."""
         return ()
 
+    def inner(self) -> "tuple[Block, ...]":
+        """Return the blocks that the page draws inside of it."""
+        return self.plain()
+
     def data(self) -> object:
         """Return what its script needs, JSON values only; None where it needs nothing."""
         return None

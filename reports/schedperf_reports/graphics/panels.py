@@ -50,5 +50,9 @@ class Fold(Graphic):
     repeats: bool = False
 
     def plain(self) -> tuple[Block, ...]:
-        """Return the blocks."""
+        """Return the blocks, () where they repeat others."""
         return () if self.repeats else self.blocks
+
+    def inner(self) -> tuple[Block, ...]:
+        """Return the blocks."""
+        return self.blocks

@@ -122,7 +122,7 @@ def all_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
     for block in blocks:
         yield block
         if isinstance(block, Graphic):
-            yield from all_blocks(block.plain())
+            yield from all_blocks(block.inner())
         elif isinstance(block, Table):
             for inner in block.details:
                 yield from all_blocks(inner)
@@ -170,7 +170,7 @@ def _view(block: Block, section: str, number: str, anchors: "Anchors", *, is_in_
             links = tuple(tuple(map(anchors.link, item.evidence)) for item in block.items)
             return View(block=block, section=section, number=number, links=links)
         case Graphic():
-            plain = draw_inner(block.plain(), f"{number}-plain")
+            plain = draw_inner(block.inner(), f"{number}-plain")
             island = draw_island(block)
             return View(block=block, section=section, number=number, island=island, plain=plain)
         case _:

@@ -237,7 +237,7 @@
       const isWhole = frame === 0 && this.tree.isShare && [base, other ?? base].every(([all]) => Math.abs(all - 100) < 1e-6);
       const isUnsure = this.tree.sides > 1 && !this.tree.hasIntervals;
       const parts = isWhole
-        ? [`${other ? "base 100.00%, new 100.00%" : "100%"}: all other frames are shares of it${isUnsure ? "; CIs of changes are unknown" : ""}`]
+        ? [`${other ? "base 100.00%, new 100.00%" : "100%"}: all other frames are shares of it${isUnsure ? "; no CI of a change" : ""}`]
         : [this.tree.says(frame, "inclusive"), `self: ${this.tree.says(frame, "self")}`];
       if (this.tree.changedNames.has(data.name[frame])) {
         parts.push(`self, on all paths: ${this.tree.says(data.name[frame], "functions")}`);

@@ -84,6 +84,7 @@ def test_the_first_screen_has_some_and_the_fold_has_all_of_them_in_full(
     assert [item.text for item in whole] == [long.claim] * 7
     # A text of everything has them in full above.
     assert fold.plain() == ()
+    assert fold.inner() == fold.blocks
     assert isinstance(blocks[0], Items)
     assert blocks[0].whole == whole
 

@@ -132,7 +132,7 @@ def test_one_row_is_copied_by_its_key(copier: Visit, results: Table) -> None:
         "",
         "result      time  change  verdict",
         "hackbench -T",
-        "groups=1  900 us  +2.0%  regression",
+        "groups=1  900 us   +2.0%  regression",
     ]
 
 
