@@ -9,7 +9,7 @@ CHECK = not vm and not browser and not slow and not system and not property
 TEST = not vm and not browser and not slow
 
 .PHONY: help demo man check test test-browser test-vm test-slow lint \
-	lint-mypy lint-ruff lint-format lint-imports lint-floor \
+	lint-mypy lint-ruff lint-format lint-imports lint-python39 \
 	bench bench-report bench-verdicts bench-overhead bench-vm format bless clean
 
 help: ## list the targets
@@ -47,7 +47,7 @@ test-slow: ## simulated verdicts, long fuzzing, ten times as many examples of ea
 lint: ## ruff, mypy, import-linter, the Python floor of the collectors
 	@scripts/setup lint
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target \
-		lint-mypy lint-ruff lint-format lint-imports lint-floor
+		lint-mypy lint-ruff lint-format lint-imports lint-python39
 
 lint-mypy:
 	.venv/bin/mypy
@@ -61,7 +61,7 @@ lint-format:
 lint-imports:
 	.venv/bin/lint-imports
 
-lint-floor:
+lint-python39:
 	.venv/bin/vermin --quiet --no-tips --violations --target=3.9- collectors
 
 bench: ## print speed figures, each beside what it is compared with

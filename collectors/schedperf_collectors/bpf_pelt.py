@@ -126,7 +126,7 @@ class Window:
     "34 s instead of 3",
 )
 def bpf_pelt(capture: Capture) -> Generator[str, None, str]:
-    """Count and time the updates of load averages; options: sampling, cross_check, perf, loader."""
+    """Count and time PELT updates; options: sampling, cross_check, perf, loader."""
     wanted = read_wanted(capture.options)
     system = System()
     kernel = _find_functions(system)

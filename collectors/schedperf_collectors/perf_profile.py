@@ -52,7 +52,7 @@ ARM_PSEUDO_NMI = re.compile(r"\birqchip\.gicv3_pseudo_nmi=(?:1|[yYtT]|[oO][nN])"
     intrusive=True,
     needs=("perf",),
     package="linux-perf",
-    cost="999 samples a second and CPU, 0.1 kB each; up to 7% of CPU time on 2 CPUs; 0.4 s around",
+    cost="999 samples per second and CPU, 0.1 kB each; up to 7% of CPU time on 2 CPUs; 0.4 s extra",
 )
 def perf_profile(capture: Capture) -> Iterator[str]:
     """Profile all CPUs with call chains; options: frequency, event, perf (the program)."""

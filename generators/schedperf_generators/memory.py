@@ -141,18 +141,18 @@ class MemoryRun:
 
     def _of_touch(self, touch: Touch) -> list[_Access]:
         cpus = touch.cpus or tuple(range(self.numa.cpus))
-        turns = [cpus[number % len(cpus)] for number in range(touch.samples)]
+        cpu_sequence = [cpus[number % len(cpus)] for number in range(touch.samples)]
         per_cpu = {symbol.name: symbol.address for symbol in self.kernel.per_cpu}
         if touch.target in per_cpu:
             bases, offset = self.numa.unit_bases(), per_cpu[touch.target]
             return [
                 _Access(touch, self._toucher(touch, owner), bases[owner] + offset)
-                for owner in turns
+                for owner in cpu_sequence
             ]
         base = self.slabs.get(touch.target)
         if base is None:
             base = self.kernel.address(touch.target)
-        return [_Access(touch, cpu, base) for cpu in turns]
+        return [_Access(touch, cpu, base) for cpu in cpu_sequence]
 
     def _toucher(self, touch: Touch, owner: int) -> int:
         # A copy bounces because others look into it; its own CPU writes it.
@@ -226,7 +226,7 @@ def _machine(numa: Numa, vendor: Vendor) -> Machine:
     )
 
 
-# Offsets as a kernel of 6.14 has them, rounded: what counts is that they are told apart.
+# Offsets as a kernel of 6.14 has them, rounded: they only have to be distinct.
 _PER_CPU = (
     Symbol("kernel_cpustat", 0x29E40, 0x50),
     Symbol("tick_cpu_sched", 0x2A000, 0x140),

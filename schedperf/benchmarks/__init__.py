@@ -50,7 +50,7 @@ class Metric:
     :param unit: base unit: "s", "B", "1/s", "count"
     :param definition: one sentence for who does not know the benchmark: what the number counts or
         times, and of what it is the sum, mean or percentile; None where the output does not say. It
-        describes the metric and is no part of what it is
+        describes the metric and is not part of its identity
     """
 
     name: str

@@ -183,7 +183,7 @@ def _add_line(report: _Report, where: tuple[str, int, str]) -> None:
 
 
 def _script_name(number: str, printed: str) -> str:
-    # A file may lie elsewhere on the other side, so its folder is no part of the name.
+    # A file may lie elsewhere on the other side, so its folder is not part of the name.
     builtin = BUILTIN.fullmatch(printed.strip())
     name = builtin[1] if builtin is not None else PurePosixPath(printed.strip()).name
     return f"script {number} ({name[:LONGEST_SCRIPT_NAME]})"

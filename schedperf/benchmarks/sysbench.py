@@ -250,7 +250,7 @@ def _derive_rate(
     rate = count.value / time.value if time.value > 0.0 else math.inf
     if abs(rate) > LARGEST_NUMBER:
         label, line_number, _ = total.where
-        yield BadLine(problem=f"{label}:{line_number}: {total.text!r} is no time to count in")
+        yield BadLine(problem=f"{label}:{line_number}: invalid total time {total.text!r}")
         return
     yield replace(count, value=rate, resolution=abs(rate) * (time.resolution or 0.0) / time.value)
 

@@ -1,6 +1,6 @@
 """Parse manifest.json, run.json and host.json into records; docs/bundle.md describes them.
 
-Each ``parse_`` function takes bytes of strangers and where they are from, and
+Each ``parse_`` function takes untrusted bytes and where they are from, and
 raises :class:`~schedperf.model.errors.BundleError` that names the place that is wrong.
 """
 

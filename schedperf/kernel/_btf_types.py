@@ -116,7 +116,7 @@ def index_btf(data: bytes, label: str, first_id: int) -> BtfIndex:
 
     :param label: names the source in messages
     :param first_id: what the first type is called: 1, or more where a base has the lower ones
-    :raises InputError: it is no BTF, or it is damaged
+    :raises InputError: it is not BTF, or it is damaged
     """
     header = _split(data, label)
     words = array("I", header.types)
@@ -139,7 +139,7 @@ def is_split(data: bytes) -> bool:
 
     A string section of its own begins with the empty name.
 
-    :raises InputError: it is no BTF, or its header is damaged
+    :raises InputError: it is not BTF, or its header is damaged
     """
     return _split(data, "").strings[:1] not in {b"", b"\0"}
 

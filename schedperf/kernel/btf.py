@@ -316,7 +316,7 @@ class Btf:
     def section(self, name: str) -> BtfSection | None:
         """Return the variables of a section; None where there is no such section.
 
-        :raises InputError: it names what is no variable, or a variable leaves it
+        :raises InputError: it names something other than a variable, or a variable leaves it
         """
         for type_id in self.of_kind(Kind.DATASEC):
             if self.name(type_id) == name:
@@ -330,7 +330,7 @@ class Btf:
         for variable, offset, length in zip(tail[::3], tail[1::3], tail[2::3], strict=True):
             if self.kind(variable) != Kind.VAR:
                 raise InputError(
-                    f"{self.label}: {name} names type {variable}, which is no variable; "
+                    f"{self.label}: {name} names type {variable}, which is not a variable; "
                     "use an undamaged file"
                 )
             if offset + length > size:
@@ -391,7 +391,7 @@ def parse_btf(data: bytes, label: str, base: Btf | None = None) -> Btf:
 
     :param label: names the source in messages: "btf of base.tar"
     :param base: of a module's BTF the kernel's
-    :raises InputError: it is no BTF, it is damaged, or it is a module's and there is no base
+    :raises InputError: it is not BTF, it is damaged, or it is a module's and there is no base
     """
     index = index_btf(data, label, 1 if base is None else base.end_id)
     if base is None and is_split(data):
@@ -409,7 +409,7 @@ def parse_percpu_section(data: bytes, label: str) -> BtfSection:
     """Read the per-CPU variables from raw BTF of either byte order.
 
     :param label: names the source in messages: "btf of base.tar"
-    :raises InputError: it is no BTF, it is damaged, or it holds no per-CPU section
+    :raises InputError: it is not BTF, it is damaged, or it holds no per-CPU section
     """
     section = parse_btf(data, label).section(PERCPU_SECTION)
     if section is None:

@@ -128,10 +128,10 @@ def read_elf(stream: BinaryIO, label: str) -> ElfKernel:
 
     :param stream: can be positioned; read in parts
     :param label: names the source in messages: "vmlinux"
-    :raises InputError: it is no ELF file, or it is damaged
+    :raises InputError: it is not an ELF file, or it is damaged
     """
     if stream.read(len(ELF_MAGIC)) != ELF_MAGIC:
-        raise InputError(f"{label}: is no ELF file; use vmlinux or a module")
+        raise InputError(f"{label}: not an ELF file (expected vmlinux or a module)")
     try:
         return _read(_Elf(stream, label))
     except _DAMAGE as error:

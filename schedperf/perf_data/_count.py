@@ -1,6 +1,6 @@
 """Count samples: equal samples become one row with a count and a sum of periods.
 
-Rows are told apart by a 64-bit number that is made of all that is kept apart, with
+Rows are identified by a 64-bit number that is made of all that is kept apart, with
 random multipliers. Two different rows or call chains get the same one with a
 probability of at most 2**-58, and are then counted as one: for a million distinct chains,
 5e11 pairs, that happens in one recording of 500,000.
@@ -121,7 +121,7 @@ def _sorted(key: Words) -> Integers:
 
 
 class Hasher:
-    """Make the numbers by which rows are told apart; the same ones in one recording only."""
+    """Make the numbers that identify rows; the same ones in one recording only."""
 
     def __init__(self) -> None:
         # Not NumPy's generator: only to import it takes longer than a small file.

@@ -73,7 +73,7 @@ class Layout:
         return self.place(IDENTIFIER) or self.place(ID)
 
     def place_from_end(self, field: int) -> int | None:
-        """Return the index of a field from the end of a record that is no sample."""
+        """Return the index of a field from the end of a record that is not a sample."""
         if not self.sample_type & field:
             return None
         behind = _TRAILER[_TRAILER.index(field) :]

@@ -57,7 +57,7 @@ _Column = Words | Integers
 
 
 class Keep(Enum):
-    """What is told apart, beside event, CPU, mode and address."""
+    """What distinguishes rows, besides event, CPU, mode and address."""
 
     TASK = "task"
     CHAIN = "chain"

@@ -122,7 +122,7 @@ class SideBand:
 
     :param lost: sums of LOST and of LOST_SAMPLES
     :param spaces_of: space of a process at a time
-    :param comms_of: index into ``comms`` of a thread at a time, ``UNKNOWN_COMM``: nobody knows
+    :param comms_of: index into ``comms`` of a thread at a time, ``UNKNOWN_COMM`` if unknown
     """
 
     kernel: KernelText | None
@@ -193,7 +193,7 @@ def _records(
 
 
 class _Clock:
-    # When a record that is no sample was made, from the fields at its end.
+    # When a record that is not a sample was made, from the fields at its end.
 
     def __init__(self, events: Sequence[Event]) -> None:
         layouts = [Layout.of(event) for event in events]

@@ -33,7 +33,7 @@ RECORD_COMPRESSED, RECORD_COMPRESSED2 = 81, 83
 # Samples are counted a window at a time, so that memory stays bounded.
 WINDOW_BYTES = 16 << 20
 # How far to walk before looking back for a record whose size is not in its header. What was
-# walked in vain is at most as long as what was not, and this.
+# walked without effect is at most as long as what was not, and this.
 _LEAST_SPAN = 4 << 10
 # From here on stepping from many places at once is faster.
 _LANES_SPAN = 256 << 10
@@ -147,7 +147,7 @@ def _steps(halves: memoryview, half_sizes: list[int | None]) -> list[int]:
         while True:
             step = half_sizes[halves[place]]
             place += step  # type: ignore[operator] # None ends the walk.
-            append(step)  # type: ignore[arg-type] # It is no None here.
+            append(step)  # type: ignore[arg-type] # It is not None here.
     except (IndexError, TypeError):
         return steps
 

@@ -26,7 +26,7 @@ KERNEL_SPACE = 0
 # An address that lies in no mapped file.
 NO_FILE = -1
 
-# From this value on a word of a call chain is no address but says whose addresses follow:
+# From this value on a word of a call chain is not an address but says whose addresses follow:
 # PERF_CONTEXT_MAX of include/uapi/linux/perf_event.h.
 CONTEXT_MAX = (1 << 64) - 4095
 CONTEXT_KERNEL = (1 << 64) - 128

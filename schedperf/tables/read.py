@@ -336,9 +336,7 @@ def _count(field: str) -> float | None:
 def _resolution(field: str) -> float | None:
     number = _number(field)
     if number is not None and number <= 0.0:
-        raise ValueError(
-            f"invalid resolution {_shown(field)} (expected a step, e.g. 0.001, or empty)"
-        )
+        raise ValueError(f"invalid step {_shown(field)} (expected e.g. 0.001, or empty)")
     return number
 
 
@@ -347,7 +345,7 @@ def _cv(field: str) -> float | None:
         return None
     match = _SPREAD.fullmatch(field)
     if match is None or (number := _number(match["number"])) is None or number < 0.0:
-        raise ValueError(f"invalid spread {_shown(field)} (expected e.g. 1.75% or 0.0175)")
+        raise ValueError(f"invalid CV {_shown(field)} (expected e.g. 1.75% or 0.0175)")
     if match["percent"]:
         return number / 100.0
     # 1.75 nearly always means percent, and would otherwise be misread silently.

@@ -1,4 +1,4 @@
-"""Boot kernels in turns, and add each boot's runs to the bundle of its kernel.
+"""Boot kernels interleaved, and add each boot's runs to the bundle of its kernel.
 
 A bundle is kept after each boot, and marked as incomplete where boots are missing.
 """

@@ -152,7 +152,7 @@ class BpfObject:
 
     :param data: the ELF file, as clang writes it for the target bpf
     :param label: names it in messages, and the first letters of it its maps
-    :raises Unavailable: no library, or it is no BPF object
+    :raises Unavailable: no library, or it is not a BPF object
     """
 
     def __init__(self, data: bytes, label: str) -> None:
@@ -317,7 +317,7 @@ def load_what_works(
     :param candidates: those of one slot in order of preference
     :param prepare: sets sizes and constants of the opened object
     :raises NothingWorks: none works
-    :raises Unavailable: there is no library, or it is no BPF object
+    :raises Unavailable: there is no library, or it is not a BPF object
     """
     raise_memlock_limit()
     preferred: dict[str, Candidate] = {}

@@ -251,7 +251,7 @@ class Kcore:
     in it (fs/proc/kcore.c).
 
     :param system: whose /proc/kcore is read
-    :raises Unavailable: the kernel has none, closes it to this user, or it is no such file
+    :raises Unavailable: the kernel has none, closes it to this user, or it is another file
     """
 
     def __init__(self, system: System) -> None:

@@ -292,7 +292,7 @@ def _no_events(system: System) -> Skipped:
 
 
 def _missing_event(system: System) -> tuple[str, str, str]:
-    # What the machine would need, what /sys lacks, and what mends it on hardware.
+    # What the machine would need, what /sys lacks, and the fix on hardware.
     if system.machine == "aarch64":
         return "Arm SPE", "arm_spe_0", "modprobe arm_spe_pmu; boot with kpti=off"
     vendor = or_none(lambda: cpuinfo_field(system, "vendor_id")) or ""

@@ -219,7 +219,7 @@ class Flow:
         return (self._end_ns - self._start_ns) / 1e9
 
     def end_early(self) -> None:
-        """Take the last occurrence for the end: what was not recorded is no count of 0."""
+        """Take the last occurrence for the end: what was not recorded is not a count of 0."""
         self._end_ns = self._newest_ns
         self.lost["end of the run"] += 1
 

@@ -258,9 +258,9 @@ class TestTexts:
         [
             ("2.0000s", "xs", "stdout:3: sysbench events is not a number: 'x'"),
             ("2.0000s", "nans", "stdout:3: sysbench events is not a number: 'nan'"),
-            ("2.0000s", "0.0000s", "stdout:3: '0.0000s' is no time to count in"),
-            ("2.0000s", "-1.0s", "stdout:3: '-1.0s' is no time to count in"),
-            ("2.0000s", "1e-300s", "stdout:3: '1e-300s' is no time to count in"),
+            ("2.0000s", "0.0000s", "stdout:3: invalid total time '0.0000s'"),
+            ("2.0000s", "-1.0s", "stdout:3: invalid total time '-1.0s'"),
+            ("2.0000s", "1e-300s", "stdout:3: invalid total time '1e-300s'"),
             ("100", "1e999", "stdout:4: sysbench events is not a number: '1e999'"),
         ],
     )

@@ -102,7 +102,7 @@ def test_a_section_that_names_a_type_which_is_no_variable_is_refused(
 ) -> None:
     data = make_btf(ROWS)
     at = data.index(struct.pack("<III", 18, 0x38, 4))
-    with pytest.raises(InputError, match="names type 1, which is no variable"):
+    with pytest.raises(InputError, match="names type 1, which is not a variable"):
         parse_percpu_section(patched(data, at, 1), "btf")
 
 

@@ -181,8 +181,8 @@ def test_big_endian_files_are_read() -> None:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"", "is no ELF file"),
-        (b"MZ" * 50, "is no ELF file"),
+        (b"", "not an ELF file"),
+        (b"MZ" * 50, "not an ELF file"),
         (b"\x7fELF", "its ELF headers make no sense"),
         (header()[:40], "its ELF headers make no sense"),
         (b"\x7fELF\x09\x09" + bytes(58), "its ELF headers make no sense"),
