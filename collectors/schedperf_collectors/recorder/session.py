@@ -235,7 +235,9 @@ class Session:
         self.chosen = self.chosen.without(hung)
         later = self._capture_after(side, staging, captured)
         self._check_space(staging, [*captured, *later])
-        self._store(side, _Finished(order, planned, command, outcome, captured, later, staging.path))
+        self._store(
+            side, _Finished(order, planned, command, outcome, captured, later, staging.path)
+        )
         return outcome
 
     def _capture_after(
@@ -291,7 +293,9 @@ class Session:
             side.instrumented += run.planned.kind == INSTRUMENTED
             side.failed += not run.outcome.succeeded
 
-    def _run_json(self, side: Side, run: _Finished, entries: Sequence[Entry]) -> Mapping[str, object]:
+    def _run_json(
+        self, side: Side, run: _Finished, entries: Sequence[Entry]
+    ) -> Mapping[str, object]:
         planned, turn = run.planned, self.request.turn
         return {
             "boot": side.boot_number,

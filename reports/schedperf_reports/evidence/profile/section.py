@@ -144,7 +144,7 @@ def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
 
     ::
 
-        these 3 symbols are 71% of the change in cycles per message (95% CI 60..83%): …
+        these 3 symbols are 71% of the change in cycles per message (95% CI [60%, 83%]): …
     """
     # What explains a change of a cost has a unit, and a part has an interval.
     assert point.cost_unit is not None

@@ -150,17 +150,17 @@ def test_on_a_telephone_lines_run_down_and_sides_stand_beside_each_other(show: O
 def test_arrow_keys_walk_and_what_has_the_focus_is_told(show: Open) -> None:
     page = show(make_drawing())
     page.locator(".occupant.hot").first.focus()
-    assert focused(page) == ("0x200", "usage")
+    assert focused(page) == ("base 0x200", "usage")
     page.keyboard.press("ArrowRight")
-    assert focused(page) == ("0x200", "llc_id")
+    assert focused(page) == ("base 0x200", "llc_id")
     page.keyboard.press("ArrowDown")
-    assert focused(page) == ("0x200", "cluster")
+    assert focused(page) == ("new 0x200", "cluster")
     page.keyboard.press("ArrowLeft")
-    assert focused(page) == ("0x200", "usage")
+    assert focused(page) == ("new 0x200", "usage")
     page.keyboard.press("ArrowUp")
-    assert focused(page) == ("0x200", "usage")
+    assert focused(page) == ("base 0x200", "usage")
     detail = page.locator(".line-detail").text_content()
-    assert detail == "usage (0x200): 8 bytes, usage"
+    assert detail == "usage (A 0x200): 8 bytes, usage"
     # The same name on the other side is marked with it.
     assert page.locator(".occupant.alike").count() == 2
 
@@ -179,7 +179,7 @@ def test_pointing_tells_who_it_is(show: Open) -> None:
     page = show(make_drawing())
     assert not page.locator(".line-detail").is_visible()
     page.locator(".occupant.moved").hover()
-    assert page.locator(".line-detail").text_content() == "llc_id (0x240): 4 bytes, llc_id"
+    assert page.locator(".line-detail").text_content() == "llc_id (new 0x240): 4 bytes, llc_id"
 
 
 def test_without_scripting_all_of_it_is_there(show: Open) -> None:
