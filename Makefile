@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 # Each target does all of its own set-up, also on a fresh Debian machine.
 
 PYTHON_IN_VENV = .venv/bin/python
@@ -9,7 +10,7 @@ CHECK = not vm and not browser and not slow and not system and not property
 TEST = not vm and not browser and not slow
 
 .PHONY: help demo man check test test-browser test-vm test-slow lint \
-	lint-mypy lint-ruff lint-format lint-imports lint-python39 \
+	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence \
 	bench bench-report bench-verdicts bench-overhead bench-vm format bless clean
 
 help: ## list the targets
@@ -44,10 +45,10 @@ test-slow: ## simulated verdicts, long fuzzing, ten times as many examples of ea
 	@scripts/setup test
 	@$(PYTEST) --hypothesis-profile long -m "slow or property" $(PYTEST_OPTIONS)
 
-lint: ## ruff, mypy, import-linter, the Python floor of the collectors
+lint: ## ruff, mypy, import-linter, Python 3.9 for the collectors, licence headers
 	@scripts/setup lint
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target \
-		lint-mypy lint-ruff lint-format lint-imports lint-python39
+		lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence
 
 lint-mypy:
 	.venv/bin/mypy
@@ -63,6 +64,9 @@ lint-imports:
 
 lint-python39:
 	.venv/bin/vermin --quiet --no-tips --violations --target=3.9- collectors
+
+lint-licence:
+	$(PYTHON_IN_VENV) scripts/licence.py
 
 bench: ## print speed figures, each beside what it is compared with
 	@scripts/setup bench

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How long `schedperf compare` takes on each pair of examples/, and what it peaks at.
 
 Beside it: reading the same members with `tar tf` and `xz`, which no reader can avoid.

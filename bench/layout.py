@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How fast two kernels' layouts are read, beside `pahole` and `codiff` on the same input.
 
 The input is the BTF of the running kernel, and a symbol table of its size that is written

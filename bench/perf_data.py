@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How fast a perf.data of 300 MB or more is read, beside perf's own programs on the same file.
 
 The file is recorded here: all CPUs with call chains while hackbench runs. Each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How long a report takes to build, how large it is, and how soon a reader can read and use it.
 
 Three reports: the smallest example, 60 benchmarks of 20 runs a side, and 500 rows. The times in the

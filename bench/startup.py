@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How long `schedperf --help` takes, beside a Python that does nothing.
 
 The two are run in turn, so that a change of the machine's speed hits both.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 # What the examples' scripts share; to be sourced after `set -eu`.
 
 # May be several words, `python3 -m schedperf`, so it stays unquoted where it is used.

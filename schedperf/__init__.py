@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Says whether a Linux scheduler change made a benchmark slower, and shows why.
 
 What a script or a notebook needs is here: ``schedperf.open_bundle``, ``schedperf.compare_bundles``,

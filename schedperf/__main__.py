@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``python -m schedperf`` is the command ``schedperf``."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The command ``schedperf``: dispatch to subcommands and turn errors into exit statuses.
 
 Exit status: what the subcommand returns · 2 usage, input or internal error, one

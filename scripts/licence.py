@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Name the source files that lack the SPDX licence header, or add it.
 
     licence.py [--fix] [FOLDER]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Write the man pages of schedperf, one per command, from the text of ``--help``.
 
     man_pages.py FOLDER

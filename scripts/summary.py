@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Print the slowest tests and the number of outcomes over several runs of pytest.
 
     summary.py RESULTS.xml...

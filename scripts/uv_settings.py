@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Print pip's settings as uv's, one shell ``export`` a line: uv reads no configuration of pip.
 
 Indexes, proxies and certificates that a user or a machine has given to pip (in PIP_* or in a

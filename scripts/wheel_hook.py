@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Let hatchling put the man pages into the wheel, in share/man/man1."""
 
 import shutil

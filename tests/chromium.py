@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Chromium for tests: one browser per process, and tabs that tests use one after another."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Shared by all tests: a generator of bundles, and golden files.
 
 The generator writes what docs/bundle.md says and nothing else, with :mod:`tarfile`, so

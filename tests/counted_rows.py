@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Rows of counted evidence as tests need them: all fields have a value that nothing depends on."""
 
 from collections.abc import Hashable

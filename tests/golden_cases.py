@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The golden cases: what is given to which commands, and what all of them together must reach."""
 
 from collections.abc import Callable, Mapping

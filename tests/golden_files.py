@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Compare what the code prints with what it printed before, and rewrite that when asked to.
 
 Texts compare byte for byte. JSON compares value by value, numbers within 1e-12 of each other; of a

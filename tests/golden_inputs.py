@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Write the bundles, tables and captures that the golden cases are about, always the same bytes."""
 
 import json

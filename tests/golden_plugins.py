@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The plugins that the golden files hold: those that existed when they were last blessed.
 
 A plugin that was added since, for example by a recipe of docs/extending.md, changes no golden file.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Records of where tasks went, with values that a test can replace."""
 
 from dataclasses import replace

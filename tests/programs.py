@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Programs that tests start: signals reach them under nohup too, and none outlives the tests."""
 
 import os

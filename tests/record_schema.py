@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Check that a section's record, as JSON, follows the schema that its dataclasses make."""
 
 import json

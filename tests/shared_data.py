@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Files of ``../shared``, which is not part of this repository; tests that need them skip."""
 
 import os

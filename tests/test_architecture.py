@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Plugin discovery and layering: every public module registers, and a name is registered once."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the documentation says is run: its commands, and what they print."""
 
 import doctest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What docstrings show is run: each example answers what stands below it."""
 
 import doctest

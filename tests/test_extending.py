@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The recipes of docs/extending.md work as written: new files, no edit elsewhere, all checks pass.
 
 Each recipe is read from the document's own text and written into a copy of the tree.
@@ -165,8 +166,8 @@ def test_a_recipe_has_files(title: str) -> None:
 
 
 def test_every_python_block_of_a_module_belongs_to_a_file() -> None:
-    # A module begins with its docstring; other blocks are examples of single lines.
-    modules = re.findall(r'^```python\n"""', DOCUMENT.read_text(), re.MULTILINE)
+    # A module begins with the licence and its docstring; other blocks are examples of single lines.
+    modules = re.findall(r'^```python\n# SPDX-[^\n]+\n"""', DOCUMENT.read_text(), re.MULTILINE)
     files = [name for title in RECIPES for name in recipe(title) if name.endswith(".py")]
     assert len(modules) == len(files) == len(set(files))
 
@@ -279,6 +280,7 @@ class TestChecks:
             ("ruff", "format", "--no-cache", "--check", "."),
             ("lint-imports", "--no-cache"),
             ("vermin", "--quiet", "--no-tips", "--violations", "--target=3.9-", "collectors"),
+            ("python", "scripts/licence.py"),
         ],
         ids=lambda command: " ".join(command[:2]),
     )

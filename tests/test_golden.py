@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the commands print is what they printed before, and the cases reach all that can be printed.
 
 ``make bless`` rewrites the expectations from what is printed now; read the difference then.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What import-linter's contracts cannot say: private modules stay within their package."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """scripts/licence.py: each source file has the licence header, in its kind of comment."""
 
 import subprocess
@@ -12,6 +13,12 @@ LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, PROGRAM, *arguments], capture_output=True, text=True)
+
+
+def test_every_source_file_has_the_header() -> None:
+    done = run()
+    assert done.stdout == ""
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize(

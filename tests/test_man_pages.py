@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The man pages are valid, and show what ``--help`` shows."""
 
 import os

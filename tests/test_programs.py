@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tests leave no process behind, and one that does is named."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Set-up, make targets and .ci/run: they say what they do, and every test is run by one target."""
 
 import json

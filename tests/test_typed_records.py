@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Records are typed from capture to page: a field that is gone fails mypy where it was read."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Sentences use the words of the field: no phrase of the private dialect that they replaced."""
 
 import re

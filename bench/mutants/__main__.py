@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Check that the tests notice 60 mistakes: ``python -m bench.mutants``; see README.md here."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Find the test files that can reach a module, nearest first.
 
 Reach is read from the source: what a test file and its ``conftest.py`` files import, what that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Run the tests against a mutant, in a clone of the last commit."""
 
 import multiprocessing

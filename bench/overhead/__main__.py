@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What each collector costs the workload: ``python -m bench.overhead``.
 
 Hackbench runs with each collector beside hackbench alone, here and in a guest with a kernel of its

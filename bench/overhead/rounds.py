@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Runs hackbench in rounds, once alone and once with each collector, and prints what it took.
 
 ``python3 -m bench.overhead.rounds`` needs nothing but Python and the collectors, so that it runs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """From the costs of rounds to one line a collector: ratio, interval, and whether it is cheap."""
 
 import math

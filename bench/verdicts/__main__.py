@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The verdict benchmark: ``python -m bench.verdicts``; see README.md in this folder."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The cells of the grid: what is simulated, and which promises each cell must keep."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Turn a recorded bundle into the small text table that stands in the project.
 
 Usage: ``python -m bench.verdicts.extract_aa BUNDLE CSV``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the verdicts must show, and whether they do.
 
 A limit on a rate holds when the rate is within two Monte-Carlo standard errors

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Simulated recordings of which the truth is known.
 
 All noise is on natural logarithms, so that the true ratio of a row is exactly

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Looking at runs while they are made: what the looks cost, and what they save.
 
 The design of ``schedperf record --until-decided``: base has a fixed number of runs,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Run the tools over the trials of a cell and count how often each is right."""
 
 import time

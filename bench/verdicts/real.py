@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Real runs of one unchanged kernel: what is called a change there is a false alarm.
 
 Three nulls are drawn from a recording. Shuffled labels are what the theory of

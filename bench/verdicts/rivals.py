@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The decision rules of other tools, vectorised over rows.
 
 A rule gets the runs of both sides as arrays of shape ``(rows, runs)`` and says of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How long `compare_runs` takes for 1000 rows of one comparison.
 
 Usage: ``python -m bench.verdicts.speed``. Beside it: Welch's test of SciPy on the same numbers,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The tables that people read, and the CSV with everything."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How long a session in emulated guests takes, and PELT's loaders in one: ``python -m bench.vm``.
 
 The first table is of one guest: what each loader takes from nothing loaded to everything attached,

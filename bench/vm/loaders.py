@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Loads PELT's programs through both loaders at once and counts one run of hackbench by each.
 
 ``PYTHONPATH=collectors python3 loaders.py`` runs in a guest, as root, with the system's Python.

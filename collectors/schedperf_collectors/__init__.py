@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The recorder and its collectors, which run on the machine under test.
 
 Needs only Python 3.9 and its standard library: as a zipapp this package runs on machines that have

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Run the recorder: ``python3 -m schedperf_collectors``, and the start of the zipapp.
 
 Every Python since 2.6 can run this file, so that an old one prints a clear error.

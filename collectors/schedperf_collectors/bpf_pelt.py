@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Count and time PELT updates with BPF programs.
 
 Calls and durations of ``update_cfs_group``, ``__update_load_avg_se``, ``__update_load_avg_cfs_rq``

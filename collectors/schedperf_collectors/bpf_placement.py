@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Count where the scheduler places tasks (forks, execs, wakeups, migrations) and how long they
 wait.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the recorder and the analysis share: names of members, limits and formats.
 
 Names of members, limits that captures keep, and texts that the recorder writes and the analysis

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record the machine, its kernel and their settings in host.json.
 
 ``host.json`` holds plain values in groups, and ``missing``, the reason for each null value::

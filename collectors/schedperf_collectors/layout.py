@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record where the kernel's data lies: symbols, types, configuration, cache line sizes.
 
 ==============  ==========================================================

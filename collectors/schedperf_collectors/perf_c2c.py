@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Sample memory accesses around an instrumented run, to find cache lines that CPUs contend for.
 
 ``perf.data`` is as written by ``perf c2c record`` and readable by ``perf c2c report``, but with a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the header of a perf.data: where its records are, and which events it rests on.
 
 perf decides on its own what it records: without a hardware PMU a request for ``cycles`` silently

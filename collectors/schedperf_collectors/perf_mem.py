@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Sample loads around an instrumented run: where they are served from and their latency.
 
 The events are those of ``perf_c2c``, but only loads if the hardware can sample them separately:

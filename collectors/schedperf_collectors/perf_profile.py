@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Profile all CPUs with ``perf record -a -g`` around an instrumented run.
 
 ``perf.data`` is kept unchanged. ``perf_profile.json`` describes the event, read back from the file,

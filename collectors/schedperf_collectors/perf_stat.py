@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Count events on the whole machine during an instrumented run: ``perf stat -a --per-node``.
 
 Software events, scheduler tracepoints and hardware events, each only if it can be counted here:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Define collectors: one function in one public module of this package.
 
 A collector of scope "boot" is called once and writes files into its folder::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Discover plugins: the public modules of a plugin package.
 
 Importing the package's public modules runs their decorators, which register the plugins. Modules

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record scheduler settings that only debugfs has: ``/sys/kernel/debug/sched``.
 
 ``sched_debug.json`` has the settings that are not in host.json, and those of each CPU (scheduling

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record ``/proc/schedstat`` before and after each run.
 
 Both copies are kept unchanged. ``schedstat.json`` records whether the kernel was counting:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record function symbols of the programs and libraries that samples hit.
 
 Debugging tools resolve user addresses with the files of the machine that reads a profile, which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record system-wide counters around each run: idle states, power, pressure, interrupts, cgroups.
 
 All files are read before and after the run, in the same order, so that the time between two

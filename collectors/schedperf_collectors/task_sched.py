@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record ``/proc/PID/task/TID/sched`` of the workload's tasks, as last read.
 
 Tasks are gone after the run, so all are read twice per second, or as often as :data:`LARGEST_SHARE`

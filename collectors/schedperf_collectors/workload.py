@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Run the workload, around which everything else is captured.
 
 Its output is kept unchanged; the benchmark parsers of the analysis read it when bundles are

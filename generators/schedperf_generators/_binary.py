@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Bytes of perf.data that records, attributes and feature sections have in common."""
 
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``union perf_mem_data_src``, built from the names of include/uapi/linux/perf_event.h."""
 
 from collections.abc import Iterable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Events of a perf.data: ``struct perf_event_attr`` of include/uapi/linux/perf_event.h."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Feature sections of a perf.data: what perf notes about the machine.
 
 Layouts are those of the ``write_*`` functions of the kernel tree's

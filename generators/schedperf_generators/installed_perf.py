@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the perf that is installed here makes of a perf.data."""
 
 import os

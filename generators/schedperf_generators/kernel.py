@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A kernel's text and data at known addresses: link time, run time, and what lies where."""
 
 from bisect import bisect_right

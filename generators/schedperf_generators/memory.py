@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Memory samples of machines with many CPUs, whose bouncing cache lines are known.
 
 run = scheduler_run("base")

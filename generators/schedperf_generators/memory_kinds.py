@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Kinds of memory accesses: how the hardware says who answered, and what perf c2c makes of it."""
 
 from collections.abc import Mapping

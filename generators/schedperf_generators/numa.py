@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Machines with several NUMA nodes, and where their kernel keeps the per-CPU memory."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Writer of perf.data files whose truth is known.
 
 Every form that perf writes: a file, a pipe, a folder, with compressed records of

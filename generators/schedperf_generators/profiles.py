@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Profiles of whole machines whose hot functions are known.
 
 kernel = profiled_kernel()

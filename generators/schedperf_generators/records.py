@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Records of a perf.data that are no samples: tasks, mappings, losses.
 
 Layouts are those of include/uapi/linux/perf_event.h and of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Samples of a perf.data: PERF_RECORD_SAMPLE of include/uapi/linux/perf_event.h."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a reader has to find in a generated perf.data, counted from the records themselves."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a report section may return: a headline, text, items, tables, drawings and graphics.
 
 A block knows nothing of HTML, colour codes or widths. Meaning is carried by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Report sections: each public module turns the record into blocks.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse benchmark output: each public module reads the text of one benchmark.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse what all benchmarks of ``perf bench`` print: a header, then ``number unit`` lines.
 
 ``perf bench sched pipe`` prints ``# Running 'sched/pipe' benchmark:`` and ``perf bench sched

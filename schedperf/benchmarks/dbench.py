@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse dbench and tbench (dbench over a socket); their output does not distinguish them.
 
 >>> text = '''\\

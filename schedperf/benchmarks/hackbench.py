@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse hackbench of rt-tests: the time all groups needed to pass their messages.
 
 >>> text = '''\\

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse netperf: throughput of streams, and rates of request-response transactions.
 
 >>> text = '''\\

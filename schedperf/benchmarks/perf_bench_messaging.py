@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse perf bench sched messaging, perf's version of hackbench.
 
 >>> text = '''\\

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 r"""pgbench: transactions per second of a PostgreSQL server, and how long one takes.
 
 >>> text = '''\

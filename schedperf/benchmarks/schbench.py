@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 r"""schbench: how long tasks wait for a CPU after they are woken, and how long requests take.
 
 >>> text = '''\

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """stress-ng with ``--metrics`` or ``--metrics-brief``: one row of numbers a stressor.
 
 >>> text = '''\\

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 r"""sysbench: processor, threads, mutex, memory and file tests, and transactions of a database.
 
 >>> text = '''\

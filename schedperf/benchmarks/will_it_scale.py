@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse will-it-scale: operations per second of parallel tasks.
 
 One program, ``NAME_processes`` or ``NAME_threads`` with ``-s SECONDS``, prints its rate in each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read files that a user names: they may be missing, a fifo, a device or endless."""
 
 import os

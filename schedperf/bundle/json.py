@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse untrusted JSON: limits on depth and numbers first, then the types of a dataclass.
 
 ::

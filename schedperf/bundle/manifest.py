@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse manifest.json, run.json and host.json into records; docs/bundle.md describes them.
 
 Each ``parse_`` function takes untrusted bytes and where they are from, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read a bundle's members and verify their checksums."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Open bundles: one tar with all captures of one kernel on one machine.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the bytes of a tar by offset, compressed or not.
 
 A compressed file is decompressed on demand into an unlinked temporary file, so that a decompression

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read untrusted tar archives: check every header, never unpack.
 
 :mod:`tarfile` decodes single headers; this module walks over them, because

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The subcommands: each public module defines one, named like the module, as ``command``.
 
 ::

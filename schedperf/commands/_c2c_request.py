@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the sources of ``schedperf c2c`` and build its record."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence

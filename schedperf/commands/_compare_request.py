@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the inputs of ``schedperf compare``, and reproduce its command line."""
 
 from collections.abc import Sequence

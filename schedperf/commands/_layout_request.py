@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the kernels of ``schedperf layout`` and render its result."""
 
 from collections.abc import Sequence

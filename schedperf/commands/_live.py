@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Draw the recorder's progress on a terminal."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Answer whether a recording has enough runs (``schedperf record --until-decided``).
 
 The recorder asks, see ``schedperf_collectors.recorder.looks``; it has no analysis of its own. This

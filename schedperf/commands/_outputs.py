@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Print a command's result and write its files.
 
 Files are opened before the work starts. Each is written completely or not at all.

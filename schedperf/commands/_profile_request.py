@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the sources of ``schedperf profile`` and build its rows and flame graphs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

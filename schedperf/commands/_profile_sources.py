@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Load the recordings of ``schedperf profile``: of a bundle's point, or perf.data files."""
 
 from collections.abc import Iterable, Mapping, Sequence

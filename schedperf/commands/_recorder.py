@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Run the recorder as a separate process with the system's Python.
 
 Distribution packages such as bcc are installed for the system's Python only, so the recorder never

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the sources of ``schedperf schedstat`` and build its record.
 
 A source is a bundle; a file of ``perf sched stats record`` or the text of its report; a folder

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Format the summary of a bundle as text."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The files that a command is given: of what kind each is, and the runs that were read of it."""
 
 import io

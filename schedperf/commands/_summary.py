@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Summarise one bundle as the record that ``schedperf show`` prints and writes as JSON."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Show the progress of ``schedperf vm``: lines, or a bar on a terminal."""
 
 import contextlib

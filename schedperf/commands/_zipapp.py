@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Pack the recorder, ``schedperf_collectors``, as one executable zip file.
 
 The same file runs on machines that have only Python and, here, behind ``record``, ``ab`` and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf ab``: record two settings of one machine, interleaved, into two bundles."""
 
 from schedperf.commands._recorder import RecorderCommand, run_recorder

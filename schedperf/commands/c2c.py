@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf c2c``: contended cache lines of one recording, or of two compared."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf compare``: what changed between two or more bundles or tables, and why."""
 
 import pkgutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf completion``: print the completion script of a shell."""
 
 import click

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf doctor``: what can be captured on this machine, and how to fix the rest."""
 
 import json

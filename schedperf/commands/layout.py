@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf layout``: the cache-line layout of one kernel, or of several compared."""
 
 from pathlib import Path

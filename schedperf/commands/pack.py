@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf pack``: the recorder as one file for a machine that has only Python."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf profile``: which functions take CPU time, in one recording or two compared."""
 
 from collections.abc import Iterable

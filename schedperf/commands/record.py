@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf record``: record runs of a command into a bundle."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf schedstat``: scheduler counters of one source, or of two compared."""
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf show``: what a bundle holds, and what is missing and why."""
 
 import json

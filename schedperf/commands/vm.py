@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf vm``: boot kernels alternately in virtual machines and record one bundle each."""
 
 import contextlib

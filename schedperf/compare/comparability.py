@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Check whether two sides are comparable.
 
 ``comparability.toml`` lists every field of host.json as treatment, blocking,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The record as JSON, and its JSON Schema, both derived from the record itself.
 
 ``python -m schedperf.compare.json`` prints the schema that is published in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which options of the kernel's configuration differ between two sides.
 
 The hash in host.json says only that some do; the file that stands with the layout says which.

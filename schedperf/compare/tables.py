@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Two or more tables of numbers become one :class:`~schedperf.model.comparison.Comparison`.
 
 The first table, or the first side of the only one, is base. A table says nothing of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Evidence: one package per kind, which captures, compares and explains it.
 
 ``record.py`` of a package holds the dataclasses of its section. A field is annotated with its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Index the types and names of a BTF blob, and spell types as C does.
 
 Laid out as Documentation/bpf/btf.rst says: a header, a type section of 32-bit

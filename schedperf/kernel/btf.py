@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read BTF, the kernel's type information, from /sys/kernel/btf/vmlinux or a .BTF section.
 
 ::

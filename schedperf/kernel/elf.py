@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read an ELF file of the kernel: vmlinux, with or without debug information, or a module.
 
 Of a file of a gigabyte only headers, symbols and BTF are read. pyelftools knows the

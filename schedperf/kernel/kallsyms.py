@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Look up kernel symbols by address: /proc/kallsyms, System.map or ``nm vmlinux``.
 
 ::

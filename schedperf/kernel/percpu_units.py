@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse where each CPU's copies of the per-CPU variables begin: percpu.json and percpu.txt.
 
 ``percpu.json`` is written by the collector around a run and has the *unit* of each CPU; a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Map renamed kernel functions to their newest names, from ``renames.toml``.
 
 ::

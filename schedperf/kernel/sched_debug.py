@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse sched_debug.json: scheduler settings that are not in host.json.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the kernel's variables from a symbol table: System.map, ``nm vmlinux`` or /proc/kallsyms.
 
 Two eras of the per-CPU section::

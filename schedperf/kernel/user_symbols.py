@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse ``.sym`` files: symbols of programs and libraries by file offset.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Every caveat that a result can carry, and its text, in one place.
 
 A result is never silently weak: what limits it travels with it as a

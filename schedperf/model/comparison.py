@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The one record between analysis and reports: :class:`Comparison`.
 
 Everything a report shows is in here, and nothing else is: HTML, mail, terminal

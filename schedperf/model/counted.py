@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Counted evidence in the record: rates of two sides, and the same CPU by CPU or bin by bin.
 
 What a run counts grows with its length and its work, so it is divided by both

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The facts of a host.json that are read one by one, typed: kernel, CPU, topology, virtualisation.
 
 host.json comes from another machine and from other versions of the collector, so every fact may

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """JSON as text, for programs and for people who look into it."""
 
 import json

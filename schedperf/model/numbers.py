@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Printed numbers, parsed strictly: what is not plainly a finite number is none.
 
 >>> read_number("0.271"), read_number("nan"), printed_step("0.271")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """An event of perf: its name, its PMU, and what of the machine it is limited to.
 
 Two events of one name are the same only where all of it is: ``cycles:k`` counts the kernel alone.

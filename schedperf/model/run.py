@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """One run: its identity, the work that it did, and what was captured of it; and the runs of a side.
 
 Every kind of evidence reads its captures into these, whatever their content is.

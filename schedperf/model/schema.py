@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Records as plain JSON values, and their JSON Schema, both derived from the dataclasses.
 
 What a command prints with ``--json`` is described by::

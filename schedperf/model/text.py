@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Clean untrusted text for a terminal, and open the two consoles of the command.
 
 Everything captured is untrusted: a task may call itself ``"\\x1b]0;pwned\\x07"``

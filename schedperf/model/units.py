@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Format quantities: scaled to a fitting unit, four digits.
 
 Numbers are scaled where a sentence or a table is written and nowhere before, so that every number

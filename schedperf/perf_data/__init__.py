@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read perf.data without perf: samples counted by event, CPU, task, address and call chain.
 
 No sample becomes an object: the walk over the records is plain Python, everything

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """View the bytes of a perf.data as numbers, at any offset and in either byte order."""
 
 import mmap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the fields of samples as columns: those in front, values of a group, and the memory access.
 
 What varies in size is stepped over for all samples at once. The order is that of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Count samples: equal samples become one row with a count and a sum of periods.
 
 Rows are identified by a 64-bit number that is made of all that is kept apart, with

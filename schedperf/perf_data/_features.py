@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the feature sections of perf.data: perf's description of the machine.
 
 They follow the records, one for each bit that is set in the header. The records can be read without

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Open all forms of perf.data: a file, a pipe's bytes, a folder, compressed or not.
 
 All of them become streams of records, and what perf says about them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Locate the fields of a sample record, for each combination an event may request.
 
 The order is that of ``perf_output_sample`` of the kernel's ``kernel/events/core.c``.

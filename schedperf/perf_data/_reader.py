@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Put a recording together: walk, side-band, counted samples, and the columns that others see."""
 
 import os

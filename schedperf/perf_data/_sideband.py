@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read perf's side-band records: which task ran, what was mapped, what was lost.
 
 The records are taken in the order of their times. Only then is a process's child

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Track address spaces: which file was mapped where, and when.
 
 A space is what a process had mapped, from one time on. Mappings are only added:

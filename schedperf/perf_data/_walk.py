@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Find where the records of a perf.data are: a walk over their headers and nothing else.
 
 A record only says how long it is, so the walk is one step after the other. Over short

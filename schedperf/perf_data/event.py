@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which event a perf.data holds, from the attributes that the kernel was given."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """perf.data in a bundle: which runs have one, why none has, and how one is read."""
 
 import tempfile

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Define the contents of one perf.data: columns of numbers, and what they refer to.
 
 No sample is an object. :class:`Samples` has one row for each distinct combination of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read what a collector captured around each run, the same way for all sides."""
 
 from collections import Counter

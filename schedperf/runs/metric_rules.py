@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 r"""The user's own metrics: ``--metric 'name[unit,higher]=REGEX'``.
 
 The first group is the number. ``^`` and ``$`` match at lines. Where the

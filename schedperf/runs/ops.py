@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 r"""Find how many operations its benchmark did in a run: costs are divided by it.
 
 A profile's samples, counted events and contended loads grow with the time that a run takes

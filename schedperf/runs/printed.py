@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What each run of a side printed: the numbers of its benchmarks, and the work that it did.
 
 Every benchmark parser that claims a run's stdout or stderr reads it, and so do the user's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Order the runs of several bundles in time."""
 
 from collections import Counter

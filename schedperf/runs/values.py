@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """From captured text to numbers: one row a run and metric.
 
 A run is one observation: what a workload prints several times within a run is averaged,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Noise-aware comparison of runs: pure functions on tables and numbers.
 
 The independent unit is one run; one boot where there are several; one round where

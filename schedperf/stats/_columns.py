@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Many quantities of the same runs, compared at once: shares of symbols, frames, lines.
 
 ::

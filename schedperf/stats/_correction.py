@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Multiple-testing correction of p values."""
 
 import numpy as np

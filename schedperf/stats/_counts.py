@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Rates of rare events: counts of runs over their exposure, compared line by line.
 
 A count of samples scatters at least as Poisson says, and more where runs differ from each other:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """All tests of all rows, in their order."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Effects with their standard errors: Welch's, of pairs, and what the rest is computed from.
 
 Everything is on the scale of the rows: natural logarithms, or shares of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Runs that failed are counted, and the counts are tested exactly."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """From estimates to the rows of a result: intervals, verdicts, and the reasons in words."""
 
 import math

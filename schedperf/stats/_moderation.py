@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Empirical-Bayes variance shrinkage over the rows of a sweep (moderated t).
 
 With three runs a row's own variance is worth little, but the rows of a sweep vary

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the runs could have seen, and how many more would settle a row."""
 
 import numpy as np

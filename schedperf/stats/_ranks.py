@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tests that assume no distribution: they confirm, or refuse to, what the t tests say.
 
 Exact Mann-Whitney with Hodges and Lehmann's shift for two sides, exact Wilcoxon

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Check the table of runs and make rows of it: which values are compared, in independent units.
 
 One row is one metric of one point, base against one new side. Its values are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Test how the values of a row vary: between the sides, between boots, and in two modes.
 
 A mean over two modes moves when their frequency does, which says nothing of how fast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """All points of one metric together: is there a change at all, and how does it go with load?"""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Estimate what the order of the runs in time does to a row: drift, and autocorrelated noise.
 
 Where one side was recorded after the other, a machine that grows warmer looks like

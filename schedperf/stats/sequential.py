@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Group-sequential stopping: decide after each block of runs whether they suffice.
 
 Base is recorded, new grows block by block, and after each block the two are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """From numbers to a verdict and its reason: rows first, then the whole comparison.
 
 Pure rules with named thresholds; what they need is passed in, so that each of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Welch's comparison of two means of a few numbers; tables of rows have ``schedperf.stats``.
 
 Welch, "The generalization of Student's problem when several different

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What names the addresses of one boot: its kernel's symbols, and those of the files that were hit.
 
 The collector ``layout`` captured the kernel's, ``symbols`` those of programs and libraries.

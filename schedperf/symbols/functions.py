@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What functions are called and what they are for: names across builds and kernels, and classes.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What names the addresses of a perf.data that comes without a bundle: this machine's own files.
 
 A file is only believed when its build id is the recorded one. Where perf wrote no build

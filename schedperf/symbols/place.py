@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A place: what a sample is counted under."""
 
 from typing import NamedTuple

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Places of samples and of call chains: from addresses to names, each distinct address once.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Check whether a source's claims are consistent with the numbers it prints.
 
 A published table is redundant: means beside single runs, changes beside means. If they contradict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read tables of numbers: CSV files of runs, or of published means.
 
 One line is one run, or one published mean; the first line that is not a comment names the columns,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Boot kernels alternately in virtual machines and record one bundle each.
 
 :mod:`~schedperf.vm.images` reads what is booted, :mod:`~schedperf.vm.machine` says what it is

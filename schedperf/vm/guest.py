@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Boot once: start virtme-ng, monitor the guest's output, kill it on hang.
 
 virtme-ng 1.42 passes its arguments through a shell, unquoted; the paths it gets are therefore

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read kernel images to boot, and find the files that belong to them.
 
 A bzImage has at 0x1fe the boot flag 0xaa55, at 0x202 "HdrS", and at 0x20e the offset of its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Define the guest's hardware: CPUs, nodes, memory, KVM or emulation."""
 
 import os

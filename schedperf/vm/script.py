@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Write the guest's shell script into the folder shared with this machine.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Boot kernels interleaved, and add each boot's runs to the bundle of its kernel.
 
 A bundle is kept after each boot, and marked as incomplete where boots are missing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // What all scripts of the page share: its state in the address, its data, its main part.
 // Everything that the page says stands in it without scripting.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // Copies what is shown as Markdown or as plain text.
 (() => {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // What the scripts of several blocks make: elements, buttons, and files to save.
 (() => {

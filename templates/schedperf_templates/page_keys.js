@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // The keys of the page, in one place, and the dialog that lists them.
 (() => {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """From a recorded bundle to the table of A/A runs."""
 
 import csv

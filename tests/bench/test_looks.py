@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What looking at runs costs, in a small sample."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The program behind `make bench-verdicts`."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the overhead benchmark makes of the costs of its rounds."""
 
 import math

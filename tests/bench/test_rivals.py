@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The rules of other tools, against what those tools printed and publish themselves."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The short version of the verdict benchmark: few trials, wide gates, the same code."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The table of PELT's loaders."""
 
 from bench.vm.__main__ import lines

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Real recorders as real processes, and what they write."""
 
 import contextlib

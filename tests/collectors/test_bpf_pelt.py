@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """bpf_pelt says what it could not see and why, and keeps what was counted until then."""
 
 import importlib.util

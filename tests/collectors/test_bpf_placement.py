@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Where tasks are put, counted in the kernel that runs here."""
 
 import json

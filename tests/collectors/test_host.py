@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """host.json holds what docs/bundle.md promises, and a reason for everything that is null."""
 
 import json

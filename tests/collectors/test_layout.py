@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What is kept belongs to the running kernel, and what is absent says why."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The package travels alone to machines with Python 3.9 and nothing else."""
 
 import ast

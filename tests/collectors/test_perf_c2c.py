@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The vendor's events are chosen with a fixed period, recorded by a real perf, and read back.
 
 No hardware that samples memory accesses is at hand, so perf is a real one that is

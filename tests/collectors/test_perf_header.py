@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Events are read back from any perf.data; nothing but BadPerfData comes out of a bad one."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Loads are sampled without stores, by the same machinery as perf_c2c."""
 
 import json

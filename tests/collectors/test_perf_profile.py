@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A profile is on when the workload starts, off when it has ended, and says what it cannot see."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """perf stat counts a known workload, names what it cannot count, and stops with the run."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Settings that only debugfs has, of today's kernels and of older ones, CPUs alike together."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Both snapshots are kept as the kernel wrote them; a kernel without statistics is said so."""
 
 import json

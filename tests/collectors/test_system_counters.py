@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Both looks are complete, what is not there has its reason, and groups are followed as they go."""
 
 import json

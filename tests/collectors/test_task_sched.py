@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The workload's tasks, and no others, are looked at while they run."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Real kernels to boot under QEMU: those at hand, else two of the distribution's."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Bad input through the real command: one clear line, exit status 2 or 4, no traceback."""
 
 import json

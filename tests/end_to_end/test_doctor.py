@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf doctor`` says what is true of this machine; test_guest_traces.py asks a guest."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Our profile of a file is perf report's: total periods, and the hottest rows."""
 
 import gzip

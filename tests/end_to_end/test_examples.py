@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The bundles of examples/ are real captures, and compare says of them what it must."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf vm``: two real kernels booted in turns, recorded, and their bundles compared."""
 
 import json

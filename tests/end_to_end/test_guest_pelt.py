@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """bpf_pelt in a real kernel: both loaders, contexts, durations, sampling, and a bad day."""
 
 import json

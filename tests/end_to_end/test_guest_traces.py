@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What BPF programs count in a real kernel, against what else counts the same there.
 
 One boot does it all: counts and breakpoints, cgroups of two depths, cgroups with a limit, and the

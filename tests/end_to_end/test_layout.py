@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf layout`` on real kernels: the case that it was made for, from each kind of source."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Published tables: what they print is checked, what they prove is said, and no more."""
 
 import json

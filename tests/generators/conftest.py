@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Shared by the tests of the generators: the installed perf judges what they write."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """perf c2c finds in generated recordings the accesses and lines that were put in."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The installed perf finds in generated files what the generator says that is in them."""
 
 import random

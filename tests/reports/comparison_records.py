@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Comparison records built by hand, so that each number is known."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the tests of reports share: comparison records, blocks read, a browser and its pages."""
 
 import dataclasses

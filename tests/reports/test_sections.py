@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Analyses without data are one list behind the others, and nothing is lost by that."""
 
 from collections.abc import Callable

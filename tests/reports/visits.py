@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A page that a test has opened, and what tests ask of it."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Shared by the tests of the library: BTF, bundles of a benchmark or with profiles, real files."""
 
 import json

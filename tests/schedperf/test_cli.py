@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The command's frame: how subcommands are found, and what becomes of errors."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What ``import schedperf`` offers: all of it is there, and costs nothing until it is used."""
 
 import subprocess

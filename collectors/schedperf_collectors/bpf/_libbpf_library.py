@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Load ``libbpf.so.1``, declare the functions that are called, and make one line of its log.
 
 libbpf prints warnings and, for a rejected program, the whole verifier log. The reason is the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Compile and attach BPF programs with the distribution's bcc.
 
 bcc prints the reason of a failure on standard error and raises an :class:`Exception` that often has

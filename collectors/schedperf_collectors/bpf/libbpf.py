@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Load BPF objects through ``libbpf.so.1`` and read their maps.
 
 A kernel may refuse one kind of program and accept others, and an object loads completely or not at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Find BPF objects: packed beside their source, else compiled here and cached.
 
 ``schedperf pack`` compiles the programs (``NAME.bpf.c``) once, so that the machine under test

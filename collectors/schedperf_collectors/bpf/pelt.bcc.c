@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 // What pelt.h needs of bcc, for machines where libbpf cannot load pelt.bpf.c. bcc has no folder of
 // ours: pelt/loader.py puts the text of pelt.h in place of its name, defines SAMPLING and appends one
 // program for each probe.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Find the *unit* of each CPU: where its copy of the per-CPU variables begins.
 
 The address of a per-CPU variable on one CPU is the CPU's unit plus the variable's

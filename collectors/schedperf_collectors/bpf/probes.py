@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Attach probes to kernel functions and tracepoints, with either loader.
 
 Nothing is attached that was not asked for, and a program that the kernel refuses costs no other

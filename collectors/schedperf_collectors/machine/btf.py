@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the few facts of the kernel's BTF that a collector needs.
 
 Layout: Documentation/bpf/btf.rst and include/uapi/linux/btf.h. Types are walked

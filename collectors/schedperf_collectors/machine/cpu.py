@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """host.json: the groups cpu, topology, cpufreq and cpuidle.
 
 Each function returns a finder for each value of its group; a finder raises

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read the functions of an ELF file by file offset, which is how perf.data locates user code.
 
 Files are untrusted: no more than the limits below is read, and an inconsistent file raises

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Errors that stop a recording, and their exit statuses."""
 
 from __future__ import annotations

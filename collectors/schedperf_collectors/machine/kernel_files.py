@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The running kernel's own files: its configuration, its symbols, its functions, its build id.
 
 Distributions put them in different places, and ``kernel_files`` names a folder

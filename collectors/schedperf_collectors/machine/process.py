@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Run commands in their own sessions and leave nothing behind.
 
 A *setup* is a shell script that runs in the process that then becomes the command: settings of that

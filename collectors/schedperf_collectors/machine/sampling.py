@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Call a function repeatedly in a thread while the workload runs."""
 
 from __future__ import annotations

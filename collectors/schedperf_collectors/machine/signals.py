@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Turn signals into a value that loops check, so that none interrupts a write.
 
 SIGINT, SIGTERM and SIGHUP are only recorded; a waiting loop is woken, checks :attr:`Signals.caught`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read files of /proc and /sys, the kernel log and programs' output.
 
 A missing value raises :class:`Unavailable` with a reason that a bundle can store:

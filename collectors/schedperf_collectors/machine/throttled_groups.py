@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Follow the CPU time of control groups: the workload's, and all with a bandwidth limit.
 
 A workload may create its own groups and remove them before it ends. So groups are also searched

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read many small files of /proc and /sys fast, and format them as a table.
 
 A machine with 256 CPUs has some 8000 files of idle states. ``os.open`` and ``os.read`` take a

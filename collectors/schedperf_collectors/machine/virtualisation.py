@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Detect virtual machines, and whether the CPU is emulated.
 
 Timings under emulation are meaningless, so the result names its evidence, and is None if the

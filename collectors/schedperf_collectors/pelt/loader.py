@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Load PELT's programs: through libbpf, else through bcc, else not at all.
 
 libbpf loads an object that was compiled ahead (CO-RE), in less than a second, without compiler or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Attach the BPF programs of one PELT capture.
 
 Each function is attached by the first mechanism that works for it, regardless of the kernel's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Measure the overhead of the probes on trivial system calls.
 
 Three calls that are alike are made in turn from a loop: one bare, one with an empty pair of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Count calls exactly with execution breakpoints: ``perf stat -a -A -e mem:ADDRESS:x``.
 
 A debug register of each CPU counts how often it executes the first instruction of a function.

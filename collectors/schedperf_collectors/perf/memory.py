@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Sample memory accesses around a workload: with which events, and what these can show.
 
 Each vendor has its own events, and what they report of a contended line are different observables

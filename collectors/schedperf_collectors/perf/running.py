@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Run perf around a workload: enabled before it starts, stopped with SIGINT after it.
 
 perf is started with its events off and told through a pipe to enable them

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read tracepoint fields from a perf.data, ordered by time.
 
 A sample of a tracepoint carries the record that ftrace would have written; the tracepoint's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Count the load balancer's decisions with the programs of ``balance.bpf.c``.
 
 Four functions of ``kernel/sched/fair.c`` are watched: at their exits by fexit where the kernel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Say where CPUs are, for the programs of the bpf_placement collector, and which levels they share.
 
 The kernel's own scheduling domains are the levels. debugfs names them for each CPU, and

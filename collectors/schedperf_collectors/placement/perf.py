@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Follow task placement without BPF: record the scheduler's tracepoints with perf.
 
 ``perf record`` writes each occurrence to a file, which is aggregated when the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read counters in time steps while the workload runs.
 
 Steps are 0.1 s long. If there are too many, or reading takes a large part of a step, pairs of steps

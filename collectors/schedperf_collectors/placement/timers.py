@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record when bandwidth timers of groups expire, with the program of ``timers.bpf.c``.
 
 A group with a limit of CPU time (``cpu.max``, ``cpu.cfs_quota_us``) has a timer that refills its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Load the tracepoint programs of bpf_placement and read their maps.
 
 The programs are in ``placement.bpf.c``; they count task placements and how long tasks wait.

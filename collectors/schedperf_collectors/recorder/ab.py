@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``ab``: interleave two settings of a machine, one bundle each, and undo what a setup changed."""
 
 from __future__ import annotations

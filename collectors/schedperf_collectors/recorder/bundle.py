@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Write bundles: a plain tar that grows run by run, can be read after each, and can get more runs.
 
 Members are appended to ``NAME.partial`` and made durable run by run; the last

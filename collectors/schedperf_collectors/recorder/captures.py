@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Choose collectors and run them, each writing into a staging folder.
 
 The staging folder is on a local file system: perf loses build ids when it writes to a network file

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The recorder's command line."""
 
 from __future__ import annotations

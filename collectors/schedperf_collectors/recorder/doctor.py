@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``doctor``: try which collectors work on this machine."""
 
 from __future__ import annotations

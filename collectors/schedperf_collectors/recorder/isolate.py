@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Run one collector in a separate process.
 
 A collector that raises, crashes, hangs or forks loses its own capture and nothing else. The child

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """End a recording as soon as its runs decide: ``--until-decided``.
 
 The recorder cannot compare, as it is packed without the analysis. Its parent process can: after

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Define the options of ``record``, ``ab`` and ``doctor``.
 
 Importing this module is enough to read the options.

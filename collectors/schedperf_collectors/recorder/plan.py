@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Plan the runs and their order.
 
 Every block holds each point once, in a random order, so that drift of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Report the progress of a recording: lines of text, or events for a program that draws them.
 
 Text goes to stderr, one line per run. With a file descriptor for events, each is one line of JSON:

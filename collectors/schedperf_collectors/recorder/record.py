@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``record``: record the runs of one side into a new bundle, or add them to one."""
 
 from __future__ import annotations

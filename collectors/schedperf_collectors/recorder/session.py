@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record one session: make the planned runs, each into its side's bundle."""
 
 from __future__ import annotations

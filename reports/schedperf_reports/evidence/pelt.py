@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """PELT updates: how often load averages were updated, from where, and what that took."""
 
 from collections.abc import Callable, Iterator, Sequence

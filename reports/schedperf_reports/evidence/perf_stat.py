@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Counters: what the machine counted in a run, new vs base."""
 
 from collections.abc import Iterator, Sequence

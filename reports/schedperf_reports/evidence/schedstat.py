@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Schedstat: what the scheduler did more or less of, and where in the kernel to look.
 
 Readings of the rules come first, then one table a level.

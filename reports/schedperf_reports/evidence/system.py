@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """System counters: idle states, power, interrupts and throttling, new vs base."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Output formats: each public module draws the record for one medium.
 
 ::

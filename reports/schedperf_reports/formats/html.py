@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The HTML report: one file that opens from disk, with the network off."""
 
 from dataclasses import replace

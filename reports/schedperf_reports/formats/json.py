@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The record itself, as the published JSON Schema describes it."""
 
 from schedperf.compare.json import to_json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The report as GitHub-flavoured Markdown, for an issue, a merge request or a wiki.
 
 Its readers have no command line to ask for more, so it names no options.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The report as text: the verdict first, plain aligned columns, the exit status last."""
 
 from collections.abc import Iterator

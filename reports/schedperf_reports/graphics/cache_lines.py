@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Draw cache lines as rows of bytes: variables to scale, one side below the other.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A text that a page carries as a file to save."""
 
 from collections.abc import Callable

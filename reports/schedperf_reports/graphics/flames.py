@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Differential flame graphs: a drawing that a script makes one to search, zoom and turn over.
 
 Without a script its largest frames are there all the same, at the places and in the colours that

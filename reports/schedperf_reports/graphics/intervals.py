@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The interval plot: each result of a table as a line, its interval against the margin.
 
 The lines are elements of the page, placed in per cent of the axis, and not a picture: they can

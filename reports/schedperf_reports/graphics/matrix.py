@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Heat maps: CPUs by measure, nodes by nodes; base, new and difference as shaded cells.
 
 A cell is shaded by its number and has the number in it. Where there are too many columns for that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Two histograms as mirrored bars: base grows to the left, new to the right.
 
 A bin shows its difference only where that is significant.

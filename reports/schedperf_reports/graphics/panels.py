@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Boxes of a first screen: side by side where there is room, folded where there is not.
 
 They hold ordinary blocks, which is all that other formats show of them.

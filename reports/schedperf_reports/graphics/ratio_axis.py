@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Logarithmic axes: of new / base with ticks in per cent, and of values.
 
 Twice and half are equally far from no change.

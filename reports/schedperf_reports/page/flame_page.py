@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The page of ``schedperf profile --flamegraph``: the drawing, and where its samples come from."""
 
 from collections.abc import Iterable, Sequence

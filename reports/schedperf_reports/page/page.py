@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The self-contained HTML page: sections of blocks, a head, our scripts and a policy.
 
 What the page shows is untrusted: the templates escape by

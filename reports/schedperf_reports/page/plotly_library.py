@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The chart library: in the page, compressed, or in one file that many pages share."""
 
 import hashlib

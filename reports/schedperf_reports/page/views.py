@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Blocks as the page draws them: each by the template of its kind, cleaned and escaped."""
 
 import base64

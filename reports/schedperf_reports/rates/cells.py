@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cells of compared rates: what a rate is per, its values, and why a change or interval is missing.
 
 Rows are those of :class:`schedperf.model.counted.RateRow`.

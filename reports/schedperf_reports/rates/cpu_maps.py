@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Heat maps of the CPUs: each measure of base, of new and their difference, in topology order."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a row of compared rates opens to: its meaning, gaps, runs, and the same in other units."""
 
 import math

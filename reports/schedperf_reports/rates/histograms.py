@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Compared histograms of the record as mirrored bars; in text as bars side by side."""
 
 from collections.abc import Callable, Sequence

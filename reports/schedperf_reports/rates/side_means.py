@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The mean of one side's runs with an interval of its own, which a row has of the ratio only."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tables of compared rates: a caption that states the finding, a mark on what changed, and notes.
 
 Rows are those of :class:`schedperf.model.counted.RateRow`. A section says what

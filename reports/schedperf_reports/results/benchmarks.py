@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Benchmarks: every result with its interval and verdict, and what each opens to."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a result opens to: every run, the test, and where its numbers come from."""
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Latency: the tail of each distribution that a benchmark reported, from p50 to the maximum."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The Plotly figure of one result's runs: how they are spread, and in which order they came.
 
 Values are in the unit that the result is shown in, and nothing else of a run is in a figure:

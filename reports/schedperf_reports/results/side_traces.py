@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How a side looks in every chart: its colour, its shape and its line; its means as points."""
 
 from collections.abc import Iterable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A sweep as a figure and a table: both sides over the parameter, and their ratio below."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The table of a family's results, and the interval plot beside it."""
 
 import math

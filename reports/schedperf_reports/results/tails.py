@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Find the results that are latencies, and draw the tail of each distribution.
 
 ::

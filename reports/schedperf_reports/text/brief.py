@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Shorten a report to one screen of text: of each block what a reader needs first, or nothing.
 
 Warnings stand before what is harmless. What is left out is counted where it would stand, with the

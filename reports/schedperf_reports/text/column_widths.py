@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Choose the columns of a table that fit a terminal, and their widths."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 r"""Wrap shell commands to a width so that a copied command still works.
 
 >>> for line in wrap_command("schedperf record -o new.tar -- sh -c 'echo  a; echo b'", 30):

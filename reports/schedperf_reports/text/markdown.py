@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 r"""Draw blocks as GitHub-flavoured Markdown; untrusted text is escaped.
 
 >>> print(escape("update_cfs_group *is* <b>slower</b>, see [x](y)"))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Choose what the text formats draw: all sections, or the first screen of them.
 
 All is all: of lists and tables no row is missing, save those of reference tables, which are named.

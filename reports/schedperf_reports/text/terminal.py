@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Blocks as rich renderables: plain aligned columns, no boxes, words before colour.
 
 The text is the same with and without colour, so that a pipe loses nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Caveats and methods: what weakens the result, and how it was computed."""
 
 from collections.abc import Iterator, Mapping

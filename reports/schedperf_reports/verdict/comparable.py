@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Whether the sides are comparable: what is equal, what differs on purpose, what blocks it."""
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Environment: every field of host.json on all sides, and how each difference counts."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How sure the verdict is: what it is based on, and whether the sides are comparable."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Reasons: findings that may explain the verdict, best supported first, each with its evidence."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Values of host.json in words: short enough for a table, of long ones only what differs, Arm cores
 and reasons of a taint by their names.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What to do next: exact commands, the most useful first."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Probe effect: whether the instrumented runs show the change, and how far they were disturbed."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Raw data: the record itself, what it was made from, and the commands that make it again."""
 
 import shlex

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How sure the verdict is: what it is based on, each with the section that shows it."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The verdict: one sentence per side, what the sides differ by, and what blocks a comparison."""
 
 from collections.abc import Iterator

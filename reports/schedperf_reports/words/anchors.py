@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Ids of the rows of a page, which links of other sections lead to."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Clean untrusted text for a report: drop control characters, limit the length.
 
 >>> clean("\\x1b[31mswapper\\u202e/0", limit=80)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Caveats of instrumented runs: whether they show the change, and what their collectors cost.
 
 Verdicts use clean runs, explanations use instrumented ones. Where instrumented runs do not show

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Notes on results: caveats, why one is undecided, how many more runs would decide it.
 
 Results with the same note are named together, so that a sweep of nine points has it once.

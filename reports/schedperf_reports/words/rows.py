@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Names, counts and changes of rows in words."""
 
 import re

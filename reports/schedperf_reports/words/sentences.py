@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The verdict in one sentence per side: the result, its interval, n and direction.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Numbers as people read them: scaled to a fitting unit, changes in per cent, probabilities.
 
 ::

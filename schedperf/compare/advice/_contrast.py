@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """One new side against base, as the rules of ``next_steps`` look at it."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Next steps where two sides are not comparable, or have no benchmark in common."""
 
 from collections.abc import Sequence

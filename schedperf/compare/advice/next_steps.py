@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What to do next: what the comparison lacks, as exact commands, the most useful first.
 
 Each rule looks at what was found and yields at most one step a side. They stand in the order of

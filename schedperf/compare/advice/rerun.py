@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Derive the commands that record each side again, from how it was recorded.
 
 A bundle records what was run and how often; its text is untrusted. A command is therefore

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Apply every finding rule, and drop findings that repeat an earlier one.
 
 A finding that rests on nothing else than what an earlier one rests on is not repeated.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Merge a hot symbol, a bouncing line, a layout change and a benchmark change into one finding.
 
 Four things may be seen of one cache line, and each is an edge of the story only if it holds by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Rank findings: the reason with the best evidence comes first.
 
 One rule, compared from the top; what is equal in one line is decided by the next:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """From memory samples to cache lines: counted, folded, named, and told true from false sharing.
 
 ::

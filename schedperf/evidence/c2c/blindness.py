@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a recording of memory samples cannot show, said so that "nothing" is never read into it."""
 
 import re

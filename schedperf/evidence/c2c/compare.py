@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines of two sides compared: contended samples per operation of the benchmark.
 
 ::

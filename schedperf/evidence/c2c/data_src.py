@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What one memory sample says, counted as ``perf c2c`` counts it.
 
 ::

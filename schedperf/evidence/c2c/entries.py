@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a name on a cache line is in the layout: units and their entries.
 
 >>> entries_of("percpu+0x2ba40", "runqueues.cfs.avg.load_avg")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines that move between CPUs more, or less, often in new than in base."""
 
 from collections.abc import Iterator, Mapping

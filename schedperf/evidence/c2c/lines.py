@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which samples lie on which cache line, the sums of each line, and what accessed which bytes.
 
 Lines are distinguished as by ``perf c2c``: addresses of the kernel by themselves, those of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What all runs of one side saw of a cache line, and which lines of two sides are one.
 
 A line is found again by its key. A key that counts from the start of the per-CPU section or of a

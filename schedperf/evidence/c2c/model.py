@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines that several CPUs touched, as memory samples show them."""
 
 from collections.abc import Mapping

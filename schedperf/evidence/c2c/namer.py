@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """All that is known of names on the machine that recorded: of its data and of its code.
 
 They come from a bundle or from files: the kernel's layout and symbols, and the per-CPU units::

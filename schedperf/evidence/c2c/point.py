@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """One point of the section about cache lines: what was compared, as its record."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The record of contended cache lines: which bounce between CPUs, and who touches their bytes."""
 
 from collections.abc import Mapping

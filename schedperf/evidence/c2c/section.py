@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Bouncing cache lines: which ones move between CPUs more, or less, in new than in base.
 
 Rates are accesses for each 1000 operations of the benchmark (for each run of a fixed amount of

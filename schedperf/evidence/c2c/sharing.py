@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """True or false sharing: whether CPUs fight for the same bytes or only for the same line.
 
 A load that finds a modified line was made slow by the last CPU that wrote to the line. Which one

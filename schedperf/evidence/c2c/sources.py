@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """From a bundle to cache lines: each instrumented run's memory samples, and what names them."""
 
 from collections.abc import Iterable, Iterator, Mapping

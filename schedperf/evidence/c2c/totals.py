@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The totals that ``perf c2c report --stats`` prints, under its own words.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The copies of a per-CPU line, told from all other lines by the units of the CPUs.
 
 Every CPU has its own copy of a per-CPU variable, so a variable that bounces on 224 CPUs is 224

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines of kernels: who shares one, what moved, and whether it matters.
 
 Read ``capture`` (finds the files of a kernel), ``sources`` (``load_kernel`` puts them together),

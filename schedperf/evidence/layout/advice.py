@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How the members of a hot set would share fewer cache lines, and what the layout would be then.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The rules by which changes of a layout become alarms, and what they look at."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Find and open what a path holds of a kernel, and say which machine the kernel is for.
 
 What is opened here is put together in :mod:`schedperf.evidence.layout.sources`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Why pairs were separated and joined: the edits whose undoing alone brings them back.
 
 A variable that is inserted pushes all that follow, until padding absorbs the shift; dozens of

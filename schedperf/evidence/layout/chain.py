@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Put both layouts of a unit into one chain, from which either follows by the linker's arithmetic.
 
 A linker, and a compiler in a struct, places *atoms* as a whole (a variable, a field, the fields of

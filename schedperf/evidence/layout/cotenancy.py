@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Compare who shares a cache line with whom, before and after.
 
 An offset alone says little: a variable can keep its offset while others leave its line, or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Changes of the layout that may be felt: hot pairs separated, written fields that joined."""
 
 from collections.abc import Iterator

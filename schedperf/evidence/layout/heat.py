@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Who touches the scheduler's data on its hot paths, and how: the table ``heat.toml``.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """One kernel's layout: the cache lines of what is hot, whole structs, what is unknown.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which entry of one layout is which entry of another, under whatever name."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What is known of a kernel's data layout, wherever it was read from.
 
 A per-CPU section, a struct and the kernel's global variables are the same thing

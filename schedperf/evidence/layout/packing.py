@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Entries as blocks: on how few lines they fit, and where they come to lie in another order."""
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Where everything would be if some edits had not been made."""
 
 from collections.abc import Iterable, Mapping

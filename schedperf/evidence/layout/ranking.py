@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which of the changes of a layout may matter, and how well that is known.
 
 ::

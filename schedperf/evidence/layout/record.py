@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The record of cache-line layouts: which entries share a line, what changed, and why.
 
 A per-CPU section, a struct and the kernel's global variables are units; variables and fields are

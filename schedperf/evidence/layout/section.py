@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Compare cache-line layouts of kernels: what moved onto or off a shared line, and why.
 
 Offsets and addresses in the data count from the start of the per-CPU section, the struct or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The entries of a unit in order, as the rows of a drawing, with a rule wherever a line ends.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Everything that can be known of a kernel's data layout from what is at hand.
 
 ::

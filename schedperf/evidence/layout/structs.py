@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A struct as named bytes: its leaves, what lies between them, the kernel's own groups.
 
 ::

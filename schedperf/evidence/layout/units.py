@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """One unit of two kernels: what differs, whether it matters, and how the record has it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

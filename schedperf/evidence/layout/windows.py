@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Chooses the cache lines worth drawing, one column for each kernel.
 
 A window holds the lines of several kernels that one group of changes touches, one column

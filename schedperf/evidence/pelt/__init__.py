@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """PELT: how often load averages were updated, by whom, and how long that took.
 
 Read ``capture``, ``measure``, ``comparability``, ``compare`` and ``findings`` in this order; the

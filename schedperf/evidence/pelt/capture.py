@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """pelt.json of a run: calls and durations of the functions that keep load averages.
 
 Counted per CPU by BPF programs, or by whatever the kernel allowed instead::

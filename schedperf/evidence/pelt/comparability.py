@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which probe mechanism observed each function, and whether it was the same on both sides.
 
 Mechanisms differ in what they observe: a breakpoint counts calls that ftrace cannot, and a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Compare two sides: rates and durations as rows, durations bin by bin, calls CPU by CPU.
 
 What cannot be compared is a row that lists both values.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Load averages updated more or less often, or for longer; and what one side could not see."""
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What one run's calls amount to: values of rates, and durations with their quantiles.
 
 Calls are divided by the time, by the operations of the benchmark and by the wakeups of the run.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record of the section ``pelt``: calls of PELT's functions, and what they took."""
 
 from collections.abc import Hashable, Mapping

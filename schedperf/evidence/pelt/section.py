@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """PELT: how often load averages were updated, from where, how long that took, new vs base.
 
 Calls of ``update_cfs_group`` and its kin a second, an operation and a wakeup, by node and by

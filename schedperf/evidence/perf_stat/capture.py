@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``perf stat -a --per-node -x,``: the CSV that perf writes.
 
 One line an event and NUMA node; the first two fields are there only with

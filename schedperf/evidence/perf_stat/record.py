@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record of the section ``counters``: what ``perf stat`` counted, new vs base."""
 
 from collections.abc import Hashable

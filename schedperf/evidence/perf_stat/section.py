@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Counters: what ``perf stat`` counted on the machine during the runs, new vs base.
 
 Software events, tracepoints of the scheduler, hardware events: rates a second and an operation,

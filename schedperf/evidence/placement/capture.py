@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Task placement in a run: ``placement.json`` of the collector ``bpf_placement``.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which program saw what, on each side, and whether two sides can be compared.
 
 A tracepoint fires for every event, so programs on BTF and on raw tracepoints count the same.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Rates of two sides: how sure a change is, and why some numbers are only shown."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

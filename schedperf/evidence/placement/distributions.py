@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How what was counted is spread: moves over pairs of nodes and over time, waits over bins of time,
 switches over depths of task groups, expiries of timers over their period.
 """

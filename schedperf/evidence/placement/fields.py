@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What each number of a placement is: its name, what it means, where the kernel does it."""
 
 from collections.abc import Mapping

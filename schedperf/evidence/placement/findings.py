@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tasks that go elsewhere, wait longer or are balanced in another way in new than in base.
 
 What it states is significant. It names the function of the kernel that decides, and does not say

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The numbers of one run: what is divided by time and operations, and shares and means.
 
 Quantiles of waits are read from bins of powers of two.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record of the section ``placement``: where tasks went, how long they waited."""
 
 from collections.abc import Hashable

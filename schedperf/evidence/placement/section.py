@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Placement: where forks, wakeups and migrations went, what the balancer answered, and waits.
 
 Rates a second and an operation of what BPF programs or perf saw in the runs, by cause, by node

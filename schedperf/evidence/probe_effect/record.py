@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The record of what instruments cost, and of what instrumented runs show of the change."""
 
 from dataclasses import dataclass

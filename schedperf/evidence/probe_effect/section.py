@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the instruments cost: instrumented runs against clean runs of one side.
 
 Verdicts rest on clean runs. Profiles come from instrumented runs, and this

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What is the same code on both sides: unresolved addresses, and files that one side can name.
 
 An unresolved offset is the same code only in the very same file; in any other the unresolved

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What an event can see of the scheduler, most of which runs with interrupts off.
 
 Decided from the attributes that the kernel was given and perf.data repeats, not from the

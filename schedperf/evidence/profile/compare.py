@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Two sides' profiles of one event at one point: which functions changed, and by how much.
 
 Shares say what part of the machine's time a function has; they change when anything

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What ``schedperf profile`` found in one recording, or between two: counted samples by row.
 
 Shares are in per cent of what the event counted (periods), changes of them in percentage points.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Call stacks as other viewers read them: folded lines, and the JSON of speedscope.
 
 Nothing is left out here, however small it is. The weights are means over the runs of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What of a profile is tested, and what of it then counts as changed: one rule for all tables.
 
 The comparison of whole bundles, the rows of ``schedperf profile`` and the frames of a flame graph

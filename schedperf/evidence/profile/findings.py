@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Code that takes more, or less, of the CPUs in new, by class and function; and blind profiles.
 
 Only an event that samples code with interrupts off can say anything about the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Differential flame graphs: one tree of call stacks for all runs of both sides.
 
 Each frame has its inclusive time and its own, a side; whether they differ beyond what

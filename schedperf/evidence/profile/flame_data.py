@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a flame graph shows: columns of equal length, one value a frame, of all and of each part.
 
 This is what the drawing reads, and all that it reads.

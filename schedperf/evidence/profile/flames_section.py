@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Call stacks: the tree behind the differential flame graph of the report, new vs base.
 
 Frames, intervals and what counts as changed are those of ``schedperf profile --flamegraph``; only

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What is independent in a comparison: runs, or boots where a side has several.
 
 Runs of one boot share where the kernel and its data are in memory, so that several boots differ

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What other commands than the workload did while it was sampled.
 
 The workload's processes are those that executed the workload's program while it was recorded, and

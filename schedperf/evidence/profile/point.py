@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """One point of the profile section: its runs compared, and what is shown of them."""
 
 import math

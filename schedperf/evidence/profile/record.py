@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the comparison of profiles found: hot symbols (``profile``) and call stacks (``flames``).
 
 Shares are in per cent, changes of them in percentage points (pp).

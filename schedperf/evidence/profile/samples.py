@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The samples that tables and flame graphs rest on, and how those of several runs are compared.
 
 Shares are of the periods of all samples of the event in a run, whatever was left out. What is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Hot symbols: which functions took a larger or smaller share of the CPUs in new than in base.
 
 Shares are in per cent and changes in percentage points (pp). ``share`` is of all CPUs

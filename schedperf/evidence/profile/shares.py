@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Where the time went: weights by place, CPU and node, what they are parts of, where they changed.
 
 Weights are sums of periods, as in ``perf report``, whose totals they equal.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """From a bundle to profiles: each instrumented run's perf.data, given the names of its kernel."""
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Call stacks of one event, with the same stack of several runs and both sides counted as one.
 
 A stack is its frames, outermost first: the task's own code, then the kernel's. Frames are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Samples by event, CPU, node, task, file and function, as ``perf report --sort`` counts them.
 
 ::

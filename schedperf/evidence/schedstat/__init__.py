@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the scheduler did, by its own count: /proc/schedstat of runs, compared by name.
 
 A count is named by (domain level, idle type, field), never by its place, so kernels of different

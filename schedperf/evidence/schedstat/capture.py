@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse /proc/schedstat: what the scheduler counted since the boot, and between two snapshots.
 
 ::

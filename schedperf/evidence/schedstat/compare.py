@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Compare schedstat of several sides: rates of each count, and what cannot be compared and why."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What each number of /proc/schedstat is: the one table of its fields, by version.
 
 The file has no names, so a number means what its place means in the file's version, and in no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the scheduler did more or less often, as the rules of schedstat read it."""
 
 from collections.abc import Iterator

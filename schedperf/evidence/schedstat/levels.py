@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Name the level of the topology that a scheduling domain is: by its name, else by its CPUs.
 
 /proc/schedstat of versions 15 and 16 numbers the domains. ``domain0`` is the pair of hardware

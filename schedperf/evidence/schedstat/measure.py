@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Sum a run's counts over CPUs, and derive shares from them."""
 
 import math

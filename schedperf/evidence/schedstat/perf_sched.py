@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Read what ``perf sched stats`` writes: the perf.data of ``record`` and the text of ``report``.
 
 The perf.data holds two snapshots of /proc/schedstat, in one of two forms. Upstream writes records

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record of the section ``schedstat``: what the scheduler counted during the runs."""
 
 from collections.abc import Hashable

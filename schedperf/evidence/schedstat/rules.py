@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a change means, in plain words: the rules of ``rules.toml``, applied to rows."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Schedstat: what the scheduler counted during the runs, new vs base.
 
 Wakeups, switches and waits of the CPUs, and what the balancer did at each level of the topology:

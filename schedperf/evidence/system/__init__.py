@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the whole system counted around each run: idle states, power, interrupts, control groups.
 
 Read ``capture`` (the folder of a run; ``proc_files``, ``sys_tables``, ``cgroup_cpu`` and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What readers of kernel counters share: numbers, tables with tabs, and how counters grow."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the system counted around one run: the folder system_counters of a run, as sums.
 
 :func:`read_system_counters` reads both looks of the run and returns by how much each count grew.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """cpu.stat of control groups, with their bandwidth limit: a text that the collector made.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Compare what the system counted as rows, CPU by CPU, and the settings that differ.
 
 Interrupts and softirqs by name are a family of tests of their own: there are hundreds, and they

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Throttled cgroups, CPU time, watts, stalls, idle states and interrupts with a significant change.
 
 What is a mere consequence of a longer or a shorter run is left out: counts an operation of what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What one run counted, divided by its time, by its operations, and by each other."""
 
 from collections import Counter

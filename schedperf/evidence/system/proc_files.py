@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse files of /proc that count since the boot: CPU times, stalls and interrupts.
 
 /proc/stat, in ticks of USER_HZ, which is 100 on all of today's architectures (proc_stat(5))::

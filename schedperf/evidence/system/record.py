@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Record of the section ``system_counters``: what the system counted around the runs."""
 
 from collections.abc import Hashable

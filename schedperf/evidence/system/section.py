@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """System counters: what CPUs, interrupts, power and cgroups did around the runs, new vs base.
 
 Throttling of cgroups, power, frequencies, stalls of tasks (PSI), idle states, interrupts,

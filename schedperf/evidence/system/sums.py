@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Sum what the system counted between two looks, by NUMA node and over all CPUs."""
 
 from collections.abc import Iterable, Mapping, Sequence

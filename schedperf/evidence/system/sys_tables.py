@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parse the tables that the collector made of /sys: idle states, frequencies and meters.
 
 Idle states of /sys/devices/system/cpu/cpu*/cpuidle; ``usage`` counts entries, ``time_us`` the time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """/proc/PID/sched of the workload's tasks: what the scheduler counted of each.
 
 ::

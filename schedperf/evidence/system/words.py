@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a count of the system means, in words, and which function of the kernel counts it.
 
 Read from the kernel's own documents (admin-guide/pm/cpuidle.rst, accounting/psi.rst,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Phases of periodic timers as directions on a circle: how concentrated, how far apart.
 
 A timer that expires at a fraction f of its period is a unit vector of the angle 2 pi f. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Compare how counts are distributed over CPUs, pairs of nodes and bins, and their means over runs.
 
 Places of one kind are a family: each is tested on the plain values, so that a place that counted

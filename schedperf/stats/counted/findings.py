@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Describe a changed rate as a finding: its change in per cent, the interval, and its cause.
 
 A count an operation is the count a second times the seconds that an operation takes. So where an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Rates of what runs counted: by time, by operation and as shares, with how sure a change is.
 
 A count of a run grows with its length and its work, so it is divided by both. Each rate is

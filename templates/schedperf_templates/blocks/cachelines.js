@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // Drawings of cache lines: what is pointed at says who it is, and arrow keys walk from one to the
 // next. Without scripting each of them says the same as its title.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // Draws the flame graphs of a page from their data, one figure a set of events.
 // Whatever it shows is untrusted text: it goes through textContent alone.

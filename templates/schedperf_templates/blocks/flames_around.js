@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // Where in a flame graph the reader is: the frames that lead there, and around its function those
 // that call it and those that it calls, on all paths together.

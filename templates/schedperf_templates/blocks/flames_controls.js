@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // The controls above a flame graph. They hold no state: what is chosen is told to whoever asked,
 // and shown again when that says so.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // The call stacks of a flame graph as files for other viewers, in the formats of
 // schedperf profile --export: with what is drawn, so small frames are one frame of their caller.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // The numbers of a part of the samples: of one node, one CPU, one command. They come without what
 // follows from others: times with all that was called, and both ends of each interval.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // A flame graph without idle time, or of the kernel alone: the same numbers in a smaller tree.
 const FlameReduce = (() => {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // What a reader chose of a flame graph, as a short text for the address: fields with a * between,
 // each a letter and its value; every p is one frame of the path that is zoomed to.

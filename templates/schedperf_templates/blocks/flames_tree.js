@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // The numbers of a flame graph: the tree of one event, what its frames take, and how that is said.
 // flames.js draws it. Names are untrusted text: nothing here or there makes markup of them.

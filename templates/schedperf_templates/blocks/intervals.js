@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // Keeps the interval plots in step with their tables: same lines, same order, same row marked.
 (() => {

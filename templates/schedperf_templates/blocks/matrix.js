@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // Reads the numbers of a shaded cell: the one below the pointer, or where the arrow keys went.
 const matrices = (() => {

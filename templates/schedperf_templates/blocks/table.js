@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // Makes each table answer: order, search, rows that open, its state in the address. What it shows is
 // told to whoever listens: "rows" after each change, "row" for what is pointed at; it heeds "limit",

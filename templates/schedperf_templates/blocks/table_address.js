@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // What a reader did to a table as a few letters of the address.
 const TableAddress = (() => {

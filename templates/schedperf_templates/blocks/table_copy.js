@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // A table as Markdown, plain text, CSV and JSON, and the ways out of the page for it.
 const TableCopy = (() => {

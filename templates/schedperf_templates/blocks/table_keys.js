@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // The keys of tables: they act on one table, and on its current row.
 (() => {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // The rows of one table as a reader sees them: which of them, and in which order.
 // Their texts are strangers': they are compared and moved, and never made markup.

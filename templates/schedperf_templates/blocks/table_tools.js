@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // What stands over a table: the search, what is hidden and how it comes back, the menu that copies
 // it, and the titles that sort it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Where bcc cannot compile, the reason and what mends it are one line each."""
 
 import importlib.util

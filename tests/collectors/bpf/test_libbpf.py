@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """libbpf: what this kernel takes runs, what it refuses has a reason of one line."""
 
 import contextlib

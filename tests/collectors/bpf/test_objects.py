@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """BPF objects: packed, kept or compiled, and always the same."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Units are read from kernels that say where they are, and what says nothing is told apart."""
 
 import contextlib

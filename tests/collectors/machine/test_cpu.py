@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Lists of CPUs are read as the kernel prints them."""
 
 from collections.abc import Callable

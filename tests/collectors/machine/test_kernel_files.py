@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Functions are found among the kernel's own symbols, and what is missing says why."""
 
 from collections.abc import Callable

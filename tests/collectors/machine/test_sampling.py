@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Looks are repeated while a block runs, and what they take of a CPU is limited."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Files, the kernel log and programs are read within limits; what is missing has a reason."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A hypervisor, and whether it emulates, is told from what the machine shows, with the ground."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """bcc takes the place of libbpf where that cannot load the object, and the record says so."""
 
 import ctypes

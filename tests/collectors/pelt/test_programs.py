@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Each function is attached by the first mechanism that works, and each refusal is kept."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the timing pair reads of nothing is a median: single long readings do not move it."""
 
 from types import SimpleNamespace

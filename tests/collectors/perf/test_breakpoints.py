@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Execution breakpoints count a known number of calls, and a perf that fails costs nothing else."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tracepoints come out of a perf.data in the order of time; a damaged one is one clear error."""
 
 import struct

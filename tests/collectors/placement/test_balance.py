@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which functions of the balancer can be watched here, and what their counts become."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Where CPUs are, and what the programs share."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Without BPF the same placement.json comes of what perf records; what it misses is said."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Real throttled groups are seen with their phases; paths and periods keep groups apart."""
 
 import os

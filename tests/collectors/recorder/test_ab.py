@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``ab``: two settings of one machine, interleaved, and the machine given back as it was."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Bundles grow run by run, and a full disk costs the run that filled it and nothing else."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``doctor``: every collector is tried, and what cannot run says why and what mends it."""
 
 import json

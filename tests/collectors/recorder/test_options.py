@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the recorder's commands say of their options."""
 
 import pytest

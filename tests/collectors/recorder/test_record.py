@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``record``: real runs of real commands, in bundles that hold what docs/bundle.md says."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What ends a recording early costs the run that it hits, and no other."""
 
 import os

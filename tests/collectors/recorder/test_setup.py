@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The setup of a side: over before collectors begin, and no workload without the word to go on."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``record --turn``: recordings that are turns of one session."""
 
 from pathlib import Path

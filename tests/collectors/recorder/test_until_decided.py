@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The recorder's side of ``--until-decided``: what it asks, and what it makes of the answers."""
 
 import json

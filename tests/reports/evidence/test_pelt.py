@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The report's PELT updates: calls, places, durations and shares, bars, what was not seen."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The report's counters: one table a workload and point, no verdict, and what is missing."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The report's scheduler statistics: readings first, tables a level, refusals and notes."""
 
 from collections.abc import Callable

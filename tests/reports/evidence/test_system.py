@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The report's system counters: what changed first, with units, and what could not be seen."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The CSV format: read back, it has every number of the record, and no cell is a formula."""
 
 import csv as standard_csv

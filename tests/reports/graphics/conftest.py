@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Flame graphs of a few frames whose numbers are known, and their page in a browser."""
 
 from collections.abc import Callable, Sequence

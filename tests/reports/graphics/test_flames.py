@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Flame graphs on a page: what is coloured and said, by mouse and keyboard, and hostile names."""
 
 import re

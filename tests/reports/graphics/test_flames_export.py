@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Call stacks downloaded from a page: the weights are those of the data."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The flame graph of the report: who its sides are, and where it stands."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a reader does with a flame graph: parts, smaller trees, callers, addresses, keys."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Heat maps of CPUs: their order, shades that never stand alone, and cells without numbers."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Mirrored bars: lengths, differences outside noise alone, the same in text, and on a page."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The page in a real browser: charts, policy, folding, telephones, and hostile texts."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A bundle in which every text is an attack: nothing of it is alive in the page.
 
 The bundles are those of an example, with each text that somebody could have chosen replaced: all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What strangers wrote stays text: in each text field of the record, in each format."""
 
 from collections.abc import Callable

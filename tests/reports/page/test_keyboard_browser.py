@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The page by its Tab key alone: where it stops, what is seen of it, and that it goes on."""
 
 from collections.abc import Callable

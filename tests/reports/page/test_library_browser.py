@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The charts' library in a real browser: beside the page, on a server, and how many charts."""
 
 import functools

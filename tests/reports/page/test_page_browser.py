@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The frame of the page in a real browser: its controls and keys, paper, and how it is read."""
 
 import json

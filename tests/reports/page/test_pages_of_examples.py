@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The pages of the examples, as a reader opens them: with the network off, by everyone."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The charts' library as a file that pages share: written once, named by what it is."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the templates get: ids of anchors, and the numbers and labels of charts."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cells of rates: readable numbers, no interval that says nothing, and why there is none."""
 
 from dataclasses import replace

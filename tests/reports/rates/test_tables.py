@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Captions and marks of compared rates."""
 
 from dataclasses import replace

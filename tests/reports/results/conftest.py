@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the section of the results describes, by kind and as text."""
 
 from collections.abc import Callable

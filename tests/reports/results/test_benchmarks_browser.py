@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The interval plot in a browser: in step with its table, by mouse and by keyboard."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What a result opens to: its reason, runs, test and origin."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Intervals, runs and sweeps as figures: what they say, draw and leave out."""
 
 import math

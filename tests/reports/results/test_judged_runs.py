@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Results that the engine judged: sweeps, what n counts, what is said once or below a row."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The latency chapter: which results are latencies, their tails as table and figure."""
 
 import re

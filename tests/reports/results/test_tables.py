@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tables of results: families, order and names of rows, their numbers, and their means."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The first screen of a text: what is left out of it, and how that is said."""
 
 import shlex

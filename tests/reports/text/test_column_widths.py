@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which columns of a table have room, and how wide each becomes."""
 
 from schedperf_reports.blocks import Cell, Column

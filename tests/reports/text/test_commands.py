@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Commands on several lines: a shell reads them as the one that they were."""
 
 import shlex

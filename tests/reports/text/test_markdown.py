@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The Markdown format: read by a parser of Markdown, it is tables and text, and nothing more."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The text of a comparison: its first screen, all of it, and what strangers write into it."""
 
 import re

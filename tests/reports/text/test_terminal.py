@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Blocks drawn for a terminal: tables, drawings and lists within their width."""
 
 from dataclasses import replace

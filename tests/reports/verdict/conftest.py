@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the sections of the verdict and its evidence describe, as the tests ask for it."""
 
 from collections.abc import Callable, Sequence

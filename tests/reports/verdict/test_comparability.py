@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Sides, and what differs between them: meant, noted, or forbidding a comparison."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """How sure it is: what is independent, in which order it ran, what was tested."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The sections of reasons and of next steps: ranked, short, with what proves them."""
 
 from collections.abc import Callable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The first screen of the examples: one screen of 78 columns, with all that decides."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The sentence of each side, and the best supported reason below it."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The probe effect as a report section."""
 
 from collections.abc import Callable

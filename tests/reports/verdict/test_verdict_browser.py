@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The first screen in a browser: it fits, is narrow where it must be, and copies commands."""
 
 from collections.abc import Callable

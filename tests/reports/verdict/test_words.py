@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Words of a verdict: changes, notes of several sides, what sides are called."""
 
 from collections.abc import Callable

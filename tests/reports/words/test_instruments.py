@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What instrumented runs leave open: sentences on records whose numbers are known."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What is said where the CI of a row and the correction for multiple testing seem to disagree."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What is said of how many rates changed, and of those of which nothing can be said."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 import pytest
 
 from schedperf_reports.words.clean import clean

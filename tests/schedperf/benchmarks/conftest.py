@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Shared by the tests of the parsers: recorded texts, a database server, two bundles compared."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """dbench and tbench: the real programs, recorded output, old versions, and damage."""
 
 import doctest

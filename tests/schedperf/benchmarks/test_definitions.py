@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Where numbers come from: every metric says what it is, every number the line that holds it."""
 
 from collections.abc import Callable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Every parser against text that no benchmark printed.
 
 The samples are those of the parsers' docstrings and the recorded ones that a parser claims, so a

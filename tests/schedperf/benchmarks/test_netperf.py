@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """netperf: the real program, recorded output in all its forms, sums of clients, and damage."""
 
 import doctest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Benchmark parsers: the real programs' text, and the smallest inputs, bad ones included."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """pgbench: a real server, recorded output, old versions, and damage."""
 
 import doctest

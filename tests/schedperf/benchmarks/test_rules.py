@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The user's own metrics: expressions of strangers, with limits."""
 
 import time

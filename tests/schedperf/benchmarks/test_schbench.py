@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schbench: recorded output of three generations, and what must not be read as a result."""
 
 import doctest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """sysbench: the real tests, recorded output, old and new versions, and damage."""
 
 import doctest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """will-it-scale: recorded output of its programs and of its script, and damage."""
 
 import doctest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Untrusted JSON becomes the dataclass that describes it, or one line says what is wrong where."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What manifest.json, run.json and host.json may hold: anything else is refused with its key."""
 
 import contextlib

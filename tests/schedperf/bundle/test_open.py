@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The bundle reader: what it gives, what it refuses, what it salvages."""
 
 import gzip

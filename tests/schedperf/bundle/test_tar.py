@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The archive layer: what a tar of strangers may hold, and what happens when it is damaged."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf c2c``: what it prints of bundles, recordings and reports, and what it refuses."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The exit status of ``schedperf compare``; where a signal makes it, of a process of its own."""
 
 import os

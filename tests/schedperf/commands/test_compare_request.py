@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf compare --html``: commands for other bases; reports may share the charts' library."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf layout``: what it prints, where, and with which exit status."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.commands._outputs: the files that commands write are whole or not there."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf profile``: what it counts, what it compares, and where it writes."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf profile``: events that only one side, or only some of its runs, have samples of."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The JSON of ``schedperf profile`` and ``schedperf c2c``, and the published schemas of both."""
 
 import json

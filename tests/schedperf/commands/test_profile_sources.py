@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf profile``: which files and points it takes, and how two sides become comparable."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf record --until-decided``: real recordings that stop when they know enough."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf record``, ``ab`` and ``doctor``: the recorder runs as a program of its own."""
 
 import contextlib

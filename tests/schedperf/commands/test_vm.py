@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf vm``: what it refuses before anything is booted. Real guests: tests/end_to_end."""
 
 import os

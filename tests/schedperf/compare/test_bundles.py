@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.compare.bundles: from bundles to the record, whatever state they are in."""
 
 from collections import Counter

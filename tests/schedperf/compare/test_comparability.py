@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The comparability gate: which differences forbid a comparison."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf compare --history``: earlier recordings tell how much few runs vary."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The record as JSON, and the published schema that describes it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Options of the kernel's configuration that differ between two sides."""
 
 from collections.abc import Callable

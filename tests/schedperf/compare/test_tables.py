@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.compare.tables, and ``schedperf compare`` on tables: only numbers, nothing else."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """BTF of both byte orders: types, sections, split BTF; sound and damaged."""
 
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """vmlinux and modules: real ones that a compiler makes, and damaged ones."""
 
 import io

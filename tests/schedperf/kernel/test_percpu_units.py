@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """percpu.json and percpu.txt: where each CPU's per-CPU memory begins."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 import re
 
 from schedperf.kernel.renames import newest_function, renamed_functions

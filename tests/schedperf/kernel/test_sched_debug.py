@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """sched_debug.json is read as it is, made comparable, and refused where it is of another form."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The per-CPU section and the global variables of System.map, nm and kallsyms."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.model.host: facts of a foreign host.json, and None for what it does not hold."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """JSON text: what it says is what was given, and lists of numbers take one line."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Events are told apart by name, PMU and modifiers, however perf spells them."""
 
 import pytest

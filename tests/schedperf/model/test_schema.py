@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Records as plain values, and their JSON Schema."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Text of strangers, made safe to show."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Quantities in the units and with the digits that people read."""
 
 import pytest

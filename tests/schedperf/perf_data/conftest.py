@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Shared by the tests of the perf.data reader: what real files hold, and how to look at rows."""
 
 import gzip

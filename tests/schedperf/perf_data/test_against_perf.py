@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Real recordings have what perf itself finds in them, those of other machines as well."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Any damage gives a result or one InputError, soon and in little memory."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 import numpy as np
 import pytest
 from numpy.typing import NDArray

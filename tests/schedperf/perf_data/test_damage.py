@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Damaged and hostile files: what can be read is kept, and one line says what is missing."""
 
 import os

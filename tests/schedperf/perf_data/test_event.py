@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The attributes of a recording say which event it holds, whatever perf called it."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Memory samples: what lies behind call chains of any length is found."""
 
 import dataclasses

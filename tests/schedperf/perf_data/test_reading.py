@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What is counted, and by what it is told apart."""
 
 import struct

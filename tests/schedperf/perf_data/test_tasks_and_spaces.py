@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Who was running, and what it had mapped, at the time of each sample."""
 
 import time

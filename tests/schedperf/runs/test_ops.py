@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.runs.ops: how many operations a run did, from what it printed."""
 
 import math

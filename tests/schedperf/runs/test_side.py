@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.runs.side: the roles of bundles, and whether two sides ran one kernel."""
 
 from collections.abc import Callable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.runs.timeline: runs of several bundles in one order."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.runs.values: one observation a run and metric, whatever the workload printed."""
 
 from collections.abc import Callable

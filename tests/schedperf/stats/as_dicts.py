@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Judged rows as dicts and as a table, as tests of numbers need them."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Shared by the tests of the statistics: tables of runs and blocks of values, from lists."""
 
 from collections.abc import Callable, Mapping, Sequence

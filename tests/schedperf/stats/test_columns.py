@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats._columns: many quantities of the same runs, compared at once."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats.compare_runs: the public function does what its docstring says."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats._correction: the published procedures, step by step."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Rates of rare events: level, coverage and power by simulation, and the cases worked by hand."""
 
 from typing import Any

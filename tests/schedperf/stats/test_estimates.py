@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats._estimates: SciPy's numbers where it has the method, else closed forms."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats._failures: runs that failed are counted once and tested exactly."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Laws of the comparison, whatever the numbers are."""
 
 import json

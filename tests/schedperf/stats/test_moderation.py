@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats._moderation: variances of a sweep help each other, as far as they agree."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats._ranks: SciPy's exact tests, and intervals found by inverting them."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats._rows: which tables are refused, what is independent, and what is compared."""
 
 import math

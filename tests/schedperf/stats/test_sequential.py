@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """When the runs of a growing side are enough, and what looking at them costs."""
 
 import dataclasses

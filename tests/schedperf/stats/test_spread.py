@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats._spread: Brown and Forsythe's test, the variance between boots, and two modes."""
 
 import json

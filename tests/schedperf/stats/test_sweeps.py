@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats._sweeps: the whole of a sweep, from numbers on paper."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats._time_order: what time alone could have made is never called a change."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats.verdicts: rules on numbers that fit on paper."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.stats.welch: SciPy's numbers, and exact differences."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A printed claim against the printed numbers, and nothing in between."""
 
 import pandas as pd

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.tables.read: what a table may hold, and one clear line for everything else."""
 
 import codecs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Kernel images that only say who they are, and a virtme-ng that boots nothing."""
 
 from collections.abc import Callable

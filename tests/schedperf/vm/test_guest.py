@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """One boot: what is called, what is heard, and how it ends. Real guests: tests/end_to_end."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which files are kernels that can be booted, and what belongs to them."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The machine that a guest sees, and who executes its instructions."""
 
 from pathlib import Path

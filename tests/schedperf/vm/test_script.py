@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The script of a guest, run here with a folder of this machine in the place of each of its own."""
 
 import subprocess

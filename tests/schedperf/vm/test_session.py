@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Sessions of several boots: their order, their bundles, and what ends them early."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The tables of one cache line: readers and writers by byte of it."""
 
 from collections.abc import Iterator

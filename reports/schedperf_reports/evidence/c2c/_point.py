@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Bouncing cache lines of one point of a benchmark, compared: in words, and drawn to scale."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The tables of cache lines: of two sides compared, and of one side alone."""
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The data of ``schedperf c2c`` in words: what was sampled, and the lines with who touches them."""
 
 from collections.abc import Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Bouncing cache lines: which move between CPUs more often, and readers and writers by byte.
 
 ::

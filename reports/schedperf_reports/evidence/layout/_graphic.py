@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines as the graphic ``CacheLines``, to scale: where variables were, and which moved."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """One kernel's layout: the lines of what is hot, advice on it, whole structs, what is unknown."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines as text, as kernel developers draw them: a column per kernel, a row per name."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines: who lost or found a common one, why, and whether it can matter.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Moves between nodes: a matrix by cause, and lines and a figure over the time of the runs."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Task placement by cause, node and level; how long tasks waited; results of the load balancer."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

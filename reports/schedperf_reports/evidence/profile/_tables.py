@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The tables of a profile comparison: shares, nodes, costs per operation and function classes."""
 
 import math

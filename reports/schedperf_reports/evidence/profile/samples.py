@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The data of ``schedperf profile`` in words: what the samples rest on, and the table of rows."""
 
 from collections.abc import Iterator, Sequence

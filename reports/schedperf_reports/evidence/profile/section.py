@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Hot symbols: which functions took how much of the CPUs, base beside new, and on which node."""
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Collectors of one function, isolated as a recorder does it."""
 
 import os

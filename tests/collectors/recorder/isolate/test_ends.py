@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Collectors that hang, and signals at any moment: all that was started ends."""
 
 import os

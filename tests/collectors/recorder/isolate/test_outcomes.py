@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Collectors that raise, crash, fork and print cost their own capture and nothing else."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The section of bouncing cache lines, described from records."""
 
 from collections.abc import Callable, Iterable

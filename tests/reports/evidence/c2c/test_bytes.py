@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Who touches which bytes of a line: table, drawing and text."""
 
 from collections.abc import Callable

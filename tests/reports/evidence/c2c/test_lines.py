@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Bouncing cache lines: rates, what has no counterpart, and what was not seen."""
 
 from collections.abc import Callable, Iterable

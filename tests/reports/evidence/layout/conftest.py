@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines of two kernels of which the new one parted a pair."""
 
 import pytest

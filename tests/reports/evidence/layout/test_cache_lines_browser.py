@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines in a real browser: to scale, walked by keys, on a telephone, without scripting."""
 
 from collections.abc import Callable, Iterator

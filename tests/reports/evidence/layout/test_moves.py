@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What moved from line to line: arrows and their tracks, pairs, lines that slid."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Who is on which bytes of a line: to scale, stacked, cut, holes, labels and facts."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines as a page: several sides, line sizes, the key, without scripting, names."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The report's layout section: alarms, aligned drawings, advice, counts."""
 
 from collections.abc import Callable

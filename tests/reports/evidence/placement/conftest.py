@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Records of where tasks went, and what the report describes of them."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Where tasks went as drawings: matrices, mirrored times, lines over time, timers."""
 
 from collections.abc import Callable

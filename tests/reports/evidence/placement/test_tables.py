@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Where tasks went as tables: rows by subject, what changed first, what was not seen."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the profile section of a comparison found, for the tests of its drawing."""
 
 from collections.abc import Callable, Iterable

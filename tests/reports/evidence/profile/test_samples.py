@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The table of ``schedperf profile``: whose a note is, what a share is of, and costs with units."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The sentences of the report's hot symbols: what the samples rest on comes first."""
 
 from collections.abc import Callable, Iterable

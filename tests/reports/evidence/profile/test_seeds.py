@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Published profiles, typed again and drawn by the report's own tables: the values are the same."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The tables of the report's hot symbols: shares, nodes, costs and classes."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Pages of tables in a real browser, and tables to put on them."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tables in a real browser: what is copied and downloaded, and the menu for it."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tables in a real browser: hostile texts, telephones, paper, axe-core, and five hundred rows."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tables in a real browser: rows that open, keys, the address, links, and charts beside them."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tables as markup: what stands on the page before any script runs."""
 
 import re

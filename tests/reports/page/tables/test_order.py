@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tables in a real browser: what is shown, in which order, and how it comes back."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What makes two sides comparable, as commands that settle it at once."""
 
 from collections.abc import Callable

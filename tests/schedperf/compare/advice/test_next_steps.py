@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What is advised, and that each command is one that exists."""
 
 import json

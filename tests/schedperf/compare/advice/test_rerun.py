@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.compare.advice.rerun: where the commands that record a side again can be run."""
 
 from collections.abc import Callable

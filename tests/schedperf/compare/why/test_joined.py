@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Stories of a line, a symbol, a layout and a benchmark: all edges, each one gone, blindness."""
 
 import json

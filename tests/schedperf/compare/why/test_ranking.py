@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.compare.why.ranking: in which order findings are told, one rule a test."""
 
 from typing import Any, cast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Memory samples to analyse: made by the generator, or out of numbers."""
 
 from collections.abc import Callable, Mapping

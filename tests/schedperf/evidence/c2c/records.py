@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Records of one cache line on both sides, as tests change them."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines of whole recordings: against what was generated, and against perf c2c itself."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Two sides' cache lines: what is compared, per operation, and what is not and why."""
 
 from collections.abc import Mapping

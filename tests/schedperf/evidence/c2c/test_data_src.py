@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Data sources: each sample against a second, plain reading of what the bits mean."""
 
 import random

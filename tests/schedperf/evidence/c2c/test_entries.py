@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Names on cache lines, and what they are in the layout."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Names of bytes: per-CPU variables, globals, fields, and objects that the code gives away."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The text of ``perf c2c report``: of the installed perf, of others, and damaged."""
 
 import random

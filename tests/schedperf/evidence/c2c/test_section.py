@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The section about bouncing cache lines on bundles whose memory samples are known."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """True against false sharing of a line, from who reads and who writes which bytes."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which addresses are copies of per-CPU memory, by units and by alignment."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Layouts for the comparison: made of places, typed from a mail, and of real kernels."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Records of layouts, each with defaults for what a test does not care about."""
 
 from typing import Any

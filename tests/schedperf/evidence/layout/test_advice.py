@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Orders of declaration that put a hot set on fewer lines, and the layouts that they predict."""
 
 from collections.abc import Callable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The edits that explain changed pairs, against a linker of our own that knows the truth."""
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The analysis as data: what is compared, what is refused, what is said of it."""
 
 from collections.abc import Callable, Mapping

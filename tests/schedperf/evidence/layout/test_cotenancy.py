@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Who shares a cache line with whom, before and after."""
 
 import pytest

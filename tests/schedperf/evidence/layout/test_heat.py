@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The table of hot variables: its form, and that kernels have what it names."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Who shares lines in the published layouts and in real kernels, and which edits explain it."""
 
 from collections.abc import Callable

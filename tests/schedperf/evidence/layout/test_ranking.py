@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which changes raise an alarm, which do not, and what an alarm says."""
 
 from collections.abc import Callable, Mapping

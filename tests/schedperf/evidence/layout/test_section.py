@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The layout section on bundles: sources, line sizes, boots, limits, and its published schema."""
 
 import json

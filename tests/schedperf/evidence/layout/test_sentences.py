@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Causes in words, and the ids of alarms."""
 
 from dataclasses import replace

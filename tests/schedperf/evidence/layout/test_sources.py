@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels from whatever is at hand: files, folders, bundles, and what is none of these."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Leaves, holes and padding of real structs are where pahole has them."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Struct layouts: leaves, holes, groups and alignment."""
 
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which lines are drawn, and what a drawing shows between its entries."""
 
 from collections.abc import Iterable

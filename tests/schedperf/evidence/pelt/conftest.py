@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Runs whose calls and durations are known, as the recorder writes them."""
 
 import json

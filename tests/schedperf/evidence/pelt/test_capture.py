@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """pelt.json: what is read of it, and what no file of strangers can do."""
 
 import json

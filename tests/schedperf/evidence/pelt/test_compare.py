@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Durations bin by bin, and calls CPU by CPU, of generated bundles."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the finding rule says of changed calls, of changed durations, of what nothing saw."""
 
 from collections.abc import Callable

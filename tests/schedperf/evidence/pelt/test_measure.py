@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Quantiles of two histograms: as true as their bins are wide."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The section on bundles: rates by place, durations, and what must not be compared."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """perf stat's CSV is read per node or whole, and a bad line is a value."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Counts of runs of one workload and point are compared; what could not be counted is said."""
 
 import json

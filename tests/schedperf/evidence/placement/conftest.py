@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Generators of placement.json: a machine of two nodes with two CPUs each, seen by BPF."""
 
 import json

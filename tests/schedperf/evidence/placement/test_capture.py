@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The parser of placement.json: what is written is read, what cannot be is refused in one line."""
 
 import json

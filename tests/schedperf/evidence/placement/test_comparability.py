@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which mechanisms count alike, and what is said of what was not seen."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Moves by pair of nodes, waits bin by bin, and phases that are turned to one another."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What is found of tasks that go elsewhere: claims about runs whose counts are known."""
 
 from collections.abc import Callable, Mapping, Sequence

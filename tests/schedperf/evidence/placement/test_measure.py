@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Quantiles from bins of powers of two, against quantiles of the times themselves."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What instruments cost, on average and in each run, on bundles with known times."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Call stacks made by hand."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Parts of what the comparison of profiles found, each a function with usual values."""
 
 from dataclasses import replace

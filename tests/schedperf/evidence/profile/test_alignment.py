@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.evidence.profile.alignment: what is the same code on both sides."""
 
 from collections.abc import Collection

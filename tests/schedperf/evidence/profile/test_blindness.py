@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.evidence.profile.blindness: what an event sees is decided from its attributes."""
 
 from typing import Any

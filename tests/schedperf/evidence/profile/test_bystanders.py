@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which samples are of other commands than the workload."""
 
 from typing import Any

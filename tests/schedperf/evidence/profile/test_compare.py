@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.evidence.profile.compare on runs whose weights are known."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Folded lines and speedscope files: what other viewers read of our stacks."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.evidence.profile.family: what is tested, and what counts as changed."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Hot symbols as findings: what changed, what nothing can be said about, and how it is said."""
 
 from dataclasses import replace

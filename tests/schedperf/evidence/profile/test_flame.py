@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Flame graphs: sums that add up, noise that has no colour, and nothing lost by pruning."""
 
 import json

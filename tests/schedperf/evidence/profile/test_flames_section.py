@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The call stacks of real bundles: the section keeps to its schema and to what the command says."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """When boots count instead of runs, what is not known, and where a drift may look like a change."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What other commands did while the workload was sampled: one sentence, and a caveat."""
 
 import pytest

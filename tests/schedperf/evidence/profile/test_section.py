@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The profile section on bundles whose samples are known: shares, costs, points and sides."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Weights by place, CPU and node, equal to what perf report prints."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Where the profile section's samples and names come from, and what it says cannot be read."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """speedscope files, by speedscope itself: its schema, and its own import in a browser."""
 
 import base64

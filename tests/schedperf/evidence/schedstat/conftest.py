@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Generators of /proc/schedstat and of what perf makes of it.
 
 They write the fields in the order of show_schedstat() of each version, which is spelled out here

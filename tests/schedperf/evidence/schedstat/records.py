@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Records of the section ``schedstat`` as tests need them."""
 
 from dataclasses import replace

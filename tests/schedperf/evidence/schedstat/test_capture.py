@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """/proc/schedstat: each number has the name that its version gives it; damage is one line."""
 
 from collections.abc import Callable

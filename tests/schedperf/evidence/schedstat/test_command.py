@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf schedstat``: bundles, snapshots and files of perf, and one line for what is none."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Rates, joins by name, refusals and readings on counts that are known."""
 
 from collections.abc import Callable, Mapping, Sequence

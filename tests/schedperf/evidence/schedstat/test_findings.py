@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which readings of the scheduler's counts become findings, on bundles that are compared."""
 
 from collections.abc import Callable, Sequence

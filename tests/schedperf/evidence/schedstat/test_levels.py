@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A domain's level: by its name, by the topology, by the CPUs of a side that has names."""
 
 import json

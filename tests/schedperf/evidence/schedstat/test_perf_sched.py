@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What perf makes of schedstat: text and records say the same; the published table is corrected."""
 
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Recordings of eleven kernels of one machine, compared across versions of /proc/schedstat.
 
 The deltas of two kernels are golden: they were summed from the text of the reports by their

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.commands._schedstat_request: what of a source is looked at."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The section on bundles: what the recorder kept, by the operations of each run."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Runs whose system counters are known, and rows of what their section says."""
 
 import json

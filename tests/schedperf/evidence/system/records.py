@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Records of the section ``system_counters`` as tests need them."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """From both looks of a run to sums: nodes, wraps, restarts, groups that come and go, damage."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What the system counted: values, units and changes of counters, CPUs and a cgroup."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What all readers of counters have in common: damage is one clear line, never a traceback."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which changes of the system's counters become findings."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A run that takes longer: what comes with time is no reason for it, from whichever side."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Which runs and files the counters are read of, and what is said of the others."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """tasks.json is bounded and checked; what a kernel writes of a task is read field by field."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What is counted has words, and the kernel's function where one counts."""
 
 from schedperf.evidence.system.words import GROUPS, about

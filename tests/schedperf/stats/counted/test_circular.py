@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Directions on a circle: mean, concentration and distance."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Numbers of many places: means, intervals, what changed, and what cannot be said."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Counts divided by time and work, and what may be said of a change of them."""
 
 from typing import Any
