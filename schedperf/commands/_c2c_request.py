@@ -210,7 +210,8 @@ def _describe_source(source: Memory, role: Role | None, sort: SortKey) -> C2cSou
     first = profiles[0]
     if sort == "peer" and first.observable != "peer":
         raise InputError(
-            f"{source.path}: its samples show HITM and no peer snoops; sort on rmt, lcl or tot"
+            f"--sort peer: the samples of {source.path} show HITM, not peer snoops (expected rmt, "
+            "lcl or tot); choose another order"
         )
     # What is not measured on two sides is a note of their comparison.
     notes = [note for profile in profiles for note in profile.notes] if role is None else []

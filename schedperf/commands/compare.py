@@ -209,8 +209,8 @@ def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
         chosen.add(name)
     if len(chosen) > 1:
         raise click.UsageError(
-            f"stdout: {len(chosen)} formats requested ({', '.join(sorted(chosen))}); write the "
-            "others to files"
+            f"stdout: {len(chosen)} formats requested (expected one of "
+            f"{', '.join(sorted(chosen))}); write the others to files"
         )
     printed = next(iter(chosen), DEFAULT_FORMAT)
     known = all_formats()

@@ -244,7 +244,7 @@ def test_without_an_object_perf_counts(
     assert run_here(bpf_placement) == ""
     document = json.loads((capture.folder / "placement.json").read_text())
     assert document["mechanism"] == "perf"
-    assert "no clang" in json.dumps(document["notes"])
+    assert "clang is not installed" in json.dumps(document["notes"])
 
 
 @pytest.mark.usefixtures("needs_bpf", "needs_perf")

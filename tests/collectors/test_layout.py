@@ -137,7 +137,9 @@ def test_hidden_addresses_keep_no_symbols_and_no_system_map(
     facts, names = kept(system, capture)
     assert names == set()
     assert "kernel.kptr_restrict" in facts["notes"]["kallsyms"]
-    assert facts["notes"]["System.map"].startswith("/boot/System.map-6.1.0-test: cannot be checked")
+    assert facts["notes"]["System.map"].startswith(
+        "/boot/System.map-6.1.0-test: cannot be checked: "
+    )
 
 
 def test_the_percpu_lines_of_the_log_are_kept(make_system: MakeSystem, capture: Capture) -> None:

@@ -273,23 +273,23 @@ class Kcore:
     def read(self, address: int, size: int) -> bytes:
         """Return ``size`` bytes of memory.
 
-        :raises Unavailable: the address is in no region
+        :raises Unavailable: the address is not in any segment
         """
         for region in self._regions:
             start = address - region.address
             if start >= 0 and start + size <= region.size:
                 return self._at(region.offset + start, size)
-        raise Unavailable(f"{_KCORE}: address {address:#x} is in no region")
+        raise Unavailable(f"{_KCORE}: address {address:#x} is not in any segment")
 
     def _read_headers(self) -> tuple[str, list[_Region]]:
         header = self._at(0, _ELF_HEADER_BYTES)
         order = _ORDERS.get(header[5], "")
         if header[:4] != b"\x7fELF" or header[4] != _CLASS_64 or not order:
-            raise Unavailable(f"{_KCORE}: not an ELF file of 64 bits")
+            raise Unavailable(f"{_KCORE}: not a 64-bit ELF file")
         kind, _, _, _, table = struct.unpack_from(f"{order}HHIQQ", header, 16)
         entry_bytes, count = struct.unpack_from(f"{order}HH", header, 54)
         if kind != _TYPE_CORE or entry_bytes != _PROGRAM_HEADER_BYTES or count == _REGIONS_LIMIT:
-            raise Unavailable(f"{_KCORE}: not an ELF core file with regions")
+            raise Unavailable(f"{_KCORE}: not an ELF core file with segments")
         entries = self._at(table, entry_bytes * count)
         regions = [
             _Region(address=address, size=size, offset=offset)

@@ -91,7 +91,7 @@ def analyse_memory(
         )
     if line_bytes not in LINE_BYTES:
         raise InputError(
-            f"cache lines of {line_bytes} bytes (expected a power of two from 16 to 256)"
+            f"invalid cache line size {line_bytes} (expected a power of two from 16 to 256)"
         )
     places = place_data(recording, memory)
     counts = count_samples(memory.data_src, memory.address, places.is_mapped)

@@ -238,12 +238,12 @@ def test_a_cpu_that_was_not_seen_is_named(make_system: MakeSystem) -> None:
     ("content", "reason"),
     [
         (b"", "ends before offset 0x40"),
-        (b"\x7fELF" + bytes(100), "not an ELF core file with regions"),
-        (core_file({})[:16] + bytes(48), "not an ELF core file"),
+        (b"\x7fELF" + bytes(100), "not a 64-bit ELF file"),
+        (core_file({})[:16] + bytes(48), "not an ELF core file with segments"),
         (core_file({TEXT: b"x" * 8})[:80], "ends before offset"),
         (core_file({TEXT: b"x" * 8})[:-1], "ends before offset"),
-        (core_file({}), "not a 64-bit ELF file"),
-        (core_file({TEXT - 4: b"x" * 8}), "not a 64-bit ELF file"),
+        (core_file({}), "is not in any segment"),
+        (core_file({TEXT - 4: b"x" * 8}), "is not in any segment"),
     ],
 )
 def test_a_damaged_core_is_one_reason(make_system: MakeSystem, content: bytes, reason: str) -> None:

@@ -309,16 +309,25 @@ def test_runs_of_another_boot_get_a_boot_of_their_own(
         ),
         (
             {"manifest.json": {**MANIFEST_TO_EXAMINE, "version": {"major": 2, "minor": 0}}},
-            "version 2, and",
+            "manifest.json: format version 2 (this schedperf writes 1)",
         ),
-        ({"manifest.json": {**MANIFEST_TO_EXAMINE, "version": None}}, "not that of a bundle"),
-        ({"manifest.json": {**MANIFEST_TO_EXAMINE, "format": "other"}}, "not that of a bundle"),
+        (
+            {"manifest.json": {**MANIFEST_TO_EXAMINE, "version": None}},
+            "manifest.json: not the manifest of a bundle",
+        ),
+        (
+            {"manifest.json": {**MANIFEST_TO_EXAMINE, "format": "other"}},
+            "manifest.json: not the manifest of a bundle",
+        ),
         ({"manifest.json": {**MANIFEST_TO_EXAMINE, "points": 3}}, "points is not a list"),
         ({"manifest.json": {**MANIFEST_TO_EXAMINE, "captures": [3]}}, "a capture is not an object"),
         ({"manifest.json": b"[1, 2"}, "invalid JSON; record a new bundle"),
         ({"manifest.json": b"[" * 100_000}, "invalid JSON; record a new bundle"),
         ({"manifest.json": b"[]"}, "not a JSON object"),
-        ({"boots/0/host.json": b"\xff", "manifest.json": MANIFEST_TO_EXAMINE}, "not JSON"),
+        (
+            {"boots/0/host.json": b"\xff", "manifest.json": MANIFEST_TO_EXAMINE},
+            "host.json: invalid JSON",
+        ),
     ],
 )
 def test_a_bundle_that_cannot_grow_is_refused_and_left_alone(

@@ -125,7 +125,7 @@ def test_a_recording_whose_samples_cannot_be_read_says_why(
 def test_the_interval_stays_in_a_narrow_terminal_and_what_is_cut_is_named(capsys: Capture) -> None:
     paths = [str(EXAMPLES / f"deep-cgroup/{side}.tar.xz") for side in ("base", "new")]
     _, out, _ = run(capsys, *paths, "--limit", "3", "--sort", "comm,dso,symbol")
-    assert "95 % CI" in out
+    assert "95% CI" in out
     assert "more, see --limit or --json" in out
     assert "left out at this width: " in out
     assert all(len(line) <= 78 for line in out.splitlines())
@@ -197,7 +197,7 @@ def test_two_files_have_differences_and_no_interval(
     assert first["change"] == pytest.approx(first["new"]["share"] - first["base"]["share"])
     assert (first["interval"], first["q"], first["changed"]) == (None, None, False)
     _, out, _ = run(capsys, *arguments)
-    assert "n = 1 + 1: no interval; record several runs" in " ".join(out.split())
+    assert "n = 1 + 1: no CI; record several runs" in " ".join(out.split())
     assert all(len(line) <= 78 for line in out.splitlines())
 
 
@@ -285,13 +285,13 @@ def test_stacks_need_call_chains(write_data: WriteData, capsys: Capture, tmp_pat
     assert not page.exists()
 
 
-def test_bundles_have_intervals_and_say_what_is_blind(capsys: Capture) -> None:
+def test_bundles_have_intervals_and_say_what_the_event_cannot_see(capsys: Capture) -> None:
     paths = [str(EXAMPLES / f"deep-cgroup/{side}.tar.xz") for side in ("base", "new")]
     status, out, _ = run(capsys, *paths, "--limit", "3")
     said = " ".join(out.split())
     assert status == 0
     assert "base: base, 5 runs of hackbench" in said
-    assert "blind to code that runs with interrupts off, most of the scheduler" in said
+    assert "cannot see code that runs with interrupts off, most of the scheduler" in said
     rows = rows_of(capsys, *paths, "--sort", "symbol")
     assert all(row["interval"] is not None for row in rows)
     assert rows[0]["cost"]["interval"] is not None

@@ -160,7 +160,7 @@ def test_sides_that_took_no_turns_are_marked(profiled: Any, capsys: Capture) -> 
     assert (data["took_turns"], data["cautions"]) == (False, [ONE_AFTER_THE_OTHER])
     _, out, _ = run(capsys, *paths)
     assert out.index(ONE_AFTER_THE_OTHER) < out.index("change, pp")
-    assert "* changed beyond noise, or the machine drifted" in out
+    assert "* significant, or the machine drifted" in out
 
 
 def one_after_the_other(profiled: Any, *sides: Sequence[int]) -> list[str]:

@@ -122,8 +122,8 @@ def test_a_slower_workload_stops_early_with_a_regression(
     # One row that was recorded in two blocks needs ten runs, whatever they print.
     assert made == 10
     assert new.sequential.looks == tuple(range(3, made + 1))
-    assert f"look after {made} runs: decided: rate at x=1: regression, worse: -29.9 %" in err
-    assert "look after 9 runs: open: rate at x=1 (1 of 1 rows)\n" in err
+    assert f"look after {made} runs: decided: rate at x=1: regression, worse: -29.9%" in err
+    assert "look after 9 runs: undecided: rate at x=1 (1 of 1 rows)\n" in err
     assert new.complete
     assert list((tmp_path / "tmp").iterdir()) == []
     # Whoever compares later finds what the look found.
@@ -148,7 +148,7 @@ def test_what_varies_too_much_ends_with_the_budget(
     prepare(sd=20.0)
     record_base(10)
     assert until_decided("-n", "10", "--max-runs", "12") == 0
-    text = "look after 12 runs: reached the budget of 12 runs; open: rate at x=1 (1 of 1 rows)"
+    text = "look after 12 runs: reached the budget of 12 runs; undecided: rate at x=1 (1 of 1 rows)"
     assert text in capfd.readouterr().err
     assert len(open_bundle(Path("new.tar")).runs) == 12
 
@@ -164,7 +164,7 @@ def test_a_sweep_stops_when_all_of_its_points_are_decided(
     assert new.sequential is not None
     # So many points show together that nothing drifted.
     assert len(new.runs) < 4 * 10
-    assert new.sequential.stopped == "all 4 rows are decided: 4 regression"
+    assert new.sequential.stopped == "all 4 rows decided: 4 regression"
     assert "warning" not in capfd.readouterr().err
 
 
@@ -175,9 +175,9 @@ def test_a_base_that_can_never_decide_is_warned_of_and_given_up(
     prepare(seed=2)
     assert until_decided() == 0
     lines = capfd.readouterr().err.splitlines()
-    assert lines[0].startswith("schedperf: warning: base.tar: base has 5 runs, and what was")
+    assert lines[0].startswith("schedperf: warning: base.tar: base has 5 runs; sides recorded")
     assert lines[0].endswith("record at least 10 runs per side, or interleave with `schedperf ab`")
-    assert "look after 3 runs: can never be decided: rate at x=1 (1 of 1 rows)" in lines
+    assert "look after 3 runs: no number of runs decides: rate at x=1 (1 of 1 rows)" in lines
     assert len(open_bundle(Path("new.tar")).runs) == 3
 
 
@@ -269,7 +269,7 @@ def test_a_base_that_breaks_meanwhile_ends_the_looks_and_not_the_recording(
     assert main(arguments("-q", "-o", "base.tar", "-n", "10", script=script)) == 0
     assert until_decided("--max-runs", "6", script=script) == 0
     err = capfd.readouterr().err
-    assert "look after 3 runs: open" in err
+    assert "look after 3 runs: undecided" in err
     assert "schedperf: warning: no further looks: base.tar: " in err
     assert "recording all 6 runs\n" in err
     new = open_bundle(Path("new.tar"))
@@ -285,7 +285,7 @@ def test_an_interrupt_keeps_every_finished_run(prepare: Prepare) -> None:
     ours, theirs = os.pipe()
     with start_until_decided(theirs) as process:
         os.close(theirs)
-        said = read_until(ours, "look after 4 runs: open")
+        said = read_until(ours, "look after 4 runs: undecided")
         process.send_signal(signal.SIGINT)
         said += read_rest(ours)
     os.close(ours)
@@ -305,7 +305,7 @@ def test_the_recorder_outlives_a_killed_parent(prepare: Prepare) -> None:
     ours, theirs = os.pipe()
     with start_until_decided(theirs) as process:
         os.close(theirs)
-        read_until(ours, "look after 4 runs: open")
+        read_until(ours, "look after 4 runs: undecided")
         process.kill()
         process.wait(LONGEST_WAIT_S)
         Path("hold").write_text("none\n")
@@ -330,7 +330,7 @@ def test_a_terminal_shows_how_many_runs_there_can_be(prepare: Prepare) -> None:
     assert process.returncode == 0
     assert " of at most 12 " in drawn
     assert "at most " in drawn
-    assert "look after 3 runs: open: rate at x=1" in drawn
+    assert "look after 3 runs: undecided: rate at x=1" in drawn
     assert "look after 10 runs: decided: rate at x=1: regression" in drawn
 
 

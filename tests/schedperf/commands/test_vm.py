@@ -112,7 +112,7 @@ WORK = ("--", "true")
             (*TWO, "--kernel-files", "tip=", *WORK),
             "tip=: path missing (expected NAME=PATH, e.g. tip=FOLDER",
         ),
-        ((*TWO, "--kernel-files", "tip=none", *WORK), "none: no such folder; name the one with"),
+        ((*TWO, "--kernel-files", "tip=none", *WORK), "none: no such folder; give the one with"),
         (
             ("--kernel", "tip=tip", "--kernel", "tip=new", *WORK),
             "--kernel tip: name given twice; use different names",
@@ -132,8 +132,8 @@ WORK = ("--", "true")
             (*TWO, "--set", "perf_profile", *WORK),
             "expected COLLECTOR.NAME=VALUE, e.g. schedstat.enable=1",
         ),
-        ((*TWO, "--memory", "9999999G", *WORK), "--memory 9999999G: this machine has"),
-        ((*TWO, "--cpus", "3", *WORK), "--cpus 3: --nodes 2 with --threads 1"),
+        ((*TWO, "--memory", "9999999G", *WORK), "--memory 9999999G: more than this machine's"),
+        ((*TWO, "--cpus", "3", *WORK), "--cpus 3: cannot be divided evenly among --nodes 2"),
         (
             (*TWO, "--output", "none", *WORK),
             "--output none: no such folder; create it, or give an existing folder",
@@ -172,7 +172,7 @@ def test_a_bundle_that_exists_stays_as_it_is(place: Path, make_bundle: Callable[
     made = make_bundle(place / "tip.tar").read_bytes()
     status, _, err = run(place, *TWO, *WORK)
     assert status == 2
-    assert "tip.tar: exists; add --add-boots" in err
+    assert "tip.tar: exists; use --add-boots" in err
     assert (place / "tip.tar").read_bytes() == made
 
 
