@@ -264,7 +264,7 @@ def test_a_bundle_without_memory_samples_says_why(
         ),
         (
             ["base.data", "--cacheline", "48"],
-            "invalid cache line size 48 (expected a power of two from 32 to 256)",
+            "invalid cache line size 48 (expected a power of two from 16 to 256)",
         ),
         (
             ["base.data", "--point", "groups=4"],
