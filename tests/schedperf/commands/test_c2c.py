@@ -181,7 +181,7 @@ def test_a_text_without_its_table_is_not_none_seen(recorded: Path, capsys: Captu
     assert "none seen" not in out
     _, both, _ = run(capsys, path, path)
     assert "nothing seen" not in both
-    assert "there is no table of lines" in " ".join(both.split())
+    assert "no table of lines; give the report without --stats" in " ".join(both.split())
 
 
 def test_a_line_is_compared_with_all_contended_loads(recorded: Path, capsys: Capture) -> None:
