@@ -83,7 +83,7 @@ def label_sources(sources: Sequence[str]) -> Sequence[str]:
 def _why_nothing(data: Schedstat, sides: Sequence[SideOf[SchedCounts]], wanted: Wanted) -> str:
     known = {cpu for side in sides for run in side.runs for cpu in run.content.change.cpus}
     if wanted.cpus is not None and not known & set(wanted.cpus):
-        return "none of the CPUs of --cpu; choose others"
+        return "--cpu: no data for these CPUs; choose others"
     if not any(
         run.content.change.jiffies or run.content.seconds for side in sides for run in side.runs
     ):

@@ -83,7 +83,7 @@ RUNS_COLUMN = Column(
     priority=REFERENCE_PRIORITY,
     explains="independent values of base+new: runs or boots, or interleaved pairs",
 )
-ZERO = "a run or a boot has 0, so no ratio is defined"
+ZERO = "ratio undefined: at least one run or boot has the value 0"
 WIDE = f"wider than {WIDEST_INTERVAL:g}-fold: too few runs or boots for their noise"
 
 

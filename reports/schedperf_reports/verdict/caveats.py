@@ -12,9 +12,9 @@ from schedperf_reports.words.rows import count_of, merge_sides
 MOST_CAVEATS = 10
 
 VALUES: Mapping[Replication, str] = {
-    "runs": "one run is one value",
-    "boots": "the mean of a boot is one value",
-    "rounds": "an interleaved pair of runs is one value",
+    "runs": "unit of replication: run",
+    "boots": "unit of replication: boot, by its mean",
+    "rounds": "unit of replication: interleaved pair of runs",
 }
 
 

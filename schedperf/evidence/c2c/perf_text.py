@@ -419,7 +419,7 @@ def _notes(text: C2cText) -> Iterator[str]:
     if not text.lines:
         yield "from text: no table of lines; give the report without --stats"
     if text.unreadable:
-        yield f"from text: {text.unreadable} rows do not fit their columns and are left out"
+        yield f"from text: {text.unreadable} rows could not be parsed and are left out"
 
 
 def _line(line: C2cTextLine, observable: Observable) -> Line:

@@ -53,7 +53,7 @@ _COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
 _TAR_MAGIC, _TAR_AT = b"ustar", 257
 # Documentation/arch/x86/boot.rst, and the DOS header that EFI images of all machines begin with.
 _BOOT_MAGIC, _BOOT_AT, _EFI_MAGIC = b"HdrS", 0x202, b"MZ"
-_NO_STRUCTS = "a symbol table has no structs"
+_NO_STRUCTS = "struct layouts need BTF or DWARF, not a symbol table"
 # X86_L1_CACHE_SHIFT of arch/x86/Kconfig.cpu is 6 but for Pentium 4, where it was 7 up to 6.14.
 _X86_LINE_BYTES = 64
 

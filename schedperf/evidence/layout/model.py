@@ -78,7 +78,7 @@ class Kernel:
     :param is_big_endian: None where unknown
     :param units: by name
     :param unknown: what was asked for and cannot be seen, name to reason: "struct rq" to
-        "a symbol table has no structs"
+        "struct layouts need BTF or DWARF, not a symbol table"
     """
 
     label: str

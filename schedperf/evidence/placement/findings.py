@@ -82,7 +82,7 @@ _RULES = (
     _Rule(
         part="pinned", field="some_pinned", is_of_level=True,
         look_at="can_migrate_task(): LBF_SOME_PINNED",
-        claim=lambda row: f"{row.idle} balance attempts at {row.level} that meet pinned tasks:",
+        claim=lambda row: f"{row.idle} balance attempts at {row.level} that found pinned tasks:",
     ),
     _Rule(
         part="attempts", field="pulled", is_of_level=True,

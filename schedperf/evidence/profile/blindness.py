@@ -150,7 +150,7 @@ def _judge(
     if clock == "hrtimer":
         return True, f"{event.plain_name} is driven by an hrtimer: {CHARGED_ELSEWHERE}"
     if clock is None:
-        return None, f"{event.plain_name} samples occurrences of an event, not time"
+        return None, f"{event.plain_name} samples count events, not CPU time"
     if recorded is not None and recorded[0] == event.plain_name:
         return recorded[1:]
     if machine in X86_MACHINES and (event.type in CORE_PMU_TYPES or pmu in X86_NMI_PMUS):
@@ -167,7 +167,10 @@ def _remedy(clock: str | None, machine: str | None, *, has_pelt: bool) -> str:
             "the PMU interrupts there too"
         )
     elif clock == "pmu":
-        first = "record with schedperf record --with perf_profile, which notes how it interrupts"
+        first = (
+            "record with schedperf record --with perf_profile, which records whether the PMU "
+            "interrupts by NMI"
+        )
     else:
         first = (
             "record cycles on a machine with a PMU: bare metal, or a guest that is given one; on "

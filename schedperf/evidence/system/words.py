@@ -44,7 +44,7 @@ _FIELDS: Mapping[tuple[str, str], About] = {
     ("cgroup", "usage"): About("CPU time of the group", "update_curr()"),
     ("cgroup", "user"): About("CPU time of the group in programs", "update_curr()"),
     ("cgroup", "system"): About("CPU time of the group in the kernel", "update_curr()"),
-    ("power", "energy"): About("energy that the hardware counted"),
+    ("power", "energy"): About("energy from the hardware counters"),
     ("power", "power"): About("power that the hardware measured"),
     ("idle", "usage"): About("entries of the state", "cpuidle_enter_state()"),
     ("idle", "time"): About("time in the state, summed over CPUs", "cpuidle_enter_state()"),

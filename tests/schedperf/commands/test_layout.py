@@ -144,7 +144,7 @@ def test_a_bad_file_is_one_line_and_status_2(
                 "name at least one"
             ),
         ),
-        (["--struct", "rq"], "a symbol table has no structs"),
+        (["--struct", "rq"], "struct layouts need BTF or DWARF, not a symbol table"),
         (["--json", "-", "--html", "-"], "formats requested (expected one of"),
         (["--limit", "0"], "--limit"),
     ],

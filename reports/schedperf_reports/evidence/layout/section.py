@@ -416,8 +416,8 @@ def _pairs_tables(changed: Sequence[LayoutUnit]) -> Iterator[Table]:
             listed = "" if len(pairs) == total else f"; first {len(pairs)} listed"
             yield Table(
                 caption=(
-                    f"{call_unit(unit.unit)}: {counts.separated} pairs lost and "
-                    f"{counts.joined} gained a common line{listed}"
+                    f"{call_unit(unit.unit)}: {counts.separated} pairs no longer share a line, "
+                    f"{counts.joined} now do{listed}"
                 ),
                 columns=_PAIR_COLUMNS,
                 rows=tuple(_pair_row(change, pair) for change, pair in pairs),

@@ -105,7 +105,7 @@ def _describe_event(event: SampledEvent) -> Iterator[Block]:
 def _describe_sight(event: str, sight: ProfileSight) -> Iterator[Block]:
     where = f"{sight.side} was " if sight.side else ""
     if sight.clock is None:
-        yield Text(text=f"{where}recorded with {event}: samples are its occurrences, not time")
+        yield Text(text=f"{where}recorded with {event}: samples count events, not CPU time")
     elif sight.blind is False:
         text = f"{where}recorded with {event}, which sees code that runs with interrupts off too"
         yield Text(text=f"{text}: {sight.reason}")

@@ -135,7 +135,9 @@ def test_what_was_removed_is_marked_in_base() -> None:
 
 def test_a_kernel_without_the_unit_says_why_in_its_column() -> None:
     fields: Places = {"a": (0, 8), "b": (8, 8)}
-    blind = percpu("blind", BASE, unknown={"struct rq": "a symbol table has no structs"})
+    blind = percpu(
+        "blind", BASE, unknown={"struct rq": "struct layouts need BTF or DWARF, not a symbol table"}
+    )
     moved: Places = {"a": (0, 8), "b": (64, 8)}
     kernels = [
         kernel("tip", unit("percpu", BASE), unit("struct rq", fields)),
@@ -144,12 +146,14 @@ def test_a_kernel_without_the_unit_says_why_in_its_column() -> None:
     ]
     data = analyse(*kernels, kinds=("percpu", "struct"))
     assert data.comparisons[0].missing == (
-        LayoutMissingUnit(unit="struct rq", reason="blind: a symbol table has no structs"),
+        LayoutMissingUnit(
+            unit="struct rq", reason="blind: struct layouts need BTF or DWARF, not a symbol table"
+        ),
     )
     (window,) = data.windows
     assert [column.reason for column in window.columns] == [
         None,
-        "a symbol table has no structs",
+        "struct layouts need BTF or DWARF, not a symbol table",
         None,
     ]
 
