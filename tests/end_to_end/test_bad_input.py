@@ -47,7 +47,7 @@ BAD_MEMBERS: dict[str, tuple[dict[str, Any], str]] = {
     "a device": ({"type": tarfile.BLKTYPE, "devmajor": 8}, "boots/0/x is a device"),
     "a fifo": ({"type": tarfile.FIFOTYPE}, "boots/0/x is a fifo"),
     "a sparse member": ({"type": tarfile.GNUTYPE_SPARSE}, "boots/0/x is a sparse file"),
-    "a second member of one name": ({"name": "boots/0/host.json"}, "holds boots/0/host.json twice"),
+    "a second member of one name": ({"name": "boots/0/host.json"}, "has boots/0/host.json twice"),
 }
 
 
@@ -93,7 +93,7 @@ def test_what_is_no_bundle_at_all_is_refused(
     cases: list[tuple[Path, str]] = [
         (write(tmp_path / "text.tar", b"Time: 0.123\n" * 100), "is not a tar"),
         (write(tmp_path / "nothing.tar", b""), "is empty"),
-        (make_tar(tmp_path / "empty.tar", []), "holds no members"),
+        (make_tar(tmp_path / "empty.tar", []), "empty.tar: no members"),
         (foreign, "not a bundle"),
         (tmp_path, "is a directory"),
         (fifo, "is not a regular file"),
@@ -140,7 +140,7 @@ def test_a_truncated_bundle_says_where_and_what_to_do(
     assert_one_line(done, "truncated at ")
     assert "copy it again" in done.stderr
     assert "runs: " in done.stdout
-    assert_one_line(run_cli("compare", path, path), "see what is left with `schedperf show")
+    assert_one_line(run_cli("compare", path, path), "is readable with `schedperf show")
 
 
 def test_a_wrong_checksum_is_refused(
@@ -158,7 +158,7 @@ def test_a_manifest_of_a_future_major_version_is_refused(
     tmp_path: Path, make_bundle: MakeBundle, run_cli: RunCli
 ) -> None:
     path = make_bundle(tmp_path / "base.tar", manifest={"version": {"major": 2, "minor": 1}})
-    message = "format 2.1 (this schedperf reads 1.0)"
+    message = "manifest.json: has format 2.1, but this schedperf reads format 1.0"
     assert_one_line(run_cli("show", path), message)
     assert_one_line(run_cli("compare", path, path), message)
 
@@ -185,14 +185,14 @@ def test_json_of_absurd_depth_is_refused(
 
 
 INCOMPARABLE: dict[str, tuple[dict[str, Any], str]] = {
-    "zero runs": ({"runs": 0}, "no value in new"),
+    "zero runs": ({"runs": 0}, "new has no value"),
     "runs that failed": (
         {"runs": [{"exit_status": 1, "stdout": ""}] * 5},
-        "no value in new",
+        "new has no value",
     ),
     "output without numbers": (
         {"runs": [{"stdout": "Running in process mode\nTime: fast\n"}] * 5},
-        "no value in new",
+        "new has no value",
     ),
     "another workload": (
         {"workload": "sleep 1", "runs": [{"stdout": ""}] * 5},
@@ -224,4 +224,4 @@ def test_two_bundles_without_any_run_are_invalid(
     new = make_bundle(tmp_path / "new.tar", runs=0, host={"kernel": {"release": "6.13.0"}})
     done = run_cli("compare", base, new, "--json", "-")
     assert (done.returncode, done.stderr) == (4, "")
-    assert "no results" in json.loads(done.stdout)["overall"]["reason"]
+    assert "no result: no clean run in base" in json.loads(done.stdout)["overall"]["reason"]

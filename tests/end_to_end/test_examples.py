@@ -113,8 +113,8 @@ def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do(
     ) in text
     _, _, rests = text.partition(" what was sampled: ")
     assert (
-        "most of the scheduler: cpu-clock is driven by an hrtimer: code that runs with interrupts "
-        "off is charged to the instruction that turns them on again"
+        "most of the scheduler: cpu-clock is driven by an hrtimer: time with interrupts off is "
+        "attributed to the instruction that enables them again"
     ) in rests
     assert (
         "cpu-clock instead record cycles on a machine with a PMU: bare metal, or a guest that is "
