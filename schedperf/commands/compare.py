@@ -165,7 +165,7 @@ def _refuse_misuse(
 ) -> None:
     if len(paths) < FEWEST_BUNDLES and not are_tables:
         raise click.UsageError(
-            f"{len(paths)} bundles given (expected at least two, e.g. base.tar new.tar)"
+            f"bundles given: {len(paths)} (expected at least two, e.g. base.tar new.tar)"
         )
     if base is not None and not (are_tables and len(paths) == 1):
         raise click.UsageError(

@@ -66,8 +66,8 @@ def test_the_margin_is_a_percentage_or_a_fraction(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "0 bundles given (expected at least two, e.g. base.tar new.tar"),
-        (["base.tar"], "1 bundles given (expected at least two, e.g. base.tar new.tar"),
+        ([], "bundles given: 0 (expected at least two, e.g. base.tar new.tar"),
+        (["base.tar"], "bundles given: 1 (expected at least two, e.g. base.tar new.tar"),
         (["a.tar", "b.tar", "--format", "pdf"], "unknown format 'pdf' (expected one of"),
         (["a.tar", "b.tar", "--json", "-", "--html", "-"], "formats requested (expected one of"),
         (
