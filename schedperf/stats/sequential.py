@@ -80,7 +80,7 @@ def decide_look(rows: Sequence[Row]) -> Decision:
     points = Counter((row.workload, row.metric) for row in primary)
     if not any(_can_be_decided(row, points[row.workload, row.metric]) for row in still):
         return Decision(
-            is_over=True, text=f"no number of runs decides: {_name(still, len(primary))}"
+            is_over=True, text=f"more runs cannot decide: {_name(still, len(primary))}"
         )
     return Decision(is_over=False, text=f"undecided: {_name(still, len(primary))}")
 

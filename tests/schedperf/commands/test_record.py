@@ -177,7 +177,7 @@ def test_a_base_that_can_never_decide_is_warned_of_and_given_up(
     lines = capfd.readouterr().err.splitlines()
     assert lines[0].startswith("schedperf: warning: base.tar: base has 5 runs; sides recorded")
     assert lines[0].endswith("record at least 10 runs per side, or interleave with `schedperf ab`")
-    assert "look after 3 runs: no number of runs decides: rate at x=1 (1 of 1 rows)" in lines
+    assert "look after 3 runs: more runs cannot decide: rate at x=1 (1 of 1 rows)" in lines
     assert len(open_bundle(Path("new.tar")).runs) == 3
 
 

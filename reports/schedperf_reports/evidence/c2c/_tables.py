@@ -29,7 +29,7 @@ _RATE_COLUMNS = (
     Column(title="times", align="right"),
     Column(title="95% CI", align="right"),
     Column(title="q", align="right", priority=2),
-    Column(title="could see", align="right", priority=1),
+    Column(title="detectable", align="right", priority=1),
     Column(title="samples", align="right", priority=REFERENCE_PRIORITY),
 )
 _COUNT_COLUMNS = (Column(title="base", align="right"), Column(title="new", align="right"))
