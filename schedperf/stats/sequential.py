@@ -79,9 +79,7 @@ def decide_look(rows: Sequence[Row]) -> Decision:
         return Decision(is_over=True, text=_describe_decided(primary))
     points = Counter((row.workload, row.metric) for row in primary)
     if not any(_can_be_decided(row, points[row.workload, row.metric]) for row in still):
-        return Decision(
-            is_over=True, text=f"more runs cannot decide: {_name(still, len(primary))}"
-        )
+        return Decision(is_over=True, text=f"more runs cannot decide: {_name(still, len(primary))}")
     return Decision(is_over=False, text=f"undecided: {_name(still, len(primary))}")
 
 

@@ -205,7 +205,7 @@ def explain_gaps(rows: Iterable[RateRow]) -> Iterator[Text]:
     """Say why a change or an interval of the rows that are shown is not there."""
     compared = list(filter(is_compared, rows))
     if any(row.ratio is None for row in compared):
-        yield Text(text=f"no change where {ZERO}", tone="muted")
+        yield Text(text=f"no change: {ZERO}", tone="muted")
     if any(map(is_wide_row, compared)):
         yield Text(text=f"too wide: a CI {WIDE}", tone="muted")
 

@@ -12,9 +12,9 @@ from schedperf_reports.words.rows import count_of, merge_sides
 MOST_CAVEATS = 10
 
 VALUES: Mapping[Replication, str] = {
-    "runs": "unit of replication: run",
-    "boots": "unit of replication: boot, by its mean",
-    "rounds": "unit of replication: interleaved pair of runs",
+    "runs": "run",
+    "boots": "boot (its mean)",
+    "rounds": "interleaved pair of runs",
 }
 
 
@@ -45,8 +45,11 @@ def _methods(comparison: Comparison) -> str:
     runs = [side.runs_clean for side in comparison.sides if side.runs_clean is not None]
     number = f" ({count_of(sum(runs), 'clean run')} in all)" if runs else ""
     units = {row.replication for row in comparison.rows}
-    values = ", ".join(words for unit, words in VALUES.items() if unit in units)
-    return f"{values}{number}; no-change: the 90% CI lies within the equivalence margin of {margin}"
+    values = " and ".join(words for unit, words in VALUES.items() if unit in units)
+    return (
+        f"unit of replication: {values}{number}; "
+        f"no-change: the 90% CI lies within the equivalence margin of {margin}"
+    )
 
 
 def _tests(comparison: Comparison) -> str:

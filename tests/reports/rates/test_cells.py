@@ -138,7 +138,9 @@ def test_a_change_from_nothing_says_why_it_has_no_number() -> None:
     none = named_row(base=0.0, ratio=None, ci_low=None, ci_high=None)
     assert change_of(none) == interval_of(none) == "-"
     [text] = explain_gaps([none])
-    assert text.text.startswith("no change where a run or a boot has 0")
+    assert text.text.startswith(
+        "no change: ratio undefined: at least one run or boot has the value 0"
+    )
 
 
 def test_what_is_not_compared_or_alone_needs_no_reason() -> None:

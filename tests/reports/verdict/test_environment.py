@@ -69,7 +69,7 @@ def test_methods_name_every_unit_and_every_test_once(
     assert isinstance(values, Text)
     assert isinstance(tests, Text)
     assert values.text == (
-        "the mean of a boot is one value, an interleaved pair of runs is one value (10 clean runs "
-        "in all); no-change: the 90% CI lies within the equivalence margin of +-3%"
+        "unit of replication: boot (its mean) and interleaved pair of runs (10 clean runs in all); "
+        "no-change: the 90% CI lies within the equivalence margin of +-3%"
     )
     assert tests.text == "tests: Welch t on logs; paired t on logs"

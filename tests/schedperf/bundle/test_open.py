@@ -162,7 +162,8 @@ class TestVersions:
         path = make_bundle(tmp_path / "b.tar", manifest={"version": version, "captures": "new"})
         for salvage in (False, True):
             with pytest.raises(
-                BundleError, match=r"format 2.7 \(this schedperf reads 1.0\); use a newer"
+                BundleError,
+                match=r"has format 2.7, but this schedperf reads format 1.0; use a newer",
             ):
                 open_bundle(path, salvage=salvage)
 

@@ -106,7 +106,7 @@ def test_different_observables_stand_alone(recorded: Path, capsys: Capture) -> N
     words = " ".join(out.split())
     assert "rates not compared: observables differ between runs: hitm in base, peer in new" in words
     assert words.count("readers and writers by byte of") > 2
-    assert "it is no HITM" in words
+    assert "not a HITM" in words
 
 
 def report_of(recorded: Path, name: str) -> Path:

@@ -347,5 +347,5 @@ def test_hackbench_against_itself_ends_and_says_why(prepare: Prepare) -> None:
     last = max(new.sequential.looks or ())
     assert sum(not run.warmup for run in new.runs) == last >= 10
     assert str(new.sequential.stopped).startswith(
-        "decided: " if last < 14 else ("decided: ", "reached the budget of 14 runs; open:")
+        "decided: " if last < 14 else ("decided: ", "reached the budget of 14 runs; undecided:")
     )

@@ -57,7 +57,7 @@ def test_what_the_collector_writes_is_read() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "x: not usable as JSON"),
+        (b"", "x: invalid JSON"),
         (b"{}", "x: $.format is missing"),
         (table(format="schedperf-symbols/2"), "x: format 'schedperf-symbols/2'; only"),
         (table("", reason="no such file"), "x: no such file"),

@@ -39,12 +39,12 @@ def places(data: bytes | bytearray) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "not a perf.data file"),
-        (b"\x7fELF" + bytes(200), "not a perf.data file"),
-        (b"PERFFILE" + bytes(200), "of before Linux 2.6.39"),
-        (b"PERFILE2", "8 bytes wanted at offset 0x8, 0 are left"),
+        (b"", "not perf.data: it starts with"),
+        (b"\x7fELF" + bytes(200), "not perf.data: it starts with"),
+        (b"PERFFILE" + bytes(200), "perf.data from before Linux 2.6.39 is not supported"),
+        (b"PERFILE2", "truncated: 8 bytes expected at offset 0x8, 0 left"),
         (b"PERFILE2" + struct.pack("<Q", 16) + bytes(80), "no events"),
-        (b"PERFILE2" + struct.pack("<Q", 104), "16 bytes are no perf.data header"),
+        (b"PERFILE2" + struct.pack("<Q", 104), "16 bytes, too short for a perf.data header"),
         (b"PERFILE2" + struct.pack("<Q", 104) + bytes(88), "attributes of 0 bytes"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_file_of_a_killed_perf_is_read_to_its_end() -> None:
     start, size = places(whole)
     killed = bytearray(whole[: start + size - 8])
     killed[48:56] = bytes(8)
-    cut = "cut off: perf did not end properly, or the copy is partial"
+    cut = "truncated: perf did not finish writing it, or the copy is partial"
     partial = f"the last {size // 3 - 8} bytes are not a whole record"
     assert samples_of(bytes(killed)) == (2, (cut, partial))
     assert samples_of(whole[: start + size - 8]) == (2, (cut, partial))

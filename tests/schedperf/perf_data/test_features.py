@@ -75,9 +75,9 @@ def test_what_perf_did_not_note_is_none() -> None:
 @pytest.mark.parametrize(
     ("bit", "section", "problem"),
     [
-        (2, struct.pack("<I2H", 0, 1, 100) + bytes(80), "92 bytes wanted"),
-        (12, b"", "4 bytes wanted"),
-        (14, b"", "4 bytes wanted"),
+        (2, struct.pack("<I2H", 0, 1, 100) + bytes(80), "92 bytes expected"),
+        (12, b"", "4 bytes expected"),
+        (14, b"", "4 bytes expected"),
         (14, struct.pack("<I", 1 << 31), f"{1 << 31} nodes"),
         (16, struct.pack("<I", 1 << 31), f"{1 << 31} PMUs"),
         (20, struct.pack("<2I", 1, 1 << 31), f"{1 << 31} caches"),
@@ -104,7 +104,7 @@ def node(cpus: str, number: int = 0) -> bytes:
 def test_impossible_lists_of_cpus_cost_a_note(cpus: str) -> None:
     recording = read(Machine(), features={14: struct.pack("<I", 1) + node(cpus)})
     assert recording.features.node_of_cpu == {}
-    assert "not a list of cpus" in recording.notes[0]
+    assert "invalid CPU list" in recording.notes[0]
 
 
 def test_nodes_that_share_cpus_cost_a_note() -> None:

@@ -199,7 +199,7 @@ def test_a_recording_without_memory_samples_is_refused() -> None:
     recording = read_generated(scheduler_run("base"))
     with pytest.raises(InputError, match="no memory samples"):
         analyse_recording(replace(recording, memory=None))
-    with pytest.raises(InputError, match=r"48 bytes \(expected a power of two"):
+    with pytest.raises(InputError, match=r"invalid cache line size 48 \(expected a power of two"):
         analyse_recording(recording, line_bytes=48)
 
 

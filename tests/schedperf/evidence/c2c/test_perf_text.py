@@ -137,7 +137,7 @@ def test_rows_that_do_not_fit_their_columns_are_counted(report: str) -> None:
     changed = report[:at] + report[at:].replace("    0x", "   0xx", 1)
     text = parse_c2c_text(changed, "report")
     assert text.unreadable == 1
-    assert any("1 rows do not fit" in note for note in profile_of_text(text).notes)
+    assert any("1 rows could not be parsed" in note for note in profile_of_text(text).notes)
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", "=" * 50, "# ..... ......\n", "\0" * 100])

@@ -310,7 +310,9 @@ def test_loads_of_perf_mem_are_read_as_what_they_are(sides: Sides) -> None:
 
 def test_why_nothing_of_perf_mem_could_be_read_is_the_reason(sides: Sides) -> None:
     damaged = {"kind": "instrumented", "files": {"perf_mem/perf.data": b"nonsense"}}
-    with pytest.raises(Absent, match="^base: boots/0/runs/000/perf_mem/perf.data: not a perf"):
+    with pytest.raises(
+        Absent, match="^base: boots/0/runs/000/perf_mem/perf.data: not perf.data: it starts with"
+    ):
         c2c(sides([damaged], runs_of("new", 1.0)))
 
 
@@ -329,9 +331,11 @@ def test_a_damaged_recording_is_a_note_and_the_others_are_compared(sides: Sides)
     assert (
         data.comparisons[0]
         .notes[0]
-        .startswith("base: boots/0/runs/001/perf_c2c/perf.data: not a perf")
+        .startswith("base: boots/0/runs/001/perf_c2c/perf.data: not perf.data: it starts with")
     )
-    with pytest.raises(Absent, match="^base: boots/0/runs/000/perf_c2c/perf.data: not a perf"):
+    with pytest.raises(
+        Absent, match="^base: boots/0/runs/000/perf_c2c/perf.data: not perf.data: it starts with"
+    ):
         c2c(sides([sampled(b"nonsense")], runs_of("new", 1.0)))
 
 

@@ -110,7 +110,7 @@ def test_bundles_are_read_and_written_as_json(
     assert "newidle pulls at MC -91% per message" in " ".join(out.split())
     assert json.loads(target.read_text())["data"]["readings"][0]["rule"]
     status, _, err = run(capsys, base, "--point", "groups=9")
-    assert (status, "nothing was counted at 'groups=9'" in err) == (2, True)
+    assert (status, "no counts at point 'groups=9'" in err) == (2, True)
     folder = tmp_path / "mixed"
     folder.mkdir()
     files = stat_runs((5,))[0]["files"]
@@ -142,8 +142,8 @@ def test_an_output_that_cannot_be_written_is_one_line(
     folder = folders("base", (900,)) / "000"
     pair = f"{folder / 'before'},{folder / 'after'}"
     for arguments, problem in (
-        (["--html", "-", "--json", "-"], "stdout can hold one format"),
-        (["--html", folder / "before"], "is one of the inputs"),
+        (["--html", "-", "--json", "-"], "stdout: 2 formats requested"),
+        (["--html", folder / "before"], "also an input; write to another file"),
         (["--html", tmp_path / "nowhere/x.html"], "cannot be written"),
     ):
         status, _, err = run(capsys, pair, *arguments)
@@ -158,11 +158,11 @@ NUL = "\0"
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("version 17\ntimestamp 3\n", "is one snapshot, which counts since the boot"),
-        ("", "is empty; give a bundle, a folder with before and after"),
+        ("version 17\ntimestamp 3\n", "only one snapshot, which counts since boot"),
+        ("", "empty file (expected a bundle, a folder with before and after"),
         ("Columns description\n", "has no CPU; give the whole perf sched stats report"),
         ("PERFILE2", "8 bytes are not a recording of schedstat"),
-        ("PERFILE2" + "\0" * 200, "attributes of 0 bytes, fewer than any perf writes"),
+        ("PERFILE2" + "\0" * 200, "event attributes of 0 bytes are too small"),
         # The size of the header and that of its attributes; perf writes the rest when it ends.
         (f"PERFILE2h{7 * NUL}P{200 * NUL}", "truncated: perf did not exit properly"),
         ("hello\n", "error: "),
@@ -188,16 +188,16 @@ def test_wrong_arguments_are_one_line(
     empty = tmp_path / "empty"
     empty.mkdir()
     for arguments, problem in (
-        ([], "give one bundle, file or folder"),
-        ([tmp_path, "--cpu", "3-1"], "--cpu: not a list of CPUs: '3-1'"),
-        ([tmp_path, "--cpu", "x"], "not a list of CPUs"),
+        ([], "expected one bundle, file or folder, or two to compare"),
+        ([tmp_path, "--cpu", "3-1"], "--cpu: invalid list '3-1' (expected CPUs and ranges"),
+        ([tmp_path, "--cpu", "x"], "invalid list 'x' (expected CPUs and ranges"),
         ([empty], "no run in this folder"),
         ([tmp_path / "nowhere"], "no such file"),
         ([tmp_path / "a,b"], "no such file"),
         ([tmp_path], "all counts are 0; record while something runs"),
         ([f"{tmp_path / 'after'},{tmp_path / 'after'}"], "no time passed between the snapshots"),
         ([tmp_path, "--cpu", "7"], "has none of these CPUs"),
-        (["/dev/null"], "is no regular file"),
+        (["/dev/null"], "not a regular file"),
     ):
         status, _, err = run(capsys, *arguments)
         assert (status, err.count("\n")) == (2, 1)

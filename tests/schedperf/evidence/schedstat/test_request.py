@@ -17,5 +17,7 @@ def test_a_source_without_points_says_so(
     stat_runs: Callable[..., list[dict[str, Any]]],
 ) -> None:
     base = make_bundle(tmp_path / "base.tar", runs=stat_runs((9000, 9100)))
-    with pytest.raises(InputError, match="at 'groups=9'; it has no points, so leave --point out$"):
+    with pytest.raises(
+        InputError, match="no counts at point 'groups=9' \\(it has no points, leave --point out\\)$"
+    ):
         describe([str(base)], Wanted(cpus=None, hz=None, point="groups=9"))
