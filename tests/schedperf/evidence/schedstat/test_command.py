@@ -191,7 +191,7 @@ def test_wrong_arguments_are_one_line(
         ([], "expected one bundle, file or folder, or two to compare"),
         ([tmp_path, "--cpu", "3-1"], "--cpu: invalid list '3-1' (expected CPUs and ranges"),
         ([tmp_path, "--cpu", "x"], "invalid list 'x' (expected CPUs and ranges"),
-        ([empty], "no run in this folder"),
+        ([empty], "no runs in this folder"),
         ([tmp_path / "nowhere"], "no such file"),
         ([tmp_path / "a,b"], "no such file"),
         ([tmp_path], "all counts are 0; record while something runs"),
