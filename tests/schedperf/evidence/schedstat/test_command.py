@@ -194,9 +194,9 @@ def test_wrong_arguments_are_one_line(
         ([empty], "no runs in this folder"),
         ([tmp_path / "nowhere"], "no such file"),
         ([tmp_path / "a,b"], "no such file"),
-        ([tmp_path], "all counts are 0; record while something runs"),
-        ([f"{tmp_path / 'after'},{tmp_path / 'after'}"], "no time passed between the snapshots"),
-        ([tmp_path, "--cpu", "7"], "has none of these CPUs"),
+        ([tmp_path], "all counts are 0; record while the workload runs"),
+        ([f"{tmp_path / 'after'},{tmp_path / 'after'}"], "no time between the snapshots"),
+        ([tmp_path, "--cpu", "7"], "--cpu: no data for these CPUs; choose others"),
         (["/dev/null"], "not a regular file"),
     ):
         status, _, err = run(capsys, *arguments)
