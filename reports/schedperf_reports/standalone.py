@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from schedperf_reports.blocks import Block
 from schedperf_reports.formats import Options
-from schedperf_reports.page.page import Described, Head, HeadSide, render_sections
+from schedperf_reports.page.page import Described, Head, PageSource, render_sections
 from schedperf_reports.text.terminal import NARROWEST, draw_section, write_text
 
-__all__ = ["Head", "HeadSide", "draw_page", "draw_text"]
+__all__ = ["Head", "PageSource", "draw_page", "draw_text"]
 
 
 def draw_text(title: str, blocks: Iterable[Block], options: Options) -> str:

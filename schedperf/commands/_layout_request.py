@@ -14,7 +14,7 @@ from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
 from schedperf.model.errors import InputError
 from schedperf_collectors import __version__
 from schedperf_reports.evidence.layout.section import describe_layout, describe_maps
-from schedperf_reports.standalone import Head, HeadSide, draw_page
+from schedperf_reports.standalone import Head, PageSource, draw_page
 
 TITLE = "Cache lines"
 
@@ -70,7 +70,7 @@ class Request:
 
     def _head(self, layout: Layout | LayoutMap) -> Head:
         sides = tuple(
-            HeadSide(name=one.side, label=one.label, path=str(path))
+            PageSource(name=one.side, label=one.label, path=str(path))
             for one, path in zip(layout.kernels, self.paths, strict=True)
         )
         others = ", ".join(side.label for side in sides[1:])

@@ -47,7 +47,7 @@ from schedperf.perf_data import Keep
 from schedperf.perf_data.recording import NO_CHAIN
 from schedperf_collectors import __version__
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
-from schedperf_reports.standalone import Head, HeadSide
+from schedperf_reports.standalone import Head, PageSource
 
 # The row keys that schedperf compare tests together.
 _FAMILY = {"symbol", "dso"}
@@ -117,7 +117,7 @@ class Request:
         return Head(
             title=f"profile: {', against '.join(reversed(labels))}",
             sides=tuple(
-                HeadSide(name=name, label=source.side.label, path=str(source.path))
+                PageSource(name=name, label=source.side.label, path=str(source.path))
                 for name, source in zip(SIDES, sources, strict=False)
             ),
             tool_version=data.tool_version,

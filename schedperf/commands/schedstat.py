@@ -105,13 +105,13 @@ def _render(
 def _draw_page(data: "Schedstat", sources: Sequence[str], blocks: "Iterable[Block]") -> str:
     from schedperf import __version__  # noqa: PLC0415 # as above
     from schedperf.commands._schedstat_request import label_sources  # noqa: PLC0415
-    from schedperf_reports.standalone import Head, HeadSide, draw_page  # noqa: PLC0415
+    from schedperf_reports.standalone import Head, PageSource, draw_page  # noqa: PLC0415
 
     labels = label_sources(sources)
     head = Head(
         title=f"scheduler statistics: {', against '.join(reversed(labels))}",
         sides=tuple(
-            HeadSide(name=side.side, label=label, path=source)
+            PageSource(name=side.side, label=label, path=source)
             for side, label, source in zip(data.sides, labels, sources, strict=True)
         ),
         tool_version=__version__,

@@ -156,8 +156,8 @@ class LineGroup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LineSide:
-    """One side: "base" and how it is called."""
+class Badge:
+    """The badge of one side: "base", and how it is called."""
 
     name: str
     label: str
@@ -253,7 +253,7 @@ class CacheLines(Graphic):
     """
 
     line_bytes: int
-    sides: tuple[LineSide, ...]
+    sides: tuple[Badge, ...]
     groups: tuple[LineGroup, ...]
     pairs: tuple[LinePair, ...] = ()
     moves: tuple[LineMove, ...] = ()

@@ -50,7 +50,7 @@ class Described:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HeadSide:
+class PageSource:
     """One of what a page compares.
 
     :param name: "base", "new": its colour and shape are drawn beside its label
@@ -77,7 +77,7 @@ class Head:
     """
 
     title: str
-    sides: tuple[HeadSide, ...]
+    sides: tuple[PageSource, ...]
     tool_version: str
     schema: str
     brief: str = ""
@@ -113,7 +113,7 @@ def describe_head(comparison: Comparison, other_bases: Sequence[str] = ()) -> He
     """
     commands = ("", *(other_bases or [""] * len(comparison.sides[1:])))
     sides = tuple(
-        HeadSide(
+        PageSource(
             name=side.name,
             label=label_of(side.name, side.label),
             path=side.path,

@@ -8,7 +8,7 @@ from schedperf.model.comparison import Row, RunValue
 from schedperf.stats.verdicts import name_units
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.results.run_figures import (
-    SideRuns,
+    RowRuns,
     draw_runs,
     mean_of_runs,
     scale_of,
@@ -123,7 +123,7 @@ def _explain_mean(*, is_log: bool) -> str:
     return f"{'geometric' if is_log else 'arithmetic'}, of all runs of this side and boot"
 
 
-def _boot_rows(side: SideRuns, factor: float, *, is_log: bool) -> Iterator[tuple[Cell, ...]]:
+def _boot_rows(side: RowRuns, factor: float, *, is_log: bool) -> Iterator[tuple[Cell, ...]]:
     for boot, group in groupby(side.in_time(), key=lambda run: run.boot):
         runs = list(group)
         mean = mean_of_runs([run.value for run in runs], is_log=is_log) / factor

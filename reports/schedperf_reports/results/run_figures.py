@@ -38,7 +38,7 @@ COUNTED = re.compile(r"(\d+) of (\d+)", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SideRuns:
+class RowRuns:
     """The runs of one side of a row.
 
     :param name: "base", "new2"
@@ -56,10 +56,10 @@ def _moment(run: RunValue) -> tuple[int, int]:
     return (run.run, run.run) if run.order is None else (run.order, run.run)
 
 
-def sides_of(row: Row) -> tuple[SideRuns, ...]:
+def sides_of(row: Row) -> tuple[RowRuns, ...]:
     """Return the sides of a row that have runs, base first."""
     both = (("base", row.values_base), (row.side, row.values_new))
-    return tuple(SideRuns(name=name, runs=runs) for name, runs in both if runs)
+    return tuple(RowRuns(name=name, runs=runs) for name, runs in both if runs)
 
 
 def scale_of(row: Row) -> Scale:
@@ -89,7 +89,7 @@ def draw_runs(row: Row) -> Figure:
     )
 
 
-def _layout(sides: Sequence[SideRuns], scale: Scale, cut: float | None) -> dict[str, Any]:
+def _layout(sides: Sequence[RowRuns], scale: Scale, cut: float | None) -> dict[str, Any]:
     has_order = all(run.order is not None for side in sides for run in side.runs)
     across = "order in time among all runs" if has_order else "number of the run"
     plain = {"automargin": True, "zeroline": False}
@@ -117,7 +117,7 @@ def _scaled(values: Sequence[float], scale: Scale) -> list[float]:
     return [float(f"{value / scale.factor:.{DIGITS}g}") for value in values]
 
 
-def _box(side: SideRuns, scale: Scale) -> dict[str, Any]:
+def _box(side: RowRuns, scale: Scale) -> dict[str, Any]:
     return {
         "type": "box",
         "orientation": "h",
@@ -133,7 +133,7 @@ def _box(side: SideRuns, scale: Scale) -> dict[str, Any]:
     }
 
 
-def _shares(side: SideRuns, scale: Scale) -> dict[str, Any]:
+def _shares(side: RowRuns, scale: Scale) -> dict[str, Any]:
     # Plotly counts the height up by itself, so only the values are on the page.
     step = 1.0 / len(side.runs)
     return {
@@ -164,7 +164,7 @@ def _cut_line(value: float) -> dict[str, object]:
     }
 
 
-def _place_of_modes(row: Row, sides: Sequence[SideRuns]) -> float | None:
+def _place_of_modes(row: Row, sides: Sequence[RowRuns]) -> float | None:
     # The statistics say how many runs were in the slower mode: the edge lies beyond so many. Where
     # they counted boots or rounds, it is not known of single runs.
     found = next((one.numbers for one in row.caveats if one.code == "modes"), None)
@@ -182,7 +182,7 @@ def _place_of_modes(row: Row, sides: Sequence[SideRuns]) -> float | None:
     return (values[edge - 1] + values[edge]) / 2.0
 
 
-def _describe_spread(sides: Sequence[SideRuns], scale: Scale, *, is_cut: bool) -> str:
+def _describe_spread(sides: Sequence[RowRuns], scale: Scale, *, is_cut: bool) -> str:
     told = ", ".join(
         f"{side.name} {_median(side, scale)} {scale.unit} ({count_of(len(side.runs), 'run')})"
         for side in sides
@@ -196,7 +196,7 @@ def _describe_spread(sides: Sequence[SideRuns], scale: Scale, *, is_cut: bool) -
     return "; ".join(parts)
 
 
-def _median(side: SideRuns, scale: Scale) -> str:
+def _median(side: RowRuns, scale: Scale) -> str:
     return format_number(median(run.value for run in side.runs) / scale.factor)
 
 
@@ -218,7 +218,7 @@ def _share_above(base: Sequence[RunValue], new: Sequence[RunValue]) -> float:
     return below / (2.0 * len(base) * len(new))
 
 
-def _in_time(side: SideRuns, scale: Scale) -> dict[str, Any]:
+def _in_time(side: RowRuns, scale: Scale) -> dict[str, Any]:
     places: list[int | None] = []
     values: list[float | None] = []
     boots: list[str] = []
@@ -247,7 +247,7 @@ def _boot_name(boot: int | None) -> str:
     return "" if boot is None else f"boot {boot}"
 
 
-def _describe_order(sides: Sequence[SideRuns]) -> str:
+def _describe_order(sides: Sequence[RowRuns]) -> str:
     told = "; ".join(f"{side.name} {_trend(side)}" for side in sides)
     joined = any(len({run.boot for run in side.runs}) > 1 for side in sides)
     return f"mean over time, no CI: {told}" + (
@@ -255,7 +255,7 @@ def _describe_order(sides: Sequence[SideRuns]) -> str:
     )
 
 
-def trend_of(side: SideRuns) -> float | None:
+def trend_of(side: RowRuns) -> float | None:
     """Return the mean of a side's later half over that of its earlier half; None for few runs.
 
     The middle one of an odd number of runs is in neither.
@@ -269,19 +269,19 @@ def trend_of(side: SideRuns) -> float | None:
     return late / early if early else None
 
 
-def name_halves(side: SideRuns) -> str:
+def name_halves(side: RowRuns) -> str:
     """Say what :func:`trend_of` compares: ``last 2 of 5 runs vs first 2``."""
     half = len(side.runs) // 2
     return f"last {half} of {len(side.runs)} runs vs first {half}"
 
 
-def _trend(side: SideRuns) -> str:
+def _trend(side: RowRuns) -> str:
     trend, boots = trend_of(side), _count_boots(side)
     if trend is None:
         return f"{MISSING}{f' ({boots})' if boots else ''}"
     return f"{format_change(trend)} ({name_halves(side)}{f', {boots}' if boots else ''})"
 
 
-def _count_boots(side: SideRuns) -> str:
+def _count_boots(side: RowRuns) -> str:
     boots = {run.boot for run in side.runs} - {None}
     return count_of(len(boots), "boot") if boots else ""

@@ -16,7 +16,7 @@ from schedperf.evidence.profile.samples import Runs
 from schedperf.symbols.place import Place
 from schedperf_reports.blocks import Text
 from schedperf_reports.page.flame_page import draw_flame_page
-from schedperf_reports.standalone import Head, HeadSide
+from schedperf_reports.standalone import Head, PageSource
 from tests.chromium import Tab
 from tests.reports.visits import Visit
 
@@ -126,7 +126,7 @@ def with_number(numbers: Numbers, index: int, value: float) -> Numbers:
 def _page_of(trees: Sequence[FlameTree]) -> str:
     head = Head(
         title="profile",
-        sides=(HeadSide(name="base", label="tip", path="tip.tar"),),
+        sides=(PageSource(name="base", label="tip", path="tip.tar"),),
         tool_version="1",
         schema="schedperf/profile/1",
     )

@@ -38,10 +38,10 @@ from schedperf_reports.evidence.c2c._tables import (
     word_of,
 )
 from schedperf_reports.graphics.cache_lines import (
+    Badge,
     CacheLines,
     LineGroup,
     LineRow,
-    LineSide,
     Occupant,
 )
 from schedperf_reports.words.rows import count_of, merge_sides
@@ -175,7 +175,7 @@ def _draw_point(point: C2cPoint, lines: Sequence[C2cLineRow], side: str) -> Cach
     return CacheLines(
         caption=_caption(shown, len(lines) - len(shown), word_of(point.observable)),
         line_bytes=max(point.line_bytes),
-        sides=(LineSide(name="base", label="base"), LineSide(name=side, label=side)),
+        sides=(Badge(name="base", label="base"), Badge(name=side, label=side)),
         groups=tuple(LineGroup(title=called(line), rows=_rows(point, line)) for line in shown),
         has_counts=True,
     )

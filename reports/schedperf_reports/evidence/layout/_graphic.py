@@ -22,12 +22,12 @@ from schedperf_reports.evidence.layout._text_drawing import (
     list_names,
 )
 from schedperf_reports.graphics.cache_lines import (
+    Badge,
     CacheLines,
     LineGroup,
     LineMove,
     LinePair,
     LineRow,
-    LineSide,
     Occupant,
     OccupantKind,
     stack,
@@ -108,7 +108,7 @@ def draw_lines(window: LayoutWindow, line_bytes: int, alarms: Sequence[LayoutAla
     return CacheLines(
         caption=_caption(window, drawing.caption, moves, pairs),
         line_bytes=line_bytes,
-        sides=tuple(LineSide(name=one.side, label=one.label) for one in window.columns),
+        sides=tuple(Badge(name=one.side, label=one.label) for one in window.columns),
         groups=tuple(_groups(columns, shifts, line_bytes, uses)),
         pairs=tuple(pairs[:MOST_PAIRS]),
         moves=moves,
@@ -136,7 +136,7 @@ def draw_rows(
     return CacheLines(
         caption=caption,
         line_bytes=line_bytes,
-        sides=(LineSide(name=column.side, label=column.label),),
+        sides=(Badge(name=column.side, label=column.label),),
         groups=tuple(_groups([drawn], [0], line_bytes, known)),
         text=(text,),
     )

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from schedperf_reports.graphics.cache_lines import (
+    Badge,
     CacheLines,
     LineGroup,
     LineMove,
     LinePair,
     LineRow,
-    LineSide,
     Occupant,
 )
-from schedperf_reports.page.page import Described, Head, HeadSide, render_sections
+from schedperf_reports.page.page import Described, Head, PageSource, render_sections
 from tests.chromium import Tab
 from tests.reports.visits import Visit
 
@@ -31,8 +31,8 @@ HOSTILE = "<img src=x onerror='window.pwned = 1'>\"' onfocus='window.pwned = 1' 
 HEAD = Head(
     title="t",
     sides=(
-        HeadSide(name="base", label="base", path="base.tar"),
-        HeadSide(name="new", label="new", path="new.tar"),
+        PageSource(name="base", label="base", path="base.tar"),
+        PageSource(name="new", label="new", path="new.tar"),
     ),
     tool_version="0",
     schema="x/1",
@@ -52,7 +52,7 @@ def make_drawing(llc_id: str = "llc_id") -> CacheLines:
     return CacheLines(
         caption="llc_id went to the next line",
         line_bytes=64,
-        sides=(LineSide(name="base", label="base"), LineSide(name="new", label="new")),
+        sides=(Badge(name="base", label="base"), Badge(name="new", label="new")),
         groups=(
             LineGroup(
                 title="line",
@@ -240,7 +240,7 @@ def make_counted() -> CacheLines:
     return CacheLines(
         caption="who reads and writes which bytes",
         line_bytes=64,
-        sides=(LineSide(name="base", label="base"),),
+        sides=(Badge(name="base", label="base"),),
         groups=(LineGroup(title="load_avg", rows=(row,)),),
         has_counts=True,
     )

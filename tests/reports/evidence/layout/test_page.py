@@ -10,12 +10,12 @@ from schedperf.evidence.layout.record import LayoutAlarm, LayoutWindow
 from schedperf_reports.blocks import Drawing
 from schedperf_reports.evidence.layout._graphic import MOST_LINES, draw_lines, draw_rows
 from schedperf_reports.graphics.cache_lines import (
+    Badge,
     CacheLines,
     LineGroup,
     LineRow,
-    LineSide,
 )
-from schedperf_reports.page.page import Described, Head, HeadSide, render_sections
+from schedperf_reports.page.page import Described, Head, PageSource, render_sections
 from tests.schedperf.evidence.layout.records import (
     make_column,
     make_entry,
@@ -32,7 +32,7 @@ HOSTILE = (
 
 def head(*sides: str) -> Head:
     """Return what stands above a page."""
-    chosen = [HeadSide(name=side, label=side, path=f"{side}.tar") for side in sides]
+    chosen = [PageSource(name=side, label=side, path=f"{side}.tar") for side in sides]
     return Head(title="t", sides=tuple(chosen), tool_version="0", schema="x/1")
 
 
@@ -112,7 +112,7 @@ def test_names_of_strangers_stay_text(parted: LayoutWindow) -> None:
 
 def test_a_drawing_without_lines_is_still_a_page() -> None:
     empty = CacheLines(
-        caption="nothing", line_bytes=64, sides=(LineSide(name="base", label="b"),), groups=()
+        caption="nothing", line_bytes=64, sides=(Badge(name="base", label="b"),), groups=()
     )
     assert "nothing</figcaption>" in page(empty)
     group = LineGroup(title="line", rows=(LineRow(place="0x0", note="is not drawn"),))

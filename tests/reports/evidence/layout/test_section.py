@@ -15,7 +15,7 @@ from schedperf_reports.blocks import Block, Drawing, Items, Table, Text
 from schedperf_reports.evidence.layout.section import layout
 from schedperf_reports.formats import Options
 from schedperf_reports.graphics.cache_lines import CacheLines
-from schedperf_reports.standalone import Head, HeadSide, draw_page, draw_text
+from schedperf_reports.standalone import Head, PageSource, draw_page, draw_text
 from tests.reports.comparison_records import overall_of
 
 BASE = {
@@ -54,7 +54,7 @@ def comparison(section: Section | None) -> Comparison:
 
 HEAD = Head(
     title="t",
-    sides=(HeadSide(name="base", label="tip", path="tip/System.map"),),
+    sides=(PageSource(name="base", label="tip", path="tip/System.map"),),
     tool_version="0.1.0",
     schema="schedperf/section/layout/2",
 )

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table, Text
-from schedperf_reports.page.page import Described, Head, HeadSide, render_sections
+from schedperf_reports.page.page import Described, Head, PageSource, render_sections
 from tests.chromium import Tab
 from tests.reports.visits import Visit
 
 HEAD = Head(
     title="a comparison",
     sides=(
-        HeadSide(name="base", label="6.12", path="base.tar"),
-        HeadSide(name="new", label="6.13", path="new.tar"),
+        PageSource(name="base", label="6.12", path="base.tar"),
+        PageSource(name="new", label="6.13", path="new.tar"),
     ),
     tool_version="0.1.0",
     schema="schedperf/compare/2",
