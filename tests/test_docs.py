@@ -67,12 +67,21 @@ def shown_commands(document: Path) -> list[Shown]:
         if not_run:
             continue
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, *output = part.replace("\\\n", "").rstrip("\n").split("\n")
+            command, output = split_command(part)
             if command == ASK_STATUS:
                 found[-1] = replace(found[-1], exit_status=int("".join(output)))
             else:
                 found.append(Shown(command=command, output=tuple(output), exit_status=0))
     return found
+
+
+def split_command(part: str) -> tuple[str, list[str]]:
+    """Return a command, its continued lines joined, and the lines of its output."""
+    lines = part.rstrip("\n").split("\n")
+    # A command that is printed may continue its lines, too.
+    last = next(index for index, line in enumerate(lines) if not line.endswith("\\"))
+    command = "".join(line.removesuffix("\\") for line in lines[: last + 1])
+    return command, lines[last + 1 :]
 
 
 def pattern_of(lines: tuple[str, ...]) -> str:
