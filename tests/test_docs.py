@@ -37,6 +37,8 @@ PYTHON_BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # "[text](docs/file.md#heading)"; addresses of other machines are not followed.
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+# Documents that record for more than a minute.
+SLOW = ("troubleshooting.md",)
 # Stands for any text inside a line, and alone on a line for any lines.
 ELLIPSIS = "…"
 
@@ -126,7 +128,13 @@ def missing_for(command: str) -> str | None:
 
 @pytest.mark.system
 @pytest.mark.xdist_group("machine")
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] * (path.name in SLOW), id=path.name)
+        for path in DOCUMENTS
+    ],
+)
 def test_commands_of_the_documents_print_what_the_documents_show(
     document: Path, tmp_path: Path
 ) -> None:
