@@ -161,7 +161,7 @@ def test_arrow_keys_walk_and_what_has_the_focus_is_told(show: Open) -> None:
     page.keyboard.press("ArrowUp")
     assert focused(page) == ("base 0x200", "usage")
     detail = page.locator(".line-detail").text_content()
-    assert detail == "usage (A 0x200): 8 bytes, usage"
+    assert detail == "usage (base 0x200): 8 bytes, usage"
     # The same name on the other side is marked with it.
     assert page.locator(".occupant.alike").count() == 2
 
