@@ -126,6 +126,13 @@ def missing_for(command: str) -> str | None:
     return None
 
 
+def test_modules_that_the_method_names_exist() -> None:
+    named = re.findall(r"`(\w+\.py)`", (REPOSITORY / "docs" / "method.md").read_text())
+    modules = {path.name for path in (REPOSITORY / "schedperf").rglob("*.py")}
+    assert named
+    assert set(named) <= modules
+
+
 @pytest.mark.system
 @pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize(

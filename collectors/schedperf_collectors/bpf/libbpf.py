@@ -318,7 +318,7 @@ def load_what_works(
     :param candidates: those of one slot in order of preference
     :param prepare: sets sizes and constants of the opened object
     :raises NothingWorks: none works
-    :raises Unavailable: there is no library, or it is not a BPF object
+    :raises Unavailable: libbpf is missing, or the file is not a BPF object
     """
     raise_memlock_limit()
     preferred: dict[str, Candidate] = {}

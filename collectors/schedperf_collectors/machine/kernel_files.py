@@ -206,7 +206,7 @@ class KernelFunctions:
 def find_functions(system: System, names: Iterable[str]) -> KernelFunctions:
     """Look for functions among the symbols of the kernel itself, not of modules.
 
-    :raises Unavailable: there are no symbols
+    :raises Unavailable: no symbols found
     """
     wanted = "|".join(map(re.escape, names))
     line = re.compile(rf"^([0-9a-f]+) [tTwW] ({wanted})(\.[\w.]+)?$".encode(), re.MULTILINE)

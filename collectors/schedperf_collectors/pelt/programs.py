@@ -77,7 +77,7 @@ class Marked:
 def find_pelt_functions(system: System) -> KernelFunctions:
     """Look for all functions that may be probed.
 
-    :raises Unavailable: there are no symbols
+    :raises Unavailable: no symbols found
     """
     marked = [name for groups in MARKERS.values() for names in groups for name in names]
     called = [name for call in (TIMED_CALL, EMPTY_CALL) for name in syscall_names(call)]

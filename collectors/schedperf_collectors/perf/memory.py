@@ -350,7 +350,7 @@ def memory_sampled(
 ) -> Iterator[Recording]:
     """Sample memory accesses in a ``with`` block; write perf.data and COLLECTOR.json.
 
-    Nothing is sampled before what it yields is told to begin.
+    Sampling starts when the caller starts the yielded recording.
 
     :raises Skipped: this user may not use perf
     :raises PerfFailed: perf refused, or could not decode what it had recorded

@@ -266,7 +266,7 @@ def _levels(
         cpu = row["cpu"]
         assert cpu is not None
         keys = shared(row)
-        # Who has no such level shares it with nobody.
+        # A CPU without this level does not share it.
         of_levels = [*(keys.get(name, f"cpu {cpu}") for name in names), row["node"]]
         shares[cpu] = tuple(known.setdefault(key, len(known)) for known, key in zip(ids, of_levels))
     return Levels((*names, _WHOLE_NODE), source, shares)
@@ -276,7 +276,7 @@ def _topology(row: _Row) -> dict[str, object]:
     """Return what a CPU shares; numbers of cores and clusters are unique in their socket only."""
     cpu, socket = row["cpu"], row["socket"]
     # A CPU that does not say which core, cluster or cache it has shares none; but the kernel
-    # takes the socket for the cache where it is told of none (many virtual machines).
+    # takes the socket for the cache where no cache is reported (many virtual machines).
     core = ("core", cpu) if row["core"] is None else ("core", socket, row["core"])
     cluster = core if row["cluster"] is None else ("cluster", socket, row["cluster"])
     llc = cluster if socket is None else ("socket", socket)

@@ -201,7 +201,7 @@ class BundleWriter:
     def finish(self, manifest: Mapping[str, object]) -> Path:
         """Write the manifest with the captures, and rename the file to the bundle's name.
 
-        :return: the file; without the compression's suffix if there is no space to compress
+        :return: the file; uncompressed, without the suffix, if the disk has no space to compress it
         :raises OSError: the manifest could not be written; ``NAME.partial`` stays
         """
         self.names.reserve.unlink(missing_ok=True)

@@ -297,7 +297,7 @@ def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
             next(steps)
         except StopIteration:
             raise RuntimeError("the collector never reported that it has begun") from None
-    # If nobody reads any more this raises, which ends the collector.
+    # Raises when the reader has closed the pipe, which ends the collector.
     say({"status": _READY})
     # From here on, end of file is an order to stop as well.
     os.read(order, 1)
