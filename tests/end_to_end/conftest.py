@@ -117,9 +117,9 @@ from schedperf_collectors.bpf_pelt import bpf_pelt
 
 @contextlib.contextmanager
 def counting(name, **options):
-    folder = pathlib.Path("/mnt") / name
-    folder.mkdir()
-    running = bpf_pelt(Capture(folder, os.getpid(), options))
+    directory = pathlib.Path("/mnt") / name
+    directory.mkdir()
+    running = bpf_pelt(Capture(directory, os.getpid(), options))
     next(running)
     next(running)
     yield
@@ -167,7 +167,9 @@ def kernel_images(guest_environment: Mapping[str, str]) -> Mapping[str, Path]:
     if all(image.is_file() for image in own.values()):
         return own
     if shutil.which("apt-get", path=guest_environment["PATH"]) is None:
-        pytest.skip(f"no {own['tip']}, and no apt-get; set SCHEDPERF_KERNELS to a folder with it")
+        pytest.skip(
+            f"no {own['tip']}, and no apt-get; set SCHEDPERF_KERNELS to a directory with it"
+        )
     found = _run("apt-cache", "search", "--names-only", r"^linux-image-6\.[0-9]+\.0-").stdout
     releases = sorted(DISTRIBUTED.findall(found))
     if len(releases) < len(NAMES):
@@ -211,7 +213,7 @@ def share(
             failure = error.reason
         else:
             return share
-    ended = f"the guest ended {ATTEMPTS} times before it finished: {failure}"
+    ended = f"the guest failed in all {ATTEMPTS} attempts: {failure}"
     # An emulator may hang, whatever runs in it; what panics or dies is wrong.
     if HANGS.search(failure):
         pytest.skip(ended)
@@ -273,7 +275,7 @@ def _unpack(folder: Path, names: Sequence[str]) -> None:
 
 
 def _relink(modules: Path) -> None:
-    """Let the links to the headers, by which bcc finds them, stay within the folder."""
+    """Let the links to the headers, by which bcc finds them, stay within the directory."""
     for name in ("build", "source"):
         link = modules / name
         target = os.readlink(link)  # noqa: PTH115 # it leads nowhere
