@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The recorder and its collectors, which run on the machine under test.
 
-Needs only Python 3.9 and its standard library: as a zipapp this package runs on machines that have
-nothing else. The analysis imports :mod:`contract` and
-:mod:`perf_header`; collectors import nothing from the analysis.
+Needs only Python 3.9 and its standard library, so that it runs as a zipapp on machines without
+other packages. The analysis imports :mod:`contract` and :mod:`perf_header`; collectors import
+nothing from the analysis.
 """
 
 from __future__ import annotations

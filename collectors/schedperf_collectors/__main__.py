@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Run the recorder: ``python3 -m schedperf_collectors``, and the start of the zipapp.
+"""Run the recorder: the entry point of ``python3 -m schedperf_collectors`` and of the zipapp.
 
 Every Python since 2.6 can run this file, so that an old one prints a clear error.
 """
@@ -9,7 +9,7 @@ import sys
 
 # The package needs 3.9; this file must run on any version.
 if sys.version_info < (3, 9):  # noqa: UP036
-    sys.stderr.write("schedperf: error: this is Python " + sys.version.split()[0])
+    sys.stderr.write("schedperf: error: unsupported Python " + sys.version.split()[0])
     sys.stderr.write("; run it with Python 3.9 or newer\n")
     sys.exit(2)
 

@@ -2,12 +2,12 @@
 """Count and time PELT updates with BPF programs.
 
 Calls and durations of ``update_cfs_group``, ``__update_load_avg_se``, ``__update_load_avg_cfs_rq``
-and ``update_load_avg``, and what the tracepoints ``pelt_cfs_tp`` and ``pelt_se_tp`` count, per CPU
-and by the part of the scheduler that calls. Each function is seen by the first mechanism that
-works here, a pair of programs at its entry and exit (fentry/fexit, else kprobe/kretprobe), else an
-execution breakpoint, which counts but takes no time. ``pelt.json`` says which, and why not the
-others. Programs are loaded through libbpf, else compiled by bcc; where neither can load them,
-breakpoints count alone::
+and ``update_load_avg``, and hits of the tracepoints ``pelt_cfs_tp`` and ``pelt_se_tp``, per CPU and
+by the calling part of the scheduler. Each function is probed by the first mechanism that works: a
+pair of programs at its entry and exit (fentry/fexit, then kprobe/kretprobe), or an execution
+breakpoint, which counts calls but does not time them. ``pelt.json`` records the mechanism, and why
+the others failed. Programs are loaded through libbpf, or else compiled by bcc. If both loaders
+fail, only breakpoints count::
 
     {"schema": "schedperf/bpf_pelt/1", "seconds": 1.2, "sampling": 1,
      "loader": {"used": "libbpf", "asked": "auto", "tried": {"libbpf": null},
@@ -16,8 +16,8 @@ breakpoints count alone::
                                         "tried": {"fentry/fexit": null},
                                         "calls": {"0": 3765, "1": 5111}, …}, …}, …}
 
-A function that the compiler put into some of its callers is not seen there: all numbers are of
-calls of the function that the kernel's symbols name.
+Calls that the compiler inlined are not counted: all numbers are of calls to the out-of-line
+function in the kernel's symbols.
 """
 
 from __future__ import annotations
@@ -59,23 +59,23 @@ from schedperf_collectors.perf.breakpoints import (
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
 
 SCHEMA = "schedperf/bpf_pelt/1"
-# A busy CPU makes some 100,000 calls a second, so that it still times one in ten seconds.
+# A busy CPU makes some 100,000 calls per second, so it still times one call in ten seconds.
 MOST_SAMPLING = 1_000_000
-# NTP slews the wall clock by at most 0.5 ms a second (500 ppm, MAXFREQ in include/linux/timex.h);
-# what moves it by more, and by more than this, has stepped it.
+# NTP slews the wall clock by at most 0.5 ms per second (500 ppm, MAXFREQ in include/linux/timex.h);
+# a larger change that also exceeds CLOCK_STEP_S is a step.
 SLEW_SHARE = 0.0005
 CLOCK_STEP_S = 0.1
-# When the gate opens a CPU may be inside a few marked functions, whose exits then have no partner.
+# When the gate opens, a CPU may be inside a few marked functions, whose exits are then unpaired.
 MARKS_LOST_A_CPU = 8
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user asks for.
+    """The collector's options.
 
-    :param sampling: the duration of one in so many calls is taken
-    :param cross_check: count by breakpoints as well what programs count
-    :param perf: the program
+    :param sampling: time one in this many calls
+    :param cross_check: also count by breakpoints the calls that programs count
+    :param perf: the perf program
     :param loader: AUTO or one of LOADERS
     """
 
@@ -87,9 +87,9 @@ class Wanted:
 
 @dataclass
 class Watch:
-    """What is attached, and what it took to attach it.
+    """The attached probes, and the mechanisms tried.
 
-    :param tried: of each function and tracepoint
+    :param tried: by function and tracepoint, the mechanisms tried and why they failed
     :param breakpoints: addresses of the functions that breakpoints count
     :param attached_s: when the last program was attached, on the monotonic clock
     """
@@ -105,11 +105,11 @@ class Watch:
 
 @dataclass(frozen=True)
 class Window:
-    """The time in which was counted.
+    """The time during which calls were counted.
 
-    :param online: CPUs at its beginning
-    :param began_s: on the monotonic clock
-    :param ahead_s: of the wall clock before the monotonic clock
+    :param online: CPUs online at its start
+    :param began_s: start on the monotonic clock
+    :param ahead_s: wall clock minus monotonic clock
     """
 
     online: frozenset[int]
@@ -121,27 +121,26 @@ class Window:
     scope="run",
     intrusive=True,
     default=False,
-    cost="loads in 0.5 s, under emulation in 1 to 6 s (bcc: 18 to 180 s); there 1.5 us for each "
-    "call that is timed, 0.6 us of it for an empty probe; execution breakpoints (cross_check=1, or "
-    "no programs) cost little on real hardware, and most of all under emulation: hackbench takes "
-    "34 s instead of 3",
+    cost="0.5 s to load (under emulation 1 to 6 s, with bcc 18 to 180 s); 1.5 us per timed call "
+    "under emulation, 0.6 us of it for an empty probe; execution breakpoints (cross_check=1, or "
+    "without BPF) slow down hackbench under emulation from 3 s to 34 s, and little on hardware",
 )
 def bpf_pelt(capture: Capture) -> Generator[str, None, str]:
     """Count and time PELT updates; options: sampling, cross_check, perf, loader."""
-    wanted = read_wanted(capture.options)
+    request = read_wanted(capture.options)
     system = System()
     kernel = _find_functions(system)
     began_s = time.monotonic()
-    loaded = load_programs(system, kernel, wanted.sampling, wanted.loader)
+    loaded = load_programs(system, kernel, request.sampling, request.loader)
     programs = loaded.programs
     with closing(programs):
-        watch = attach(programs, system, kernel, wanted)
+        watch = attach(programs, system, kernel, request)
         loader = {**loaded.describe(), "seconds": round(watch.attached_s - began_s, 3)}
         watch.notes += loaded.notes()
         online = frozenset(online_cpus(system))
-        with breakpoints_counting(wanted.perf, watch.breakpoints) as counts:
+        with breakpoints_counting(request.perf, watch.breakpoints) as counts:
             yield PREPARED
-            # Nothing else stands here, so that breakpoints and programs count for the same time.
+            # No other work here, so that breakpoints and programs count for the same time.
             counts.begin()
             window = Window(online, time.monotonic(), time.time() - time.monotonic())
             programs.write("gates", OPEN_RUN, 1)
@@ -153,20 +152,20 @@ def bpf_pelt(capture: Capture) -> Generator[str, None, str]:
         facts = {
             "schema": SCHEMA,
             "seconds": seconds,
-            "sampling": wanted.sampling,
+            "sampling": request.sampling,
             "loader": loader,
-            **describe(watch, window, counts, wanted),
+            **describe(watch, window, counts, request),
             "lost_cpus": sorted(window.online - still_online),
             "notes": watch.notes,
         }
         (capture.folder / "pelt.json").write_text(json.dumps(facts) + "\n")
-    return _what_would_see_more(programs)
+    return _hint(programs)
 
 
 def read_wanted(options: Mapping[str, str]) -> Wanted:
     """Read the collector's options.
 
-    :raises Skipped: one is not what it should be
+    :raises Skipped: an option is invalid
     """
     numbers = {"sampling": 1, "cross_check": 0}
     limits = {"sampling": (1, MOST_SAMPLING), "cross_check": (0, 1)}
@@ -174,13 +173,13 @@ def read_wanted(options: Mapping[str, str]) -> Wanted:
         least, most = limits[name]
         value, reason = attempt(to_integer, options[name], name)
         if value is None or not least <= value <= most:
-            reason = reason or f"{name}: not from {least} to {most}: {value}"
+            reason = reason or f"{name}: {value} is out of range (expected {least} to {most})"
             raise Skipped(reason, f"--set bpf_pelt.{name}={least}")
         numbers[name] = value
     loader = options.get("loader", AUTO)
     if loader not in (AUTO, *LOADERS):
         raise Skipped(
-            f"loader: unknown loader {loader!r} (expected {AUTO}, {' or '.join(LOADERS)})",
+            f"unknown loader {loader!r} (expected {AUTO}, {' or '.join(LOADERS)})",
             f"--pelt-loader {AUTO}",
         )
     return Wanted(
@@ -191,24 +190,24 @@ def read_wanted(options: Mapping[str, str]) -> Wanted:
     )
 
 
-def attach(programs: Programs, system: System, kernel: KernelFunctions, wanted: Wanted) -> Watch:
-    """Attach all that can be attached; nothing counts yet.
+def attach(programs: Programs, system: System, kernel: KernelFunctions, request: Wanted) -> Watch:
+    """Attach all probes that work; they do not count yet.
 
-    :raises Skipped: nothing can
+    :raises Skipped: no probe works
     """
     tried = attach_functions(programs, kernel)
     marked = attach_markers(programs, system, kernel)
     watch = Watch(programs, tried, marked, None, {})
-    _choose_breakpoints(watch, kernel, wanted)
+    _choose_breakpoints(watch, kernel, request)
     if not any(map(mechanism_of, tried.values())):
         raise _nothing_works(watch)
-    mechanisms = [mechanism_of(one) for one in tried.values()]
+    mechanisms = [mechanism_of(mechanisms_tried) for mechanisms_tried in tried.values()]
     pair = next((pair for pair in PAIRS if pair in mechanisms), None)
     if pair is not None:
         try:
             watch.trial = measure_cost(programs, kernel, pair)
         except Unavailable as error:
-            watch.notes.append(f"the cost of the probes could not be measured: {error.reason}")
+            watch.notes.append(f"probe overhead not measured: {error.reason}")
     return watch
 
 
@@ -219,9 +218,13 @@ def _nothing_works(watch: Watch) -> Skipped:
         for mechanism, reason in tried.items()
         if reason is not None
     ]
-    # Programs see more than breakpoints, so what mends them is the better remedy.
+    # Programs capture more than breakpoints, so their remedy is the better one.
     programs, breakpoints = (
-        "; ".join(dict.fromkeys(reason for found, reason in reasons if found == is_breakpoint))
+        "; ".join(
+            dict.fromkeys(
+                reason for from_breakpoint, reason in reasons if from_breakpoint == is_breakpoint
+            )
+        )
         for is_breakpoint in (False, True)
     )
     if isinstance(watch.programs, NoPrograms):
@@ -230,11 +233,11 @@ def _nothing_works(watch: Watch) -> Skipped:
     return Skipped(f"no probe can be attached: {programs}; breakpoints: {breakpoints}", as_root())
 
 
-def _choose_breakpoints(watch: Watch, kernel: KernelFunctions, wanted: Wanted) -> None:
-    """Try breakpoints on what no program can see; on the other functions too where asked for."""
+def _choose_breakpoints(watch: Watch, kernel: KernelFunctions, request: Wanted) -> None:
+    """Try breakpoints on functions without programs, and with ``cross_check`` on all functions."""
     unseen_yet = [name for name in FUNCTIONS if mechanism_of(watch.tried[name]) is None]
     addresses: dict[str, int] = {}
-    for name in FUNCTIONS if wanted.cross_check else unseen_yet:
+    for name in FUNCTIONS if request.cross_check else unseen_yet:
         address, reason = kernel.address(name)
         if address is not None:
             addresses[name] = address
@@ -243,12 +246,12 @@ def _choose_breakpoints(watch: Watch, kernel: KernelFunctions, wanted: Wanted) -
     if not addresses:
         return
     try:
-        try_breakpoints(wanted.perf, addresses)
+        try_breakpoints(request.perf, addresses)
     except Unavailable as error:
-        if wanted.cross_check:
-            # There may be enough of them for those that need one.
-            watch.notes.append(f"no cross-check by breakpoints: {error.reason}")
-            _choose_breakpoints(watch, kernel, replace(wanted, cross_check=False))
+        if request.cross_check:
+            # The CPU may have enough breakpoints for the functions without programs.
+            watch.notes.append(f"no cross-check with breakpoints: {error.reason}")
+            _choose_breakpoints(watch, kernel, replace(request, cross_check=False))
         else:
             for name in addresses:
                 watch.tried[name][BREAKPOINT] = error.reason
@@ -259,14 +262,14 @@ def _choose_breakpoints(watch: Watch, kernel: KernelFunctions, wanted: Wanted) -
 
 
 def describe(
-    watch: Watch, window: Window, counts: BreakpointCounts, wanted: Wanted
+    watch: Watch, window: Window, counts: BreakpointCounts, request: Wanted
 ) -> dict[str, object]:
-    """Return what was counted, as in pelt.json."""
+    """Return the counts, as in pelt.json."""
     functions: dict[str, object] = {}
     if counts.reason:
-        watch.notes.append(f"the count of breakpoints was lost: {counts.reason}")
+        watch.notes.append(f"breakpoint counts are not available: {counts.reason}")
     silent = {cpu for calls in counts.calls.values() for cpu in window.online - calls.keys()}
-    watch.notes += [f"breakpoints of cpu {cpu} have no count" for cpu in sorted(silent)]
+    watch.notes += [f"CPU {cpu}: no breakpoint counts" for cpu in sorted(silent)]
     for name, tried in watch.tried.items():
         if counts.reason and tried.get(BREAKPOINT, "") is None:
             tried[BREAKPOINT] = counts.reason
@@ -288,7 +291,7 @@ def describe(
             "missing": watch.marked.missing,
         },
         "empty_probe": watch.trial.found if watch.trial else None,
-        "breakpoints": {"functions": checked} if wanted.cross_check and checked else None,
+        "breakpoints": {"functions": checked} if request.cross_check and checked else None,
     }
 
 
@@ -299,35 +302,46 @@ def _find_functions(system: System) -> KernelFunctions:
         raise Skipped(error.reason, "rebuild the kernel with CONFIG_KALLSYMS=y") from error
 
 
-def _what_would_see_more(programs: Programs) -> str:
+def _hint(programs: Programs) -> str:
+    """Return what cannot be captured without BPF programs, and the fix; "" with programs."""
     if not isinstance(programs, NoPrograms):
         return ""
-    parts = (f"breakpoints count, and nothing is timed: {programs.why.reason}", programs.why.remedy)
+    parts = (
+        f"calls are counted with breakpoints and not timed: {programs.why.reason}",
+        programs.why.remedy,
+    )
     return "; ".join(filter(None, parts))
 
 
 def incidents(watch: Watch, window: Window, now: frozenset[int]) -> list[str]:
-    """Say what happened while it counted, one line each.
+    """Return events that affected the counts, one line each.
 
-    :param now: CPUs that are online at its end
+    :param now: CPUs online at the end
     """
-    notes = [f"cpu {cpu} went offline while it counted" for cpu in sorted(window.online - now)]
-    notes += [f"cpu {cpu} came online while it counted" for cpu in sorted(now - window.online)]
+    notes = [f"CPU {cpu} went offline during the run" for cpu in sorted(window.online - now)]
+    notes += [f"CPU {cpu} came online during the run" for cpu in sorted(now - window.online)]
     stepped_s = time.time() - time.monotonic() - window.ahead_s
     if abs(stepped_s) > CLOCK_STEP_S + SLEW_SHARE * (time.monotonic() - window.began_s):
-        notes.append(f"the wall clock was stepped by {stepped_s:+.1f} s; no duration rests on it")
+        notes.append(
+            f"the wall clock was stepped by {stepped_s:+.1f} s; durations are not affected "
+            "(monotonic clock)"
+        )
     if watch.trial is not None and not still_counts(watch.programs):
         notes.append(
-            f"probes were lost: calls of {watch.trial.function} were no longer counted at the end"
+            "probes stopped counting during the run: test calls of "
+            f"{watch.trial.function}() after the run were not counted"
         )
     lost = sum(value.lost for value in watch.programs.read("marks", 0).values())
     if lost > MARKS_LOST_A_CPU * len(window.online):
-        notes.append(f"{lost} marks of contexts were lost: contexts of some calls are wrong")
+        notes.append(
+            f"{lost} changes of calling context were not recorded; some calls are attributed to "
+            "the wrong context"
+        )
     return notes
 
 
 def _unseen(tried: Tried) -> dict[str, object]:
-    """Return the record of a function that could not be probed."""
+    """Return the record of a function without a probe."""
     return {
         "mechanism": None,
         "tried": tried,
@@ -339,7 +353,7 @@ def _unseen(tried: Tried) -> dict[str, object]:
 
 
 def _counted_only(tried: Tried, calls: Mapping[int, int]) -> dict[str, object]:
-    """Return the record of a function of which only calls are counted."""
+    """Return the record of a function whose calls are counted and not timed."""
     return {**_unseen(tried), "mechanism": mechanism_of(tried), "calls": _by_cpu(calls)}
 
 

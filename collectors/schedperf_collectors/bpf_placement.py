@@ -2,8 +2,8 @@
 """Count where the scheduler places tasks (forks, execs, wakeups, migrations) and how long they
 wait.
 
-``placement.json`` holds counts of BPF programs at the scheduler's tracepoints, at functions of
-the load balancer and at the bandwidth timers, from before the run until after it::
+``placement.json`` contains the counts of BPF programs at the scheduler's tracepoints, at functions
+of the load balancer and at the bandwidth timers, from before the run until after it::
 
     {"schema": "schedperf/bpf_placement/1", "mechanism": "bpf", "seconds": 1.2,
      "programs": {"sched_wakeup": {"mechanism": "tp_btf", "function": "sched_wakeup",
@@ -14,8 +14,8 @@ the load balancer and at the bandwidth timers, from before the run until after i
      "series": {"step_s": 0.1, "rows": […]}, "latency": […], "depth": […],
      "balance": {…}, "timers": […], "invisible": […], "lost": {…}, "notes": […]}
 
-Each program is tried, and the reason of each refusal is kept. If the kernel refuses BPF, perf
-counts the same tracepoints at a higher cost (``"mechanism": "perf"``).
+All programs are tried, and the reason of each failure is recorded. If the kernel rejects BPF, perf
+records the same tracepoints at a higher cost (``"mechanism": "perf"``).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, colle
 SCHEMA = "schedperf/bpf_placement/1"
 FILE_NAME = "placement.json"
 
-# The mechanisms that a reason applies to stand in front of it.
+# A reason is preceded by the mechanisms that it applies to.
 _ONE = "(?:tp_btf|raw_tp|fentry|fexit|kprobe|kretprobe)"
 _MECHANISMS = rf"{_ONE}(?:(?:, |/){_ONE})*"
 _PARTS = re.compile(rf"; (?={_MECHANISMS}: )")
@@ -55,7 +55,7 @@ _QUOTED = re.compile(r" '[^']*'")
 INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 
 HOTPLUG_NOTE = (
-    "CPUs went online or offline during the run: tasks pushed off an offline CPU count as "
+    "CPUs went online or offline during the run; tasks pushed off an offline CPU are counted as "
     "moved by load_balance"
 )
 
@@ -72,8 +72,8 @@ class Crossing(NamedTuple):
     scope="run",
     intrusive=True,
     default=False,
-    cost="0.1 us of each wakeup and each switch, 1% of hackbench's CPU time; 0.3 to 3 s to load;"
-    " 4 MiB of the kernel's memory, on 8192 CPUs 0.3 GiB; with perf in place of BPF far more",
+    cost="0.1 us per wakeup and per context switch (1% of hackbench's CPU time); 0.3 to 3 s to "
+    "load; 4 MiB of kernel memory (0.3 GiB with 8192 CPUs); far more if perf replaces BPF",
 )
 def bpf_placement(capture: Capture) -> Generator[str, None, str]:
     """Count task placements by cause and distance, and the time tasks wait for a CPU."""
@@ -88,13 +88,13 @@ def bpf_placement(capture: Capture) -> Generator[str, None, str]:
         if os.geteuid() != 0:
             raise Skipped(error.reason, "run as root") from error
         yield from capture_with_perf(capture, machine, error.reason)
-        return f"perf counts instead of BPF, which was refused: {error.reason}"
+        return f"recorded with perf, because BPF is not available: {error.reason}"
     with contextlib.closing(tracepoints):
         return (yield from _capture_with_bpf(system, capture.folder, machine, tracepoints))
 
 
 def _global_pid(system: System, pid: int) -> int:
-    """Return a process id as the kernel counts; 0 inside another namespace of process ids."""
+    """Return a process id in the initial pid namespace; 0 in any other pid namespace."""
     try:
         namespace = system.path("/proc/self/ns/pid").stat().st_ino
     except OSError:
@@ -140,22 +140,29 @@ def _capture_with_bpf(
 
 
 def _refusals(programs: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return in one line which programs cannot be attached and why; "" if all can."""
-    refused = {name: str(one["reason"]) for name, one in programs.items() if not one["mechanism"]}
+    """Return in one line which programs are not attached and why; "" if all are."""
+    refused = {
+        name: str(program["reason"])
+        for name, program in programs.items()
+        if not program["mechanism"]
+    }
     if not refused:
         return ""
-    # Slots of one subject are called after it, NAME_enter and NAME_leave.
+    # The slots of one subject are named NAME_enter and NAME_leave.
     subjects = dict.fromkeys(re.sub("_(enter|leave)$", "", name) for name in refused)
     mechanisms: dict[str, dict[str, None]] = {}
     for reason in refused.values():
-        # The capture names the function; here it would only split equal reasons.
+        # Remove the function's name, which would split equal reasons.
         for part in _PARTS.split(_QUOTED.sub("", reason)):
             by, text = _PART.fullmatch(part).groups()  # type: ignore[union-attr] # it fits any line
             mechanisms.setdefault(text, {}).update(dict.fromkeys(filter(None, [by])))
-    told = "; ".join(
+    reasons = "; ".join(
         ": ".join(filter(None, (", ".join(by), why))) for why, by in mechanisms.items()
     )
-    return f"{len(refused)} of {len(programs)} programs: {told} ({', '.join(subjects)})"
+    return (
+        f"{len(refused)} of {len(programs)} BPF programs not attached: {reasons} "
+        f"({', '.join(subjects)})"
+    )
 
 
 def _by_crossing(tracepoints: Tracepoints) -> Counter[Crossing]:
@@ -225,8 +232,8 @@ def _latency(cpus: dict[int, CpuCounts], machine: Machine) -> list[dict[str, Any
 
 def _depth(cpus: dict[int, CpuCounts], machine: Machine, notes: list[str]) -> list[dict[str, int]]:
     if not machine.recorder:
-        notes.append("depth: the workload's tasks cannot be identified inside a pid namespace")
+        notes.append("`depth`: the workload's tasks cannot be identified inside a pid namespace")
     if any(each.without_groups for each in cpus.values()):
-        notes.append("depth: this kernel has no task groups (CONFIG_FAIR_GROUP_SCHED=n)")
+        notes.append("`depth`: this kernel has no task groups (CONFIG_FAIR_GROUP_SCHED=n)")
     switches = [sum(bins) for bins in zip(*(each.depth for each in cpus.values()))]
     return [{"depth": depth, "switches": count} for depth, count in enumerate(switches) if count]

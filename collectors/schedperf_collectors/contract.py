@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the recorder and the analysis share: names of members, limits and formats.
+"""Define what the recorder and the analysis share.
 
-Names of members, limits that captures keep, and texts that the recorder writes and the analysis
-parses.
+Names of bundle members, size limits of captures, and texts that the recorder writes and the
+analysis parses.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ BTF_LIMIT_BYTES = 128 << 20
 
 # x86, arm, mips and loongarch compute L1_CACHE_BYTES from an option of the configuration.
 SHIFT_OPTION = re.compile(r"^(CONFIG_(?:[A-Z0-9]+_)?L1_CACHE_SHIFT)=(\d{1,2})$", re.MULTILINE)
-# Where asm/cache.h has a constant. arm64: 64 again since "arm64: Revert L1_CACHE_SHIFT back to 6
-# (64-byte cache line size)", v4.17.
+# L1_CACHE_BYTES of architectures where asm/cache.h has a constant. arm64: 64 again since "arm64:
+# Revert L1_CACHE_SHIFT back to 6 (64-byte cache line size)", v4.17.
 CONSTANT_LINE_BYTES = {
     "aarch64": 64,
     "ppc64": 128,
@@ -57,7 +57,7 @@ PLACEHOLDER = re.compile(r"\{\{(?P<literal>[A-Za-z_]\w*)\}\}|\{(?P<name>[A-Za-z_
 
 
 class Unavailable(Exception):
-    """A value is not available here.
+    """A value is not available on this machine.
 
     :param reason: why, one line, lower case, no full stop
     """
@@ -70,8 +70,8 @@ class Unavailable(Exception):
 class Function(NamedTuple):
     """One function.
 
-    :param offset: of its first byte in the file
-    :param size: in bytes; 0 if the file has no size
+    :param offset: offset of its first byte in the file
+    :param size: size in bytes; 0 if the file does not record it
     """
 
     offset: int
@@ -80,12 +80,12 @@ class Function(NamedTuple):
 
 
 def boot_folder(boot: int) -> str:
-    """Return the folder of a boot's captures inside the bundle: ``boots/0``."""
+    """Return the directory of a boot's captures inside the bundle: ``boots/0``."""
     return f"boots/{boot}"
 
 
 def run_folder(boot: int, run: int) -> str:
-    """Return the folder of a run's captures inside the bundle: ``boots/0/runs/007``."""
+    """Return the directory of a run's captures inside the bundle: ``boots/0/runs/007``."""
     return f"{boot_folder(boot)}/runs/{run:03d}"
 
 
@@ -113,13 +113,15 @@ def _is_plain(argument: str) -> bool:
 def parse_cpu_list(text: str) -> list[int]:
     """Parse a CPU list as the kernel prints it: ``0-2,8``.
 
-    :raises Unavailable: it is not such a list, or is longer than any kernel's
+    :raises Unavailable: the text is not a CPU list, or the list is too long
     """
     cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
-        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
+        match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
         if not first <= last < CPUS_LIMIT or len(cpus) > CPUS_LIMIT:
-            raise Unavailable(f"invalid CPU list {text[:40]!r}")
+            raise Unavailable(
+                f"invalid CPU list {text[:40]!r} (expected CPUs and ranges, e.g. 0-3,8)"
+            )
         cpus.extend(range(first, last + 1))
     return cpus

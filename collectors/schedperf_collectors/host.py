@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Record the machine, its kernel and their settings in host.json.
 
-``host.json`` holds plain values in groups, and ``missing``, the reason for each null value::
+``host.json`` contains plain values in groups, and ``missing``, the reason for each null value::
 
     {"kernel": {"release": "6.1.0", "build_id": null, …}, …,
      "missing": {"kernel.build_id": "/sys/kernel/notes: no such file or directory"}}
@@ -66,7 +66,7 @@ EMULATED_TOOL_TIMEOUT_S = 20.0
 
 @collector(scope="boot", place="", cost="20 kB, 0.2 s")
 def host(capture: Capture) -> None:
-    """Record the machine, the kernel and their settings; option: kernel_files (a folder)."""
+    """Record the machine, the kernel and their settings; option: kernel_files (a directory)."""
     facts = describe_host(System(), capture)
     (capture.folder / "host.json").write_text(json.dumps(facts, indent=1) + "\n")
 
@@ -121,22 +121,22 @@ def _memory_finders(system: System) -> Finders:
 
 def _meminfo(system: System, name: str) -> int:
     # In kB, HugePages_Total in pages.
-    found = re.search(rf"^{name}:\s*(\d+)", system.text("/proc/meminfo"), re.MULTILINE)
-    if not found:
-        raise Unavailable(f"/proc/meminfo: no {name}")
-    return to_integer(found.group(1), f"/proc/meminfo: {name}")
+    match = re.search(rf"^{name}:\s*(\d+)", system.text("/proc/meminfo"), re.MULTILINE)
+    if not match:
+        raise Unavailable(f"/proc/meminfo: no field {name!r}")
+    return to_integer(match.group(1), f"/proc/meminfo: {name}")
 
 
-def _virtualisation_finders(system: System, found: Virtualisation) -> Finders:
+def _virtualisation_finders(system: System, virtualisation: Virtualisation) -> Finders:
     def known(value: object) -> object:
         if value is None:
-            raise Unavailable(found.grounds)
+            raise Unavailable(virtualisation.grounds)
         return value
 
     return {
-        "kind": lambda: known(found.kind),
-        "emulated": lambda: known(found.emulated),
-        "grounds": lambda: found.grounds,
+        "kind": lambda: known(virtualisation.kind),
+        "emulated": lambda: known(virtualisation.emulated),
+        "grounds": lambda: virtualisation.grounds,
         "dmi": lambda: dmi_text(system),
     }
 
@@ -156,10 +156,10 @@ def _system_finders(system: System) -> Finders:
 
 def _distro(system: System) -> str:
     text = system.first_text("/etc/os-release", "/usr/lib/os-release")
-    found = re.search(r"^PRETTY_NAME=[\"']?([^\"'\n]+)", text, re.MULTILINE)
-    if not found:
-        raise Unavailable("/etc/os-release: no PRETTY_NAME")
-    return found.group(1)
+    match = re.search(r"^PRETTY_NAME=[\"']?([^\"'\n]+)", text, re.MULTILINE)
+    if not match:
+        raise Unavailable("/etc/os-release: no field PRETTY_NAME")
+    return match.group(1)
 
 
 def _libc() -> str:
@@ -198,10 +198,10 @@ def _state_finders(system: System) -> Finders:
 def _loadavg(system: System) -> list[str]:
     # Averages over 1, 5 and 15 minutes and the number of tasks: proc(5).
     text = system.text("/proc/loadavg")
-    found = re.fullmatch(r"(\S+) (\S+) (\S+) \d+/(\d+) \d+", text)
-    if not found:
+    match = re.fullmatch(r"(\S+) (\S+) (\S+) \d+/(\d+) \d+", text)
+    if not match:
         raise Unavailable(f"/proc/loadavg: unexpected format: {text[:40]!r}")
-    return list(found.groups())
+    return list(match.groups())
 
 
 def _throttle_counts(system: System, level: str) -> list[int]:
@@ -218,10 +218,10 @@ def _temperatures(system: System) -> dict[str, float]:
     zones = or_none(lambda: system.names(THERMAL, r"thermal_zone\d+"))
     if not zones:
         raise Unavailable("no thermal zones")
-    found: dict[str, float] = {}
+    temperatures: dict[str, float] = {}
     for zone in zones:
         # A zone whose sensor is powered down returns an error.
         with suppress(Unavailable):
             name = f"{zone.rpartition('/')[2]} {system.text(f'{zone}/type')}"
-            found[name] = system.integer(f"{zone}/temp") / 1000
-    return found
+            temperatures[name] = system.integer(f"{zone}/temp") / 1000
+    return temperatures

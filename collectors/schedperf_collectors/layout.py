@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record where the kernel's data lies: symbols, types, configuration, cache line sizes.
+"""Record the kernel's data layout: symbols, types, configuration, cache line sizes.
 
 ==============  ==========================================================
 System.map      of the running kernel, if one is found
@@ -10,8 +10,8 @@ percpu.txt      the kernel log's lines about the per-CPU areas
 layout.json     cache line sizes, and the reason for each missing file
 ==============  ==========================================================
 
-The line size the kernel was compiled for determines where variables lie, the hardware's determines
-which accesses contend; they can differ (arm64: 64 and 128)::
+The line size that the kernel was compiled for determines the layout; the line size of the hardware
+determines which accesses contend. They can differ (arm64: 64 and 128)::
 
     {"cacheline": {"compile_time_bytes": 64, "hardware_bytes": 64,
                    "sources": {"compile_time": "CONFIG_X86_L1_CACHE_SHIFT=6",
@@ -45,7 +45,7 @@ PERCPU_LINE = re.compile(r"^(?:setup_percpu|percpu|pcpu-alloc): .*$", re.MULTILI
 
 @collector(scope="boot", cost="10 to 30 MB before compression, 0.5 s")
 def layout(capture: Capture) -> None:
-    """Record symbols, BTF, configuration and cache line sizes; option: kernel_files (a folder)."""
+    """Record symbols, BTF, configuration and cache line sizes; option: kernel_files."""
     capture_layout(System(), capture)
 
 
@@ -93,8 +93,8 @@ def cacheline(system: System, config: str) -> dict[str, object]:
         "hardware": lambda: hardware_line(system),
     }
     for name, find in finders.items():
-        found, reason = attempt(find)
-        sizes[f"{name}_bytes"], sources[name] = found or (None, reason)
+        size, reason = attempt(find)
+        sizes[f"{name}_bytes"], sources[name] = size or (None, reason)
     return {**sizes, "sources": sources}
 
 
@@ -103,12 +103,12 @@ def compile_time_line(system: System, config: str) -> tuple[int, str]:
 
     :raises Unavailable: neither the configuration nor the architecture determines it
     """
-    found = SHIFT_OPTION.search(config)
-    if found:
-        return 1 << int(found.group(2)), found.group(0)
+    match = SHIFT_OPTION.search(config)
+    if match:
+        return 1 << int(match.group(2)), match.group(0)
     if system.machine in CONSTANT_LINE_BYTES:
         return CONSTANT_LINE_BYTES[system.machine], f"arch constant of {system.machine}"
-    raise Unavailable("the kernel's configuration has no L1_CACHE_SHIFT, or cannot be read")
+    raise Unavailable("the kernel configuration has no L1_CACHE_SHIFT or cannot be read")
 
 
 def hardware_line(system: System) -> tuple[int, str]:

@@ -35,8 +35,8 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
     default=False,
     needs=("perf",),
     package="linux-perf",
-    cost="0.1 kB per sample; about 10% of CPU time at 5000 cpu-clock samples per second"
-    " and CPU, not measured with memory events; 0.2 s before the run for the per-CPU areas",
+    cost="0.1 kB per sample; about 10% of CPU time at 5000 cpu-clock samples per second and CPU "
+    "(memory events: not measured); 0.2 s per run to locate the per-CPU areas",
 )
 def perf_c2c(capture: Capture) -> Iterator[str]:
     """Sample loads and stores; options: period, store_period, ldlat, event, perf."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read the header of a perf.data: where its records are, and which events it rests on.
+"""Read the header of a perf.data file: the offsets of its records, and its events.
 
 perf decides on its own what it records: without a hardware PMU a request for ``cycles`` silently
 becomes ``cpu-clock``. Only the attribute in the written file tells. All sizes of an attribute from
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 MAGIC = b"PERFILE2"
-# A big-endian machine writes the same number the other way round.
+# The same number as a big-endian machine writes it.
 BIG_ENDIAN_MAGIC = MAGIC[::-1]
 FIRST_VERSION_MAGIC = b"PERFFILE"
 HEADER_BYTES = 104
@@ -46,7 +46,7 @@ SECTION_BYTES = 16
 # Far above what perf writes (an id per event and CPU), far below what would exhaust memory.
 EVENTS_LIMIT = 4096
 IDS_LIMIT = 1 << 20
-# Bits of the feature sections: the events' names, one file of a folder, compressed records.
+# Bits of the feature sections: the events' names, one file of a directory, compressed records.
 EVENT_DESC = 12
 DIR_FORMAT = 24
 COMPRESSED = 27
@@ -164,7 +164,7 @@ class Cursor:
         if count > left:
             raise BadPerfData(
                 f"{self.label}: truncated: {count} bytes expected at offset {start:#x}, "
-                f"{max(0, left)} left; record it again"
+                f"only {max(0, left)} present; record it again"
             )
         self.offset = start + count
         return start
@@ -195,11 +195,11 @@ class Header:
 
     :param order: "<" or ">", the byte order of the machine that recorded
     :param start: offset of the first record
-    :param end: offset behind the last record
+    :param end: offset after the last record
     :param cut: the file ends before perf's own end, so the last record may be partial
     :param features: numbers of the feature sections in their order; empty if the file is cut
     :param compressed: some or all records are compressed
-    :param notes: one sentence for each thing that could not be read
+    :param notes: one sentence for each part that could not be read
     """
 
     order: str
@@ -214,7 +214,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the header and a walk over the records show.
+    """Summary of the header and the records.
 
     :param samples: number of samples
     :param lost: samples and other records that the kernel dropped
@@ -240,7 +240,7 @@ def summarise_perf_data(path: Path) -> Summary:
 
 
 def summarise(data: Buffer, label: str) -> Summary:
-    """Do the same as :func:`summarise_perf_data` for bytes.
+    """Summarise the bytes of a perf.data file; see :func:`summarise_perf_data`.
 
     :param label: names the file in messages
     """
@@ -287,9 +287,9 @@ def read_header(data: Buffer, label: str, *, fewest_events: int = 1) -> Header:
     names: list[str] = []
     notes = ["truncated: perf did not finish writing it, or the copy is partial"] if cut else []
     if EVENT_DESC in features:
-        place = features.index(EVENT_DESC)
+        index = features.index(EVENT_DESC)
         try:
-            names = read_names(open_section(data, order, start + size, place, label))
+            names = read_names(open_section(data, order, start + size, index, label))
         except BadPerfData as error:
             notes.append(f"header section {EVENT_DESC} is damaged: {error}")
     entries = Cursor(data, order, attrs_start, attrs_start + attrs_bytes, label)
@@ -312,13 +312,13 @@ def _starts_with_sections(data: Buffer, order: str, start: int, count: int) -> b
     return int(struct.unpack_from(f"{order}Q", data, start)[0]) == start + table_bytes
 
 
-def open_section(data: Buffer, order: str, table: int, place: int, label: str) -> Cursor:
+def open_section(data: Buffer, order: str, table: int, index: int, label: str) -> Cursor:
     """Return a cursor over one feature section.
 
     :param table: offset of the table of sections, which lies behind the records
-    :param place: index in the table
+    :param index: index in the table
     """
-    entry = Cursor(data, order, table + place * SECTION_BYTES, len(data), label)
+    entry = Cursor(data, order, table + index * SECTION_BYTES, len(data), label)
     start = entry.u64()
     return Cursor(data, order, start, start + entry.u64(), label)
 
@@ -359,7 +359,8 @@ def byte_order(data: Buffer, label: str) -> str:
         )
     if magic not in (MAGIC, BIG_ENDIAN_MAGIC):
         raise BadPerfData(
-            f"{label}: not perf.data: it starts with {magic!r}; give a file of perf record"
+            f"{label}: invalid magic {magic!r} (expected perf.data); pass a file written by "
+            "perf record"
         )
     return "<" if magic == MAGIC else ">"
 
@@ -387,12 +388,15 @@ def _read_events(
 ) -> tuple[Event, ...]:
     if entry_bytes < ATTR_LEAST_BYTES + SECTION_BYTES:
         raise BadPerfData(
-            f"{cursor.label}: event attributes of {entry_bytes} bytes are too small; record "
-            "it again"
+            f"{cursor.label}: event attributes of {entry_bytes} bytes are too small "
+            f"(expected at least {ATTR_LEAST_BYTES + SECTION_BYTES}); record it again"
         )
     count = (cursor.end - cursor.offset) // entry_bytes
     if not fewest <= count <= EVENTS_LIMIT:
-        raise BadPerfData(f"{cursor.label}: {max(0, count)} events; record it with perf record")
+        raise BadPerfData(
+            f"{cursor.label}: {max(0, count)} events (expected {fewest} to {EVENTS_LIMIT}); "
+            "record it with perf record"
+        )
     if len(names) != count:
         names = [""] * count
     events: list[Event] = []
@@ -421,7 +425,7 @@ def _read_ids(cursor: Cursor, ids_left: int) -> tuple[int, ...]:
 def records(data: Buffer, header: Header, label: str) -> Iterator[tuple[int, int, int, int]]:
     """Yield type, misc, offset and end of each record; step over a payload that follows one.
 
-    :raises BadPerfData: a record's size is impossible
+    :raises BadPerfData: the size of a record is invalid
     """
     unpack = struct.Struct(f"{header.order}IHH").unpack_from
     offset = header.start
@@ -430,7 +434,7 @@ def records(data: Buffer, header: Header, label: str) -> Iterator[tuple[int, int
         stop = offset + size
         if size < RECORD_HEADER_BYTES or stop > header.end:
             raise BadPerfData(
-                f"{label}: the record at offset {offset:#x} has an impossible size, {size} bytes; "
+                f"{label}: the record at offset {offset:#x} has an invalid size of {size} bytes; "
                 "record it again"
             )
         yield kind, misc, offset, stop

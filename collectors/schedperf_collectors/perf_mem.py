@@ -25,8 +25,8 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
     default=False,
     needs=("perf",),
     package="linux-perf",
-    cost="0.1 kB per sample; about 10% of CPU time at 5000 cpu-clock samples per second"
-    " and CPU, not measured with memory events",
+    cost="0.1 kB per sample; about 10% of CPU time at 5000 cpu-clock samples per second and CPU "
+    "(memory events: not measured)",
 )
 def perf_mem(capture: Capture) -> Iterator[str]:
     """Sample loads with latency and data source; options: period, ldlat, event, perf."""

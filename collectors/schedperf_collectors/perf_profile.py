@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Profile all CPUs with ``perf record -a -g`` around an instrumented run.
 
-``perf.data`` is kept unchanged. ``perf_profile.json`` describes the event, read back from the file,
-since perf records ``cpu-clock`` instead of ``cycles`` if there is no PMU::
+``perf.data`` is kept unchanged. ``perf_profile.json`` describes the event as read from the file,
+because perf records ``cpu-clock`` instead of ``cycles`` if there is no PMU::
 
     {"event": "cpu-clock", "requested": "cycles", "clock": "hrtimer", "nmi": false,
      "blind": true, "blind_reason": "cpu-clock is driven by an hrtimer, …", …}
 
-*Blind* means: code that runs with interrupts off cannot be sampled. Its time is
-charged to the instruction that turns them on again.
+*Blind* means that code that runs with interrupts off cannot be sampled. Its time is
+attributed to the instruction that enables them again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ ARM_PSEUDO_NMI = re.compile(r"\birqchip\.gicv3_pseudo_nmi=(?:1|[yYtT]|[oO][nN])"
     intrusive=True,
     needs=("perf",),
     package="linux-perf",
-    cost="999 samples per second and CPU, 0.1 kB each; up to 7% of CPU time on 2 CPUs; 0.4 s extra",
+    cost="999 samples per second and CPU, 0.1 kB each; up to 7% of CPU time with 2 CPUs; 0.4 s "
+    "per run",
 )
 def perf_profile(capture: Capture) -> Iterator[str]:
     """Profile all CPUs with call chains; options: frequency, event, perf (the program)."""
@@ -91,7 +92,7 @@ def describe_profile(profile: Summary, system: System) -> dict[str, object]:
     sampling = [event for event in profile.events if event.plain_name != "dummy"]
     if not sampling:
         raise BadPerfData(
-            "perf.data: no sampling event; choose another with --set perf_profile.event=NAME"
+            "perf.data: no sampling event; choose one with --set perf_profile.event=NAME"
         )
     event = sampling[0]
     nmi, blind, reason = blindness(event, system)
@@ -125,7 +126,7 @@ def _clock(event: Event) -> str | None:
 def blindness(event: Event, system: System) -> tuple[bool | None, bool | None, str]:
     """Return whether an event can sample code that runs with interrupts off.
 
-    :return: whether its interrupt is an NMI, whether it is blind, and why; None: unknown
+    :return: whether its interrupt is an NMI, whether it is blind, and why; None if unknown
     """
     clock = _clock(event)
     if clock == "hrtimer":
@@ -154,5 +155,5 @@ def _arm64_blindness(system: System) -> tuple[bool | None, bool | None, str]:
     if not lines:
         return None, None, "pseudo-NMIs are enabled, but the kernel log does not mention the PMU"
     if all("using NMIs" in line for line in lines):
-        return True, False, "the kernel log says: " + lines[0]
-    return False, True, "pseudo-NMIs are enabled, but the kernel log says: " + lines[0]
+        return True, False, "the kernel log reports: " + lines[0]
+    return False, True, "pseudo-NMIs are enabled, but the kernel log reports: " + lines[0]

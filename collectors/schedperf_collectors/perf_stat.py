@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Count events on the whole machine during an instrumented run: ``perf stat -a --per-node``.
 
-Software events, scheduler tracepoints and hardware events, each only if it can be counted here:
+Count the software events, scheduler tracepoints and hardware events that work on this machine:
 perf exits with 0 when an event is ``<not supported>``, so every event is tried first.
-``perf_stat.csv`` is kept unchanged; ``perf_stat.json`` lists what was counted and why the rest was
-not::
+``perf_stat.csv`` is kept unchanged; ``perf_stat.json`` lists the events that were counted, and why
+others were not::
 
     {"events": ["context-switches", …], "not_counted": {"cycles": "not supported"}, …}
 """
@@ -54,16 +54,14 @@ TRIAL = ("sleep", "0.01")
     intrusive=True,
     needs=("perf",),
     package="linux-perf",
-    cost="some 20 counters on each CPU: up to 7% of CPU time; 1 s around, with two short trials",
+    cost="about 20 counters per CPU, up to 7% of CPU time; 1 s per run, with two short test runs",
 )
 def perf_stat(capture: Capture) -> Iterator[str]:
     """Count scheduler, software and hardware events per NUMA node; option: perf (the program)."""
     program = capture.options.get("perf", "perf")
     events, not_counted = choose_events(program, System())
     if not events:
-        raise Skipped(
-            "no event can be counted here: " + "; ".join(sorted(set(not_counted.values())))
-        )
+        raise Skipped("no event can be counted: " + "; ".join(sorted(set(not_counted.values()))))
     per_node = can_count_per_node(program, events[0])
     grouping = ["--per-node"] if per_node else []
     path = capture.folder / "perf_stat.csv"
@@ -84,9 +82,9 @@ def perf_stat(capture: Capture) -> Iterator[str]:
 
 
 def choose_events(program: str, system: System) -> tuple[list[str], dict[str, str]]:
-    """Return the events that can be counted here, and the reasons for the others.
+    """Return the events that work on this machine, and by event why the others do not.
 
-    :raises Skipped: this user may not count on all CPUs
+    :raises Skipped: this user is not permitted to count on all CPUs
     """
     not_counted = unreadable_tracepoints(system)
     tried = [
@@ -96,20 +94,20 @@ def choose_events(program: str, system: System) -> tuple[list[str], dict[str, st
     ]
     output = perf_output([program, "stat", "-a", "-x,", "-e", ",".join(tried), *TRIAL])
     for event in NOT_SUPPORTED.findall(output):
-        not_counted[event] = "perf says: not supported"
+        not_counted[event] = "not supported by perf on this machine"
     return [event for event in tried if event not in not_counted], not_counted
 
 
 def unreadable_tracepoints(system: System) -> dict[str, str]:
     """Return the tracepoints that perf cannot open, with reasons.
 
-    One such event makes perf refuse all of them.
+    With one such event, perf rejects the whole list.
     """
     reasons: dict[str, str] = {}
     for event in TRACEPOINTS:
-        place = "/events/{}/{}/id".format(*event.split(":"))
+        path = "/events/{}/{}/id".format(*event.split(":"))
         try:
-            system.first_text(*(folder + place for folder in TRACEFS))
+            system.first_text(*(folder + path for folder in TRACEFS))
         except Unavailable as error:
             reasons[event] = error.reason
     return reasons

@@ -16,13 +16,12 @@ workload starts, the code after it when the workload has ended::
         yield
         (capture.folder / "after").write_bytes(...)
 
-Such a generator returns a hint or None: one line about what it cannot capture here, and why.
-``doctor`` prints it.
+Such a generator returns None or a hint for ``doctor``: one line about what it cannot capture on
+this machine, and why.
 
-All collectors of a run start in turn, and a slow one would count what the later ones do, and the
-setup of ``ab``, which runs when all are prepared. One that takes time to get ready, or counts what
-happens, therefore yields twice, and begins when the setup is over, right before the workload
-runs::
+The collectors of a run start one after the other, so an early one would count the start of the
+later ones and the setup of ``ab``. A collector that takes time to get ready, or counts events,
+therefore yields twice; it begins after the setup, right before the workload runs::
 
     def perf_stat(capture: Capture) -> Iterator[str]:
         with perf_running(command) as recording:
@@ -30,8 +29,8 @@ runs::
             recording.begin()
             yield BEGUN
 
-A collector of scope "after" is called when an instrumented run has ended, with what the others
-captured around it. Its files belong to the boot, beside those that it wrote after earlier runs::
+A collector of scope "after" is called after an instrumented run, with the captures of the other
+collectors. Its files belong to the boot, together with those that it wrote after earlier runs::
 
     @collector(scope="after", needs=(), cost="0.1 MB")
     def symbols(capture: AfterRun) -> None:
@@ -39,8 +38,8 @@ captured around it. Its files belong to the boot, beside those that it wrote aft
             (capture.folder / ...).write_bytes(...)
 
 A collector that cannot capture anything here raises :class:`Skipped`. Any other exception is a
-failure: it loses this capture and nothing else. Each collector runs in a process of its own, so a
-crash or a hang is a failure too.
+failure, which loses only this capture. Each collector runs in a separate process, so a crash or a
+hang is a failure too.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from schedperf_collectors.registry import Registry
 
 
 class Skipped(Exception):
-    """A collector cannot run here.
+    """A collector cannot run on this machine.
 
     :param reason: why, one line, lower case, no full stop
     :param remedy: a command or setting that fixes it, or what to do; "" if nothing helps
@@ -68,9 +67,9 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class Capture:
-    """What a collector receives: where to write, and which process to watch.
+    """Arguments of a collector: the output directory, and the process to observe.
 
-    :param folder: an empty folder on a local file system; every file in it enters the bundle
+    :param folder: an empty directory on a local file system; every file in it enters the bundle
     :param workload_pid: a process in the workload's cgroup and with its CPU mask
     :param options: the collector's settings, as text, from ``--set COLLECTOR.NAME=VALUE``
     """
@@ -82,9 +81,9 @@ class Capture:
 
 @dataclass(frozen=True)
 class AfterRun(Capture):
-    """What a collector of scope "after" receives.
+    """Arguments of a collector of scope "after".
 
-    :param files: what the others captured around the run, where it lies now
+    :param files: captures of the other collectors around the run, in their current location
     :param present: names of the files that this collector wrote earlier in this boot
     """
 
@@ -105,15 +104,15 @@ Function = TypeVar("Function", bound=Callable[..., object])
 class Collector:
     """One registered collector.
 
-    :param scope: "boot" (captured once a boot), "run" (captured around each run), "after" (made
-        of what was captured around an instrumented run) or "workload" (what the others are
-        captured around; there is one, and it runs in the recorder itself)
-    :param intrusive: it disturbs what it measures, so it runs only in instrumented runs
+    :param scope: "boot" (captured once per boot), "run" (captured around each run), "after" (made
+        from the captures of an instrumented run) or "workload" (the command itself; there is one,
+        and it runs in the recorder's process)
+    :param intrusive: it disturbs the measurement, so it runs only in instrumented runs
     :param default: used if ``--with`` is not given
     :param needs: programs that must be on PATH, by name
     :param package: the Debian package that contains them; "" if none is needed
     :param cost: overhead and size, as text
-    :param place: folder of its files below the boot's or run's folder; its own name by default
+    :param place: directory of its files below that of the boot or run; its own name by default
     """
 
     name: str

@@ -40,7 +40,7 @@ class Registry(Generic[Plugin]):
         :raises DuplicatePlugin: the name is taken
         """
         if name in self._plugins:
-            raise DuplicatePlugin(f"two {self.kind}s are called {name!r}")
+            raise DuplicatePlugin(f"two {self.kind}s have the name {name!r}")
         self._plugins[name] = plugin
 
     def all(self) -> dict[str, Plugin]:
@@ -53,12 +53,16 @@ class Registry(Generic[Plugin]):
 
 def public_modules(package: str, module: str | None = None) -> Iterator[str]:
     """Yield the public modules of a package, and modules called ``module`` in its subpackages."""
-    for found in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-        name = found.name.rpartition(".")[2]
+    for module_info in pkgutil.iter_modules(
+        importlib.import_module(package).__path__, f"{package}."
+    ):
+        name = module_info.name.rpartition(".")[2]
         if name.startswith("_"):
             continue
-        if not found.ispkg:
-            yield found.name
+        if not module_info.ispkg:
+            yield module_info.name
         elif module is not None:
-            inner = public_modules(found.name)
-            yield from (one for one in inner if one.endswith((f".{module}", f"_{module}")))
+            inner = public_modules(module_info.name)
+            yield from (
+                qualified for qualified in inner if qualified.endswith((f".{module}", f"_{module}"))
+            )

@@ -45,20 +45,20 @@ NOT_HERE = frozenset(
 MEASURED = re.compile(r"max_newidle_lb_cost|newidle_(?:call|success|ratio|stamp)")
 # Names of the sysctls, and of debugfs.
 RENAMED = (("sched_", ""), ("numa_balancing_", "numa_balancing/"))
-# Folder of the domains as sysctls.
+# Directory of the domains as sysctls.
 OLD_DOMAINS = "sched_domain"
 # Linux 6.18 has 20 settings and 9 for each domain.
 MOST_SETTINGS = 256
-# Six levels of domains below the folder of a CPU below ``domains``.
+# Six levels of domains below the directory of a CPU below ``domains``.
 DEEPEST = 4
 MOST_CPUS = 8192
-# More kinds of CPUs than this mean that settings changed while they were read.
+# More different settings of CPUs than this mean that settings changed while they were read.
 MOST_KINDS = 64
 
 _CPU = re.compile(r"cpu([0-9]{1,5})")
 
 
-@collector(scope="boot", cost="0.3 ms per CPU: one read per setting of its domains")
+@collector(scope="boot", cost="0.3 ms per CPU (one read per setting of each scheduling domain)")
 def sched_debug(capture: Capture) -> None:
     """Read the scheduler's settings from debugfs: domains, NUMA balancing, tunables."""
     capture_sched_debug(System(), capture)
@@ -72,7 +72,7 @@ def capture_sched_debug(system: System, capture: Capture) -> None:
     elif system.exists(f"{SYSCTL}/sched_nr_migrate"):
         record = settings.of_sysctls()
     else:
-        remedy = "mount -t debugfs none /sys/kernel/debug, as root"
+        remedy = "run `mount -t debugfs none /sys/kernel/debug` as root"
         raise Skipped(f"{DEBUG_SCHED} does not exist", remedy)
     record["missing"] = settings.missing
     (capture.folder / "sched_debug.json").write_text(json.dumps(record, indent=1) + "\n")
@@ -113,18 +113,19 @@ class _Settings:
 
     def _cpus(self, folder: str) -> list[int]:
         """Return the CPUs that have a subfolder."""
-        found = map(_CPU.fullmatch, self._files.names(folder))
-        return sorted(int(cpu[1]) for cpu in found if cpu)[:MOST_CPUS]
+        matches = map(_CPU.fullmatch, self._files.names(folder))
+        return sorted(int(cpu[1]) for cpu in matches if cpu)[:MOST_CPUS]
 
     def _kinds(self, name: str, folder: str) -> list[dict[str, object]]:
-        """Return settings of CPUs, CPUs with equal settings together."""
+        """Return the settings of CPUs, grouped by CPUs with equal settings."""
         kinds: dict[str, list[int]] = {}
         for cpu in self._cpus(folder):
             settings = self._read({"": f"{folder}/cpu{cpu}"}, f"{name}/cpu{cpu}")
             kinds.setdefault(json.dumps(settings), []).append(cpu)
         if len(kinds) > MOST_KINDS:
             self.missing[name] = (
-                f"{len(kinds)} kinds of CPUs; only the first {MOST_KINDS} are stored"
+                f"CPUs have {len(kinds)} different combinations of settings; only the first "
+                f"{MOST_KINDS} are stored"
             )
         return [
             {"cpus": format_cpu_list(cpus), "settings": json.loads(settings)}
@@ -132,9 +133,9 @@ class _Settings:
         ]
 
     def _read(self, paths: Mapping[str, str], where: str = "") -> dict[str, str]:
-        """Return the values of files, and of all files in folders, by name.
+        """Return the values of files, and of all files in directories, by name.
 
-        :param paths: by the name to store; files in a folder get the folder's name as a prefix
+        :param paths: by the name to store; files in a directory get the folder's name as a prefix
         :param where: prefix of names in ``missing``
         """
         settings: dict[str, str] = {}
@@ -145,7 +146,7 @@ class _Settings:
                 continue
             if name.count("/") < DEEPEST and self._system.path(path).is_dir():
                 inside = sorted(self._files.names(path))
-                waiting += [(f"{name}/{one}".lstrip("/"), f"{path}/{one}") for one in inside]
+                waiting += [(f"{name}/{child}".lstrip("/"), f"{path}/{child}") for child in inside]
             elif len(settings) == MOST_SETTINGS:
                 self.missing[where or "settings"] = (
                     f"more than {MOST_SETTINGS} settings; the others are not stored"
@@ -168,8 +169,8 @@ def format_cpu_list(cpus: Sequence[int]) -> str:
     """
     # Consecutive numbers have a constant distance from their index.
     runs: dict[int, list[int]] = {}
-    for place, cpu in enumerate(cpus):
-        runs.setdefault(cpu - place, []).append(cpu)
+    for index, cpu in enumerate(cpus):
+        runs.setdefault(cpu - index, []).append(cpu)
     return ",".join(
         str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs.values()
     )

@@ -24,13 +24,13 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, colle
 LIMIT_BYTES = 128 << 20
 SWITCH = "/proc/sys/kernel/sched_schedstats"
 HINT = (
-    f"{SWITCH} is 0, so most counters do not change: use --set schedstat.enable=1, or set it to 1"
+    f"{SWITCH} is 0, so most counters do not change; add --set schedstat.enable=1, or write 1 to it"
 )
 
 
 @collector(
     scope="run",
-    cost="two reads of 24 kB on 224 CPUs; with enable=1 the kernel's overhead of counting",
+    cost="two reads of 24 kB with 224 CPUs; with enable=1 also the kernel's overhead of schedstats",
 )
 def schedstat(capture: Capture) -> Generator[str, None, str]:
     """Read /proc/schedstat before and after the run; option: enable=1 (have the kernel count)."""
@@ -85,9 +85,9 @@ def _snapshot(system: System) -> bytes:
 def changed_for_now(path: Path, value: bytes) -> Iterator[None]:
     """Write a value to a file of /proc or /sys; restore the old one when the block ends.
 
-    A collector that hangs, and each of them at Ctrl-C, is killed, and cannot undo anything then. So
-    a child with a session of its own, which no signal to the collector reaches, waits for the end
-    of a pipe, that is for the end of the collector, and restores the value.
+    A killed collector cannot restore the value (the recorder kills collectors that hang, and all of
+    them on Ctrl-C). Therefore a child in a separate session, which receives no signals for the
+    collector, waits for end of file on a pipe to the collector and then restores the value.
 
     :raises OSError: it cannot be read or written
     """
@@ -100,7 +100,7 @@ def changed_for_now(path: Path, value: bytes) -> Iterator[None]:
     os.close(held)
     os.close(say_ready)
     try:
-        # Nothing is changed before the guard is out of reach of signals.
+        # The value is changed only after the child is in its own session.
         os.read(ready, 1)
         path.write_bytes(value)
         yield
@@ -113,7 +113,7 @@ def changed_for_now(path: Path, value: bytes) -> Iterator[None]:
 def _wait_and_restore(path: Path, before: bytes, held: int, say_ready: int) -> NoReturn:
     try:
         os.setsid()
-        # Whoever waits for the collector's pipes to end must not wait for this process.
+        # Readers of the collector's pipes must not wait for this process.
         for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 # bare names
             if descriptor not in (held, say_ready):
                 with contextlib.suppress(OSError):

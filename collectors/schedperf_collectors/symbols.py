@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Record function symbols of the programs and libraries that samples hit.
 
-Debugging tools resolve user addresses with the files of the machine that reads a profile, which
-differ from those recorded. ``BUILD-ID.sym`` has the symbols of one file: one line of JSON, then one
-line per function, ``OFFSET SIZE NAME`` in hexadecimal, sorted by offset in the file, size 0 if the
-file has none::
+Profilers resolve user addresses with the files of the machine that reads a profile, which may
+differ from those of the recording machine. ``BUILD-ID.sym`` has the symbols of one file: one line
+of JSON, then one line per function, ``OFFSET SIZE NAME`` in hexadecimal, sorted by offset in the
+file, with size 0 if unknown::
 
     {"format": "schedperf-symbols/1", "build_id": "93ac61ec…", "path": "/usr/lib/…/libc.so.6",
      "table": ".dynsym", "functions": 2391, "reason": null}
@@ -49,7 +49,7 @@ _HIT = re.compile(r"^((?:[0-9a-f]{2}){4,20}) (/.*|\[vdso\])$", re.MULTILINE)
     scope="after",
     needs=("perf",),
     package="linux-perf",
-    cost="0.1 s and 0.1 MB per file hit, once per boot; perf reads each profile again",
+    cost="0.1 s and 0.1 MB per sampled file, once per boot; perf reads each profile again",
 )
 def symbols(capture: AfterRun) -> None:
     """Record function symbols of the programs and libraries that samples hit; option: perf."""
@@ -84,18 +84,18 @@ def symbols_of(build_id: str, path: str, limit_bytes: int = MOST_SYMBOLS_BYTES) 
     :param limit_bytes: leave out functions beyond this size, and record the reason
     """
     try:
-        found = read_file(path)
+        symbols_file = read_file(path)
     except BadElf as error:
         return _header(build_id, path, reason=str(error))
-    if found.build_id != build_id:
-        reason = f"a different file is there now, with build id {found.build_id}"
+    if symbols_file.build_id != build_id:
+        reason = f"the file was replaced; its build id is now {symbols_file.build_id}"
         return _header(build_id, path, reason=reason)
-    lines = [f"{start:x} {size:x} {name}\n" for start, size, name in found.functions]
+    lines = [f"{start:x} {size:x} {name}\n" for start, size, name in symbols_file.functions]
     body = "".join(lines).encode()
     if len(body) > limit_bytes:
-        reason = f"{len(body)} bytes of symbols, more than the {limit_bytes} bytes left for it"
+        reason = f"{len(body)} bytes of symbols exceed the remaining limit of {limit_bytes} bytes"
         return _header(build_id, path, reason=reason)
-    return _header(build_id, path, table=found.table, functions=len(lines)) + body
+    return _header(build_id, path, table=symbols_file.table, functions=len(lines)) + body
 
 
 def read_file(path: str) -> ElfFunctions:
@@ -127,10 +127,10 @@ def _header(
 
 def _vdso() -> bytes:
     maps = Path("/proc/self/maps").read_text()
-    found = re.search(r"^([0-9a-f]+)-([0-9a-f]+) .* \[vdso\]$", maps, re.MULTILINE)
-    if not found:
+    match = re.search(r"^([0-9a-f]+)-([0-9a-f]+) .* \[vdso\]$", maps, re.MULTILINE)
+    if not match:
         raise BadElf("this process has no vdso")
-    start, end = (int(bound, 16) for bound in found.groups())
+    start, end = (int(bound, 16) for bound in match.groups())
     descriptor = os.open("/proc/self/mem", os.O_RDONLY)
     try:
         return os.pread(descriptor, min(end - start, VDSO_LIMIT_BYTES), start)

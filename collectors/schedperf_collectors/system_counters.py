@@ -70,7 +70,7 @@ _METER = re.compile(r"(energy|power)[0-9]{1,4}_(?:input|average)")
 
 @dataclass(frozen=True)
 class Look:
-    """What was read at one time.
+    """The files read at one point in time.
 
     :param monotonic_ns: CLOCK_MONOTONIC at the start; ``realtime_ns`` is CLOCK_REALTIME
     :param seconds: duration
@@ -89,7 +89,8 @@ class Look:
 
 @collector(
     scope="run",
-    cost="1 ms on 2 CPUs, 0.1 s on 256, before and after; 0.1% of one CPU for control groups",
+    cost="1 ms with 2 CPUs, 0.1 s with 256, before and after each run; 0.1% of one CPU to poll "
+    "cgroups",
 )
 def system_counters(capture: Capture) -> Iterator[str]:
     """Read idle states, power, pressure, interrupts and throttling before and after the run."""
@@ -185,7 +186,7 @@ def idle_table(system: System) -> bytes:
     cpus = (or_none(lambda: online_cpus(system)) or [0])[:_MOST_CPUS]
     rows = [row for cpu in cpus for row in _idle_rows(files, cpu)]
     if not rows:
-        raise Unavailable(f"{CPUS}/cpu{cpus[0]}/cpuidle: no idle states")
+        raise Unavailable(f"{CPUS}/cpu{cpus[0]}/cpuidle: lists no idle states")
     return format_table(_IDLE_COLUMNS, rows)
 
 
@@ -202,7 +203,7 @@ def frequency_table(system: System) -> bytes:
 
     ``time_in_state`` is FREQUENCY_KHZ:TICKS of 10 ms, with commas between.
 
-    :raises Unavailable: nothing here has a frequency that can be read
+    :raises Unavailable: no frequency can be read
     """
     files = ValueFiles(system)
     folder = f"{CPUS}/cpufreq"
@@ -214,8 +215,8 @@ def frequency_table(system: System) -> bytes:
     return format_table(
         _FREQUENCY_COLUMNS,
         [
-            _frequency_row(files, f"{folder}/policy{one}", deadline_s)
-            for one in policies[:_MOST_CPUS]
+            _frequency_row(files, f"{folder}/policy{policy}", deadline_s)
+            for policy in policies[:_MOST_CPUS]
         ],
     )
 
@@ -236,7 +237,7 @@ def _frequency_row(files: ValueFiles, policy: str, deadline_s: float) -> Row:
 
 
 def power_table(system: System) -> bytes:
-    """Return the machine's meters: RAPL zones, and energy and power of hwmon.
+    """Return the energy and power sensors: RAPL zones and hwmon.
 
     :raises Unavailable: there is none, or none that this user may read
     """
@@ -248,9 +249,12 @@ def power_table(system: System) -> bytes:
         for name in sorted(files.names(f"{_HWMON}/{chip}"))
         if _METER.fullmatch(name)
     ]
-    meters = [*((_zone_row, one) for one in zones), *((_sensor_row, one) for one in sensors)]
+    meters = [
+        *((_zone_row, zone) for zone in zones),
+        *((_sensor_row, sensor) for sensor in sensors),
+    ]
     if not meters:
-        raise Unavailable(f"no meter of energy or power below {_POWERCAP} and {_HWMON}")
+        raise Unavailable(f"no energy or power sensor in {_POWERCAP} and {_HWMON}")
     rows: list[Row] = []
     refused = ""
     for read, name in meters[:_MOST_METERS]:
@@ -259,7 +263,9 @@ def power_table(system: System) -> bytes:
         if row is not None:
             rows.append(row)
     if not rows:
-        raise Unavailable(f"none of {len(meters)} meters can be read: {refused}")
+        raise Unavailable(
+            f"none of the {len(meters)} energy and power sensors can be read: {refused}"
+        )
     return format_table(_POWER_COLUMNS, rows)
 
 

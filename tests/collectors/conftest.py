@@ -53,7 +53,7 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recorder:
-    """The recorder's command line; it works in, and writes below, one folder."""
+    """The recorder's command line; it works in, and writes below, one directory."""
 
     folder: Path
     environment: dict[str, str]
@@ -248,7 +248,7 @@ def make_system(tmp_path: Path) -> Callable[..., System]:
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Capture:
-    """Return what a collector gets, with an empty folder and no options."""
+    """Return what a collector gets, with an empty directory and no options."""
     folder = tmp_path / "capture"
     folder.mkdir()
     return Capture(folder=folder, workload_pid=os.getpid(), options={})

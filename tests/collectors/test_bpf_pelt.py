@@ -129,12 +129,12 @@ def test_a_user_without_rights_gets_one_line(run_as_nobody: Callable[[str], str]
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"sampling": "0"}, "sampling: not from 1 to 1000000: 0"),
-        ({"sampling": "-1"}, "sampling: not from 1 to 1000000: -1"),
+        ({"sampling": "0"}, "sampling: 0 is out of range (expected 1 to 1000000)"),
+        ({"sampling": "-1"}, "sampling: -1 is out of range (expected 1 to 1000000)"),
         ({"sampling": "x"}, "sampling: not a number: 'x'"),
-        ({"sampling": "9" * 30}, f"sampling: more than 64 bits: '{'9' * 30}'"),
-        ({"cross_check": "2"}, "cross_check: not from 0 to 1: 2"),
-        ({"loader": "bpftool"}, "loader: unknown loader 'bpftool' (expected auto, libbpf or bcc)"),
+        ({"sampling": "9" * 30}, f"sampling: number exceeds 64 bits: '{'9' * 30}'"),
+        ({"cross_check": "2"}, "cross_check: 2 is out of range (expected 0 to 1)"),
+        ({"loader": "bpftool"}, "unknown loader 'bpftool' (expected auto, libbpf or bcc)"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], reason: str) -> None:
@@ -175,7 +175,7 @@ def test_what_was_counted_is_what_the_analysis_reads() -> None:
 def test_a_cpu_that_breakpoints_lost_is_noted() -> None:
     watch = watch_of(Counting())
     describe(watch, window(), BreakpointCounts({"update_load_avg": {0: 70}}), read_wanted({}))
-    assert watch.notes == ["breakpoints of cpu 1 have no count"]
+    assert watch.notes == ["CPU 1: no breakpoint counts"]
 
 
 def test_a_perf_that_died_costs_its_own_functions_only() -> None:
@@ -186,7 +186,7 @@ def test_a_perf_that_died_costs_its_own_functions_only() -> None:
     assert functions["update_load_avg"]["calls"] is None
     assert functions["update_load_avg"]["tried"][BREAKPOINT] == lost.reason
     assert functions["__update_load_avg_se"]["calls"] == {"0": 7, "1": 5}
-    assert watch.notes == ["the count of breakpoints was lost: perf: exit status -9"]
+    assert watch.notes == ["breakpoint counts are not available: perf: exit status -9"]
 
 
 def test_a_kernel_that_refuses_everything_says_each_reason(
@@ -250,9 +250,9 @@ def test_a_missing_perf_costs_what_only_breakpoints_see(
     watch = attach(Counting(), make_system({}), KernelFunctions(present, copies), wanted)
     assert watch.breakpoints == {}
     assert watch.tried["update_cfs_group"] == {FENTRY: None}
-    missing = "inlined: only update_load_avg.isra.0 exists"
+    missing = "inlined: the kernel's symbols contain only update_load_avg.isra.0"
     assert watch.tried["update_load_avg"] == dict.fromkeys((FENTRY, KPROBE, BREAKPOINT), missing)
-    refusal = "no cross-check by breakpoints: no-perf: not on the PATH"
+    refusal = "no cross-check with breakpoints: no-perf: not on the PATH"
     assert (refusal in watch.notes) == bool(int(cross_check))
 
 
@@ -263,8 +263,8 @@ def test_probes_whose_cost_cannot_be_measured_still_count(
     assert watch.trial is None
     (note,) = watch.notes
     assert note == (
-        "the cost of the probes could not be measured: "
-        "getuid and geteuid are not in the kernel's symbols"
+        "probe overhead not measured: the syscall getuid() or geteuid() is not in the "
+        "kernel's symbols"
     )
     assert watch.breakpoints == {}
 
@@ -281,11 +281,17 @@ def test_what_happened_meanwhile_is_noted() -> None:
     began = window()
     stepped = Window(began.online, began.began_s, began.ahead_s - 3600)
     assert incidents(watch, stepped, frozenset({0, 2})) == [
-        "cpu 1 went offline while it counted",
-        "cpu 2 came online while it counted",
-        "the wall clock was stepped by +3600.0 s; no duration rests on it",
-        "probes were lost: calls of __do_sys_getuid were no longer counted at the end",
-        "1000 marks of contexts were lost: contexts of some calls are wrong",
+        "CPU 1 went offline during the run",
+        "CPU 2 came online during the run",
+        "the wall clock was stepped by +3600.0 s; durations are not affected (monotonic clock)",
+        (
+            "probes stopped counting during the run: test calls of __do_sys_getuid() after the "
+            "run were not counted"
+        ),
+        (
+            "1000 changes of calling context were not recorded; some calls are attributed to the "
+            "wrong context"
+        ),
     ]
 
 

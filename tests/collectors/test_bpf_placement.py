@@ -221,7 +221,7 @@ def test_inside_a_pid_namespace_the_depth_is_said_to_be_unknown(capture: Capture
     document = json.loads((capture.folder / "placement.json").read_text())
     assert document["depth"] == []
     assert document["notes"] == [
-        "depth: the workload's tasks cannot be identified inside a pid namespace"
+        "`depth`: the workload's tasks cannot be identified inside a pid namespace"
     ]
 
 
@@ -266,7 +266,7 @@ def test_root_without_rights_is_told_what_refused_bpf(tmp_path: Path) -> None:
     )
     reason, _, remedy = done.stdout.strip().partition("|")
     assert reason.startswith("placement: tp_btf, raw_tp: ")
-    assert reason.endswith("; and perf is not permitted, although this user is root")
+    assert reason.endswith("; perf is not permitted, although this user is root")
     assert "…" not in reason
     assert "CAP_PERFMON" in remedy
 
@@ -301,7 +301,8 @@ def test_why_programs_see_nothing_is_said_once() -> None:
     seen = {"mechanism": "tp_btf", "function": "sched_switch", "reason": None}
     unseen = {"source_leave": refused("find_busiest_group"), "attempt_leave": refused("any")}
     assert _refusals({"sched_switch": seen, **unseen}) == (
-        "2 of 3 programs: fexit: not permitted; kretprobe: no event (source, attempt)"
+        "2 of 3 BPF programs not attached: fexit: not permitted; kretprobe: no event "
+        "(source, attempt)"
     )
     without = {
         "timers": {"mechanism": None, "reason": "clang is not installed; apt-get install clang"}

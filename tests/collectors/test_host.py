@@ -128,7 +128,7 @@ def test_a_machine_that_shows_nothing_has_reasons_only(
 
 
 class SameEverywhere(System):
-    """A machine on which every file holds the same text, and every folder the same entries."""
+    """A machine on which every file holds the same text, and every directory the same entries."""
 
     def __init__(self, text: str, machine: str) -> None:
         super().__init__(Path("/nonexistent"), machine)
@@ -361,4 +361,4 @@ def test_a_tool_without_an_answer_is_waited_for_longer_where_instructions_are_em
         system = make_system({"proc/cpuinfo": f"model name\t: {model}\n"}, machine="x86_64")
         found = describe(system, capture)
         assert found["tools"]["sysbench"] is None
-        assert found["missing"]["tools.sysbench"] == f"sysbench: no answer within {patience} s"
+        assert found["missing"]["tools.sysbench"] == f"sysbench: did not finish within {patience} s"

@@ -75,7 +75,7 @@ def test_a_system_map_at_a_constant_distance_is_the_running_kernels(
 @pytest.mark.parametrize(
     ("system_map", "reason"),
     [
-        (symbols(0, *FUNCTIONS[:50], "new", *FUNCTIONS[50:]), "at 2 different distances"),
+        (symbols(0, *FUNCTIONS[:50], "new", *FUNCTIONS[50:]), "at 2 different offsets"),
         (symbols(0, *(f"other_{number}" for number in range(100))), "0 of 100 functions"),
         ("", "0 of 0 functions"),
         ("\0\xff" * 1000, "0 of 0 functions"),
@@ -93,7 +93,7 @@ def test_another_kernels_system_map_is_not_kept(
     )
     facts, names = kept(system, capture)
     assert names == {"kallsyms"}
-    assert "another kernel" in facts["notes"]["System.map"]
+    assert "does not match the running kernel" in facts["notes"]["System.map"]
     assert reason in facts["notes"]["System.map"]
 
 

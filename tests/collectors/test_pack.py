@@ -118,7 +118,7 @@ def test_an_old_python_says_so_in_one_line(packed: Path, version: str) -> None:
     command = [python_of(version), str(packed), "doctor"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"schedperf: error: this is Python {version}.")
+    assert done.stderr.startswith(f"schedperf: error: unsupported Python {version}.")
     assert done.stderr.endswith("; run it with Python 3.9 or newer\n")
     assert done.stderr.count("\n") == 1
 

@@ -203,21 +203,31 @@ def test_a_latency_filter_of_ibs_hides_stores(make_system: MakeSystem) -> None:
 @pytest.mark.parametrize(
     ("files", "options", "reason", "remedy"),
     [
-        (ZEN3, {"ldlat": "128"}, "ibs_op has no latency filter", "leave ldlat out"),
-        (POWER, {"ldlat": "30"}, "mem-loads has no latency filter", "leave ldlat out"),
+        (ZEN3, {"ldlat": "128"}, "`ibs_op` has no latency filter", "leave ldlat out"),
+        (POWER, {"ldlat": "30"}, "`mem-loads` has no latency filter", "leave ldlat out"),
         (INTEL, {"period": "often"}, "not a number: 'often'", "--set perf_c2c.period=NUMBER"),
         (
             INTEL,
             {"ldlat": "0"},
-            "ldlat: 0 (expected a positive number)",
+            "invalid ldlat: 0 (expected a positive number)",
             "--set perf_c2c.ldlat=NUMBER",
         ),
-        ({"proc/cpuinfo": "vendor_id\t: GenuineIntel\n"}, {}, "no PEBS here: ", ""),
-        ({"proc/cpuinfo": "vendor_id\t: AuthenticAMD\n"}, {}, "no IBS here: ", "enable IBS"),
+        (
+            {"proc/cpuinfo": "vendor_id\t: GenuineIntel\n"},
+            {},
+            "PEBS is not available on this machine: ",
+            "",
+        ),
+        (
+            {"proc/cpuinfo": "vendor_id\t: AuthenticAMD\n"},
+            {},
+            "IBS is not available on this machine: ",
+            "enable IBS",
+        ),
         (
             {"proc/cpuinfo": "vendor_id\t: AuthenticAMD\n", "sys/hypervisor/type": "xen"},
             {},
-            "no IBS in this guest (xen): /sys/bus/event_source/devices has no ibs_op",
+            "IBS is not available in this guest (xen): /sys/bus/event_source/devices has no ibs_op",
             "record on the host",
         ),
     ],
@@ -236,7 +246,8 @@ def test_what_is_impossible_says_why_and_what_mends_it(
 
 
 @pytest.mark.parametrize(
-    ("machine", "reason"), [("aarch64", "no Arm SPE"), ("s390x", "no sampling of memory accesses")]
+    ("machine", "reason"),
+    [("aarch64", "Arm SPE is not available"), ("s390x", "memory access sampling is not")],
 )
 def test_other_machines_name_what_they_lack(
     make_system: MakeSystem, machine: str, reason: str
@@ -310,8 +321,8 @@ def test_a_trace_is_decoded_by_perf_and_not_kept(
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"period": ""}, "perf chose the period"),
-        ({"without": "-d"}, "has no data"),
+        ({"period": ""}, "no fixed sampling period"),
+        ({"without": "-d"}, "have no data"),
     ],
 )
 def test_a_file_of_something_else_is_refused(
@@ -331,7 +342,7 @@ def test_a_pmu_that_is_not_precise_is_said(
 ) -> None:
     facts = sample(make_system(INTEL), replace(capture, options={"perf": clock_perf()}))
     assert facts["blind"][0] == "loads faster than 30 cycles"
-    assert "cpu-clock, which is not precise here" in facts["blind"][1]
+    assert "exact data addresses: no precise sampling of cpu-clock" in facts["blind"][1]
 
 
 @pytest.mark.usefixtures("needs_perf")

@@ -116,9 +116,9 @@ def test_the_payload_of_tracing_data_is_stepped_over() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "not perf.data: it starts with"),
-        (b"PERFILE2", "8 bytes expected at offset 0x8, 0 left"),
-        (b"x" * 200, "not perf.data: it starts with"),
+        (b"", "invalid magic"),
+        (b"PERFILE2", "8 bytes expected at offset 0x8, only 0 present"),
+        (b"x" * 200, "invalid magic"),
         (build("<", flags=0), "truncated: perf did not finish writing it"),
         (
             build("<", flags=0, records=record("<", 9, b"\0" * 8))[:-4],
@@ -126,7 +126,7 @@ def test_the_payload_of_tracing_data_is_stepped_over() -> None:
         ),
         (
             build("<", flags=0, records=b"\0" * 8),
-            "the record at offset 0xe8 has an impossible size, 0 bytes",
+            "the record at offset 0xe8 has an invalid size of 0 bytes",
         ),
         (
             b"PERFILE2" + struct.pack("<Q", 16) + b"\0" * 200,

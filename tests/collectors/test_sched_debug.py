@@ -100,7 +100,10 @@ def test_more_than_a_kernel_has_is_cut_and_said(make_system: MakeSystem, capture
     assert len(found.per_cpu["domains"]) == MOST_KINDS
     assert found.missing == {
         "settings": f"more than {MOST_SETTINGS} settings; the others are not stored",
-        "domains": f"{MOST_KINDS + 3} kinds of CPUs; only the first {MOST_KINDS} are stored",
+        "domains": (
+            f"CPUs have {MOST_KINDS + 3} different combinations of settings; only the first "
+            f"{MOST_KINDS} are stored"
+        ),
     }
 
 
@@ -109,7 +112,7 @@ def test_without_debugfs_it_is_skipped_with_the_remedy(
 ) -> None:
     with pytest.raises(Skipped, match="/sys/kernel/debug/sched does not exist") as caught:
         capture_sched_debug(make_system({}), capture)
-    assert caught.value.remedy.startswith("mount -t debugfs")
+    assert caught.value.remedy.startswith("run `mount -t debugfs")
 
 
 def test_this_machine_has_it_or_is_skipped(capture: Capture) -> None:

@@ -55,7 +55,7 @@ def test_the_vdso_is_read_from_memory() -> None:
 
 def test_why_a_file_has_no_symbols_is_stored(tmp_path: Path) -> None:
     facts, lines = split(symbols_of("00" * 20, library()))
-    assert facts["reason"].startswith("a different file is there now, with build id")
+    assert facts["reason"].startswith("the file was replaced; its build id is now")
     assert (facts["functions"], facts["table"], lines) == (0, None, [])
 
     facts, _ = split(symbols_of("00" * 20, str(tmp_path / "gone")))
@@ -63,7 +63,7 @@ def test_why_a_file_has_no_symbols_is_stored(tmp_path: Path) -> None:
 
     build_id = read_file(library()).build_id or ""
     facts, _ = split(symbols_of(build_id, library(), 1000))
-    assert facts["reason"].endswith("bytes of symbols, more than the 1000 bytes left for it")
+    assert facts["reason"].endswith("bytes of symbols exceed the remaining limit of 1000 bytes")
 
 
 @pytest.fixture

@@ -145,7 +145,7 @@ def test_zones_of_rapl_and_meters_of_hwmon_are_rows(make_system: MakeSystem) -> 
 
 def test_a_meter_that_is_closed_to_this_user_says_so(make_system: MakeSystem) -> None:
     if os.geteuid() == 0:
-        # Root may read everything; what it cannot read is a folder in the place of the file.
+        # Root may read everything; what it cannot read is a directory in the place of the file.
         system = make_system({"sys/class/powercap/intel-rapl:0/energy_uj/inside": ""})
         reason = "is a directory"
     else:
@@ -155,7 +155,9 @@ def test_a_meter_that_is_closed_to_this_user_says_so(make_system: MakeSystem) ->
     with pytest.raises(Unavailable) as caught:
         power_table(system)
     zone = "/sys/class/powercap/intel-rapl:0"
-    assert caught.value.reason == f"none of 1 meters can be read: {zone}/energy_uj: {reason}"
+    assert caught.value.reason == (
+        f"none of the 1 energy and power sensors can be read: {zone}/energy_uj: {reason}"
+    )
 
 
 class Groups:
@@ -230,7 +232,7 @@ def test_a_group_that_is_made_again_is_another_one(groups: Groups) -> None:
     following = groups.follow()
     first = read(following.first_look())["/job"]
     groups.remove("/job")
-    # Keeps the number of the folder from being given away again.
+    # Keeps the number of the directory from being given away again.
     groups.write("/keeper", 0, "max 100000")
     groups.write("/job", 1)
     following.look()

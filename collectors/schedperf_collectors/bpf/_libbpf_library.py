@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Load ``libbpf.so.1``, declare the functions that are called, and make one line of its log.
+"""Load ``libbpf.so.1``, declare the functions that are called, and reduce its log to one line.
 
 libbpf prints warnings and, for a rejected program, the whole verifier log. The reason is the
-verifier's last sentence, else the last warning with more than "failed".
+verifier's last sentence; without one, the last warning that contains more than "failed".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST_REASON = 300
 _PREFIX = re.compile(
     r"(?:libbpf: (?:prog|map) '[^']*': |libbpf: (?:elf: )?)(?:BPF program load failed: )?"
 )
-# They only repeat the errno given beside them, or guess.
+# Messages that only repeat the errno, or guess.
 _EMPTY = re.compile(
     r"failed to load object|failed to load: -|failed to (?:auto-)?attach|permission error while"
 )
@@ -150,5 +150,7 @@ def load_library() -> Any:
         library.bpf_program__name.restype = ctypes.c_char_p
         log.install(library)
     except (OSError, AttributeError) as error:
-        raise Unavailable(f"{LIBRARY} cannot be used ({error}); apt-get install libbpf1") from error
+        raise Unavailable(
+            f"{LIBRARY} cannot be loaded ({error}); apt-get install libbpf1"
+        ) from error
     return library

@@ -25,7 +25,7 @@ from schedperf_collectors.plugin import Skipped
 
 # Where bcc looks for headers, in this order (src/cc/frontends/clang/kbuild_helper.cc).
 HEADERS = ("/lib/modules/{release}/build", "/sys/kernel/kheaders.tar.xz")
-HEADERS_REMEDY = "apt-get install linux-headers-{release}, or a kernel with CONFIG_IKHEADERS=y"
+HEADERS_REMEDY = "apt-get install linux-headers-{release}, or boot a kernel with CONFIG_IKHEADERS=y"
 # A reason is one line in a bundle; a compiler's message may name a path of any length.
 LONGEST_REASON = 200
 
@@ -33,9 +33,9 @@ LONGEST_REASON = 200
 class BccPrograms(Programs):
     """The compiled programs of one capture.
 
-    ``NAME`` being a function, the text has ``kfunc__NAME`` and ``kretfunc__NAME`` for its entry
-    and exit. By these names bcc finds what fentry and fexit belong to; kprobes run the same code.
-    The program of a tracepoint is ``count__NAME``.
+    The text contains ``kfunc__NAME`` and ``kretfunc__NAME`` for the entry and exit of function
+    ``NAME``. bcc derives the target of fentry and fexit from these names; kprobes run the same
+    code. The program of a tracepoint is ``count__NAME``.
     """
 
     def __init__(self, bpf: Any) -> None:
@@ -100,18 +100,18 @@ def compile_programs(system: System, text: str, constants: Mapping[str, int]) ->
     try:
         return BccPrograms(_attempt(partial(manual, text=text, cflags=flags)))
     except Unavailable as error:
-        raise Skipped(f"bcc cannot compile here: {error.reason}", as_root()) from error
+        raise Skipped(f"bcc cannot compile the BPF programs: {error.reason}", as_root()) from error
 
 
 def check_headers(system: System) -> None:
     """Look for the kernel headers that bcc compiles against.
 
-    :raises Skipped: there is none
+    :raises Skipped: they are not installed
     """
     release = system.text("/proc/sys/kernel/osrelease")
-    if not any(system.exists(place.format(release=release)) for place in HEADERS):
+    if not any(system.exists(pattern.format(release=release)) for pattern in HEADERS):
         raise Skipped(
-            f"bcc needs kernel headers, and there are none for {release}",
+            f"no kernel headers for {release}, which bcc needs",
             HEADERS_REMEDY.format(release=release),
         )
 

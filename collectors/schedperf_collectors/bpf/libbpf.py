@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Load BPF objects through ``libbpf.so.1`` and read their maps.
 
-A kernel may refuse one kind of program and accept others, and an object loads completely or not at
+A kernel may reject one kind of program and accept others, and an object loads completely or not at
 all. Each program therefore has *candidates*, the ways it can be attached; :func:`load_what_works`
-tries which of them work here and keeps the reasons of the others.
+tries all of them and records why candidates failed.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ PERCPU_MAP_TYPES = (5, 6, 10)
 MISSES_OFFSET = 208
 MISSES_END = MISSES_OFFSET + 8
 
-# Of each slot "mechanism", "function" and "reason", as placement.json has them.
+# "mechanism", "function" and "reason" of each slot, as in placement.json.
 Programs = dict[str, dict[str, Optional[str]]]
 
 
 class NothingWorks(Unavailable):
-    """The kernel accepts no program of an object.
+    """The kernel rejects all programs of an object.
 
-    :param programs: why, of each slot
+    :param programs: by slot, why its programs were rejected
     """
 
     def __init__(self, label: str, programs: Programs) -> None:
         reasons = [str(program["reason"]) for program in programs.values()]
-        super().__init__(f"{label}: {next(iter(reasons), 'nothing to load')}")
+        super().__init__(f"{label}: {next(iter(reasons), 'no program was given to load')}")
         self.programs = programs
 
 
@@ -51,7 +51,7 @@ class NothingWorks(Unavailable):
 class Candidate:
     """One way to attach one program.
 
-    :param slot: what the program is for; of all candidates of a slot one is used
+    :param slot: purpose of the program; one candidate per slot is used
     :param program: the C function's name
     :param mechanism: "tp_btf", "raw_tp", "fentry", "fexit", "kprobe" or "kretprobe"
     :param function: the tracepoint, or the function of the kernel that it is attached to
@@ -91,7 +91,7 @@ class BpfMap:
             self._read_size = -(-self.value_size // 8) * 8 * library.libbpf_num_possible_cpus()
 
     def read(self, key: bytes) -> bytes | None:
-        """Return the value of a key, of a per-CPU map those of all CPUs; None where there is none.
+        """Return the value of a key (per-CPU maps: the values of all CPUs); None if missing.
 
         :raises Unavailable: the kernel refuses
         """
@@ -101,7 +101,7 @@ class BpfMap:
         return value.raw if self._found(answer, "read") else None
 
     def write(self, key: bytes, value: bytes) -> None:
-        """Set a value; of a per-CPU map those of all CPUs.
+        """Set the value of a key (per-CPU maps: the values of all CPUs).
 
         :raises Unavailable: the kernel refuses
         """
@@ -109,13 +109,13 @@ class BpfMap:
         self._check(len(value), self._read_size)
         answer = self._library.bpf_map_update_elem(self.fd, key, value, 0)
         if answer < 0:
-            raise Unavailable(f"map {self._name}: write: {_errno_text(answer)}")
+            raise Unavailable(f"BPF map {self._name!r}: cannot be written: {_errno_text(answer)}")
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield keys and values; entries that come and go meanwhile may be missed."""
+        """Yield keys and values; entries added or deleted meanwhile may be missed."""
         key = None
         following = ctypes.create_string_buffer(self.key_size)
-        # No more keys than the map has room for: one that is deleted under us starts over.
+        # At most as many keys as the map can contain: the walk restarts if its key is deleted.
         for _ in range(self.max_entries):
             answer = self._library.bpf_map_get_next_key(self.fd, key, following)
             if not self._found(answer, "next key"):
@@ -126,7 +126,7 @@ class BpfMap:
                 yield key, value
 
     def mapped(self) -> mmap.mmap:
-        """Return the values of a mappable array as memory that changes as they do.
+        """Return the values of a mappable array as shared memory.
 
         :raises Unavailable: the kernel refuses
         """
@@ -134,25 +134,27 @@ class BpfMap:
         try:
             return mmap.mmap(self.fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
         except OSError as error:
-            raise unavailable(f"map {self._name}: mmap", error) from error
+            raise unavailable(f"BPF map {self._name!r}: mmap", error) from error
 
     def _found(self, answer: int, action: str) -> bool:
         if answer >= 0:
             return True
         if answer == -errno.ENOENT:
             return False
-        raise Unavailable(f"map {self._name}: {action}: {_errno_text(answer)}")
+        raise Unavailable(f"BPF map {self._name!r}: {action}: {_errno_text(answer)}")
 
     def _check(self, size: int, expected: int) -> None:
         if size != expected:
-            raise ValueError(f"map {self._name}: {size} bytes (expected {expected})")
+            raise ValueError(
+                f"BPF map {self._name!r}: key or value of {size} bytes (expected {expected} bytes)"
+            )
 
 
 class BpfObject:
-    """An object file that was opened; a context manager that takes all of it away again.
+    """An opened object file; a context manager that unloads it at the end.
 
     :param data: the ELF file, as clang writes it for the target bpf
-    :param label: names it in messages, and the first letters of it its maps
+    :param label: name in messages; its first letters name the maps
     :raises Unavailable: no library, or it is not a BPF object
     """
 
@@ -200,30 +202,31 @@ class BpfObject:
         )
 
     def share(self, name: str, shared: BpfMap) -> None:
-        """Use a map of another object in place of its own, before loading.
+        """Replace a map by that of another object, before loading.
 
         :raises Unavailable: the object lacks the map, or the map is of another kind
         """
         self._demand(self._library.bpf_map__reuse_fd(self._find_map(name), shared.fd), name)
 
     def set_constants(self, data: bytes) -> None:
-        """Set all that is ``const volatile``, before loading: the verifier sees constants.
+        """Set the ``const volatile`` variables before loading, so that the verifier treats them as
+        constants.
 
-        :raises Unavailable: it has another size
+        :raises Unavailable: the section has another size
         """
         handle = self._find_map(".rodata")
         answer = self._library.bpf_map__set_initial_value(handle, data, len(data))
-        self._demand(answer, f"constants of {len(data)} bytes")
+        self._demand(answer, f"set the {len(data)} bytes of .rodata")
 
     def load(self, candidates: Sequence[Candidate]) -> None:
         """Load these programs and no others.
 
         :raises Unavailable: the kernel refuses one of them
         """
-        wanted = {candidate.program for candidate in candidates}
+        programs_used = {candidate.program for candidate in candidates}
         with log.capturing():
             for name, program in self._programs.items():
-                self._library.bpf_program__set_autoload(program, name in wanted)
+                self._library.bpf_program__set_autoload(program, name in programs_used)
             for candidate in candidates:
                 if candidate.mechanism in ("fentry", "fexit"):
                     self._retarget(candidate)
@@ -239,7 +242,7 @@ class BpfObject:
             raise Unavailable(f"{candidate.function}: {log.explain(-answer)}")
 
     def attach(self, candidate: Candidate) -> None:
-        """Let a loaded program run.
+        """Attach a loaded program.
 
         :raises Unavailable: the kernel refuses
         """
@@ -258,7 +261,7 @@ class BpfObject:
         self._links[candidate.program] = link
 
     def detach(self, candidate: Candidate) -> None:
-        """Take an attached program away again; it stays loaded."""
+        """Detach a program; it stays loaded."""
         self._library.bpf_link__destroy(self._links.pop(candidate.program))
 
     def map(self, name: str) -> BpfMap:
@@ -269,7 +272,7 @@ class BpfObject:
         return BpfMap(self._library, self._find_map(name), name)
 
     def misses(self) -> dict[str, int]:
-        """Return how often programs did not run because they ran already; 0 is left out."""
+        """Return by program how often the kernel skipped it to avoid recursion, without zeros."""
         counts = {name: self._misses_of(self._programs[name]) for name in self._links}
         return {name: count for name, count in counts.items() if count}
 
@@ -278,7 +281,7 @@ class BpfObject:
         size = ctypes.c_uint32(MISSES_END)
         descriptor = self._library.bpf_program__fd(program)
         answer = self._library.bpf_obj_get_info_by_fd(descriptor, info, ctypes.byref(size))
-        # An older kernel tells less.
+        # Older kernels return a shorter struct.
         if answer < 0 or size.value < MISSES_END:
             return 0
         return int.from_bytes(info.raw[MISSES_OFFSET:MISSES_END], sys.byteorder)
@@ -293,13 +296,13 @@ class BpfObject:
 
     def _program(self, candidate: Candidate) -> int:
         if candidate.program not in self._programs:
-            raise Unavailable(f"{self._label}: no program {candidate.program}")
+            raise Unavailable(f"{self._label}: no BPF program {candidate.program!r}")
         return self._programs[candidate.program]
 
     def _find_map(self, name: str) -> int:
         handle: int | None = self._library.bpf_object__find_map_by_name(self._handle, name.encode())
         if not handle:
-            raise Unavailable(f"{self._label}: no map {name}")
+            raise Unavailable(f"{self._label}: no BPF map {name!r}")
         return handle
 
     def _demand(self, answer: int, what: str) -> None:
@@ -317,7 +320,7 @@ def load_what_works(
 
     :param candidates: those of one slot in order of preference
     :param prepare: sets sizes and constants of the opened object
-    :raises NothingWorks: none works
+    :raises NothingWorks: the kernel rejects all candidates
     :raises Unavailable: libbpf is missing, or the file is not a BPF object
     """
     raise_memlock_limit()
@@ -326,7 +329,7 @@ def load_what_works(
         preferred.setdefault(candidate.slot, candidate)
     if not candidates:
         raise NothingWorks(label, {})
-    # If everything works, one load is enough.
+    # If the kernel accepts all preferred candidates, one load is enough.
     with contextlib.suppress(Unavailable):
         return _start(data, label, list(preferred.values()), prepare, {})
     chosen: dict[str, Candidate] = {}
@@ -374,7 +377,7 @@ def _start(
 def _refusal(
     data: bytes, label: str, candidate: Candidate, prepare: Callable[[BpfObject], None]
 ) -> str | None:
-    """Try one program alone; return why it does not work, None where it does."""
+    """Try to load and attach one program; return the error, None on success."""
     try:
         _start(data, label, [candidate], prepare, {}).object.close()
     except Unavailable as error:
@@ -383,7 +386,7 @@ def _refusal(
 
 
 def raise_memlock_limit() -> None:
-    """Let maps take as much locked memory as they need."""
+    """Raise RLIMIT_MEMLOCK so that maps can be created."""
     # Before "bpf: Eliminate rlimit-based memory accounting" (v5.11) maps count as locked memory. If
     # the limit cannot be raised, the kernel's answer shows whether that matters.
     with contextlib.suppress(OSError, ValueError):

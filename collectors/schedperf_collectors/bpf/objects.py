@@ -3,8 +3,8 @@
 
 ``schedperf pack`` compiles the programs (``NAME.bpf.c``) once, so that the machine under test
 needs no compiler: the loader fits an object to any kernel that has BTF. Without a packed object,
-and with clang, they are compiled here and kept in the user's cache folder
-(``$XDG_CACHE_HOME/schedperf/bpf``, ``~/.cache/schedperf/bpf``), under a name that holds the
+and with clang, they are compiled here and kept in the user's cache directory
+(``$XDG_CACHE_HOME/schedperf/bpf``, ``~/.cache/schedperf/bpf``), under a name that contains the
 digest of the sources, the compiler's version and its options.
 """
 
@@ -27,8 +27,7 @@ from schedperf_collectors.machine.system import execute, run
 
 PACKAGE = "schedperf_collectors.bpf"
 SOURCE, OBJECT, HEADER = ".bpf.c", ".bpf.o", ".h"
-# -g makes BTF, without which nothing can be relocated; equal sources make equal objects wherever
-# they lie.
+# -g adds BTF, which relocation needs; the object does not depend on the directory of the sources.
 FLAGS = ("-target", "bpf", "-O2", "-g", "-fdebug-compilation-dir=.")
 # 0.3 s each on an idle machine; 10 s were seen under emulation.
 COMPILE_LIMIT_S = 60.0
@@ -42,7 +41,7 @@ DATA_OF_ORDER = {"little": 1, "big": 2}
 def read_object(name: str) -> bytes:
     """Return an object: ``read_object("placement")``.
 
-    :raises Unavailable: none was packed for this machine, and none can be compiled
+    :raises Unavailable: no object is packed for this machine, and it cannot be compiled
     """
     packed = _read_packed(name + OBJECT)
     return compile_object(name) if packed is None else packed
@@ -78,11 +77,11 @@ def compile_object(name: str) -> bytes:
         if each.endswith(HEADER) or each == name + SOURCE
     }
     kept = _cache_folder() / f"{name}-{_digest(sources)}{OBJECT}"
-    found = _read_kept(kept)
-    if found is None:
-        found = compile_sources(name, sources)
-        _keep(kept, found)
-    return found
+    compiled = _read_kept(kept)
+    if compiled is None:
+        compiled = compile_sources(name, sources)
+        _keep(kept, compiled)
+    return compiled
 
 
 def _read_packed(file_name: str) -> bytes | None:

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Find the *unit* of each CPU: where its copy of the per-CPU variables begins.
+"""Find the *unit* of each CPU: the start address of its copy of the per-CPU variables.
 
 The address of a per-CPU variable on one CPU is the CPU's unit plus the variable's
-offset in section ``.data..percpu`` (mm/percpu.c), so a sampled address less the
-unit names the variable, and the copies of all CPUs become one. There are two methods to find the
-units. Both are tried, and they must agree:
+offset in section ``.data..percpu`` (mm/percpu.c). Subtracting the unit from a sampled address
+therefore identifies the variable and merges the copies of all CPUs. There are two methods to find
+the units. Both are tried, and their results must agree:
 
 ==========  ====================================================================
 kcore       ``__per_cpu_offset`` read from /proc/kcore, plus ``__per_cpu_start``;
             both addresses from kallsyms, else from a System.map that belongs here
-tracepoint  addresses of the run queues, less the offset of ``runqueues`` in BTF:
-            needs neither kcore nor symbols of data, but BPF
+tracepoint  addresses of the run queues minus the offset of ``runqueues`` in BTF;
+            needs BPF, but neither kcore nor data symbols
 ==========  ====================================================================
 
-If neither works, the sizes in the kernel log remain: x86 embeds the first chunk in a block aligned
+If both fail, the sizes in the kernel log are used: x86 embeds the first chunk in a block aligned
 to 2 MiB, so units that divide it are aligned to their own size, and an address modulo the
-size is a *candidate* for an offset. ``percpu.json``, with units as hexadecimal text::
+size is a *candidate* for an offset. ``percpu.json`` contains units as hexadecimal text::
 
     {"method": "kcore", "units": {"0": "0xffff88807dc00000", …}, "stable": true,
      "tried": {"kcore": null, "tracepoint": "run_queues: raw_tp: operation not permitted"},
      "missing_cpus": [], "static_bytes": 185496, "reserved_bytes": 0,
      "dynamic_bytes": 31592, "unit_bytes": 1048576}
 
-``method`` is "kcore", "tracepoint" or "alignment", ``null`` if nothing is known; ``stable`` tells
-whether the units were the same after the run; ``unit_bytes`` is ``null`` if units are not aligned
-to their size.
+``method`` is "kcore", "tracepoint" or "alignment"; ``null`` if all methods failed. ``stable``
+records whether the units were the same after the run. ``unit_bytes`` is ``null`` if units are not
+aligned to their size.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ _REGIONS_LIMIT = 0xFFFF
 
 @dataclass(frozen=True)
 class Reading:
-    """The units at one time.
+    """The units at one point in time.
 
-    :param method: the method used; None: neither works
-    :param units: address by CPU, of those CPUs that could be seen; empty without a method
-    :param tried: by method, why it failed; None: it worked
+    :param method: the method used; None if both failed
+    :param units: address by CPU, for the CPUs whose unit was found; empty without a method
+    :param tried: by method, why it failed; None if it worked
     """
 
     method: str | None
@@ -84,7 +84,7 @@ class Reading:
 class UnitBases:
     """Reads the units of one machine, more than once.
 
-    :param options: ``kernel_files`` may name a folder with a System.map
+    :param options: ``kernel_files`` may name a directory with a System.map
     """
 
     def __init__(self, system: System, options: Mapping[str, str]) -> None:
@@ -94,7 +94,7 @@ class UnitBases:
         self._run_queues_offset: int | None = None
 
     def read(self) -> Reading:
-        """Try every way; they must agree on each CPU that both of them see."""
+        """Read the units by both methods, which must agree on each CPU that both cover."""
         ways = {"kcore": self._from_kcore, "tracepoint": self._from_tracepoint}
         tried: dict[str, str | None] = {}
         readings: list[Reading] = []
@@ -106,9 +106,9 @@ class UnitBases:
         if not readings:
             return Reading(None, {}, tried)
         first, *others = readings
-        for other in others:
-            if not _agree(first.units, other.units):
-                reason = f"{first.method} and {other.method} report different units"
+        for candidate in others:
+            if not _agree(first.units, candidate.units):
+                reason = f"{first.method} and {candidate.method} report different per-CPU addresses"
                 return Reading(None, {}, dict.fromkeys(ways, reason))
         return first
 
@@ -130,7 +130,7 @@ class UnitBases:
         offset = self._run_queues_offset
         addresses = run_queue_addresses(online_cpus(self._system))
         if not addresses:
-            raise Unavailable("no CPU queued a task while its run queue was watched")
+            raise Unavailable("the probe observed no task enqueue on any CPU")
         return {cpu: address - offset for cpu, address in addresses.items()}
 
 
@@ -139,7 +139,7 @@ def percpu_symbols(system: System, options: Mapping[str, str]) -> tuple[int, int
 
     Before Linux 6.15 the second is 0 on x86-64, where the section was linked to 0.
 
-    :raises Unavailable: the kernel has no symbols of data, and no System.map belongs to it
+    :raises Unavailable: the kernel has no data symbols, and no System.map matches it
     """
     names = ("__per_cpu_offset", "__per_cpu_start")
     kallsyms = read_kallsyms(system)
@@ -152,21 +152,23 @@ def percpu_symbols(system: System, options: Mapping[str, str]) -> tuple[int, int
     linked, running = _address(content, "_stext"), _address(kallsyms, "_stext")
     table, start = (_address(content, name) for name in names)
     if linked is None or running is None or table is None or start is None:
-        raise Unavailable("System.map: __per_cpu_offset, __per_cpu_start or _stext is missing")
+        raise Unavailable(
+            "System.map: symbol __per_cpu_offset, __per_cpu_start or _stext is missing"
+        )
     slide = running - linked
     return table + slide, start + slide if start >= KERNEL_HALF else start
 
 
 def _address(symbols: bytes, name: str) -> int | None:
-    found = re.search(rf"^([0-9a-f]{{8,16}}) \S {name}$".encode(), symbols, re.MULTILINE)
-    return int(found[1], 16) if found else None
+    match = re.search(rf"^([0-9a-f]{{8,16}}) \S {name}$".encode(), symbols, re.MULTILINE)
+    return int(match[1], 16) if match else None
 
 
 def describe_units(system: System, before: Reading, after: Reading) -> dict[str, object]:
-    """Return what percpu.json holds.
+    """Return the contents of percpu.json.
 
-    :param before: what was read before the run
-    :param after: what was read after it; it only says whether the units moved
+    :param before: units before the run
+    :param after: units after the run, to determine whether they changed
     """
     sizes = percpu_sizes(system)
     seen_twice = before.method is not None and after.method is not None
@@ -182,15 +184,15 @@ def describe_units(system: System, before: Reading, after: Reading) -> dict[str,
 
 
 def percpu_sizes(system: System) -> dict[str, int | None]:
-    """Return the sizes in bytes that the kernel log says the first chunk has.
+    """Return the sizes of the first chunk in bytes, from the kernel log.
 
-    None where it does not, and for the unit where units are not aligned to their size.
+    None if not logged; the unit size is also None if units are not aligned to their size.
     """
     lines = attempt(percpu_lines, system)[0] or b""
-    found = SIZES_LINE.search(lines.decode())
-    if found is None:
+    match = SIZES_LINE.search(lines.decode())
+    if match is None:
         return dict.fromkeys(SIZE_KEYS)
-    *sizes, unit, atom = (int(size) for size in found.groups())
+    *sizes, unit, atom = (int(size) for size in match.groups())
     # x86 aligns the block of units to an atom: 2 MiB, but one page where the CPU has no large ones
     # or percpu_alloc=page is set. Only units that divide it are then aligned to their own size.
     is_aligned = system.machine in X86_MACHINES and unit > 0 and atom % unit == 0
@@ -198,17 +200,17 @@ def percpu_sizes(system: System) -> dict[str, int | None]:
 
 
 def _agree(units: Mapping[int, int], others: Mapping[int, int]) -> bool:
-    # A CPU may be seen by one way only, or have come or gone in between.
+    # A method may miss a CPU, and a CPU may have gone online or offline in between.
     return all(others[cpu] == unit for cpu, unit in units.items() if cpu in others)
 
 
 def run_queue_addresses(cpus: Sequence[int]) -> dict[int, int]:
     """Return the address of the run queue of each CPU that queued a task.
 
-    The kernel hands over a run queue whenever a task is queued there: moving ourselves once over
-    all CPUs makes each of them queue a task. No symbols are needed.
+    The tracepoint passes the run queue whenever a task is enqueued. This process visits each CPU
+    once, so that each CPU enqueues a task. No symbols are needed.
 
-    :param cpus: those that are online; this process moves over all that it may use
+    :param cpus: online CPUs; this process visits those in its affinity mask
     :raises Unavailable: no libbpf or no object, or the kernel refuses the program
     """
     size = max(cpus) + 1
@@ -221,8 +223,8 @@ def run_queue_addresses(cpus: Sequence[int]) -> dict[int, int]:
     with loaded.object:
         _visit(cpus)
         queues = loaded.object.map(_RUN_QUEUES)
-        found = {cpu: queues.read(struct.pack("=I", cpu)) or bytes(8) for cpu in cpus}
-    addresses = {cpu: int(struct.unpack("=Q", value)[0]) for cpu, value in found.items()}
+        pointers = {cpu: queues.read(struct.pack("=I", cpu)) or bytes(8) for cpu in cpus}
+    addresses = {cpu: int(struct.unpack("=Q", value)[0]) for cpu, value in pointers.items()}
     return {cpu: address for cpu, address in addresses.items() if address}
 
 
@@ -246,13 +248,13 @@ class _Region:
 
 
 class Kcore:
-    """The kernel's memory, of which a few bytes are read.
+    """Read access to the kernel's memory.
 
-    /proc/kcore is an ELF core file of 64 bits whose program headers say which addresses lie where
-    in it (fs/proc/kcore.c).
+    /proc/kcore is a 64-bit ELF core file whose program headers map addresses to file offsets
+    (fs/proc/kcore.c).
 
-    :param system: whose /proc/kcore is read
-    :raises Unavailable: the kernel has none, closes it to this user, or it is another file
+    :param system: the machine to read /proc/kcore of
+    :raises Unavailable: the file does not exist, is not readable, or has an unknown format
     """
 
     def __init__(self, system: System) -> None:
@@ -285,11 +287,13 @@ class Kcore:
         header = self._at(0, _ELF_HEADER_BYTES)
         order = _ORDERS.get(header[5], "")
         if header[:4] != b"\x7fELF" or header[4] != _CLASS_64 or not order:
-            raise Unavailable(f"{_KCORE}: not a 64-bit ELF file")
+            raise Unavailable(f"{_KCORE}: invalid header (expected a 64-bit ELF file)")
         kind, _, _, _, table = struct.unpack_from(f"{order}HHIQQ", header, 16)
         entry_bytes, count = struct.unpack_from(f"{order}HH", header, 54)
         if kind != _TYPE_CORE or entry_bytes != _PROGRAM_HEADER_BYTES or count == _REGIONS_LIMIT:
-            raise Unavailable(f"{_KCORE}: not an ELF core file with segments")
+            raise Unavailable(
+                f"{_KCORE}: invalid ELF file (expected a core file with program headers)"
+            )
         entries = self._at(table, entry_bytes * count)
         regions = [
             _Region(address=address, size=size, offset=offset)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Attach probes to kernel functions and tracepoints, with either loader.
+"""Define the interface for attaching probes to kernel functions and tracepoints.
 
-Nothing is attached that was not asked for, and a program that the kernel refuses costs no other
-program anything: why it was refused is one line.
+Both loaders implement it. A program that the kernel rejects does not affect the others; the reason
+is one line.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Programs(ABC):
         """Attach the programs of a function to its entry and exit.
 
         :param mechanism: one of PAIRS
-        :raises Unavailable: not possible; none of the two is attached then
+        :raises Unavailable: one of the two cannot be attached; the other is detached then
         """
 
     @abstractmethod
     def attach_raw_tracepoint(self, name: str) -> None:
-        """Attach the program of a tracepoint, also of one that tracefs does not show.
+        """Attach the program of a tracepoint, including tracepoints that tracefs does not list.
 
-        :raises Unavailable: there is none of this name, or the program is refused
+        :raises Unavailable: the tracepoint does not exist, or the kernel rejects the program
         """
 
     @abstractmethod
@@ -59,9 +59,9 @@ class Programs(ABC):
 
 
 class NoPrograms(Programs):
-    """The stand-in if no program can be loaded: nothing can be attached.
+    """Replacement used if no program can be loaded; every attach fails.
 
-    :param why: error of loading them
+    :param why: the error of the loader
     """
 
     def __init__(self, why: Skipped) -> None:
@@ -98,7 +98,7 @@ def as_root() -> str:
 
 
 def say_refusals(refusals: Mapping[str, str]) -> str:
-    """Return why each mechanism fails; mechanisms with the same reason share it.
+    """Return why each mechanism failed; mechanisms with the same reason are grouped.
 
     >>> say_refusals({"tp_btf": "not permitted", "raw_tp": "not permitted"})
     'tp_btf, raw_tp: not permitted'
@@ -107,7 +107,7 @@ def say_refusals(refusals: Mapping[str, str]) -> str:
     for mechanism, reason in refusals.items():
         mechanisms.setdefault(reason, []).append(mechanism)
     return "; ".join(
-        # A kernel without kprobes needs no mechanism named.
+        # For a kernel without kprobes, the mechanisms add nothing to the reason.
         reason if reason == NO_KPROBES else f"{', '.join(by)}: {reason}"
         for reason, by in mechanisms.items()
     )

@@ -43,8 +43,8 @@ def cpu_finders(system: System) -> Finders:
 def cpuinfo_field(system: System, *names: str) -> str:
     """Return a field of /proc/cpuinfo; different values of different CPUs are joined by " + ".
 
-    :param names: what architectures call it; the first that is there counts
-    :raises Unavailable: none is there
+    :param names: its names on different architectures; the first existing one is used
+    :raises Unavailable: there is no such field
     """
     text = system.text("/proc/cpuinfo")
     for name in names:
@@ -103,7 +103,7 @@ def _l1_line_bytes(system: System) -> int:
             ):
                 return system.integer(f"{index}/coherency_line_size")
     except Unavailable:
-        pass  # A machine without cache folders; the C library may know.
+        pass  # A machine without cache directories; the C library may know.
     return getconf("LEVEL1_DCACHE_LINESIZE")
 
 
@@ -159,7 +159,7 @@ def missing_levels(cpus: object) -> Iterator[tuple[str, str]]:
     """Yield path and reason of each level that no CPU has."""
     for level in LEVELS:
         if isinstance(cpus, list) and cpus and all(cpu[level] is None for cpu in cpus):
-            yield f"topology.cpus.{level}", f"{CPUS}/cpu*: not reported"
+            yield f"topology.cpus.{level}", f"{CPUS}/cpu*: no CPU reports its {level}"
 
 
 def cpufreq_finders(system: System) -> Finders:

@@ -31,7 +31,7 @@ MOST_NAME_BYTES = 128 << 20
 # .gnu_debugdata of the largest programs becomes a few megabytes.
 MOST_UNPACKED_BYTES = 64 << 20
 MOST_NOTE_BYTES = 64 << 10
-# Names of C++ templates can be longer; their beginning tells them apart.
+# Names of C++ templates can be longer; their start distinguishes them.
 LONGEST_NAME_BYTES = 512
 
 # Where distributions put their packages of debug information, by the first byte of a build id.
@@ -59,8 +59,8 @@ class BadElf(Exception):
 class ElfFunctions:
     """The functions of one file.
 
-    :param build_id: hexadecimal; None where the file has none
-    :param table: where the symbols are from: ``.symtab``, ``.symtab of the debug file``,
+    :param build_id: hexadecimal; None if the file has none
+    :param table: source of the symbols: ``.symtab``, ``.symtab of the debug file``,
         ``.dynsym``, or ``.dynsym and .gnu_debugdata``
     :param functions: sorted by offset, of several at one offset the best
     """
@@ -111,11 +111,11 @@ class _Symbol(NamedTuple):
 def read_functions(path: Path) -> ElfFunctions:
     """Read the functions of a file.
 
-    :raises BadElf: it cannot be opened, is none, or is damaged
+    :raises BadElf: it cannot be opened, is not an ELF file, or is damaged
     """
     try:
-        # Opening a device can do something, and opening a fifo waits; should it become one
-        # between the two calls, nothing worse happens than that.
+        # Opening a device can have side effects, and opening a fifo blocks. The check may race with
+        # a replacement of the file, which does no harm beyond that.
         if not stat.S_ISREG(path.stat().st_mode):
             raise BadElf("not a regular file")
         with open(path, "rb", opener=_open_without_waiting) as stream:
@@ -128,23 +128,23 @@ def read_functions(path: Path) -> ElfFunctions:
 def parse_functions(stream: BinaryIO, debug_files: Path | None = None) -> ElfFunctions:
     """Read the functions of an ELF file that is open, or in memory.
 
-    :param debug_files: folder of files with what strip took away, by build id; None for none
-    :raises BadElf: it is none, or is damaged
+    :param debug_files: directory of separate debug files by build id; None to use none
+    :raises BadElf: not an ELF file, or damaged
     """
     elf = _Elf(stream)
     build_id = elf.build_id()
     table, symbols = _symbols_of(elf, _debug_file(debug_files, build_id))
     functions = _best_functions(_place(symbols, elf.segments))
     if not functions:
-        raise BadElf("no function in its symbol tables")
+        raise BadElf("no functions in the symbol tables")
     return ElfFunctions(build_id, table, functions)
 
 
 def gnu_build_id(notes: bytes, order: str, align: int = 4) -> str | None:
-    """Return the build id that ELF notes have, hexadecimal; None where they have none.
+    """Return the build id in ELF notes, hexadecimal; None if there is none.
 
     :param order: "<" or ">"
-    :param align: to which offset descriptors and notes are padded, in bytes
+    :param align: alignment of descriptors and notes, in bytes
     """
     at = 0
     while at + 12 <= len(notes):
@@ -169,16 +169,16 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 class _Elf:
-    # One file's headers, and bounded reads of what they point to.
+    # The headers of one file, and bounded reads of its sections.
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._bytes = stream.seek(0, io.SEEK_END)
         start = self.read(0, min(64, self._bytes))
         if start[:4] != MAGIC or len(start) < 52:  # noqa: PLR2004 # sizeof(Elf32_Ehdr)
-            raise BadElf("not an ELF file")
+            raise BadElf("invalid header (expected an ELF file)")
         if start[4] not in _SHAPES or start[5] not in (1, 2):
-            raise BadElf("an ELF file of an unknown class or byte order")
+            raise BadElf("unknown ELF class or byte order")
         self.order = "<" if start[5] == 1 else ">"
         self._shape = _SHAPES[start[4]]
         header = struct.Struct(self.order + self._shape.header)
@@ -198,26 +198,30 @@ class _Elf:
 
     def read(self, offset: int, size: int, most: int = MOST_TABLE_BYTES) -> bytes:
         if size > most:
-            raise BadElf(f"a table of {size} bytes, more than {most}")
+            raise BadElf(f"ELF table of {size} bytes exceeds the limit of {most} bytes")
         if offset + size > self._bytes:
-            raise BadElf(f"truncated: {self._bytes} bytes, its headers need {offset + size}")
+            raise BadElf(
+                f"truncated: {self._bytes} bytes present (headers require {offset + size})"
+            )
         self._stream.seek(offset)
         content = self._stream.read(size)
         if len(content) != size:
-            raise BadElf("became shorter while it was read")
+            raise BadElf("the file shrank while it was read")
         return content
 
     def build_id(self) -> str | None:
         for segment in self.segments:
             if segment.kind == _PT_NOTE and segment.file_bytes <= MOST_NOTE_BYTES:
                 notes = self.read(segment.offset, segment.file_bytes)
-                found = gnu_build_id(notes, self.order, 8 if segment.align == 8 else 4)  # noqa: PLR2004
-                if found:
-                    return found
+                build_id = gnu_build_id(notes, self.order, 8 if segment.align == 8 else 4)  # noqa: PLR2004
+                if build_id:
+                    return build_id
         return None
 
     def section_of_kind(self, kind: int) -> _Section | None:
-        return next((one for one in self.sections if one.kind == kind and one.size), None)
+        return next(
+            (section for section in self.sections if section.kind == kind and section.size), None
+        )
 
     def debugdata(self) -> bytes | None:
         # "Mini debug information": an xz-compressed ELF file with stripped symbols.
@@ -233,7 +237,7 @@ class _Elf:
     def symbols(self, table: _Section) -> Iterator[_Symbol]:
         """Yield the functions of a symbol table."""
         if table.link >= len(self.sections):
-            raise BadElf("a symbol table without names")
+            raise BadElf("the symbol table has no string table")
         layout = struct.Struct(self.order + self._shape.symbol)
         content = self.read(table.offset, table.size - table.size % layout.size)
         names = self.read(self.sections[table.link].offset, self.sections[table.link].size)
@@ -250,7 +254,7 @@ class _Elf:
 
     def _read_segments(self, offset: int, count: int) -> Iterator[_Segment]:
         if count > MOST_SEGMENTS:
-            raise BadElf(f"{count} segments, more than {MOST_SEGMENTS}")
+            raise BadElf(f"{count} ELF segments (at most {MOST_SEGMENTS} are supported)")
         for row in self._rows(offset, count, self._shape.segment):
             if self._shape is _SHAPES[2]:
                 kind, _, start, address, _, file_bytes, _, align = row
@@ -260,7 +264,7 @@ class _Elf:
 
     def _read_sections(self, offset: int, count: int) -> Iterator[_Section]:
         if count > MOST_SECTIONS:
-            raise BadElf(f"{count} sections, more than {MOST_SECTIONS}")
+            raise BadElf(f"{count} ELF sections (at most {MOST_SECTIONS} are supported)")
         for row in self._rows(offset, count, self._shape.section):
             name, kind, _, _, start, size, link, *_ = row
             yield _Section(name, kind, start, size, link)
@@ -271,7 +275,7 @@ class _Elf:
 
 
 def _symbols_of(elf: _Elf, debug_file: Path | None) -> tuple[str, list[_Symbol]]:
-    # .symtab has all that .dynsym has. perf reads the same ones in the same order.
+    # .symtab contains all of .dynsym. perf reads the same tables in the same order.
     table = elf.section_of_kind(_SHT_SYMTAB)
     if table is not None:
         return ".symtab", _take(elf.symbols(table))
@@ -304,7 +308,7 @@ def _is_code(info: int, section: int) -> bool:
     kind, binding = info & 15, info >> 4
     if section in (_SHN_UNDEF, _SHN_ABS):
         return False
-    # Assembly without a type, _start for one; local ones are the labels inside of functions.
+    # Assembly without a type, e.g. _start; local labels are inside of functions.
     is_label = kind == _STT_NOTYPE and binding != _STB_LOCAL
     return is_label or kind in (_STT_FUNC, _STT_GNU_IFUNC)
 
@@ -316,9 +320,9 @@ def _take(symbols: Iterator[_Symbol]) -> list[_Symbol]:
         taken.append(symbol)
         name_bytes += len(symbol.name)
         if len(taken) > MOST_FUNCTIONS:
-            raise BadElf(f"more than {MOST_FUNCTIONS} functions")
+            raise BadElf(f"more functions than the limit of {MOST_FUNCTIONS}")
         if name_bytes > MOST_NAME_BYTES:
-            raise BadElf(f"more than {MOST_NAME_BYTES} bytes of names")
+            raise BadElf(f"function names exceed the limit of {MOST_NAME_BYTES} bytes")
     return taken
 
 
@@ -329,7 +333,9 @@ def _unpack(packed: bytes) -> bytes:
     except (lzma.LZMAError, EOFError) as error:
         raise BadElf(f".gnu_debugdata: {str(error).lower()}") from error
     if not stream.eof:
-        raise BadElf(f".gnu_debugdata: truncated, or more than {MOST_UNPACKED_BYTES} bytes")
+        raise BadElf(
+            f".gnu_debugdata: truncated, or larger than {MOST_UNPACKED_BYTES} bytes unpacked"
+        )
     return content
 
 

@@ -48,10 +48,10 @@ def kernel_finders(system: System, options: Mapping[str, str]) -> Finders:
 
 def _compiler(system: System) -> str:
     # "Linux version 6.1.0 (who@where) (gcc (Debian 12.2.0) 12.2.0, GNU ld 2.40) #1 SMP …"
-    found = re.match(r"Linux version \S+ \([^)]*\) \((.*)\) #", system.text("/proc/version"))
-    if not found:
-        raise Unavailable("/proc/version: no compiler named")
-    return found.group(1)
+    match = re.match(r"Linux version \S+ \([^)]*\) \((.*)\) #", system.text("/proc/version"))
+    if not match:
+        raise Unavailable("/proc/version: does not name the compiler")
+    return match.group(1)
 
 
 def sched_finders(system: System, options: Mapping[str, str]) -> Finders:
@@ -93,7 +93,7 @@ def _debug_text(system: System, *names: str) -> str:
     except Unavailable as error:
         if system.exists(DEBUG_SCHED):
             raise
-        remedy = "mount -t debugfs none /sys/kernel/debug, as root"
+        remedy = "run `mount -t debugfs none /sys/kernel/debug` as root"
         raise Unavailable(f"{error.reason}; {remedy}") from error
 
 
@@ -114,7 +114,7 @@ def _preempt(system: System, options: Mapping[str, str]) -> str:
     for option, name in PREEMPT_OPTIONS.items():
         if f"{option}=y" in config:
             return name
-    raise Unavailable("not reported by debugfs, kernel log or configuration")
+    raise Unavailable("preemption model not reported by debugfs, kernel log or configuration")
 
 
 def cgroup_finders(system: System, pid: int) -> Finders:
@@ -144,7 +144,7 @@ def cpu_cgroup(system: System, pid: int) -> tuple[int, str]:
     version_2 = re.search(r"^0::(/.*)$", text, re.MULTILINE)
     if version_2:
         return 2, version_2.group(1)
-    raise Unavailable(f"/proc/{pid}/cgroup: no hierarchy has the cpu controller")
+    raise Unavailable(f"/proc/{pid}/cgroup: no cgroup hierarchy has the cpu controller")
 
 
 def _cpu_max(system: System, version: int, path: str) -> str:
@@ -155,12 +155,12 @@ def _cpu_max(system: System, version: int, path: str) -> str:
         period = system.integer(f"{folder}/cpu.cfs_period_us")
         return f"{quota if quota >= 0 else 'max'} {period}"
     if path == "/":
-        raise Unavailable("the root group has no cpu.max")
+        raise Unavailable("the root cgroup has no file cpu.max")
     return system.text(f"{folder}/cpu.max")
 
 
 def cgroup_folder(system: System, version: int, path: str) -> str:
-    """Return the folder of a control group.
+    """Return the directory of a control group.
 
     :param path: in its hierarchy, as :func:`cpu_cgroup` returns it
     :raises Unavailable: the hierarchy is not mounted
@@ -182,7 +182,7 @@ def cgroup_folder(system: System, version: int, path: str) -> str:
 
 def _cpus_allowed(system: System, pid: int) -> str:
     status = system.text(f"/proc/{pid}/status")
-    found = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
-    if not found:
-        raise Unavailable(f"/proc/{pid}/status: no Cpus_allowed_list")
-    return found.group(1)
+    match = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
+    if not match:
+        raise Unavailable(f"/proc/{pid}/status: no field Cpus_allowed_list")
+    return match.group(1)

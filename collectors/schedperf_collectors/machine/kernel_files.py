@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The running kernel's own files: its configuration, its symbols, its functions, its build id.
+"""Find the running kernel's configuration, symbols, functions and build id.
 
-Distributions put them in different places, and ``kernel_files`` names a folder
-that has them (a build tree, an unpacked package). Beware of files of another kernel of the same
-release: a System.map is accepted only if it agrees with the running kernel's own symbols.
+Distributions install these files in different directories; ``kernel_files`` names another one
+(a build tree, an unpacked package). Files of another kernel may have the same release, so a
+System.map is accepted only if it matches the running kernel's symbols.
 
-A compiler may inline a static function, or leave only a part or a changed copy of it:
+A compiler may inline a static function, or emit only a part or a modified copy of it, such as
 ``update_cfs_group.isra.0``. A probe would then not observe the function itself.
 """
 
@@ -29,17 +29,17 @@ ADDRESSES_HIDDEN = (
     "/proc/kallsyms: addresses are hidden; run as root with kernel.kptr_restrict=0 or 1"
 )
 
-# Nearly all global functions of a kernel's System.map are in its kallsyms, which leaves a few out
-# on purpose (is_ignored_symbol() in scripts/kallsyms.c); another kernel lacks some, and its
-# functions are at changing distances.
+# Nearly all global functions of a kernel's System.map are in its kallsyms, which omits a few
+# (is_ignored_symbol() in scripts/kallsyms.c). Another kernel lacks some of them, and their offsets
+# differ.
 LEAST_COMMON_SHARE = 0.95
 GLOBAL_FUNCTION = re.compile(r"^([0-9a-f]{8,16}) T (\S+)$", re.MULTILINE)
 
 
 def find_config(system: System, options: Mapping[str, str]) -> tuple[str, str]:
-    """Return the running kernel's configuration, and where it was found.
+    """Return the running kernel's configuration and its source.
 
-    :raises Unavailable: nowhere
+    :raises Unavailable: it was not found
     """
     release = system.text("/proc/sys/kernel/osrelease")
     config, reason = attempt(_proc_config, system)
@@ -52,8 +52,8 @@ def find_config(system: System, options: Mapping[str, str]) -> tuple[str, str]:
         f"/lib/modules/{release}/config",
         f"/lib/modules/{release}/build/.config",
     )
-    for place, name in _places(system, options, given, usual):
-        content, reason = attempt(place.bytes, name, CONFIG_LIMIT_BYTES)
+    for root, name in _places(system, options, given, usual):
+        content, reason = attempt(root.bytes, name, CONFIG_LIMIT_BYTES)
         if content is not None:
             return content.decode("utf-8", "replace"), name
         reasons.append(reason)
@@ -65,14 +65,14 @@ def config_value(config: str, name: str) -> str:
 
     :raises Unavailable: it is not set
     """
-    found = re.search(rf"^{re.escape(name)}=(.*)$", config, re.MULTILINE)
-    if not found:
+    match = re.search(rf"^{re.escape(name)}=(.*)$", config, re.MULTILINE)
+    if not match:
         raise Unavailable(f"{name} is not set")
-    return found.group(1).strip('"')
+    return match.group(1).strip('"')
 
 
 def read_symbols(system: System) -> bytes:
-    """Return the running kernel's symbols; all addresses are 0 where they are hidden.
+    """Return the running kernel's symbols; all addresses are 0 if they are hidden.
 
     :raises Unavailable: there are none, or they are hidden from this user
     """
@@ -93,8 +93,8 @@ def read_kallsyms(system: System) -> bytes:
 def find_system_map(system: System, options: Mapping[str, str], kallsyms: bytes) -> bytes:
     """Return the System.map of the running kernel.
 
-    :param kallsyms: the running kernel's symbols; empty where they are hidden
-    :raises Unavailable: there is none, or none that certainly belongs to it
+    :param kallsyms: the running kernel's symbols; empty if they are hidden
+    :raises Unavailable: there is none, or none that matches the running kernel
     """
     release = system.text("/proc/sys/kernel/osrelease")
     given = (f"System.map-{release}", "System.map")
@@ -105,16 +105,16 @@ def find_system_map(system: System, options: Mapping[str, str], kallsyms: bytes)
     )
     running = _global_functions(kallsyms)
     reasons: list[str] = []
-    for place, name in _places(system, options, given, usual):
-        content, reason = attempt(_checked_map, place, name, running)
+    for root, name in _places(system, options, given, usual):
+        content, reason = attempt(_checked_map, root, name, running)
         if content is not None:
             return content
         reasons.append(reason)
     raise Unavailable("; ".join(reasons))
 
 
-def _checked_map(place: System, name: str, running: Mapping[str, int]) -> bytes:
-    content = place.bytes(name, SYMBOLS_LIMIT_BYTES)
+def _checked_map(root: System, name: str, running: Mapping[str, int]) -> bytes:
+    content = root.bytes(name, SYMBOLS_LIMIT_BYTES)
     if not running:
         raise Unavailable(f"{name}: cannot be checked: addresses of the running kernel are hidden")
     listed = _global_functions(content)
@@ -122,8 +122,8 @@ def _checked_map(place: System, name: str, running: Mapping[str, int]) -> bytes:
     common = sum(name in running for name in listed)
     if common < LEAST_COMMON_SHARE * len(listed) or len(slides) != 1:
         raise Unavailable(
-            f"{name}: belongs to another kernel: {common} of {len(listed)} functions are in "
-            f"the running one, at {len(slides)} different distances"
+            f"{name}: does not match the running kernel: {common} of {len(listed)} functions "
+            f"are in /proc/kallsyms, at {len(slides)} different offsets (expected 1 offset)"
         )
     return content
 
@@ -131,12 +131,12 @@ def _checked_map(place: System, name: str, running: Mapping[str, int]) -> bytes:
 def build_id(system: System) -> str:
     """Return the running kernel's build id, hexadecimal, from its ELF notes.
 
-    :raises Unavailable: it was linked without
+    :raises Unavailable: it has no build id
     """
     notes = system.bytes("/sys/kernel/notes", NOTES_LIMIT_BYTES)
-    found = gnu_build_id(notes, "<" if _is_little_endian(notes) else ">")
-    if found is not None:
-        return found
+    own_id = gnu_build_id(notes, "<" if _is_little_endian(notes) else ">")
+    if own_id is not None:
+        return own_id
     raise Unavailable("/sys/kernel/notes: no build id")
 
 
@@ -173,7 +173,7 @@ def _global_functions(symbols: bytes) -> dict[str, int]:
 class KernelFunctions:
     """The functions found.
 
-    :param addresses: of each function; 0 where addresses are hidden from this user
+    :param addresses: addresses of each function; 0 if hidden from this user
     :param copies: for missing functions, the names of their copies
     """
 
@@ -188,7 +188,7 @@ class KernelFunctions:
         """Return why a function is missing."""
         copies = self.copies.get(name)
         if copies:
-            return f"inlined: only {', '.join(copies)} exists"
+            return f"inlined: the kernel's symbols contain only {', '.join(copies)}"
         return "inlined or not built: not in the kernel's symbols"
 
     def address(self, name: str) -> tuple[int | None, str]:
@@ -197,7 +197,7 @@ class KernelFunctions:
         if addresses is None:
             return None, self.why_missing(name)
         if len(addresses) > 1:
-            return None, f"the kernel has {len(addresses)} functions of this name"
+            return None, f"{len(addresses)} kernel functions have this name"
         if not addresses[0]:
             return None, ADDRESSES_HIDDEN
         return addresses[0], ""
@@ -208,17 +208,17 @@ def find_functions(system: System, names: Iterable[str]) -> KernelFunctions:
 
     :raises Unavailable: no symbols found
     """
-    wanted = "|".join(map(re.escape, names))
-    line = re.compile(rf"^([0-9a-f]+) [tTwW] ({wanted})(\.[\w.]+)?$".encode(), re.MULTILINE)
+    alternatives = "|".join(map(re.escape, names))
+    line = re.compile(rf"^([0-9a-f]+) [tTwW] ({alternatives})(\.[\w.]+)?$".encode(), re.MULTILINE)
     addresses: dict[str, set[int]] = defaultdict(set)
     copies: dict[str, list[str]] = defaultdict(list)
-    for found in line.finditer(read_symbols(system)):
-        name, suffix = found[2].decode(), (found[3] or b"").decode()
+    for match in line.finditer(read_symbols(system)):
+        name, suffix = match[2].decode(), (match[3] or b"").decode()
         if suffix:
             copies[name].append(name + suffix)
         else:
-            addresses[name].add(int(found[1], 16))
+            addresses[name].add(int(match[1], 16))
     return KernelFunctions(
         addresses={name: tuple(sorted(places)) for name, places in addresses.items()},
-        copies={name: tuple(found) for name, found in copies.items()},
+        copies={name: tuple(found_addresses) for name, found_addresses in copies.items()},
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Run commands in their own sessions and leave nothing behind.
+"""Run commands in separate sessions, and kill all remaining processes at the end.
 
-A *setup* is a shell script that runs in the process that then becomes the command: settings of that
-process (cgroup, CPU mask, environment, nice value, limits) apply to the command and end with it.
+A *setup* is a shell script that runs in the process that then executes the command: settings of
+that process (cgroup, CPU mask, environment, nice value, limits) apply to the command only.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from schedperf_collectors.machine.system import last_line
 # A setup writes to /sys and /proc; one that takes longer is stuck.
 SETUP_LIMIT_S = 60.0
 
-# The process of the shell becomes the command. Its standard input is a socket: the shell reports on
-# it that the setup is over, and waits for permission to continue, so that its control group can be
-# read and collectors can begin before the command runs. If the recorder has ended, permission never
-# comes and the shell exits, whatever the setup has set. The setup's output goes to stderr, as it is
-# not part of the command's.
+# The shell finally executes the command. Its standard input is a socket: the shell reports on it
+# that the setup is complete, and waits for permission to continue, so that its control group can be
+# read and collectors can begin before the command runs. If the recorder has ended, the shell reads
+# end of file and exits. The setup's output goes to stderr, because it is not part of the command's.
 _SCRIPT = """\
 schedperf_setup=$1
 shift
@@ -94,9 +93,9 @@ def start(
 ) -> Running:
     """Start a command, after its setup; its input is empty.
 
-    :param on_start: called with the lines of its /proc/PID/cgroup, also when the setup fails
-    :param begin: called when the setup is over, right before the command runs; what it raises
-        ends the command before it has begun
+    :param on_start: called with the lines of its /proc/PID/cgroup, even if the setup fails
+    :param begin: called after the setup, right before the command runs; if it raises an exception,
+        the command is not run
     :raises OSError: the command cannot be executed
     :raises SetupFailed: the setup ended with an error, or did not end
     :raises Interrupted: a signal came during the setup
@@ -104,7 +103,7 @@ def start(
     with stdout.open("wb") as out, stderr.open("wb") as err:
         if setup is not None:
             return _start_after(setup, command, (out, err), on_start, begin)
-        # A child begins where its parent is, and it may be gone before anyone could look.
+        # A child starts in its parent's cgroup, and may end before its cgroup can be read.
         cgroup = read_cgroup(os.getpid())
         begin()
         began_s = time.monotonic()
@@ -152,14 +151,13 @@ def _start_after(
 
 
 def _await_setup(process: subprocess.Popen[bytes], ours: socket.socket) -> str | None:
-    """Wait until the setup is over; return what went wrong, "" if it ended."""
+    """Wait for the end of the setup; return the error, "" on success."""
     deadline = time.monotonic() + SETUP_LIMIT_S
     while True:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             return f"did not end within {SETUP_LIMIT_S:.0f} s"
-        # Asked before the socket is read: the socket has all that the shell reported before its
-        # end.
+        # Checked before the socket is read, so that the socket has all reports of an ended shell.
         ended = has_ended(process.pid)
         if signals.wait(0 if ended else left_s, ours.fileno()):
             return None if ours.recv(1) else ""
@@ -168,7 +166,7 @@ def _await_setup(process: subprocess.Popen[bytes], ours: socket.socket) -> str |
 
 
 def finish(running: Running, timeout_s: float | None = None) -> Ended:
-    """Wait for a command; kill what is left in its process group.
+    """Wait for a command; kill the remaining processes of its group.
 
     :param timeout_s: kill it when it has run that long
     :raises Interrupted: a signal came meanwhile; the command has been killed
@@ -194,10 +192,10 @@ def has_ended(pid: int) -> bool:
 def reap(running: Running, *, timed_out: bool = False) -> Ended:
     """Kill the process group and reap its leader."""
     wall_s = time.monotonic() - running.began_s
-    # The group is killed before its leader is reaped: until then nobody else can get its number.
+    # The group is killed before its leader is reaped, because its number could be reused later.
     kill_group(running.pid)
     _, status, usage = os.wait4(running.pid, 0)
-    # Popen did not see the wait and would complain of a child that is still running.
+    # Popen does not know that the child was reaped, and would warn that it is still running.
     running.process.returncode = os.waitstatus_to_exitcode(status)
     return Ended(status, usage, wall_s, timed_out)
 
@@ -240,7 +238,7 @@ def run_shell(script: str, limit_s: float) -> str | None:
 
 
 def say_status(status: int) -> str:
-    """Return in words how a process ended.
+    """Return how a process ended, as text.
 
     >>> say_status(256)
     'exit status 1'

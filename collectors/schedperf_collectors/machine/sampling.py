@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Callable
 
-# Short workloads are read as well: the first readings come early, each later one after twice the
-# time.
+# The interval starts short, so that short workloads are read as well, and doubles each time.
 FIRST_LOOK_S = 0.05
 LOOK_EVERY_S = 0.5
 
@@ -20,9 +19,9 @@ LOOK_EVERY_S = 0.5
 def repeated(look: Callable[[], None], largest_share: float) -> Iterator[None]:
     """Call ``look`` until the block ends: soon at first, then every :data:`LOOK_EVERY_S`.
 
-    What it raises ends the looks and is raised when the block ends.
+    An exception in ``look`` ends the calls and is raised when the block ends.
 
-    :param largest_share: most of one CPU's time that looks may take; slow looks are made less often
+    :param largest_share: largest share of one CPU's time; slow functions are called less often
     """
     over = Event()
     with ThreadPoolExecutor(1) as pool:
@@ -37,7 +36,7 @@ def repeated(look: Callable[[], None], largest_share: float) -> Iterator[None]:
 def _look_until(over: Event, look: Callable[[], None], largest_share: float) -> None:
     pause_s, took_s = FIRST_LOOK_S, 0.0
     while not over.wait(max(pause_s, took_s / largest_share)):
-        # CPU time counts, not waiting: a look takes time from the workload only while it runs.
+        # CPU time, not elapsed time: only CPU time is taken from the workload.
         began_s = time.thread_time()
         look()
         took_s = time.thread_time() - began_s

@@ -50,14 +50,14 @@ class Signals:
         os.close(self._write)
 
     def wait(self, timeout_s: float | None, *readable: int) -> list[int]:
-        """Sleep until a signal comes, one of the descriptors can be read, or time is over.
+        """Sleep until a signal arrives, a descriptor is readable, or the time is over.
 
-        :return: those of the descriptors that can be read
+        :return: the readable descriptors
         """
         ready, _, _ = select.select([self._read, *readable], [], [], timeout_s)
         if self._read in ready:
             ready.remove(self._read)
-            # One read takes all wake-ups: a pipe holds more than this only if no one waits.
+            # One read empties the pipe, unless no one waited for a long time.
             os.read(self._read, 65536)
         return ready
 
@@ -73,7 +73,7 @@ class Signals:
 
 
 def _nothing(_signum: int, _frame: FrameType | None) -> None:
-    # Without a handler the kernel does not wake anyone for SIGCHLD.
+    # Without a handler, SIGCHLD does not interrupt a sleep.
     pass
 
 

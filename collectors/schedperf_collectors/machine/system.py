@@ -31,7 +31,7 @@ COMMAND_TIMEOUT_S = 5.0
 X86_MACHINES = ("x86_64", "i686", "i386")
 
 Value = TypeVar("Value")
-# What finds the values of one group of host.json; a finder raises Unavailable.
+# Functions that return the values of one group of host.json, or raise Unavailable.
 Finders = dict[str, Callable[[], object]]
 
 
@@ -41,10 +41,10 @@ def unavailable(where: str, error: OSError) -> Unavailable:
 
 
 class System:
-    """The machine below one root folder.
+    """The machine below one root directory.
 
-    :param root: "/" on a real machine; another folder shows the files of another machine
-    :param machine: what ``uname -m`` prints there
+    :param root: "/" on a real machine; another directory shows the files of another machine
+    :param machine: its ``uname -m``
     """
 
     def __init__(self, root: Path = Path("/"), machine: str = "") -> None:
@@ -53,11 +53,11 @@ class System:
         self._log: str | None = None
 
     def path(self, name: str) -> Path:
-        """Return the path here of a file of that machine ("/proc/version")."""
+        """Return the local path of a file of that machine ("/proc/version")."""
         return self.root / name.lstrip("/")
 
     def exists(self, name: str) -> bool:
-        """Return whether a file or folder exists."""
+        """Return whether a file or directory exists."""
         try:
             return self.path(name).exists()
         except OSError:
@@ -96,34 +96,34 @@ class System:
         :raises Unavailable: none can be read; the reason is the first one's
         """
         tried = [attempt(self.text, name) for name in names]
-        found = next((text for text, _ in tried if text is not None), None)
-        if found is None:
+        content = next((text for text, _ in tried if text is not None), None)
+        if content is None:
             raise Unavailable(tried[0][1])
-        return found
+        return content
 
     def integer(self, *names: str) -> int:
-        """Read a file that holds one whole number; the first of several that can be read.
+        """Read a whole number from the first of several files that can be read.
 
         :raises Unavailable: none can be read, or there is no number in it
         """
         return to_integer(self.first_text(*names), names[0])
 
     def names(self, folder: str, pattern: str) -> list[str]:
-        """List the entries of a folder whose whole name matches, as full names in natural order.
+        """List the entries of a directory whose whole name matches, as full names in natural order.
 
-        :raises Unavailable: the folder cannot be listed
+        :raises Unavailable: the directory cannot be listed
         """
         try:
             entries = [entry.name for entry in self.path(folder).iterdir()]
         except OSError as error:
             raise unavailable(folder, error) from error
-        found = sorted(filter(re.compile(pattern).fullmatch, entries), key=_natural)
-        return [f"{folder}/{name}" for name in found]
+        matching = sorted(filter(re.compile(pattern).fullmatch, entries), key=_natural)
+        return [f"{folder}/{name}" for name in matching]
 
     def kernel_log(self) -> str:
-        """Return the kernel's log of this boot, one message a line; a wrapped log lacks its start.
+        """Return the kernel log of this boot, one message per line; its start may be overwritten.
 
-        :raises Unavailable: the log is closed to this user
+        :raises Unavailable: this user may not read the log
         """
         if self._log is None:
             self._log = _read_kmsg(self.path("/dev/kmsg"))
@@ -133,21 +133,21 @@ class System:
 def to_integer(text: str, where: str) -> int:
     """Turn text into a whole number.
 
-    :raises Unavailable: it is none, or none that a signed 64-bit kernel variable holds
+    :raises Unavailable: it is not a whole number, or exceeds 64 bits
     """
     try:
         number = int(text)
     except ValueError:
         raise Unavailable(f"{where}: not a number: {text[:40]!r}") from None
     if abs(number) >= 1 << 63:
-        raise Unavailable(f"{where}: more than 64 bits: {text[:40]!r}")
+        raise Unavailable(f"{where}: number exceeds 64 bits: {text[:40]!r}")
     return number
 
 
 def to_float(text: str, where: str) -> float:
     """Turn text into a number.
 
-    :raises Unavailable: it is none, or not finite
+    :raises Unavailable: it is not a number, or not finite
     """
     try:
         number = float(text)
@@ -167,20 +167,22 @@ def attempt(find: Callable[..., Value], *arguments: object) -> tuple[Value | Non
 
 
 def or_none(find: Callable[[], Value]) -> Value | None:
-    """Call a function; None where it says that the value is unavailable."""
+    """Call a function; return None if it raises Unavailable."""
     return attempt(find)[0]
 
 
 def bracketed(text: str, brackets: str = "[]") -> str:
     """Return the selected word of a kernel's list of words: ``always [madvise] never``.
 
-    :raises Unavailable: nothing is marked
+    :raises Unavailable: no word is selected
     """
     opening, closing = map(re.escape, brackets)
-    found = re.search(f"{opening}([^{closing}\\s]+){closing}", text)
-    if not found:
-        raise Unavailable(f"no value is selected in {text[:40]!r}")
-    return found.group(1)
+    match = re.search(f"{opening}([^{closing}\\s]+){closing}", text)
+    if not match:
+        raise Unavailable(
+            f"no value is selected in {text[:40]!r} (expected one value in {brackets})"
+        )
+    return match.group(1)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -191,8 +193,8 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _read_kmsg(path: Path) -> str:
-    # Each read of /dev/kmsg gives one record, "6,339,5140900,-;text\n key=value\n"; EPIPE says that
-    # the record was overwritten while we read, and the next read goes on after it.
+    # Each read of /dev/kmsg returns one record, "6,339,5140900,-;text\n key=value\n". EPIPE means
+    # that records were overwritten; the next read returns the oldest one that is left.
     lines: list[str] = []
     try:
         source = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -232,7 +234,7 @@ def execute(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a program to its end, whatever its exit status, in the C locale and without input.
 
-    :param stdout: where it goes, as :mod:`subprocess` says
+    :param stdout: its stdout, as for :mod:`subprocess`
     :raises Unavailable: it is not there, or does not end in time
     """
     try:
@@ -250,13 +252,13 @@ def execute(
     except OSError as error:
         raise unavailable(command[0], error) from error
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"{command[0]}: no answer within {timeout_s:g} s") from None
+        raise Unavailable(f"{command[0]}: did not finish within {timeout_s:g} s") from None
 
 
 def getconf(name: str) -> int:
-    """Ask the C library for a number that the hardware has, and the library may not know.
+    """Return a number of the hardware that the C library reports.
 
-    :raises Unavailable: it does not
+    :raises Unavailable: the library does not report it
     """
     number = to_integer(run(["getconf", name]), f"getconf {name}")
     if number <= 0:

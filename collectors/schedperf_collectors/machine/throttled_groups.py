@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Follow the CPU time of control groups: the workload's, and all with a bandwidth limit.
+"""Record cpu.stat of the workload's control group and of all groups with a bandwidth limit.
 
-A workload may create its own groups and remove them before it ends. So groups are also searched
+A workload may create groups and remove them before it ends. Groups are therefore also searched
 while it runs, and the last counters of each are kept. Groups of the same name are distinguished by
 inode.
 
-A text of groups has a section for each::
+The text has a section for each group::
 
     === /bench/one
     nr_periods 41
@@ -14,9 +14,9 @@ A text of groups has a section for each::
     --- 25000 100000 0
     +++ 1234 8361123456789 new
 
-What follows the name is cpu.stat as the kernel wrote it, then the limit (quota, period and burst
-in microseconds, ``max`` without one, ``-`` unknown), then the inode, the monotonic time of the look
-in nanoseconds, and whether the group is ``new`` since the first look or ``old``.
+The name is followed by cpu.stat as the kernel wrote it, then the limit (quota, period and burst
+in microseconds; ``max``: no limit; ``-``: unknown), then the inode, the monotonic time of the read
+in nanoseconds, and whether the group is ``new`` since the first read or ``old``.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ MOST_GROUPS = 256
 DEEPEST = 32
 
 NO_LIMIT = "max"
-# A folder without folders has its own two links; file systems that do not count have one.
+# A directory without directories has its own two links; file systems that do not count have one.
 CHILDLESS_LINKS = 2
-TOO_MANY = f"more than {MOST_GROUPS} groups with limits; the others are not recorded"
+TOO_MANY = f"more than {MOST_GROUPS} cgroups with a CPU quota; the others are not recorded"
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """The hierarchy of control groups that the cpu controller is in.
+    """The control group hierarchy with the cpu controller.
 
-    :param folder: where its root group is seen
-    :param own: the workload's group, below ``folder``; "" for the root
+    :param folder: directory of its root group
+    :param own: path of the workload's group below ``folder``; "" for the root
     """
 
     version: int
@@ -57,7 +57,7 @@ class Hierarchy:
 
 
 def find_hierarchy(system: System, pid: int) -> Hierarchy:
-    """Find where a process lives.
+    """Return the hierarchy and group of a process.
 
     :raises Unavailable: there are no control groups, or they are not mounted
     """
@@ -69,9 +69,9 @@ def find_hierarchy(system: System, pid: int) -> Hierarchy:
 
 
 class ThrottledGroups:
-    """What groups have counted, looked at before, during and after a run.
+    """The counters of control groups, read before, during and after a run.
 
-    :ivar notes: what was left out, one line each
+    :ivar notes: groups that were not recorded and why, one line each
     """
 
     def __init__(self, system: System, hierarchy: Hierarchy) -> None:
@@ -88,15 +88,17 @@ class ThrottledGroups:
         self._last: dict[tuple[str, int], bytes] = {}
 
     def first_look(self) -> bytes:
-        """Find the groups; return the text of those that are followed."""
+        """Find the groups; return the text of those that are recorded."""
         self._walk("")
         if self._hierarchy.own not in self._known:
-            self.notes.add(f"the workload's group {self._hierarchy.own} is not visible")
+            self.notes.add(
+                f"the workload's cgroup {self._hierarchy.own!r} is not in the mounted hierarchy"
+            )
         self._old = frozenset((path, inode) for path, (inode, _) in self._known.items())
         return self._text()
 
     def look(self) -> None:
-        """Follow groups that came, and keep what those that may go have counted."""
+        """Find new groups, and keep the counters of groups that may be removed."""
         for path, before in list(self._known.items()):
             if self._identity(path) != before:
                 self._walk(path)
@@ -106,12 +108,12 @@ class ThrottledGroups:
                 self._keep(path, section)
 
     def last_look(self) -> bytes:
-        """Return the text of the groups that are there now and are followed."""
+        """Return the text of the recorded groups that exist now."""
         self._walk("")
         return self._text()
 
     def last_seen(self) -> bytes:
-        """Return what :meth:`look` has kept, each group as it was seen last."""
+        """Return the text kept by :meth:`look`, with the last counters of each group."""
         return b"".join(self._last.values())
 
     def _text(self) -> bytes:
@@ -135,23 +137,23 @@ class ThrottledGroups:
             self.notes.add(TOO_MANY)
 
     def _walk(self, top: str) -> None:
-        """Learn a group and those below it, the upper ones first; forget those that are gone."""
+        """Add a group and those below it, top down; remove groups that no longer exist."""
         for path in [path for path in self._known if f"{path}/".startswith(f"{top}/")]:
             del self._known[path]
         level = [top]
         for _ in range(DEEPEST):
             level = [child for path in level for child in self._learn(path)]
         if level:
-            self.notes.add(f"groups below level {DEEPEST} are not recorded")
+            self.notes.add(f"cgroups nested more than {DEEPEST} levels deep are not recorded")
         self._watched &= self._known.keys()
 
     def _learn(self, path: str) -> list[str]:
-        """Learn one group; return those directly below it."""
+        """Add one group; return those directly below it."""
         identity = self._identity(path)
         if identity is None:
             return []
         if len(self._known) >= MOST_WALKED:
-            self.notes.add(f"more than {MOST_WALKED} groups; the others are not recorded")
+            self.notes.add(f"more than {MOST_WALKED} cgroups; the others are not recorded")
             return []
         self._known[path] = identity
         if self._old is not None and (path, identity[0]) not in self._old:
@@ -161,7 +163,7 @@ class ThrottledGroups:
     def _children(self, path: str) -> list[str]:
         try:
             with os.scandir(self._root + path) as entries:
-                folders = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+                folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         except OSError:
             return []
         return [f"{path}/{name}" for name in sorted(folders)]
@@ -179,10 +181,10 @@ class ThrottledGroups:
         return path == own or (own != "" and path.startswith(f"{own}/"))
 
     def _section(self, path: str) -> bytes | None:
-        """Return what a group has counted; None where it is not followed or has gone."""
+        """Return the text of a group; None if it is not recorded or no longer exists."""
         folder = self._hierarchy.folder + path
         quota, period, burst = self._limit(folder)
-        # Asked first: version 2 adds up the counters of all CPUs when cpu.stat is read.
+        # Read first: version 2 sums the counters of all CPUs when cpu.stat is read.
         if not self._is_own(path) and quota in {None, NO_LIMIT}:
             return None
         counted = self._files.value(f"{folder}/cpu.stat")

@@ -57,7 +57,7 @@ class ValueFiles:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """List a folder in no order; [] where it cannot be listed."""
+        """List a directory in no order; [] where it cannot be listed."""
         try:
             return os.listdir(self._prefix + folder)  # noqa: PTH208 # bare names are meant
         except OSError:

@@ -81,7 +81,7 @@ def detect_virtualisation(system: System) -> Virtualisation:
         return _detect_x86(system)
     if system.machine == "aarch64":
         return _detect_arm64(system)
-    return _by_maker(system, f"no known evidence of emulation on {system.machine}")
+    return _by_maker(system, f"emulation cannot be detected on {system.machine}")
 
 
 def dmi_text(system: System) -> str:
@@ -104,18 +104,18 @@ def _detect_x86(system: System) -> Virtualisation:
     model = re.search(r"^model name\s*: (QEMU TCG .*)$", cpuinfo, re.MULTILINE)
     if model:
         return Virtualisation("qemu", emulated=True, grounds=f"the CPU model is {model.group(1)}")
-    found = _found_by_kernel(system)
-    if found:
-        return found
+    detected = _found_by_kernel(system)
+    if detected:
+        return detected
     if re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE):
-        return _by_maker(system, "the CPU has the hypervisor flag without the hypervisor's name")
+        return _by_maker(system, "the CPU has the hypervisor flag, but the hypervisor is unknown")
     if not cpuinfo:
         return Virtualisation(None, None, "/proc/cpuinfo cannot be read")
     return Virtualisation("none", emulated=False, grounds="the CPU has no hypervisor flag")
 
 
 def _found_by_kernel(system: System) -> Virtualisation | None:
-    # None of the hypervisors that the x86 kernel knows emulates.
+    # All hypervisors that the x86 kernel detects use hardware virtualisation.
     log = or_none(system.kernel_log) or ""
     detected = re.search(r"^Hypervisor detected: (.+)$", log, re.MULTILINE)
     if detected:
@@ -123,7 +123,7 @@ def _found_by_kernel(system: System) -> Virtualisation | None:
         ground = f"the kernel log reports {detected.group(0)}"
         return Virtualisation(kind, emulated=False, grounds=ground)
     if "kvm-clock" in (or_none(lambda: system.text(CLOCKSOURCES)) or ""):
-        ground = "kvm-clock is a clocksource"
+        ground = "kvm-clock is an available clocksource"
         return Virtualisation("kvm", emulated=False, grounds=ground)
     return None
 
@@ -146,17 +146,17 @@ def _detect_arm64(system: System) -> Virtualisation:
         return Virtualisation("kvm", emulated=False, grounds=ground)
     cpuinfo = or_none(lambda: system.text("/proc/cpuinfo")) or ""
     if re.search(r"^CPU implementer\s*: 0x00$", cpuinfo, re.MULTILINE):
-        ground = "CPU implementer 0x00 is QEMU's emulated max CPU"
+        ground = "CPU implementer 0x00 is that of QEMU's emulated CPU model 'max'"
         return Virtualisation("qemu", emulated=True, grounds=ground)
     firmware = re.search(r"^psci: SMC Calling Convention v1\.0$", log, re.MULTILINE)
     if firmware and _is_made_by_qemu(system):
-        ground = f"QEMU's machine with QEMU's own firmware ({firmware.group(0)}), not KVM's"
+        ground = f"a QEMU machine with QEMU's PSCI firmware ({firmware.group(0)}) instead of KVM's"
         return Virtualisation("qemu", emulated=True, grounds=ground)
-    return _by_maker(system, "the kernel log names no hypervisor")
+    return _by_maker(system, "the kernel log does not mention a hypervisor")
 
 
 def _is_made_by_qemu(system: System) -> bool:
-    # Of the makers of "linux,dummy-virt" only QEMU has the fw-cfg device.
+    # Of the machines called "linux,dummy-virt", only QEMU's has the fw-cfg device.
     nodes = or_none(lambda: system.names(DEVICE_TREE, r"fw-cfg@.*"))
     return bool(nodes) or "qemu" in _maker(system).lower()
 
@@ -167,7 +167,7 @@ def _maker(system: System) -> str:
 
 
 def _by_maker(system: System, doubt: str) -> Virtualisation:
-    # The firmware's name of the machine decides last: it names the vendor, also of real machines.
+    # The machine name in the firmware comes last, because hardware machines have one, too.
     maker = _maker(system)
     for word, kind in NEVER_EMULATE.items():
         if word in maker.lower():

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Load PELT's programs: through libbpf, else through bcc, else not at all.
+"""Load the BPF programs of ``bpf_pelt`` through libbpf or bcc.
 
-libbpf loads an object that was compiled ahead (CO-RE), in less than a second, without compiler or
-headers. Loading an object is all or nothing, so the object is opened once for each mechanism, and
-the maps of the first are those of all. Where the kernel refuses a mechanism for one function
-already when it is loaded, each pair is loaded by itself.
+libbpf loads a precompiled object (CO-RE) in less than a second, without compiler or headers. An
+object loads completely or not at all, so it is opened once per mechanism; all instances share the
+maps of the first. If the kernel rejects a mechanism for one function at load time, each pair is
+loaded separately.
 
-bcc compiles one text with every program that may be wanted, on the machine under test, and needs
-the kernel's headers; it is used where libbpf cannot load the object, or where the user asks for it.
+bcc compiles one text with all programs on the machine under test and needs the kernel's headers. It
+is used if libbpf cannot load the object, or if the user selects it.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from schedperf_collectors.plugin import Skipped
 _BCC_HEADER, _BCC_SOURCE = "pelt.h", "pelt.bcc.c"
 _CONTEXT_OF_ROLE = {names[0]: context for context, groups in MARKERS.items() for names in groups}
 OBJECT = "pelt"
-# Of pelt.h.
+# Constants of pelt.h.
 _DEEPEST_CALL, _DEEPEST_MARK, _LOG2_BINS, LINEAR_BINS = 4, 8, 32, 64
 
 
 def load_pelt(system: System, kernel: KernelFunctions, sampling: int) -> Programs:
     """Load the programs for all functions that the kernel has.
 
-    :param sampling: the duration of one in so many calls is taken
-    :raises Unavailable: no libbpf, no object, or the kernel takes no program of it
+    :param sampling: time one in this many calls
+    :raises Unavailable: no libbpf, no object, or the kernel rejects its programs
     """
     cpus = possible_cpus(system)
     return LibbpfPrograms(read_object(OBJECT), probed_functions(kernel), sampling, cpus)
@@ -66,8 +66,8 @@ def load_pelt(system: System, kernel: KernelFunctions, sampling: int) -> Program
 def _compile_pelt(system: System, kernel: KernelFunctions, sampling: int) -> Programs:
     """Compile the programs for all functions that the kernel has.
 
-    :param sampling: the duration of one in so many calls is taken
-    :raises Skipped: bcc cannot compile here
+    :param sampling: time one in this many calls
+    :raises Skipped: bcc cannot compile the programs
     """
     return compile_programs(system, program_text(kernel), {"SAMPLING": sampling})
 
@@ -82,8 +82,8 @@ class LoadedPrograms:
     """The programs, and how they were loaded.
 
     :param asked: AUTO, or the loader that the user asked for
-    :param tried: of each loader why it cannot be used, in that order; None: it is the one in use
-    :param no_types: what cannot be had because the kernel has no types; None: it has them
+    :param tried: why each loader failed, in the order tried; None for the loader in use
+    :param no_types: what is not available because the kernel has no BTF; None if it has BTF
     """
 
     programs: Programs
@@ -106,11 +106,11 @@ class LoadedPrograms:
         }
 
     def notes(self) -> list[str]:
-        """Say that another loader than the preferred one is in use, and why."""
+        """Return a note if the preferred loader failed and another one is used."""
         refused = {name: reason for name, reason in self.tried.items() if reason is not None}
         if self.loader is None or not refused:
             return []
-        return [f"{self.loader} loaded the programs; {_say(refused)}"]
+        return [f"programs loaded with {self.loader}; {_say(refused)}"]
 
 
 def load_programs(
@@ -118,7 +118,7 @@ def load_programs(
 ) -> LoadedPrograms:
     """Load the programs through the first loader that works, or the selected one.
 
-    :param sampling: the duration of one in so many calls is taken
+    :param sampling: time one in this many calls
     :param asked: AUTO or one of LOADERS
     """
     no_types = why_no_types(system)
@@ -137,17 +137,20 @@ def load_programs(
 
 
 def why_no_types(system: System) -> str | None:
-    """Return what is unavailable if the kernel has no types (BTF); None: it has them."""
+    """Return what is not available if the kernel has no types (BTF); None if it has them."""
     try:
         with system.path(TYPES).open("rb") as file:
             magic = int.from_bytes(file.read(2), sys.byteorder)
     except OSError as error:
         reason = explain(error)
     else:
-        reason = "it has no types"
+        reason = "no BTF data"
         if magic == BTF_MAGIC:
             return None
-    return f"{TYPES}: {reason}: no fentry, no fexit, no members of types such as cfs_rq->rq"
+    return (
+        f"{TYPES}: {reason}; fentry, fexit and offsets of members such as cfs_rq->rq are not "
+        "available"
+    )
 
 
 def _load(name: str, system: System, kernel: KernelFunctions, sampling: int) -> Programs:
@@ -190,7 +193,7 @@ def _pair_of_text(name: str) -> str:
 
 
 def _bodies(role: str) -> tuple[str, str]:
-    """Return what the programs at entry and exit do."""
+    """Return the C statements of the programs at entry and exit."""
     if role == EMPTY_CALL:
         return "0", "0"
     if role == NEW_TASK:
@@ -230,17 +233,17 @@ class _Marks(ctypes.Structure):
     )
 
 
-# The maps that all objects share; of per-CPU maps the struct that each CPU has.
+# The maps shared by all objects, with the struct of each CPU for per-CPU maps.
 MAPS: dict[str, type[ctypes.Structure] | None] = {"gates": None, "calls": _Calls, "marks": _Marks}
 
 
 class LibbpfPrograms(Programs):
-    """The object of one capture, opened as often as there are mechanisms in use.
+    """The object of one capture, opened once per mechanism.
 
-    :param data: the object
-    :param functions: those that may be attached
-    :param cpus: those that the kernel may have, in ascending order
-    :raises Unavailable: no libbpf, or the kernel takes no program of the object
+    :param data: the object file
+    :param functions: functions to attach to
+    :param cpus: possible CPUs in ascending order
+    :raises Unavailable: no libbpf, or the kernel rejects the programs of the object
     """
 
     def __init__(
@@ -249,11 +252,11 @@ class LibbpfPrograms(Programs):
         self._data, self._sampling, self._cpus = data, sampling, cpus
         self._functions = functions
         self._objects = contextlib.ExitStack()
-        # By mechanism, the object with the programs of all functions; None: refused.
+        # By mechanism, the object with the programs of all functions; None: rejected.
         self._loaded: dict[str, BpfObject | None] = {}
         self._first: BpfObject | None = None
         raise_memlock_limit()
-        # Every kernel that has BPF takes these two: where it does not, it takes no others.
+        # Every kernel with BPF accepts these two; one that rejects them rejects the others too.
         self._tracepoints = self._load([_at_tracepoint(name) for name in TRACEPOINTS])
 
     def attach_pair(self, mechanism: str, name: str) -> None:

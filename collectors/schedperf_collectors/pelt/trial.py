@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Measure the overhead of the probes on trivial system calls.
 
-Three calls that are alike are made in turn from a loop: one bare, one with an empty pair of
-programs, one with the pair that takes the time. Before the programs are attached the loops show
-by how much the calls differ anyway; that is taken off.
+A loop alternates between three similar calls: one without probes, one with an empty pair of
+programs, one with the timing pair. The same loops before attaching measure by how much the calls
+differ without probes; this difference is subtracted.
 
-What the pair itself reads of such a call is a median too: an interrupt or a moment without the CPU
-is in single readings, and would be most of their mean.
+The duration that the timing pair measures for such a call is also a median, because interrupts and
+preemption in a few readings would dominate the mean.
 
-The pair that takes the time stays attached while the workload runs. Made again at the end, a known
-number of calls says whether the kernel still runs what it was told to run.
+The timing pair stays attached while the workload runs. A known number of calls at the end verifies
+that the kernel still runs the programs.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from schedperf_collectors.pelt.programs import (
     syscall_names,
 )
 
-# 250 calls are 25 us bare and 0.5 ms under emulation: much shorter than the time between two ticks,
-# so that most loops meet no interrupt and the median is of loops that met none.
+# 250 calls take 25 us without probes and 0.5 ms under emulation, much less than a tick, so most
+# loops are not interrupted and the median is that of an uninterrupted loop.
 CALLS = 250
 # Of 41 rounds the 14th smallest and the 14th largest are a 97% interval of the median (order
 # statistics: 1 - 2 * P(Binomial(41, 1/2) < 14)).
@@ -45,15 +45,15 @@ OUTSIDE = 13
 # The ranks of a 95% CI of the median of n values are n / 2 -+ 0.98 * sqrt(n): the normal
 # approximation of the same order statistics.
 HALF_RANKS = 0.98
-# How many calls must be seen at the end.
+# Number of calls that must be counted at the end.
 PROOF_CALLS = 100
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The pairs that are attached to system calls.
+    """The pairs of programs attached to system calls.
 
-    :param function: what the pair that takes the time is attached to
+    :param function: function that the timing pair is attached to
     :param found: record for pelt.json
     """
 
@@ -62,14 +62,14 @@ class Trial:
 
 
 def measure_cost(programs: Programs, kernel: KernelFunctions, mechanism: str) -> Trial:
-    """Attach an empty pair and one that takes the time, and measure what they add to a call.
+    """Attach an empty pair and a timing pair, and measure the time that each adds to a call.
 
-    :param mechanism: the one by which functions are timed
+    :param mechanism: mechanism by which functions are timed
     :raises Unavailable: the calls cannot be probed
     """
     timed, empty = (kernel.first(syscall_names(call)) for call in (TIMED_CALL, EMPTY_CALL))
     if timed is None or empty is None:
-        raise Unavailable("getuid and geteuid are not in the kernel's symbols")
+        raise Unavailable("the syscall getuid() or geteuid() is not in the kernel's symbols")
     before = _on_one_cpu(_rounds)
     programs.attach_pair(mechanism, empty)
     programs.attach_pair(mechanism, timed)
@@ -77,7 +77,7 @@ def measure_cost(programs: Programs, kernel: KernelFunctions, mechanism: str) ->
     after = _on_one_cpu(_rounds)
     programs.write("gates", OPEN_TRIAL, 0)
     reads_ns, reads_ci = median_reading(_trial_calls(programs), timed)
-    found: dict[str, object] = {
+    results: dict[str, object] = {
         "mechanism": mechanism,
         "on": timed,
         "calls": CALLS * ROUNDS,
@@ -89,9 +89,9 @@ def measure_cost(programs: Programs, kernel: KernelFunctions, mechanism: str) ->
             (late[column] - late[0]) - (early[column] - early[0])
             for early, late in zip(before, after)
         )
-        found[f"{name}_ns"] = round(statistics.median(added), 1)
-        found[f"{name}_ci"] = [round(added[OUTSIDE], 1), round(added[-1 - OUTSIDE], 1)]
-    return Trial(timed, found)
+        results[f"{name}_ns"] = round(statistics.median(added), 1)
+        results[f"{name}_ci"] = [round(added[OUTSIDE], 1), round(added[-1 - OUTSIDE], 1)]
+    return Trial(timed, results)
 
 
 def still_counts(programs: Programs) -> bool:
@@ -105,22 +105,22 @@ def still_counts(programs: Programs) -> bool:
 
 
 def median_reading(values: Iterable[Any], function: str) -> tuple[float, tuple[float, float]]:
-    """Return the median of what was read of the trial calls, in ns, and a 95% CI of it.
+    """Return the median of the measured durations of the trial calls, in ns, and its 95% CI.
 
-    The median is interpolated evenly in its bin; the interval has the far edges of the bins that
-    its ends are in, so that it is no finer than what was counted.
+    The median is interpolated linearly within its bin. The interval is widened to the outer edges
+    of the bins that contain its ends.
 
-    :param values: what each CPU counted
-    :param function: for the message
-    :raises Unavailable: none was timed
+    :param values: the counts of each CPU
+    :param function: name for the message
+    :raises Unavailable: no call was timed
     """
-    found = list(values)
-    bins = list(_bins(found))
+    all_counts = list(values)
+    bins = list(_bins(all_counts))
     timed = sum(count for _, _, count in bins)
     if not timed:
-        seen = _count_seen(found)
+        seen = _count_seen(all_counts)
         raise Unavailable(
-            f"{function}: {seen} of {CALLS * ROUNDS} calls were counted, none was timed"
+            f"{function}: {seen} of {CALLS * ROUNDS} test calls were counted, none was timed"
         )
     reached = list(accumulate(count for _, _, count in bins))
 
@@ -136,8 +136,8 @@ def median_reading(values: Iterable[Any], function: str) -> tuple[float, tuple[f
 
 
 def _bins(values: Sequence[Any]) -> Iterator[tuple[float, float, int]]:
-    # From, to and count of linear bins, then of log2 bins; of the one in which the linear bins end
-    # the part behind them is what the open linear bin has more than all log2 bins that follow.
+    # Start, end and count of the linear bins, then of the log2 bins. The log2 bin in which the
+    # linear bins end contributes the count of the open linear bin minus all later log2 bins.
     linear = [sum(counts) for counts in zip(*(value.linear_ns for value in values))]
     log2 = [sum(counts) for counts in zip(*(value.log2_ns for value in values))]
     for number, count in enumerate(linear[:-1]):
@@ -158,7 +158,7 @@ def _count_seen(values: Iterable[Any]) -> int:
 
 
 def _on_one_cpu(measure: Callable[[], Sequence[Sequence[float]]]) -> Sequence[Sequence[float]]:
-    # A task that moves between entry and exit would be counted on two CPUs.
+    # A task that migrates between entry and exit would be counted on two CPUs.
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})
     try:
@@ -168,7 +168,7 @@ def _on_one_cpu(measure: Callable[[], Sequence[Sequence[float]]]) -> Sequence[Se
 
 
 def _rounds() -> list[list[float]]:
-    # ns a call: bare, with the empty pair, with the pair that takes the time.
+    # ns per call: without probes, with the empty pair, with the timing pair.
     calls = (os.getgid, os.geteuid, os.getuid)
     return [[_ns_a_call(call) for call in calls] for _ in range(ROUNDS)]
 

@@ -2,9 +2,9 @@
 """Count calls exactly with execution breakpoints: ``perf stat -a -A -e mem:ADDRESS:x``.
 
 A debug register of each CPU counts how often it executes the first instruction of a function.
-That sees functions that ftrace and kprobes may not touch, such as ``update_load_avg``, whose
-``inline`` carries ``notrace``. A CPU has few such registers (four on x86), and perf exits with 0
-where it has none to give, so what is wanted is tried for a moment first::
+This works for functions that ftrace and kprobes cannot probe, such as ``update_load_avg``, whose
+``inline`` implies ``notrace``. A CPU has few such registers (four on x86), and perf exits with 0
+if none is free, so the events are tried for a short time first::
 
     CPU0,226455,,mem:0xffffffff810dafc0:x,9953921,100.00,,
 """
@@ -34,12 +34,12 @@ _LINE = re.compile(r"^CPU(\d{1,6}),([^,]*),[^,]*,mem:0x([0-9a-f]+):x,", re.MULTI
 
 @dataclass
 class BreakpointCounts:
-    """What was counted, once the ``with`` block is over.
+    """The counts, available after the ``with`` block.
 
-    :param calls: of each function, by CPU; a CPU that perf has no number for is left out, as is
-        one that went offline
-    :param reason: why nothing was counted, else ""
-    :param recording: the perf that counts; None: nothing is to be counted, or it could not start
+    :param calls: calls by function and CPU, without CPUs that perf reports no number for or that
+        went offline
+    :param reason: why there are no counts; "" if there are
+    :param recording: the running perf; None if there is nothing to count, or it could not start
     """
 
     calls: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -60,23 +60,23 @@ def try_breakpoints(program: str, addresses: Mapping[str, int]) -> None:
 
     :param program: perf
     :param addresses: of the functions
-    :raises Unavailable: this machine, kernel or user cannot
+    :raises Unavailable: the machine or kernel does not support it, or the user is not permitted
     """
     try:
         output = perf_output([*_command(program, addresses), *TRIAL])
     except (PerfFailed, Skipped) as error:
         raise Unavailable(str(error)) from error
     if "<not supported>" in output:
-        raise Unavailable("perf says: not supported")
+        raise Unavailable("perf does not support execution breakpoints on this machine")
     if not _LINE.search(output):
         raise Unavailable("perf printed no counts")
 
 
 @contextmanager
 def breakpoints_counting(program: str, addresses: Mapping[str, int]) -> Iterator[BreakpointCounts]:
-    """Count calls of functions in a ``with`` block, from ``begin`` on; of none without addresses.
+    """Count calls of functions in a ``with`` block, from ``begin`` on.
 
-    A perf that fails or is killed meanwhile raises nothing: the counts say the reason.
+    A perf that fails or is killed raises no error; the counts contain the reason.
     """
     counts = BreakpointCounts()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -98,13 +98,13 @@ def breakpoints_counting(program: str, addresses: Mapping[str, int]) -> Iterator
 
 
 def read_counts(text: str, addresses: Mapping[str, int], counts: BreakpointCounts) -> None:
-    """Read what perf wrote into ``counts``.
+    """Parse the output of perf into ``counts``.
 
-    :raises Unavailable: it has no count of one of the functions
+    :raises Unavailable: the count of a function is missing
     """
     names = {address: name for name, address in addresses.items()}
-    for found in _LINE.finditer(text):
-        cpu, value, name = int(found[1]), found[2], names.get(int(found[3], 16))
+    for match in _LINE.finditer(text):
+        cpu, value, name = int(match[1]), match[2], names.get(int(match[3], 16))
         if name is not None and value.isdigit():
             counts.calls.setdefault(name, {})[cpu] = int(value)
     if counts.calls.keys() != addresses.keys():

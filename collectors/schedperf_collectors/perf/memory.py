@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sample memory accesses around a workload: with which events, and what these can show.
+"""Choose the memory-access events of this machine and sample them around a workload.
 
-Each vendor has its own events, and what they report of a contended line are different observables
-that are never compared with each other:
+Each vendor has its own events, which measure different observables of a contended line. Different
+observables are never compared with each other:
 
 ========  =====================================================================
 hitm      Intel's mem-loads and mem-stores (PEBS), and POWER's of the same name: a load that
           hit a line which another core had modified
-ibs       AMD's ibs_op (instruction-based sampling): the same, as far as the CPU tells
+ibs       AMD's ibs_op (instruction-based sampling): as hitm, as far as the CPU reports it
 peer      Arm's arm_spe: a load that another core's cache answered, modified or not
 ========  =====================================================================
 
@@ -34,16 +34,16 @@ from schedperf_collectors.plugin import Capture, Skipped
 DEVICES = "/sys/bus/event_source/devices"
 # Least latency of a sampled load in cycles: perf_mem_events__loads_ldlat of perf.
 DEFAULT_LDLAT = 30
-# One sample in so many tagged loads, prime as Intel's own sampling periods are (SampleAfterValue of
+# Sampling period in tagged loads, prime like Intel's own sampling periods (SampleAfterValue of
 # MEM_TRANS_RETIRED.LOAD_LATENCY_GT_16 is 20011, of GT_32 100007).
 LOADS_PERIOD = 20011
 # Stores are not filtered by latency: SampleAfterValue of MEM_INST_RETIRED.ALL_STORES.
 STORES_PERIOD = 1000003
-# Cycles; ibs_op ignores the lowest four bits. Some 4000 to 6000 samples a second and busy CPU,
-# perf's default rate being 4000.
+# Cycles; ibs_op ignores the lowest four bits. Some 4000 to 6000 samples per second and busy CPU;
+# perf's default rate is 4000.
 IBS_PERIOD = 1 << 19
-# Operations, each 64 bytes of trace. perf takes 4096 where it is not told
-# (arm_spe_pmu_default_config() of tools/perf/arch/arm64/util/arm-spe.c), for four times the trace.
+# Operations, each 64 bytes of trace. perf's default of 4096 (arm_spe_pmu_default_config() of
+# tools/perf/arch/arm64/util/arm-spe.c) would make four times the trace.
 SPE_PERIOD = 1 << 14
 
 SAMPLE_ADDR = 1 << 3
@@ -65,17 +65,18 @@ _TRACE = "trace.data"
 
 @dataclass(frozen=True)
 class MemoryEvents:
-    """What perf is asked to sample.
+    """The events that perf samples.
 
-    :param vendor: "Intel", "AMD", "Arm" or "POWER": whose events they are; None: named by the user
+    :param vendor: "Intel", "AMD", "Arm" or "POWER"; None if the user named the event
     :param observable: "hitm", "ibs" or "peer"
-    :param events: as ``perf record -e`` takes them
+    :param events: arguments of ``perf record -e``
     :param period: loads (Intel, POWER), cycles (AMD) or operations (Arm) from sample to sample
-    :param store_period: stores from sample to sample; None where one event samples both, or none
-    :param ldlat: least latency of what is sampled, in cycles; None: no such filter
+    :param store_period: stores from sample to sample; None if the events for stores have no period
+        of their own
+    :param ldlat: least latency of a sampled access, in cycles; None without this filter
     :param common_period: the period is an option of perf and not part of the event
-    :param is_trace: perf records a trace that it must decode into samples itself
-    :param blind: what these events cannot show, one sentence each
+    :param is_trace: perf records a trace that it must decode into samples
+    :param blind: accesses or properties that these events do not measure, one phrase each
     """
 
     vendor: str | None
@@ -91,7 +92,7 @@ class MemoryEvents:
     def record_command(self, program: str, path: str) -> list[str]:
         """Return the command that records on all CPUs to ``path``, its last word.
 
-        It asks for what ``perf c2c record`` asks for, so that ``perf c2c report`` reads the file.
+        It has the options of ``perf c2c record``, so that ``perf c2c report`` can read the file.
         """
         period = ["-c", str(self.period)] if self.common_period else []
         events = [word for event in self.events for word in ("-e", event)]
@@ -101,9 +102,9 @@ class MemoryEvents:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user set, and what the collector is for.
+    """The collector's options.
 
-    :param stores: stores are sampled, too
+    :param stores: whether stores are sampled, too
     """
 
     stores: bool
@@ -116,7 +117,7 @@ class Wanted:
 def read_wanted(collector: str, options: Mapping[str, str], *, stores: bool) -> Wanted:
     """Read a collector's options: period, store_period, ldlat, event.
 
-    :raises Skipped: a number is none
+    :raises Skipped: a number is invalid
     """
 
     def number(name: str) -> int | None:
@@ -125,7 +126,7 @@ def read_wanted(collector: str, options: Mapping[str, str], *, stores: bool) -> 
         value, reason = attempt(to_integer, options[name], name)
         if value is None or value < 1:
             raise Skipped(
-                reason or f"{name}: {value} (expected a positive number)",
+                reason or f"invalid {name}: {value} (expected a positive number)",
                 f"--set {collector}.{name}=NUMBER",
             )
         return value
@@ -139,23 +140,23 @@ def read_wanted(collector: str, options: Mapping[str, str], *, stores: bool) -> 
     )
 
 
-def choose_memory_events(system: System, wanted: Wanted) -> MemoryEvents:
-    """Return the events of this machine, or the one that the user names.
+def choose_memory_events(system: System, request: Wanted) -> MemoryEvents:
+    """Return the events of this machine, or the event that the user named.
 
-    :raises Skipped: it has none, or none that can do what is asked for
+    :raises Skipped: the machine has no such events, or they do not support the options
     """
-    if wanted.event is not None:
-        return _named_event(wanted.event, wanted)
+    if request.event is not None:
+        return _named_event(request.event, request)
     cores = [
         pmu for pmu in _devices(system, r"cpu(_core|_atom)?") if _offers(system, pmu, "mem-loads")
     ]
     if cores:
-        return _load_store_events(system, cores, wanted)
+        return _load_store_events(system, cores, request)
     if _devices(system, "ibs_op"):
-        return _ibs_events(system, wanted)
+        return _ibs_events(system, request)
     spe = _devices(system, r"arm_spe_\d+")
     if spe:
-        return _spe_events(system, spe, wanted)
+        return _spe_events(system, spe, request)
     raise _no_events(system)
 
 
@@ -172,20 +173,20 @@ def _knows(system: System, pmu: str, term: str) -> bool:
     return system.exists(f"{DEVICES}/{pmu}/format/{term}")
 
 
-def _load_store_events(system: System, pmus: Sequence[str], wanted: Wanted) -> MemoryEvents:
+def _load_store_events(system: System, pmus: Sequence[str], request: Wanted) -> MemoryEvents:
     has_latency = any(_knows(system, pmu, "ldlat") for pmu in pmus)
-    if wanted.ldlat is not None and not has_latency:
-        raise Skipped("mem-loads has no latency filter here", "leave ldlat out")
-    ldlat = (wanted.ldlat or DEFAULT_LDLAT) if has_latency else None
-    period = wanted.period or LOADS_PERIOD
-    store_period = (wanted.store_period or STORES_PERIOD) if wanted.stores else None
-    # Without a latency filter (POWER) there is no precise level to ask for either.
+    if request.ldlat is not None and not has_latency:
+        raise Skipped("`mem-loads` has no latency filter on this CPU", "leave ldlat out")
+    ldlat = (request.ldlat or DEFAULT_LDLAT) if has_latency else None
+    period = request.period or LOADS_PERIOD
+    store_period = (request.store_period or STORES_PERIOD) if request.stores else None
+    # POWER has neither a latency filter nor a precise level.
     filters, precise = (f"ldlat={ldlat},", "P") if has_latency else ("", "")
     events = []
     for pmu in pmus:
         loads = f"{pmu}/mem-loads,{filters}period={period}/"
         if _offers(system, pmu, "mem-loads-aux"):
-            # The kernel opens mem-loads of these CPUs only behind such a leader.
+            # On these CPUs the kernel opens mem-loads only in a group with this leader.
             loads = f"{{{pmu}/mem-loads-aux,period={period}/,{loads}}}:"
         events.append(loads + precise)
         if store_period is not None and _offers(system, pmu, "mem-stores"):
@@ -203,21 +204,21 @@ def _load_store_events(system: System, pmus: Sequence[str], wanted: Wanted) -> M
     )
 
 
-def _ibs_events(system: System, wanted: Wanted) -> MemoryEvents:
-    if wanted.ldlat is not None and not _knows(system, "ibs_op", "ldlat"):
-        raise Skipped("ibs_op has no latency filter on this CPU or kernel", "leave ldlat out")
+def _ibs_events(system: System, request: Wanted) -> MemoryEvents:
+    if request.ldlat is not None and not _knows(system, "ibs_op", "ldlat"):
+        raise Skipped("`ibs_op` has no latency filter on this CPU or kernel", "leave ldlat out")
     blind = []
     if not system.exists(f"{DEVICES}/ibs_op/caps/zen4_ibs_extensions"):
         blind.append(_before_zen4(system))
-    if wanted.ldlat is not None:
-        blind.append(f"stores, and loads faster than {wanted.ldlat} cycles")
+    if request.ldlat is not None:
+        blind.append(f"stores, and loads faster than {request.ldlat} cycles")
     return MemoryEvents(
         vendor="AMD",
         observable="ibs",
-        events=("ibs_op//" if wanted.ldlat is None else f"ibs_op/ldlat={wanted.ldlat}/",),
-        period=wanted.period or IBS_PERIOD,
+        events=("ibs_op//" if request.ldlat is None else f"ibs_op/ldlat={request.ldlat}/",),
+        period=request.period or IBS_PERIOD,
         store_period=None,
-        ldlat=wanted.ldlat,
+        ldlat=request.ldlat,
         common_period=True,
         is_trace=False,
         blind=tuple(blind),
@@ -230,16 +231,16 @@ def _before_zen4(system: System) -> str:
         for family, models in ZEN3
     ):
         return "modified lines of other cores: Zen 3 does not report which line was modified"
-    return "modified lines of other nodes: before Zen 4 only the own node's are reported"
+    return "modified lines of other nodes: before Zen 4, only those of the local node are reported"
 
 
 def _number_of_cpu(system: System, field: str) -> int | None:
     return or_none(lambda: to_integer(cpuinfo_field(system, field), field))
 
 
-def _spe_events(system: System, pmus: Sequence[str], wanted: Wanted) -> MemoryEvents:
-    ldlat = wanted.ldlat or DEFAULT_LDLAT
-    stores = int(wanted.stores)
+def _spe_events(system: System, pmus: Sequence[str], request: Wanted) -> MemoryEvents:
+    ldlat = request.ldlat or DEFAULT_LDLAT
+    stores = int(request.stores)
     events = []
     for pmu in pmus:
         physical = "pa_enable=1," if _knows(system, pmu, "pa_enable") else ""
@@ -249,21 +250,21 @@ def _spe_events(system: System, pmus: Sequence[str], wanted: Wanted) -> MemoryEv
         vendor="Arm",
         observable="peer",
         events=tuple(events),
-        period=wanted.period or SPE_PERIOD,
+        period=request.period or SPE_PERIOD,
         store_period=None,
         ldlat=ldlat,
         common_period=True,
         is_trace=True,
         blind=(
-            "whether a line was modified: Arm SPE only reports that a peer answered",
+            "whether a line was modified: Arm SPE only reports that a peer supplied it",
             "which cache level a store hit",
             f"accesses faster than {ldlat} cycles",
         ),
     )
 
 
-def _named_event(event: str, wanted: Wanted) -> MemoryEvents:
-    # Whoever names an event has put the filters into it.
+def _named_event(event: str, request: Wanted) -> MemoryEvents:
+    # A user-defined event contains its own filters.
     is_ibs, is_spe = event.startswith("ibs_op"), event.startswith("arm_spe")
     observable, period = "hitm", LOADS_PERIOD
     if is_ibs:
@@ -274,26 +275,27 @@ def _named_event(event: str, wanted: Wanted) -> MemoryEvents:
         vendor=None,
         observable=observable,
         events=(event,),
-        period=wanted.period or period,
+        period=request.period or period,
         store_period=None,
         ldlat=None,
         common_period=True,
         is_trace=is_spe,
-        blind=("whatever the user's own event does not sample",),
+        blind=("accesses that the user-defined event does not sample",),
     )
 
 
 def _no_events(system: System) -> Skipped:
     kind = detect_virtualisation(system).kind
-    where = "here" if kind in (None, "none") else f"in this guest ({kind})"
+    is_guest = kind not in (None, "none")
+    where = f"in this guest ({kind})" if is_guest else "on this machine"
     what, missing, remedy = _missing_event(system)
-    if where != "here":
-        remedy = "record on the host; few hypervisors expose it to guests"
-    return Skipped(f"no {what} {where}: {DEVICES} has no {missing}", remedy)
+    if is_guest:
+        remedy = "record on the host; few hypervisors expose memory sampling to guests"
+    return Skipped(f"{what} is not available {where}: {DEVICES} has no {missing}", remedy)
 
 
 def _missing_event(system: System) -> tuple[str, str, str]:
-    # What the machine would need, what /sys lacks, and the fix on hardware.
+    # Feature, its file below DEVICES, and the fix on hardware.
     if system.machine == "aarch64":
         return "Arm SPE", "arm_spe_0", "modprobe arm_spe_pmu; boot with kpti=off"
     vendor = or_none(lambda: cpuinfo_field(system, "vendor_id")) or ""
@@ -301,13 +303,13 @@ def _missing_event(system: System) -> tuple[str, str, str]:
         return "IBS", "ibs_op", "enable IBS in the firmware's setup"
     if vendor == "GenuineIntel":
         return "PEBS", "cpu/events/mem-loads", ""
-    return "sampling of memory accesses", "cpu/events/mem-loads", ""
+    return "memory access sampling", "cpu/events/mem-loads", ""
 
 
 def cannot_decode(system: System, perf_version: str) -> str | None:
-    """Say why this perf shows no peer on this Arm CPU; None where it can, or it is not known.
+    """Return why this perf reports no peers on this Arm CPU; None if it does, or if unknown.
 
-    Nothing in the file tells it: an undecoded source looks like none. So versions are compared.
+    In the file, an undecoded data source looks like a missing one, so versions are compared.
     """
     parts = (or_none(lambda: cpuinfo_field(system, "CPU part")) or "").split(" + ")
     version = re.search(r"\b(\d+)\.(\d+)", perf_version)
@@ -315,32 +317,37 @@ def cannot_decode(system: System, perf_version: str) -> str | None:
         return None
     for name, since in (SPE_DECODED_SINCE[part] for part in parts if part in SPE_DECODED_SINCE):
         if (int(version[1]), int(version[2])) < since:
-            return f"peers: perf decodes data sources of {name} only since {since[0]}.{since[1]}"
+            return (
+                f"accesses served by peers: perf older than {since[0]}.{since[1]} does not "
+                f"decode them on {name}"
+            )
     return None
 
 
 def check_samples(events: MemoryEvents, summary: Summary) -> tuple[str, ...]:
-    """Return what the written file cannot show, beyond what the events cannot.
+    """Check the written file; return what it does not measure, in addition to ``events.blind``.
 
     :raises BadPerfData: its samples have no address or source, or perf chose the period
     """
     sampling = [event for event in summary.events if event.plain_name != "dummy"]
     if events.is_trace:
-        # The trace's own event stays in the list beside the one that was decoded from it.
+        # The list contains the event of the trace and the event that was decoded from it.
         sampling = [event for event in sampling if not event.name.startswith("arm_spe")]
     if not sampling:
-        raise BadPerfData("perf.data: no sampling event; choose another with --set")
+        raise BadPerfData("perf.data: no sampling event; choose another event with --set")
     for event in sampling:
         lacking = [what for bit, what in NEEDED.items() if not event.sample_type & bit]
         if lacking:
-            raise BadPerfData(f"perf.data: {event.name} has no {lacking[0]}; use a newer perf")
+            raise BadPerfData(
+                f"perf.data: samples of '{event.name}' have no {lacking[0]}; use a newer perf"
+            )
         if event.by_frequency and not events.is_trace:
             raise BadPerfData(
-                f"perf.data: perf chose the period of {event.name}; set it in the event"
+                f"perf.data: no fixed sampling period for '{event.name}'; add period=N to the event"
             )
     imprecise = [event.name for event in sampling if not event.precise_ip]
     if events.vendor == "Intel" and imprecise:
-        return (f"data addresses of {', '.join(imprecise)}, which is not precise here",)
+        return (f"exact data addresses: no precise sampling of {', '.join(imprecise)}",)
     return ()
 
 
@@ -353,8 +360,8 @@ def memory_sampled(
     Sampling starts when the caller starts the yielded recording.
 
     :raises Skipped: this user may not use perf
-    :raises PerfFailed: perf refused, or could not decode what it had recorded
-    :raises BadPerfData: it recorded something else
+    :raises PerfFailed: perf failed, or could not decode its recording
+    :raises BadPerfData: the recording has no memory samples
     """
     program = capture.options.get("perf", "perf")
     samples = capture.folder / "perf.data"
@@ -363,7 +370,7 @@ def memory_sampled(
     with perf_running(command) as recording:
         yield recording
     if events.is_trace:
-        # Only perf can decode a trace, and only this one knows the CPU that it ran on.
+        # Only perf can decode a trace, and only on the machine that it was recorded on.
         perf_output([program, "inject", "--itrace=M", "-i", str(recorded), "-o", str(samples)])
         recorded.unlink()
     summary = summarise_perf_data(samples)

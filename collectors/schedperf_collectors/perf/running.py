@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Run perf around a workload: enabled before it starts, stopped with SIGINT after it.
 
-perf is started with its events off and told through a pipe to enable them
-(``-D -1 --control fd:…``, in perf since 5.10); its answers are the proof that it
-is ready, and that it counts. A perf without that option counts from its start and gets a short
-delay instead, which the capture records.
+perf is started with its events disabled, and a command through a pipe enables them
+(``-D -1 --control fd:…``, in perf since 5.10); its acknowledgements prove that it
+is ready and counting. A perf without that option counts from its start, and the recorder waits for
+a short time instead, which the capture records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from schedperf_collectors.plugin import Skipped
 READY_TIMEOUT_S = 60.0
 # After SIGINT perf record reads the build ids of all that was mapped.
 STOP_TIMEOUT_S = 120.0
-# How long a perf that cannot answer gets to open its events; 0.15 s were measured on 2 CPUs.
+# Time for a perf without --control to open its events; 0.15 s were measured on 2 CPUs.
 SETTLE_S = 1.0
 POLL_S = 0.02
 # perf writes its file and then dies of the SIGINT; older ones exit with 0 or 130.
@@ -41,8 +41,8 @@ PR_SET_PDEATHSIG = 1
 
 PARANOID_REMEDY = "run as root, or sysctl kernel.perf_event_paranoid=-1"
 # Root without it is root of a container, or has dropped it.
-ROOT_REMEDY = "give it CAP_PERFMON or CAP_SYS_ADMIN, or record outside of the container"
-# What perf prints when perf_event_open or tracefs is closed to this user, in old and new versions.
+ROOT_REMEDY = "add CAP_PERFMON or CAP_SYS_ADMIN to the container, or record outside of it"
+# Messages of perf if this user may not use perf_event_open or tracefs, of old and new versions.
 DENIED = ("perf_event_paranoid", "No permission", "Permission denied", "Operation not permitted")
 
 
@@ -52,7 +52,7 @@ class PerfFailed(Exception):
 
 @dataclass
 class _Control:
-    # Ends of two pipes: perf reads commands from ``read`` and answers into ``ack_write``.
+    # Ends of two pipes: perf reads commands from ``read`` and acknowledges on ``ack_write``.
     read: int
     write: int
     ack_read: int
@@ -61,10 +61,10 @@ class _Control:
 
 @dataclass
 class Recording:
-    """One perf that is running.
+    """A running perf.
 
-    :param acknowledged: perf said that its events are enabled; False: it was given time instead
-    :param stderr: what perf printed, once it has ended
+    :param acknowledged: perf acknowledged the commands; False: the recorder waited instead
+    :param stderr: output of perf, once it has ended
     """
 
     process: subprocess.Popen[bytes]
@@ -73,14 +73,14 @@ class Recording:
     stderr: str = ""
 
     def begin(self) -> None:
-        """Let it count.
+        """Enable the events.
 
         :raises PerfFailed: it has ended
         """
         if self.acknowledged and not _obeys(self.control, self.process, b"enable\n"):
             status = self.process.poll()
             how = "did not answer" if status is None else _say_end(status)
-            raise PerfFailed(f"perf {how} before it began")
+            raise PerfFailed(f"perf {how} before its events were enabled")
 
 
 @contextmanager
@@ -103,9 +103,9 @@ def perf_running(command: Sequence[str]) -> Iterator[Recording]:
 
 
 def describe_perf(command: Sequence[str], folder: Path, recording: Recording) -> dict[str, object]:
-    """Return which perf ran how, as collectors say it of their captures.
+    """Return version, command and messages of perf, for a capture's JSON.
 
-    :param command: as it was run; its last word is a file in ``folder``
+    :param command: the command line; its last word is a file in ``folder``
     """
     return {
         "perf_version": or_none(lambda: run([command[0], "--version"])),
@@ -116,7 +116,7 @@ def describe_perf(command: Sequence[str], folder: Path, recording: Recording) ->
 
 
 def perf_output(command: Sequence[str]) -> str:
-    """Run a perf that ends by itself and return what it prints on standard error.
+    """Run a perf command until it ends, and return its standard error.
 
     :raises Skipped: this user may not use perf
     :raises PerfFailed: perf ended with an error or not at all
@@ -132,13 +132,13 @@ def perf_output(command: Sequence[str]) -> str:
 
 
 def failure(stderr: str, status: int) -> Exception:
-    """Return what to raise when perf failed: :class:`Skipped` where this user may not use it."""
+    """Return the exception for a failed perf: :class:`Skipped` if this user may not use it."""
     if any(sign in stderr for sign in DENIED):
         if os.geteuid() == 0:
             return Skipped("perf is not permitted, although this user is root", ROOT_REMEDY)
         return Skipped("perf is not permitted for this user", PARANOID_REMEDY)
     if status < 0:
-        # What it printed before does not tell why.
+        # Earlier output does not explain a signal.
         return PerfFailed(f"perf {_say_end(status)}")
     return PerfFailed(f"perf: exit status {status}: {_reason(stderr)}")
 
@@ -150,7 +150,7 @@ def _say_end(status: int) -> str:
 
 
 def _reason(stderr: str) -> str:
-    # Advice and usage follow the line that says what is wrong, so the last line is not it.
+    # perf prints advice and usage after the error, so the error is not the last line.
     lines = [line.strip() for line in stderr.splitlines()]
     for index, line in enumerate(lines):
         if line.startswith("event syntax error"):

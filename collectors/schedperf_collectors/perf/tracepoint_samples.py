@@ -55,11 +55,11 @@ NUMBER_BYTES = 2
 
 @dataclass(frozen=True)
 class Tracepoint:
-    """Where the wanted fields of one tracepoint lie.
+    """The format of the requested fields of one tracepoint.
 
     :param name: "sched:sched_switch"
-    :param number: by which its records begin
-    :param fields: wanted name to offset in bytes and code of the struct module
+    :param number: the tracepoint's id, at the start of its raw data
+    :param fields: by field name, the offset in bytes and the code of the struct module
     """
 
     name: str
@@ -70,9 +70,9 @@ class Tracepoint:
 class Sample(NamedTuple):
     """One occurrence of a tracepoint.
 
-    :param time_ns: on the clock that perf was told to use
-    :param cpu: where it occurred
-    :param values: the wanted fields, in the order in which they were asked for
+    :param time_ns: time on the clock that perf was told to use
+    :param cpu: CPU on which it occurred
+    :param values: the requested fields, in the order of the request
     """
 
     time_ns: int
@@ -81,34 +81,34 @@ class Sample(NamedTuple):
     values: tuple[int, ...]
 
 
-def read_tracepoint(system: System, name: str, wanted: Sequence[str]) -> Tracepoint:
-    """Read where some fields of a tracepoint lie.
+def read_tracepoint(system: System, name: str, fields: Sequence[str]) -> Tracepoint:
+    """Read the offsets of some fields of a tracepoint.
 
     :param name: "sched:sched_switch"
     :raises Unavailable: tracefs is closed or not mounted, the kernel has no such tracepoint or
         no such field in it
     """
-    place = "/events/{}/{}/format".format(*name.split(":"))
-    text = system.first_text(*(folder + place for folder in TRACEFS))
+    path = "/events/{}/{}/format".format(*name.split(":"))
+    text = system.first_text(*(folder + path for folder in TRACEFS))
     number = IDENTIFIER.search(text)
-    found = {
+    offsets = {
         field: (int(offset), CODES.get(int(size), "  ")[int(signed)])
         for field, offset, size, signed in FIELD.findall(text)
     }
-    missing = [field for field in wanted if found.get(field, (0, " "))[1] == " "]
+    missing = [field for field in fields if offsets.get(field, (0, " "))[1] == " "]
     if number is None or missing:
-        raise Unavailable(f"{name}: no integer field {missing[0] if missing else 'ID'} in {place}")
-    return Tracepoint(name, int(number[1]), {field: found[field] for field in wanted})
+        raise Unavailable(f"{name}: no integer field '{missing[0] if missing else 'ID'}' in {path}")
+    return Tracepoint(name, int(number[1]), {field: offsets[field] for field in fields})
 
 
 class Samples:
-    """All samples of some tracepoints, in the order of time, and what was lost.
+    """All samples of some tracepoints, ordered by time, and the number of lost records.
 
     The kernel writes one buffer for each CPU, and perf copies what it finds there, so the file is
     not in order. perf marks the end of each round over all buffers: what comes behind the second
     next mark is not older than what came before the first.
 
-    :param tracepoints: those whose samples are wanted; others are skipped
+    :param tracepoints: the tracepoints to read; samples of others are skipped
     """
 
     def __init__(
@@ -175,8 +175,8 @@ class _Reader:
     order: tuple[int, ...]
 
     def values(self, data: Buffer, offset: int) -> tuple[int, ...]:
-        found = self.layout.unpack_from(data, offset)
-        return tuple(found[place] for place in self.order)
+        values = self.layout.unpack_from(data, offset)
+        return tuple(values[index] for index in self.order)
 
 
 def _reader(tracepoint: Tracepoint, order: str) -> _Reader:
@@ -194,10 +194,10 @@ def _prefix(header: Header, label: str) -> struct.Struct:
     # Time, CPU, size of the raw data and the number that they begin with. perf adds a dummy event
     # without samples.
     types = {event.sample_type for event in header.events if event.type == TYPE_TRACEPOINT}
-    wanted = TIME_BIT | CPU_BIT | RAW_BIT
+    required_bits = TIME_BIT | CPU_BIT | RAW_BIT
     sample_type = types.pop() if len(types) == 1 else 0
-    if sample_type & wanted != wanted or sample_type & ~(RAW_BIT | sum(FIXED_BITS)):
-        raise BadPerfData(f"{label}: a tracepoint has fields other than time, cpu and raw data")
+    if sample_type & required_bits != required_bits or sample_type & ~(RAW_BIT | sum(FIXED_BITS)):
+        raise BadPerfData(f"{label}: unsupported sample fields (expected `time`, `cpu` and `raw`)")
     codes = {TIME_BIT: "Q", CPU_BIT: "I4x"}
     fixed = [codes.get(bit, "8x") for bit in FIXED_BITS if sample_type & bit]
     return struct.Struct("".join([header.order, *fixed, "IH"]))

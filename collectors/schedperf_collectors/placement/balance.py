@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Count the load balancer's decisions with the programs of ``balance.bpf.c``.
 
-Four functions of ``kernel/sched/fair.c`` are watched: at their exits by fexit where the kernel
-takes that, else at entry and exit by kprobes. A function that the compiler inlined or cloned with
-other arguments cannot be probed and is listed as invisible.
+Four functions of ``kernel/sched/fair.c`` are probed: at their exits by fexit if the kernel
+supports it, otherwise at entry and exit by kprobes. A function that the compiler inlined or cloned
+with other arguments cannot be probed and is listed under "invisible".
 """
 
 from __future__ import annotations
@@ -32,25 +32,28 @@ from schedperf_collectors.machine.system import System
 from schedperf_collectors.placement.machine import Machine, set_gate
 
 FIRST_KEY = struct.pack("=I", 0)
-# The mechanisms at entry and exit. The exit that fexit sees has the arguments, so only an attempt,
-# which collects what happens in it, needs its entry.
+# The mechanisms at entry and exit. fexit also receives the arguments, so only an attempt, which
+# collects the events inside it, needs a program at its entry.
 PAIRS = (("fentry", "fexit"), ("kprobe", "kretprobe"))
 SIDES = ("enter", "leave")
 WITH_ENTRY = "attempt"
-# Six levels are the most that a kernel builds itself (SMT, CLS, MC, PKG, two of NUMA); machines
-# with more kinds of NUMA distance have a few more.
+# A kernel usually has at most six levels (SMT, CLS, MC, PKG, two of NUMA); machines with more NUMA
+# distances have a few more.
 LEVELS = 10
-# What the table of counts may take: it holds every count once for each possible CPU.
+# Size limit of the table of counts, which stores every count once per possible CPU.
 COUNTS_LIMIT_BYTES = 32 << 20
 LEAST_ENTRIES = 256
 
-# What "some_pinned" of tasks means where the beginning of an attempt is not seen.
-UNKNOWN_SETTER = "calls that found it set count as calls that set it: attempts are not observed"
+# What "some_pinned" of tasks means if the start of an attempt is not probed.
+UNKNOWN_SETTER = (
+    "calls that found LBF_SOME_PINNED set are counted as calls that set it, because balancing "
+    "attempts are not probed"
+)
 
 Blind = dict[str, str]
 
 
-# Functions that decide, too, but are not watched: static, with one caller, and therefore inlined.
+# Functions that also decide, but are not probed: static, with one caller, and therefore inlined.
 INLINED = (("sched_balance_find_dst_cpu", "find_idlest_cpu"), ("detach_tasks",))
 # struct balance_key and struct balance_value of balance.bpf.c.
 KEY = struct.Struct("=QHHBBBx")
@@ -62,11 +65,11 @@ _Row = dict[str, object]
 
 
 class Balance:
-    """The programs while they are attached.
+    """The attached programs.
 
-    :ivar programs: of each its mechanism, function and reason, as placement.json has it
-    :ivar invisible: what cannot be seen here, likewise
-    :ivar lost: what could not be counted; complete once :meth:`read` was called
+    :ivar programs: "programs" of placement.json: mechanism, function and reason of each
+    :ivar invisible: "invisible" of placement.json: decisions that are not measured
+    :ivar lost: number of lost events by kind; complete after :meth:`read`
     """
 
     def __init__(
@@ -83,19 +86,19 @@ class Balance:
         self._machine = machine
 
     def open_gate(self) -> None:
-        """Begin to count."""
+        """Start counting."""
         if self._loaded:
             set_gate(self._loaded, is_open=True)
 
     def close_gate(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         if self._loaded:
             set_gate(self._loaded, is_open=False)
 
     def read(self) -> dict[str, list[_Row] | None] | None:
-        """Return what placement.json has under "balance"; None where nothing can be seen.
+        """Return the "balance" of placement.json; None if no program is attached.
 
-        :raises Unavailable: the kernel refuses to say what was counted
+        :raises Unavailable: the kernel refuses to read a map
         """
         if self._loaded is None:
             return None
@@ -106,14 +109,14 @@ class Balance:
                 struct.unpack(f"={len(full) // 8}Q", full)
             ),
             "balance decisions of unknown CPUs": sum(
-                found.count for key, found in counts.items() if is_nowhere(key)
+                counted.count for key, counted in counts.items() if is_nowhere(key)
             ),
             **{f"calls of {name}": n for name, n in self._loaded.misses().items()},
         }
         self.lost = {name: count for name, count in self.lost.items() if count}
         seen = {decision.name for decision in DECISIONS if is_watched(self.programs, decision.name)}
-        known = {key: found for key, found in counts.items() if not is_nowhere(key)}
-        return describe_balance(known, seen)
+        located = {key: counted for key, counted in counts.items() if not is_nowhere(key)}
+        return describe_balance(located, seen)
 
     def close(self) -> None:
         """Detach the programs."""
@@ -122,9 +125,9 @@ class Balance:
 
 
 def start(machine: Machine, system: System | None = None) -> Balance:
-    """Attach what can be attached; the gate is still closed.
+    """Attach all programs that the kernel accepts; the gate is still closed.
 
-    What the kernel refuses is told by the result, not raised.
+    The result contains the errors of the kernel; they are not raised.
     """
     system = system or System()
     names = [name for each in DECISIONS for name in each.functions]
@@ -147,9 +150,9 @@ def start(machine: Machine, system: System | None = None) -> Balance:
 def choose_functions(
     symbols: KernelFunctions, arguments: Mapping[str, int]
 ) -> tuple[dict[str, str], list[Blind]]:
-    """Return which function makes each decision on this kernel, and those that cannot be seen.
+    """Return by decision the function that makes it in this kernel, and those not measured.
 
-    :param arguments: of each function that BTF has, how many it takes
+    :param arguments: number of arguments of each function in BTF
     """
     functions: dict[str, str] = {}
     invisible: list[Blind] = []
@@ -158,9 +161,9 @@ def choose_functions(
         if name is None:
             invisible.append(_absent(symbols, decision.functions))
         elif name not in arguments:
-            invisible.append(_blind(name, "not in the kernel's types (BTF)"))
+            invisible.append(_blind(name, "not in the kernel's BTF"))
         elif arguments[name] != decision.arguments:
-            invisible.append(_blind(name, f"has {arguments[name]} arguments in this kernel"))
+            invisible.append(_blind(name, _say_arguments(arguments[name], decision)))
         else:
             functions[decision.name] = name
     invisible += [_absent(symbols, each) for each in INLINED if symbols.first(each) is None]
@@ -168,9 +171,9 @@ def choose_functions(
 
 
 def candidates(functions: Mapping[str, str], pair: tuple[str, str]) -> list[Candidate]:
-    """Return how the functions are watched by one pair of mechanisms.
+    """Return the programs for one pair of mechanisms.
 
-    :param functions: of each decision the kernel's function
+    :param functions: the kernel's function by decision
     """
     return [
         Candidate(f"{name}_{side}", f"{name}_{mechanism}", mechanism, function)
@@ -181,7 +184,7 @@ def candidates(functions: Mapping[str, str], pair: tuple[str, str]) -> list[Cand
 
 
 def is_watched(programs: Programs, decision: str) -> bool:
-    """Say whether all programs that a decision needs are attached."""
+    """Return whether all programs that a decision needs are attached."""
     sides = [programs[slot] for slot in _slots(decision) if slot in programs]
     return bool(sides) and all(side["mechanism"] is not None for side in sides)
 
@@ -201,14 +204,14 @@ def _attach(machine: Machine, functions: Mapping[str, str]) -> tuple[BpfObject |
 
 
 def _load_probes(machine: Machine, probes: Sequence[Candidate], refused: Programs) -> Loaded:
-    """Load kprobes; where they are refused, too, each program has the reasons of both."""
+    """Load kprobes; if they are rejected, too, each program gets the reasons of both pairs."""
     try:
         return _load(machine, probes)
     except NothingWorks as error:
         reasons = {}
         for slot in error.programs:
-            # Both programs of a decision work or neither is of use, so they have one reason: that
-            # of the one that every pair has.
+            # A decision needs both programs, so they share one reason: that of the exit, which
+            # every pair has.
             last = f"{slot.rpartition('_')[0]}_{SIDES[-1]}"
             reasons[slot] = say_refusals(
                 {
@@ -251,7 +254,7 @@ def _slots(decision: str) -> tuple[str, ...]:
 
 
 def table_entries(nodes: int, possible: int) -> int:
-    """Return how many counts the table has room for: all that may be, within the limit."""
+    """Return the number of entries of the table: all possible keys, within the size limit."""
     # Destinations: fork or not, from each node to each or none; sources and tasks: idleness times
     # answer; attempts: idleness on each node.
     a_level = 2 * nodes * (nodes + 1) + 2 * 2 * len(_IDLENESS) + len(_IDLENESS) * nodes
@@ -260,7 +263,7 @@ def table_entries(nodes: int, possible: int) -> int:
 
 
 def _absent(symbols: KernelFunctions, names: Sequence[str]) -> Blind:
-    # The name of which a copy was left is that of this kernel.
+    # If a copy remained, its name is the one that this kernel uses.
     name = next((each for each in names if each in symbols.copies), names[-1])
     return _blind(name, symbols.why_missing(name))
 
@@ -268,6 +271,10 @@ def _absent(symbols: KernelFunctions, names: Sequence[str]) -> Blind:
 def _refusal(programs: Programs, decision: str) -> str:
     reasons = (programs[slot]["reason"] for slot in _slots(decision) if slot in programs)
     return next(filter(None, reasons), "not attached")
+
+
+def _say_arguments(count: int, decision: _Decision) -> str:
+    return f"has {count} arguments in this kernel (expected {decision.arguments})"
 
 
 def _blind(what: str, reason: str) -> Blind:
@@ -278,10 +285,10 @@ def _blind(what: str, reason: str) -> Blind:
 class _Decision:
     """One function of the balancer.
 
-    :param name: of the programs that watch it, and the place among ``enum decision``
+    :param name: name of its programs, and of its value in ``enum decision``
     :param functions: its names, the newest kernel's first
-    :param arguments: how many it has; with another number it is another function
-    :param part: the part of placement.json's "balance" that it fills
+    :param arguments: number of arguments; with another number, it is a different function
+    :param part: key in the "balance" of placement.json
     """
 
     name: str
@@ -303,7 +310,7 @@ DECISIONS = (
 
 @dataclass(frozen=True)
 class Counts:
-    """What was counted of one kind of decision."""
+    """The counts of one kind of decision."""
 
     count: int
     pulled: int
@@ -311,17 +318,17 @@ class Counts:
     all_pinned: int
     imbalance: int
 
-    def plus(self, other: Counts) -> Counts:
+    def plus(self, addend: Counts) -> Counts:
         """Return the sums of both."""
-        return Counts(*(mine + its for mine, its in zip(astuple(self), astuple(other))))
+        return Counts(*(mine + its for mine, its in zip(astuple(self), astuple(addend))))
 
 
 @dataclass(frozen=True)
 class Key:
-    """What was decided where; see balance.bpf.c.
+    """A decision and its node, level and idleness; see balance.bpf.c.
 
-    :param from_node: None: the CPU was not there when the run began
-    :param to_node: None: likewise, or the local group was kept
+    :param from_node: None if the CPU was not online when the run began
+    :param to_node: None if likewise, or if the local group was kept
     """
 
     decision: str
@@ -353,8 +360,8 @@ def describe_balance(counts: Mapping[Key, Counts], seen: set[str]) -> dict[str, 
     }
     parts: dict[str, list[_Row] | None] = {
         decision.part: [
-            makers[decision.name](key, found)
-            for key, found in sorted(counts.items(), key=repr)
+            makers[decision.name](key, counted)
+            for key, counted in sorted(counts.items(), key=repr)
             if key.decision == decision.name
         ]
         if decision.name in seen
@@ -362,9 +369,9 @@ def describe_balance(counts: Mapping[Key, Counts], seen: set[str]) -> dict[str, 
         for decision in DECISIONS
     }
     imbalance: Counter[str] = Counter()
-    for key, found in counts.items():
-        if key.decision == "attempt" and found.imbalance:
-            imbalance[key.level] += found.imbalance
+    for key, counted in counts.items():
+        if key.decision == "attempt" and counted.imbalance:
+            imbalance[key.level] += counted.imbalance
     parts["group_imbalance"] = (
         [{"level": level, "count": count} for level, count in sorted(imbalance.items())]
         if "attempt" in seen
@@ -373,47 +380,47 @@ def describe_balance(counts: Mapping[Key, Counts], seen: set[str]) -> dict[str, 
     return parts
 
 
-def _destination_row(key: Key, found: Counts) -> _Row:
+def _destination_row(key: Key, counted: Counts) -> _Row:
     return {
         "level": key.level,
         "from_node": key.from_node,
         "to_node": key.to_node,
         "fork": key.yes,
-        "count": found.count,
-        "imbalanced": found.imbalance,
+        "count": counted.count,
+        "imbalanced": counted.imbalance,
     }
 
 
-def _source_row(key: Key, found: Counts) -> _Row:
+def _source_row(key: Key, counted: Counts) -> _Row:
     answer = "found" if key.yes else "balanced"
-    return {"level": key.level, "idle": key.idle, "answer": answer, "count": found.count}
+    return {"level": key.level, "idle": key.idle, "answer": answer, "count": counted.count}
 
 
-def _attempt_row(key: Key, found: Counts) -> _Row:
+def _attempt_row(key: Key, counted: Counts) -> _Row:
     return {
         "level": key.level,
         "idle": key.idle,
         "node": key.from_node,
-        "count": found.count,
-        "pulled": found.pulled,
-        "some_pinned": found.some_pinned,
-        "all_pinned": found.all_pinned,
+        "count": counted.count,
+        "pulled": counted.pulled,
+        "some_pinned": counted.some_pinned,
+        "all_pinned": counted.all_pinned,
     }
 
 
-def _migratable_row(key: Key, found: Counts) -> _Row:
+def _migratable_row(key: Key, counted: Counts) -> _Row:
     return {
         "level": key.level,
         "idle": key.idle,
         "answer": key.yes,
-        "some_pinned": found.some_pinned,
-        "count": found.count,
+        "some_pinned": counted.some_pinned,
+        "count": counted.count,
     }
 
 
 def read_counts(items: Iterable[tuple[bytes, bytes]], machine: Machine) -> dict[Key, Counts]:
     """Return what the map holds, summed over CPUs and over domains of one name."""
-    found: dict[Key, Counts] = {}
+    totals: dict[Key, Counts] = {}
     for packed, values in items:
         level, from_node, to_node, decision, idle, yes = KEY.unpack(packed)
         *columns, names = zip(*VALUE.iter_unpack(values))
@@ -429,5 +436,5 @@ def read_counts(items: Iterable[tuple[bytes, bytes]], machine: Machine) -> dict[
             yes=bool(yes),
         )
         counts = Counts(*map(sum, columns))
-        found[key] = found[key].plus(counts) if key in found else counts
-    return found
+        totals[key] = totals[key].plus(counts) if key in totals else counts
+    return totals

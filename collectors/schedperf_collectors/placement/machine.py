@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Say where CPUs are, for the programs of the bpf_placement collector, and which levels they share.
+"""Return the node of each CPU and the levels that CPUs share, for the bpf_placement programs.
 
-The kernel's own scheduling domains are the levels. debugfs names them for each CPU, and
+The levels are the kernel's scheduling domains. debugfs names them for each CPU, and
 /proc/schedstat has their CPUs::
 
     /sys/kernel/debug/sched/domains/cpu0/domain0/name    MC
@@ -56,7 +56,7 @@ SLOTS_PER_CPU = 512
 
 @dataclass(frozen=True)
 class Place:
-    """Where one CPU is.
+    """The node and levels of one CPU.
 
     :param shares: an id for each level of the machine, equal for CPUs that share it
     """
@@ -69,9 +69,9 @@ class Place:
 class Machine:
     """The CPUs of this machine.
 
-    :param places: of each CPU that was online
-    :param possible: number of CPU numbers that the kernel may use
-    :param recorder: process id of the recorder as the kernel counts; 0 where it is not known
+    :param places: node and levels of each CPU that was online
+    :param possible: number of possible CPUs
+    :param recorder: process id of the recorder in the initial pid namespace; 0 if unknown
     :param levels: what CPUs of one node may share, the smallest first; the last is the node
     :param levels_from: "domains": of the kernel's scheduler; "topology": of the hardware
     """
@@ -85,31 +85,31 @@ class Machine:
     @property
     def nodes(self) -> dict[int, int]:
         """Return the node of each CPU that was online."""
-        return {cpu: place.node for cpu, place in self.places.items()}
+        return {cpu: location.node for cpu, location in self.places.items()}
 
     @property
     def known_nodes(self) -> list[int]:
-        """Return the nodes that have CPUs; programs number them by their place here."""
+        """Return the nodes that have CPUs; programs number them by their index in this list."""
         return sorted(set(self.nodes.values()))
 
     def node_at(self, index: int) -> int | None:
-        """Return a node by its index; None: that of CPUs which came up later."""
-        known = self.known_nodes
-        return known[index] if index < len(known) else None
+        """Return a node by its index; None for CPUs that came online later."""
+        nodes = self.known_nodes
+        return nodes[index] if index < len(nodes) else None
 
     @property
     def slots(self) -> int:
         """Return the number of slots for tasks, a power of two."""
-        wanted = 1 << (self.possible * SLOTS_PER_CPU - 1).bit_length()
-        return min(max(wanted, LEAST_SLOTS), MOST_SLOTS)
+        needed = 1 << (self.possible * SLOTS_PER_CPU - 1).bit_length()
+        return min(max(needed, LEAST_SLOTS), MOST_SLOTS)
 
-    def level_of(self, one: Place, other: Place) -> str:
-        """Return the smallest scheduling domain that holds two CPUs, as the programs do."""
-        if one is other:
+    def level_of(self, first: Place, second: Place) -> str:
+        """Return the smallest scheduling domain that contains two CPUs, as the programs do."""
+        if first is second:
             return SAME_CPU
-        if one.node != other.node:
+        if first.node != second.node:
             return NUMA
-        pairs = zip(self.levels, one.shares, other.shares)
+        pairs = zip(self.levels, first.shares, second.shares)
         return next(level for level, mine, its in pairs if mine == its)
 
     def prepare(self, loading: BpfObject, rows: int = 0) -> None:
@@ -123,7 +123,7 @@ class Machine:
         loading.set_constants(SETTINGS.pack(self.recorder, self.slots - 1, nodes, rows))
 
     def publish(self, loaded: BpfObject) -> None:
-        """Tell a loaded object where the CPUs are.
+        """Write the nodes and levels of the CPUs to a map of a loaded object.
 
         :raises Unavailable: the kernel refuses
         """
@@ -131,22 +131,22 @@ class Machine:
         nodes = {node: index for index, node in enumerate(self.known_nodes)}
         unknown = PLACE.pack(len(nodes), *[0] * MOST_LEVELS)
         packed = {
-            cpu: PLACE.pack(nodes[place.node], *_padded(place.shares))
-            for cpu, place in self.places.items()
+            cpu: PLACE.pack(nodes[location.node], *_padded(location.shares))
+            for cpu, location in self.places.items()
         }
         for cpu in range(self.possible):
             places.write(U32.pack(cpu), packed.get(cpu, unknown))
 
 
 def _padded(shares: tuple[int, ...]) -> list[int]:
-    """Return an id for each level that the programs have: those beyond are the node, too."""
+    """Return an id for each level of the programs; unused levels have the id of the node."""
     return [*shares, *[shares[-1]] * (MOST_LEVELS - len(shares))]
 
 
 def read_machine(system: System, recorder: int = 0) -> Machine:
     """Return the CPUs of a machine.
 
-    :raises Unavailable: /sys does not say which CPUs there are
+    :raises Unavailable: /sys does not list the CPUs
     """
     finders = topology_finders(system)
     rows = finders["cpus"]()
@@ -161,7 +161,7 @@ def read_machine(system: System, recorder: int = 0) -> Machine:
 
 
 def set_gate(loaded: BpfObject, *, is_open: bool) -> None:
-    """Let the programs of an object count, or stop.
+    """Start or stop the counting of an object's programs.
 
     :raises Unavailable: the kernel refuses
     """
@@ -197,27 +197,30 @@ _Rows = Sequence[_Row]
 def read_levels(system: System, rows: _Rows) -> Levels:
     """Return the levels of a machine.
 
-    :param rows: where each CPU is, as host.json has it
+    :param rows: topology of each CPU, as in host.json
     """
     domains, _ = attempt(_read_domains, system)
     if domains:
         names = _order_names(domains)
-        found = {cpu: {each.name: each.span for each in reversed(domains[cpu])} for cpu in domains}
+        spans = {cpu: {each.name: each.span for each in reversed(domains[cpu])} for cpu in domains}
         if len(names) < MOST_LEVELS:
-            return _levels("domains", names, rows, lambda row: found.get(row["cpu"] or 0, {}))
+            return _levels("domains", names, rows, lambda row: spans.get(row["cpu"] or 0, {}))
     return _levels("topology", ("SMT", "CLS", "MC"), rows, _topology)
 
 
 def _read_domains(system: System) -> dict[int, list[_Domain]]:
-    """Return the domains of each CPU, the smallest first; a CPU without any is left out.
+    """Return the domains of each CPU, the smallest first; CPUs without domains are omitted.
 
-    :raises Unavailable: the kernel does not tell all of them, or tells it while they change
+    :raises Unavailable: the kernel does not report all domains, or they changed meanwhile
     """
     domains: dict[int, list[_Domain]] = {}
     for cpu, number, name, span in _spans(system):
         of_cpu = domains.setdefault(cpu, [])
         if number != len(of_cpu):
-            raise Unavailable(f"{_SCHEDSTAT}: domain{number} of cpu{cpu} after {len(of_cpu)}")
+            raise Unavailable(
+                f"{_SCHEDSTAT}: unexpected domain{number} of cpu{cpu} "
+                f"(expected domain{len(of_cpu)})"
+            )
         of_cpu.append(_Domain(name or _name(system, cpu, number), span))
     return domains
 
@@ -233,7 +236,9 @@ def _spans(system: System) -> Iterator[tuple[int, int, str | None, int]]:
         elif domain and cpu is not None:
             yield cpu, int(domain[1]), domain[2], int(domain[3].replace(",", ""), 16)
         elif line.startswith("domain"):
-            raise Unavailable(f"{_SCHEDSTAT}: no domain: {line[:40]!r}")
+            raise Unavailable(
+                f"{_SCHEDSTAT}: invalid domain line {line[:40]!r} (expected e.g. 'domain0 MC 0f')"
+            )
 
 
 def _name(system: System, cpu: int, number: int) -> str:
@@ -243,23 +248,23 @@ def _name(system: System, cpu: int, number: int) -> str:
 
 
 def _order_names(domains: Mapping[int, Sequence[_Domain]]) -> tuple[str, ...]:
-    """Return the names of all levels but those of several nodes, the smallest first.
+    """Return the names of all levels within a node, the smallest first.
 
-    Not each CPU has each level, since the kernel removes those that add nothing: the place of a
-    level is the highest that any CPU has it at, and of two at one place the smaller comes first.
+    Some CPUs lack a level, because the kernel removes redundant ones. A level is sorted by the
+    highest index that it has on any CPU, and levels with the same index by size.
     """
     places: dict[str, tuple[int, int]] = {}
     for of_cpu in domains.values():
-        for place, (name, span) in enumerate(of_cpu):
+        for index, (name, span) in enumerate(of_cpu):
             size = bin(span).count("1")
-            places[name] = max(places.get(name, (0, 0)), (place, size))
+            places[name] = max(places.get(name, (0, 0)), (index, size))
     return tuple(sorted((name for name in places if name != NUMA), key=lambda name: places[name]))
 
 
 def _levels(
     source: str, names: Sequence[str], rows: _Rows, shared: Callable[[_Row], Mapping[str, object]]
 ) -> Levels:
-    # Ids begin anew at each level, so that they fit into 16 bits.
+    # Each level has its own ids from 0, so that they fit into 16 bits.
     ids: list[dict[object, int]] = [{} for _ in (*names, _WHOLE_NODE)]
     shares = {}
     for row in rows:
@@ -268,15 +273,17 @@ def _levels(
         keys = shared(row)
         # A CPU without this level does not share it.
         of_levels = [*(keys.get(name, f"cpu {cpu}") for name in names), row["node"]]
-        shares[cpu] = tuple(known.setdefault(key, len(known)) for known, key in zip(ids, of_levels))
+        shares[cpu] = tuple(
+            numbering.setdefault(key, len(numbering)) for numbering, key in zip(ids, of_levels)
+        )
     return Levels((*names, _WHOLE_NODE), source, shares)
 
 
 def _topology(row: _Row) -> dict[str, object]:
-    """Return what a CPU shares; numbers of cores and clusters are unique in their socket only."""
+    """Return the levels of a CPU; numbers of cores and clusters are unique per socket only."""
     cpu, socket = row["cpu"], row["socket"]
-    # A CPU that does not say which core, cluster or cache it has shares none; but the kernel
-    # takes the socket for the cache where no cache is reported (many virtual machines).
+    # A CPU without a reported core, cluster or cache shares none, except that the kernel treats
+    # the socket as the cache if no cache is reported (many virtual machines).
     core = ("core", cpu) if row["core"] is None else ("core", socket, row["core"])
     cluster = core if row["cluster"] is None else ("cluster", socket, row["cluster"])
     llc = cluster if socket is None else ("socket", socket)

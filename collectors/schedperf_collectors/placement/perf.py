@@ -58,10 +58,10 @@ LATENCY_BINS = 40
 SLEEPING_STATES = 0xFF
 
 NOT_CARRIED = {
-    "balance": "tracepoints do not include the balancer's decisions",
-    "timers": "tracepoints do not include the group of a timer",
-    "depth": "tracepoints do not include task groups",
-    "exec": "tracepoints do not include the CPU that a task left in sched_exec()",
+    "balance": "tracepoints do not report the load balancer's decisions",
+    "timers": "tracepoints do not report the task group of a timer",
+    "depth": "tracepoints do not report task groups",
+    "exec": "tracepoints do not report the CPU that a task left in sched_exec()",
 }
 
 
@@ -73,15 +73,15 @@ def capture_with_perf(capture: Capture, machine: Machine, reason: str) -> Iterat
     :param reason: why BPF cannot be used, one line
     :raises Skipped: perf cannot be used either
     :raises PerfFailed: perf ended with an error
-    :raises BadPerfData: perf wrote what cannot be read
+    :raises BadPerfData: the file that perf wrote cannot be read
     """
     program = capture.options.get("perf", "perf")
     if shutil.which(program) is None:
-        raise Skipped(f"{reason}; and perf is not on the PATH", "install linux-perf")
+        raise Skipped(f"{reason}; perf is not on the PATH", "install linux-perf")
     tracepoints, programs = find_tracepoints(System())
     if not tracepoints:
         refused = next(iter(programs.values()))["reason"]
-        raise Skipped(f"{reason}; and perf cannot read tracepoints: {refused}", "run as root")
+        raise Skipped(f"{reason}; perf cannot read tracepoints: {refused}", "run as root")
     path = capture.folder / "perf.data"
     limit = capture.options.get("perf_limit", FILE_LIMIT)
     command = [program, *record_options(tracepoints, machine, limit), "-o", str(path)]
@@ -96,27 +96,29 @@ def capture_with_perf(capture: Capture, machine: Machine, reason: str) -> Iterat
         follow(path, tracepoints, flow)
     finally:
         path.unlink(missing_ok=True)
-    notes = [f"perf instead of BPF: {reason}"]
+    notes = [f"recorded with perf, because BPF is not available: {reason}"]
     if LIMIT_REACHED in recording.stderr:
         flow.end_early()
-        notes.append(f"perf stopped at {limit} of records: the end of the run is missing")
+        notes.append(
+            f"perf stopped at the size limit of {limit}; the end of the run is not recorded"
+        )
     facts = {"programs": programs, **describe_flow(flow, machine), "notes": notes}
     (capture.folder / "placement.json").write_text(json.dumps(facts) + "\n")
 
 
 @contextlib.contextmanager
 def _after(reason: str) -> Iterator[None]:
-    # What perf is refused for would hide why it is used at all.
+    # The reason of perf alone would hide why BPF is not used.
     try:
         yield
     except Skipped as skipped:
-        raise Skipped(f"{reason}; and {skipped.reason}", skipped.remedy) from skipped
+        raise Skipped(f"{reason}; {skipped.reason}", skipped.remedy) from skipped
     except PerfFailed as error:
-        raise PerfFailed(f"{reason}; and {error}") from error
+        raise PerfFailed(f"{reason}; {error}") from error
 
 
 def describe_flow(flow: Flow, machine: Machine) -> dict[str, object]:
-    """Return all of placement.json but its programs and notes."""
+    """Return placement.json without its programs and notes."""
     return {
         "schema": SCHEMA,
         "mechanism": "perf",
@@ -132,35 +134,35 @@ def describe_flow(flow: Flow, machine: Machine) -> dict[str, object]:
 
 
 def find_tracepoints(system: System) -> tuple[list[Tracepoint], dict[str, dict[str, str | None]]]:
-    """Return the tracepoints that can be read, and what placement.json says of each program."""
-    found = []
+    """Return the readable tracepoints, and the "programs" of placement.json."""
+    tracepoints = []
     programs: dict[str, dict[str, str | None]] = {}
-    for name, wanted in WANTED.items():
+    for name, fields in WANTED.items():
         function = name.partition(":")[2]
         try:
-            found.append(read_tracepoint(system, name, wanted))
+            tracepoints.append(read_tracepoint(system, name, fields))
             programs[function] = {"mechanism": "perf", "function": function, "reason": None}
         except Unavailable as error:
             programs[function] = {"mechanism": None, "function": None, "reason": error.reason}
-    return found, programs
+    return tracepoints, programs
 
 
 def record_options(tracepoints: Sequence[Tracepoint], machine: Machine, limit: str) -> list[str]:
-    """Return what perf is told, all but where to write.
+    """Return the arguments of perf, without the output file.
 
-    :param limit: size of the file at which perf stops, as it takes it
+    :param limit: size of the file at which perf stops, in perf's syntax
     """
     # A power of two, in whole kB.
     share = min(BUFFER_BYTES, BUFFERS_LIMIT_BYTES // max(1, len(machine.places)))
     buffer = f"{1 << max(0, (share >> 10).bit_length() - 1)}K"
     names = ",".join(tracepoint.name for tracepoint in tracepoints)
-    # -N: the user's cache of build ids is none of our business; -k: the clock that we read, too.
+    # -N: do not touch the user's build-id cache; -k: use the clock that this process reads.
     clock = ["-k", "mono"]
     return ["record", "-a", "-N", *clock, "-m", buffer, "--max-size", limit, "-e", names]
 
 
 def follow(path: Path, tracepoints: Sequence[Tracepoint], flow: Flow) -> None:
-    """Let ``flow`` see all that perf recorded.
+    """Pass all recorded samples to ``flow``.
 
     :raises BadPerfData: the file is empty or damaged
     """
@@ -192,11 +194,11 @@ class _Latency:
 
 
 class Flow:
-    """Follow tasks through occurrences in the order of time.
+    """Reconstruct placements and wait times of tasks from samples ordered by time.
 
-    :param start_ns: earlier occurrences only tell what tasks were doing (CLOCK_MONOTONIC)
-    :param end_ns: later ones are not counted
-    :ivar lost: what could not be counted, by what it is
+    :param start_ns: earlier samples are used only for the state of tasks (CLOCK_MONOTONIC)
+    :param end_ns: later samples are ignored
+    :ivar lost: number of lost events by kind
     """
 
     def __init__(self, machine: Machine, start_ns: int, end_ns: int) -> None:
@@ -205,7 +207,7 @@ class Flow:
         self._machine = machine
         self._start_ns = start_ns
         self._end_ns = end_ns
-        # The run is cut into steps that grow so that there are not too many.
+        # A longer run has longer steps, so that their number is limited.
         steps = -(-(end_ns - start_ns) // round(STEP_S * 1e9))
         self._step_ns = round(STEP_S * 1e9) * max(1, -(-steps // STEPS_LIMIT))
         self._wakers: dict[int, int] = {}
@@ -216,16 +218,16 @@ class Flow:
 
     @property
     def seconds(self) -> float:
-        """Return how long it was watched, in s."""
+        """Return the recorded time in s."""
         return (self._end_ns - self._start_ns) / 1e9
 
     def end_early(self) -> None:
-        """Take the last occurrence for the end: what was not recorded is not a count of 0."""
+        """End at the last sample, because the time after it was not recorded."""
         self._end_ns = self._newest_ns
         self.lost["end of the run"] += 1
 
     def see(self, sample: Sample) -> None:
-        """Take one occurrence into account."""
+        """Process one sample."""
         if sample.time_ns > self._end_ns:
             return
         self._newest_ns = max(self._newest_ns, sample.time_ns)
@@ -235,7 +237,7 @@ class Flow:
         elif sample.name == "sched:sched_waking":
             self._remember(self._wakers, pid, sample.cpu)
         elif sample.name == "sched:sched_migrate_task":
-            # Who wakes a task chooses its CPU between these two; no other cause can be told.
+            # The waker selects the CPU between these two events; other causes are unknown.
             cause = "wakeup" if pid in self._wakers else None
             self._move(sample, "migration", cause, sample.values[1], sample.values[2])
         else:
@@ -245,11 +247,11 @@ class Flow:
             event = "fork" if is_new else "wakeup"
             self._move(sample, event, None, sample.cpu if is_new else waker, sample.values[1])
 
-    def _remember(self, known: dict[int, int], pid: int, value: int) -> None:
-        if pid not in known and len(known) >= WAITING_LIMIT:
-            del known[next(iter(known))]
+    def _remember(self, values_by_pid: dict[int, int], pid: int, value: int) -> None:
+        if pid not in values_by_pid and len(values_by_pid) >= WAITING_LIMIT:
+            del values_by_pid[next(iter(values_by_pid))]
             self.lost["waiting tasks"] += 1
-        known[pid] = value
+        values_by_pid[pid] = value
 
     def _switch(self, sample: Sample) -> None:
         leaving, state, coming = sample.values
@@ -257,9 +259,9 @@ class Flow:
         if leaving and not state & SLEEPING_STATES:
             self._remember(self._runnable_ns, leaving, sample.time_ns)
         since = self._runnable_ns.pop(coming, None) if coming else None
-        place = self._machine.places.get(sample.cpu)
-        if since is not None and place is not None and sample.time_ns >= self._start_ns:
-            self._latency.setdefault(place.node, _Latency()).add(max(0, sample.time_ns - since))
+        location = self._machine.places.get(sample.cpu)
+        if since is not None and location is not None and sample.time_ns >= self._start_ns:
+            self._latency.setdefault(location.node, _Latency()).add(max(0, sample.time_ns - since))
 
     def _move(self, sample: Sample, event: str, cause: str | None, old: int, new: int) -> None:
         if sample.time_ns < self._start_ns:
@@ -273,7 +275,7 @@ class Flow:
         steps[(sample.time_ns - self._start_ns) // self._step_ns] += 1
 
     def results(self) -> Mapping[str, object]:
-        """Return moves, series, latency and depth as placement.json has them."""
+        """Return moves, series, latency and depth of placement.json."""
         last = max((max(steps) for steps in self._series.values()), default=-1)
         return {
             "moves": [
@@ -290,9 +292,9 @@ class Flow:
                 ],
             },
             "latency": [
-                {"node": node, "log2_ns": found.bins, "sum_ns": found.sum_ns,
-                 "count": sum(found.bins), "max_ns": found.max_ns}
-                for node, found in sorted(self._latency.items())
+                {"node": node, "log2_ns": latency.bins, "sum_ns": latency.sum_ns,
+                 "count": sum(latency.bins), "max_ns": latency.max_ns}
+                for node, latency in sorted(self._latency.items())
             ],
             "depth": [],
         }  # fmt: skip

@@ -2,7 +2,7 @@
 """Read counters in time steps while the workload runs.
 
 Steps are 0.1 s long. If there are too many, or reading takes a large part of a step, pairs of steps
-are merged: a long run costs no more memory than a short one, and a large machine no more time.
+are merged, which limits the memory of long runs and the CPU time on large machines.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from schedperf_collectors.contract import Unavailable
 
 FIRST_STEP_S = 0.1
 MOST_STEPS = 2000
-# A look may take this share of a step: 2% of one CPU.
+# Largest share of a step spent reading: 2% of one CPU.
 LARGEST_SHARE = 0.02
 
-# What a counter is known by.
+# Key of a counter.
 Key = TypeVar("Key")
 
 
 class Series(Generic[Key]):
-    """Looks at counters in a thread of its own, until it is stopped.
+    """Reads counters in a separate thread, until it is stopped.
 
     :param look: returns all counters; they only grow
     """
@@ -40,17 +40,17 @@ class Series(Generic[Key]):
         self.failure: str | None = None
 
     def start(self) -> None:
-        """Begin; counters are 0 now."""
+        """Start reading; all counters are 0 at this time."""
         self._began_s = time.monotonic()
         self._thread.start()
 
     def stop(self) -> None:
-        """End with a look; what came after the last whole step is a step as well."""
+        """Stop after a last read, which adds a shorter step."""
         self.halt()
         self._take()
 
     def halt(self) -> None:
-        """Look no more; a second call does nothing."""
+        """Stop reading; a second call does nothing."""
         self._stopping.set()
         self._thread.join()
 
@@ -58,7 +58,7 @@ class Series(Generic[Key]):
         while not self._stopping.wait(self._left_s()):
             took_s = self._take()
             is_enough = self.steps >= MOST_STEPS or took_s > LARGEST_SHARE * self.step_s
-            # Of an odd number of steps the last would stay a short one.
+            # With an odd number of steps, the last one would remain short.
             if is_enough and self.steps % 2 == 0:
                 self.merge()
 
@@ -85,7 +85,7 @@ class Series(Generic[Key]):
         self._last = now
 
     def merge(self) -> None:
-        """Make one step of two; their number is even."""
+        """Merge pairs of steps; their number is even."""
         self.step_s *= 2
         self.steps //= 2
         for counts in self.rows.values():

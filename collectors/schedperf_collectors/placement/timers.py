@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record when bandwidth timers of groups expire, with the program of ``timers.bpf.c``.
+"""Record the expiries of the bandwidth timers of task groups with ``timers.bpf.c``.
 
-A group with a limit of CPU time (``cpu.max``, ``cpu.cfs_quota_us``) has a timer that refills its
-quota every period. Whether the timers of several groups expire together or one after
-another is seen in their phases: the time of expiry modulo the period.
+A group with a CPU bandwidth limit (``cpu.max``, ``cpu.cfs_quota_us``) has a timer that refills its
+quota every period. The phases of the timers (time of expiry modulo the period) show whether the
+timers of several groups expire together or at different times.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ CANDIDATES = tuple(
 
 @dataclass(frozen=True)
 class Expiries:
-    """What was counted of the timer of one group.
+    """The counts of one task group's timer.
 
     :param group: path of the group in its hierarchy
     :param first_ns: the first time for which the timer was set (CLOCK_MONOTONIC)
-    :param overruns: periods that went by without an expiry of their own
+    :param overruns: periods without a separate expiry
     :param phases: expiries by phase, shape (PHASE_BINS,)
     """
 
@@ -51,24 +51,24 @@ class Expiries:
     overruns: int
     phases: tuple[int, ...]
 
-    def and_then(self, other: Expiries) -> Expiries:
-        """Add a group of the same path and period: it was removed and made again."""
+    def and_then(self, following: Expiries) -> Expiries:
+        """Add the counts of a group with the same path and period, which was created again."""
         return Expiries(
             self.group,
             self.period_ns,
-            self.expiries + other.expiries,
-            min(self.first_ns, other.first_ns),
-            self.overruns + other.overruns,
-            tuple(map(sum, zip(self.phases, other.phases))),
+            self.expiries + following.expiries,
+            min(self.first_ns, following.first_ns),
+            self.overruns + following.overruns,
+            tuple(map(sum, zip(self.phases, following.phases))),
         )
 
 
 class Timers:
     """The program while it is attached.
 
-    :ivar programs: its mechanism, function and reason, as placement.json has it
-    :ivar invisible: what cannot be seen here, likewise
-    :ivar lost: what could not be counted; complete once :meth:`read` was called
+    :ivar programs: "programs" of placement.json: mechanism, function and reason
+    :ivar invisible: "invisible" of placement.json: what is not measured
+    :ivar lost: number of lost events by kind; complete after :meth:`read`
     """
 
     def __init__(self, loaded: BpfObject | None, reason: str | None) -> None:
@@ -82,19 +82,19 @@ class Timers:
         self._loaded = loaded
 
     def open_gate(self) -> None:
-        """Begin to count."""
+        """Start counting."""
         if self._loaded:
             set_gate(self._loaded, is_open=True)
 
     def close_gate(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         if self._loaded:
             set_gate(self._loaded, is_open=False)
 
     def read(self) -> list[dict[str, object]]:
-        """Return what placement.json has under "timers".
+        """Return the "timers" of placement.json.
 
-        :raises Unavailable: the kernel refuses to say what was counted
+        :raises Unavailable: the kernel refuses to read the map
         """
         if self._loaded is None:
             return []
@@ -117,11 +117,11 @@ class Timers:
 def start(machine: Machine, system: System | None = None) -> Timers:
     """Attach the program; the gate is still closed.
 
-    What the kernel refuses is told by the result, not raised.
+    The result contains the error of the kernel; it is not raised.
     """
     try:
-        # The loader looks for the function by which a bandwidth timer is known, too, but does not
-        # see that addresses are hidden.
+        # The loader also looks up the function that identifies a bandwidth timer, but does not
+        # detect hidden addresses.
         address, reason = find_functions(system or System(), [FUNCTION]).address(FUNCTION)
         if address is None:
             return Timers(None, reason)
@@ -134,7 +134,7 @@ def start(machine: Machine, system: System | None = None) -> Timers:
 
 
 def read_expiries(items: Iterator[tuple[bytes, bytes]]) -> Iterator[Expiries]:
-    """Yield what the map holds."""
+    """Yield the entries of the map."""
     for key, value in items:
         _, period_ns = KEY.unpack(key)
         expiries, first_ns, overruns, *phases, folders = VALUE.unpack(value)
@@ -143,22 +143,22 @@ def read_expiries(items: Iterator[tuple[bytes, bytes]]) -> Iterator[Expiries]:
 
 
 def group_path(names: Sequence[bytes]) -> str:
-    """Join the names of folders, the innermost first: ``[b"b\\0", b"a\\0", b"\\0"]`` is ``/a/b``.
+    """Join directory names, the innermost first: ``[b"b\\0", b"a\\0", b"\\0"]`` is ``/a/b``.
 
-    A path that does not begin at the hierarchy's root begins with an ellipsis.
+    A path that was cut off before the root of the hierarchy starts with an ellipsis.
     """
     texts = [name.partition(b"\0")[0].decode("utf-8", "replace") for name in names]
-    known = texts[: texts.index("")] if "" in texts else texts
+    segments = texts[: texts.index("")] if "" in texts else texts
     start = "" if "" in texts else "…"
-    return f"{start}/{'/'.join(reversed(known))}"
+    return f"{start}/{'/'.join(reversed(segments))}"
 
 
 def describe_timers(counted: Iterator[Expiries]) -> list[dict[str, object]]:
-    """Return counts as placement.json has them, a row for each group and period."""
+    """Return the rows of placement.json, one per group and period."""
     rows: dict[tuple[str, int], Expiries] = {}
     for each in counted:
-        place = each.group, each.period_ns
-        rows[place] = rows[place].and_then(each) if place in rows else each
+        group_period = each.group, each.period_ns
+        rows[group_period] = rows[group_period].and_then(each) if group_period in rows else each
     return [
         {
             "group": each.group,

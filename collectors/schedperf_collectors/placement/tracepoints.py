@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Load the tracepoint programs of bpf_placement and read their maps.
 
-The programs are in ``placement.bpf.c``; they count task placements and how long tasks wait.
+The programs are in ``placement.bpf.c``; they count task placements and wait times.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TRACEPOINTS = (
     "sched_migrate_task",
     "sched_switch",
 )
-# Both see every event; programs at BTF tracepoints read the kernel's memory with plain loads.
+# Both run at every event; programs at BTF tracepoints read kernel memory with plain loads.
 MECHANISMS = {"tp_btf": "btf", "raw_tp": "raw"}
 
 # In the order of enum kind of placement.bpf.c.
@@ -50,7 +50,7 @@ KINDS = (
     ("migration", "affinity"),
     ("migration", "other"),
 )
-# A CPU with itself, and what two of one node share.
+# The same CPU, and the levels that two CPUs of one node may share.
 LEVELS = 1 + MOST_LEVELS
 
 # struct cpu_counts of placement.bpf.c.
@@ -60,16 +60,16 @@ CPU_COUNTS = struct.Struct(f"={LATENCY_BINS + 2 + DEPTH_BINS + 3}Q8x")
 COUNT_BYTES = 8
 # Counters of two CPUs never share a cache line.
 COUNTS_OF_A_LINE = 8
-# 2 nodes and 224 CPUs need 0.6 MB; 64 nodes and 8192 CPUs would need 3 GB and get this, 4096
-# counters for each CPU: moves that find none are counted as lost.
+# 2 nodes and 224 CPUs need 0.6 MB. 64 nodes and 8192 CPUs would need 3 GB and get this limit, 4096
+# counters per CPU; moves without a counter are counted as lost.
 MOVES_BUDGET_BYTES = 256 << 20
 
 
 class Move(NamedTuple):
-    """From where to where; the keys of a row of placement.json's "moves".
+    """A move between CPUs; the keys of a row of placement.json's "moves".
 
-    :param from_node: None: that of a CPU which came up later
-    :param to_node: likewise
+    :param from_node: None for a CPU that came online later
+    :param to_node: None for a CPU that came online later
     """
 
     event: str
@@ -81,11 +81,11 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class CpuCounts:
-    """What one CPU counted.
+    """The counts of one CPU.
 
     :param latency_log2: tasks that waited 2^i <= ns < 2^(i+1) for this CPU, by i
-    :param depth: switches to tasks of the workload by depth of their task group; the last is open
-    :param without_groups: such switches in a kernel without task groups
+    :param depth: switches to tasks of the workload by depth of their task group; last bin open
+    :param without_groups: switches to tasks of the workload in a kernel without task groups
     """
 
     latency_log2: tuple[int, ...]
@@ -101,7 +101,7 @@ class Tracepoints:
     """The loaded programs; their gate is closed.
 
     :param machine: the CPUs
-    :raises Unavailable: there is no object, or the kernel takes none of the programs
+    :raises Unavailable: there is no object, or the kernel rejects all programs
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -125,7 +125,7 @@ class Tracepoints:
         loading.resize("moves", self._machine.possible * rows)
 
     def open_gate(self) -> None:
-        """Begin to count."""
+        """Start counting."""
         set_gate(self._object, is_open=True)
 
     def close_gate(self) -> None:
@@ -133,7 +133,7 @@ class Tracepoints:
         set_gate(self._object, is_open=False)
 
     def close(self) -> None:
-        """Take the programs away."""
+        """Detach the programs."""
         self._counts.close()
         self._object.close()
 
@@ -142,14 +142,14 @@ class Tracepoints:
         counts = array("Q", self._counts[:])
         rows = moves_rows(len(self._machine.known_nodes), self._machine.possible)
         sums = (sum(counts[row : rows * self._machine.possible : rows]) for row in range(rows))
-        found: Counter[Move] = Counter()
+        moves: Counter[Move] = Counter()
         for row, count in enumerate(sums):
             if count:
-                found[move_of(self._machine, row)] += count
-        return found
+                moves[move_of(self._machine, row)] += count
+        return moves
 
     def cpus(self) -> Iterator[tuple[int, CpuCounts]]:
-        """Yield what each CPU counted."""
+        """Yield each CPU and its counts."""
         table = self._object.map("cpus")
         for cpu in range(self._machine.possible):
             value = table.read(U32.pack(cpu))
@@ -157,35 +157,35 @@ class Tracepoints:
                 yield cpu, _parse_counts(value)
 
     def misses(self) -> dict[str, int]:
-        """Return how often each program was skipped because it ran already; 0 is left out."""
+        """Return by program how often the kernel skipped it to avoid recursion, without zeros."""
         return self._object.misses()
 
 
 def moves_rows(nodes: int, possible: int) -> int:
     """Return how many counters of moves each CPU has on a machine of that size."""
-    # CPUs that come up later are of an unknown node.
-    known = nodes + 1
-    needed = len(KINDS) * known * (LEVELS + known)
+    # The node of CPUs that come online later is unknown.
+    node_count = nodes + 1
+    needed = len(KINDS) * node_count * (LEVELS + node_count)
     affordable = MOVES_BUDGET_BYTES // (COUNT_BYTES * possible)
     lines = min(-(-needed // COUNTS_OF_A_LINE), affordable // COUNTS_OF_A_LINE)
     return max(lines, 1) * COUNTS_OF_A_LINE
 
 
 def move_of(machine: Machine, row: int) -> Move:
-    """Return what a counter counts; see count_move() of placement.bpf.c."""
+    """Return the move that a counter counts; see count_move() of placement.bpf.c."""
     nodes = len(machine.known_nodes) + 1
-    place, kind = divmod(row, len(KINDS))
+    position, kind = divmod(row, len(KINDS))
     event, cause = KINDS[kind]
-    if place < nodes * LEVELS:
-        index, level = divmod(place, LEVELS)
+    if position < nodes * LEVELS:
+        index, level = divmod(position, LEVELS)
         node = machine.node_at(index)
         return Move(event, cause, node, node, (SAME_CPU, *machine.levels)[level])
-    start, end = map(machine.node_at, divmod(place - nodes * LEVELS, nodes))
+    start, end = map(machine.node_at, divmod(position - nodes * LEVELS, nodes))
     return Move(event, cause, start, end, NUMA)
 
 
 def is_placed(move: Move) -> bool:
-    """Tell whether both nodes of a move are known."""
+    """Return whether both nodes of a move are known."""
     return None not in (move.from_node, move.to_node)
 
 

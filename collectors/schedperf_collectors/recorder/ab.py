@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``ab``: interleave two settings of a machine, one bundle each, and undo what a setup changed."""
+"""``ab``: interleave two settings of a machine, one bundle each, and restore the machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from schedperf_collectors.recorder.session import Request, Session, Side, settle
 # A teardown undoes a setup; one that takes longer is stuck.
 TEARDOWN_LIMIT_S = 60.0
 
-# Load changes all the time, and missing values have no path of their own.
+# Load always differs, and missing values are not fields.
 _NO_TREATMENT = ("state", "missing")
 _SYSCTL_ROOTS = (Path("/proc/sys/kernel"), Path("/proc/sys/vm"))
 
@@ -76,7 +76,9 @@ def ab(
     """
     chosen = choose(collectors)
     if settings[0].path.absolute() == settings[1].path.absolute():
-        raise RecordError(f"{settings[0].path}: given for both sides; name two files")
+        raise RecordError(
+            f"{settings[0].path}: given as the output of both sides; give two different files"
+        )
     for setting in settings:
         check_output(setting.path, force=force)
     with signals, Staging() as staging:
@@ -140,7 +142,7 @@ def _open_sides(settings: Sequence[Setting], request: Request, progress: Progres
 def _prepare(session: Session, sides: Sequence[Side]) -> None:
     """Capture host.json of each side with its setting applied, everything else once."""
     hosts = [_capture_host(session, side) for side in sides]
-    others = [one.name for one in session.chosen.boot if one.name != HOST]
+    others = [collector.name for collector in session.chosen.boot if collector.name != HOST]
     shared = capture_boots(session, os.getpid(), others)
     treatment = _treatment(session, [host[0] for host in hosts])
     for side, host in zip(sides, hosts):
@@ -164,15 +166,17 @@ def _capture_host(session: Session, side: Side) -> list[Captured]:
 
 def _treatment(session: Session, hosts: Sequence[Captured]) -> tuple[str, ...]:
     """Return the differences between the sides' host.json, and the paths the user gave."""
-    told = session.request.vary
+    allowed = session.request.vary
     if any(host.result.status != OK for host in hosts):
-        session.progress.warn("host.json is missing; what differs is taken from --vary only")
-        return told
+        session.progress.warn(
+            "host.json is missing; only the fields named by --vary are recorded as differing"
+        )
+        return allowed
     base, new = (json.loads(host.files[0][1].read_bytes()) for host in hosts)
     for group in _NO_TREATMENT:
         base.pop(group, None)
         new.pop(group, None)
-    return tuple(dict.fromkeys([*told, *differing_paths(base, new)]))
+    return tuple(dict.fromkeys([*allowed, *differing_paths(base, new)]))
 
 
 def differing_paths(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -183,10 +187,10 @@ def differing_paths(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[str
     """
     paths = []
     for key in sorted({*base, *new}):
-        one, other = base.get(key), new.get(key)
-        if isinstance(one, dict) and isinstance(other, dict):
-            paths += [f"{key}.{path}" for path in differing_paths(one, other)]
-        elif one != other:
+        base_value, new_value = base.get(key), new.get(key)
+        if isinstance(base_value, dict) and isinstance(new_value, dict):
+            paths += [f"{key}.{path}" for path in differing_paths(base_value, new_value)]
+        elif base_value != new_value:
             paths.append(key)
     return paths
 
@@ -269,14 +273,14 @@ def cgroup_mounts() -> list[CgroupMount]:
 
 
 def all_cgroups() -> set[Path]:
-    """Return the folders of all control groups."""
+    """Return the directories of all control groups."""
     return {Path(folder) for mount in cgroup_mounts() for folder, _, _ in os.walk(mount.point)}
 
 
 def cgroup_folders(lines: Collection[str]) -> set[Path]:
-    """Return the folders of the control groups in /proc/PID/cgroup.
+    """Return the directories of the control groups in /proc/PID/cgroup.
 
-    ``4:cpu,cpuacct:/a/b`` is a folder of a version 1 hierarchy, ``0::/a/b`` one of version 2.
+    ``4:cpu,cpuacct:/a/b`` is a directory of a version 1 hierarchy, ``0::/a/b`` one of version 2.
     """
     fields = [line.split(":", 2)[1:] for line in lines]
     folders = {folder_on(mount, *field) for mount in cgroup_mounts() for field in fields}
@@ -284,7 +288,7 @@ def cgroup_folders(lines: Collection[str]) -> set[Path]:
 
 
 def folder_on(mount: CgroupMount, controllers: str, path: str) -> Path | None:
-    """Return the folder of a control group on a mount; None if it is not visible there."""
+    """Return the directory of a control group on a mount; None if it is not visible there."""
     if mount.controllers is None:
         fits = not controllers
     else:

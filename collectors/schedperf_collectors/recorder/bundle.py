@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Write bundles: a plain tar that grows run by run, can be read after each, and can get more runs.
+"""Write bundles: a plain tar that grows with each run and is readable after each run.
 
-Members are appended to ``NAME.partial`` and made durable run by run; the last
-one is the manifest, then the file gets its name. ``NAME.reserve`` holds the
-space that the manifest will need, so that a full disk costs the run that
-filled it and nothing else. A bundle that gets more runs is a file like any other: what is in it is
-checked before it is used.
+Members are appended to ``NAME.partial`` and synced to disk after each run. The last
+member is the manifest; then the file is renamed. ``NAME.reserve`` reserves the
+space for the manifest, so that a full disk loses only the run that filled it. The contents of an
+existing bundle are checked before runs are added.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ RESERVE_BYTES = 1 << 20
 # An entry has about 300 bytes, twice as many if its reason is long.
 _BYTES_PER_ENTRY = 400
 
-# Large enough that kallsyms and BTF of a later boot are found again and compress to nothing.
+# Large enough to compress kallsyms and BTF of a later boot against those of an earlier one.
 _XZ_DICTIONARY_BYTES = 64 << 20
 
 _COPY_BYTES = 1 << 20
@@ -53,10 +52,10 @@ _LISTS = ("workload", "points", "treatment", "metric", "captures")
 
 @dataclass(frozen=True)
 class Existing:
-    """A bundle that gets more runs.
+    """An existing bundle to add runs to.
 
-    :param manifest: the manifest in the bundle, checked to have lists
-    :param offset: where the manifest begins in the plain tar, in bytes
+    :param manifest: the manifest in the bundle, with the fields that are lists checked
+    :param offset: offset of the manifest in the plain tar, in bytes
     :param boots: number of each boot, by boot id
     :param next_runs: first free run number, by number of the boot
     """
@@ -105,9 +104,11 @@ def check_output(path: Path, *, force: bool) -> None:
     files."""
     _check_suffix(path)
     if path.exists() and not force:
-        raise RecordError(f"{path}: exists; add --force to replace it or --append to add to it")
+        raise RecordError(
+            f"{path}: already exists; add --force to replace it or --append to add to it"
+        )
     if not path.parent.is_dir():
-        raise RecordError(f"{path.parent}: no such folder; create it first")
+        raise RecordError(f"{path.parent}: no such directory; create it first")
     if force:
         Names(path).partial.unlink(missing_ok=True)
     check_no_partial(path)
@@ -118,7 +119,7 @@ def check_no_partial(path: Path) -> None:
     partial = Names(path).partial
     if partial.exists():
         raise RecordError(
-            f"{partial}: exists: another recording is running or was killed; move it away or "
+            f"{partial}: already exists (another recording is running or was killed); move or "
             "remove it"
         )
 
@@ -165,21 +166,21 @@ class BundleWriter:
         return entry
 
     def add_captured(self, folder: str, captured: Captured) -> list[Entry]:
-        """Append a collector's files, below a boot's or run's folder; return the entries."""
-        place = "/".join(part for part in (folder, captured.collector.place) if part)
+        """Append a collector's files, below a boot's or run's directory; return the entries."""
+        collector_folder = "/".join(part for part in (folder, captured.collector.place) if part)
         if captured.result.status != OK:
-            return [self.note(captured.collector.name, place, captured.result)]
-        # Several files of one capture count its time once.
+            return [self.note(captured.collector.name, collector_folder, captured.result)]
+        # A capture's time is recorded with the first of its files.
         seconds = [captured.result.seconds] + [None] * len(captured.files)
         return [
-            self.add(f"{place}/{name}", path, captured.collector.name, cost)
+            self.add(f"{collector_folder}/{name}", path, captured.collector.name, cost)
             for (name, path), cost in zip(captured.files, seconds)
         ]
 
-    def note(self, collector: str, place: str, result: Result) -> Entry:
+    def note(self, collector: str, folder: str, result: Result) -> Entry:
         """Record a capture without files; return its entry."""
         reason = "; ".join(part for part in (result.reason, result.remedy) if part)
-        entry = _entry(collector, place, result.status, reason, result.seconds)
+        entry = _entry(collector, folder, result.status, reason, result.seconds)
         if result.detail is not None:
             entry["detail"] = result.detail
         self.entries.append(entry)
@@ -250,7 +251,7 @@ class BundleWriter:
         while left:
             chunk = source.read(min(left, _COPY_BYTES))
             if not chunk:
-                raise RecordError(f"{name}: became shorter while it was copied")
+                raise RecordError(f"{name}: the file shrank while it was copied")
             digest.update(chunk)
             self._write(chunk)
             left -= len(chunk)
@@ -264,12 +265,12 @@ class BundleWriter:
             view = view[self._file.write(view) :]
 
     def _grow_reserve(self) -> None:
-        wanted = RESERVE_BYTES + _BYTES_PER_ENTRY * len(self.entries)
-        if wanted > self._reserved:
+        needed = RESERVE_BYTES + _BYTES_PER_ENTRY * len(self.entries)
+        if needed > self._reserved:
             # Zeros, not fallocate(2): every file system allocates blocks for written data.
             with self.names.reserve.open("ab") as file:
-                file.write(bytes(wanted - self._reserved))
-            self._reserved = wanted
+                file.write(bytes(needed - self._reserved))
+            self._reserved = needed
 
     def _give_name(self) -> Path:
         path, partial = self.names.path, self.names.partial
@@ -336,7 +337,7 @@ def _decompress(existing: Existing, partial: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    # The rename is durable only after its folder is synced.
+    # The rename is durable only after its directory is synced.
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -353,9 +354,9 @@ def _check_suffix(path: Path) -> None:
 
 
 def examine(path: Path) -> Existing:
-    """Examine a bundle that gets more runs.
+    """Check a bundle before runs are added.
 
-    :raises RecordError: it cannot be read, or this version cannot add to it
+    :raises RecordError: it cannot be read, or this version cannot add runs to it
     """
     _check_suffix(path)
     try:
@@ -363,7 +364,7 @@ def examine(path: Path) -> Existing:
             return _Examination(path, tar).run()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise RecordError(f"{path}: {reason}; give a readable bundle") from error
+        raise RecordError(f"{path}: {reason}; pass a readable bundle") from error
     except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise RecordError(f"{path}: incomplete tar; record a new bundle") from error
 
@@ -403,28 +404,40 @@ class _Examination:
         where = f"{self._path}: {member.name}"
         file = self._tar.extractfile(member) if member.isreg() else None
         if file is None or member.size > longest:
-            raise RecordError(f"{where}: not a regular member, or too large; record a new bundle")
+            raise RecordError(
+                f"{where}: invalid member (expected a regular file of at most {longest} bytes); "
+                "record a new bundle"
+            )
         try:
             record = json.loads(file.read())
         except (ValueError, RecursionError) as error:
             raise RecordError(f"{where}: invalid JSON; record a new bundle") from error
         if not isinstance(record, dict):
-            raise RecordError(f"{where}: not a JSON object; record a new bundle")
+            raise RecordError(
+                f"{where}: invalid JSON value (expected an object); record a new bundle"
+            )
         return record
 
     def _check(self, manifest: Mapping[str, Any]) -> None:
         where = f"{self._path}: {MANIFEST}"
         version = manifest.get("version")
-        major = version.get("major") if isinstance(version, dict) else None
+        numbers = version if isinstance(version, dict) else {}
+        major, minor = numbers.get("major"), numbers.get("minor")
         if manifest.get("format") != BUNDLE_FORMAT or not isinstance(major, int):
-            raise RecordError(f"{where}: not the manifest of a bundle; record a new bundle")
+            raise RecordError(
+                f"{where}: invalid manifest (expected the manifest of a schedperf bundle); "
+                "record a new bundle"
+            )
         if major > BUNDLE_VERSION[0]:
             raise RecordError(
-                f"{where}: format version {major} (this schedperf writes "
-                f"{BUNDLE_VERSION[0]}); use a newer schedperf"
+                f"{where}: has format {major}.{minor if isinstance(minor, int) else 0}, but this "
+                f"schedperf reads format {BUNDLE_VERSION[0]}.{BUNDLE_VERSION[1]}; use a newer "
+                "schedperf"
             )
         for key in _LISTS:
             if not isinstance(manifest.get(key), list):
-                raise RecordError(f"{where}: {key} is not a list; record a new bundle")
+                raise RecordError(f"{where}: invalid {key} (expected a list); record a new bundle")
         if not all(isinstance(entry, dict) for entry in manifest["captures"]):
-            raise RecordError(f"{where}: a capture is not an object; record a new bundle")
+            raise RecordError(
+                f"{where}: invalid capture (expected a JSON object); record a new bundle"
+            )

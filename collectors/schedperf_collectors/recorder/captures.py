@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Choose collectors and run them, each writing into a staging folder.
+"""Choose collectors and run them, each writing into a staging directory.
 
-The staging folder is on a local file system: perf loses build ids when it writes to a network file
-system.
+The staging directory is on a local file system: perf loses build ids when it writes to a
+network file system.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from schedperf_collectors.workload import run_workload
 # Bundles cannot be compared without it, so it is always captured.
 HOST = "host"
 
-# A busy shell, then sleep: gives a trial both on-CPU samples and context switches.
+# A busy shell, then sleep, so that a trial has both on-CPU samples and context switches.
 TRIAL_COMMAND = "sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.1'"
 
 Options = Mapping[str, Mapping[str, str]]
@@ -33,7 +33,7 @@ Options = Mapping[str, Mapping[str, str]]
 class Captured:
     """The files of one collector.
 
-    :param files: path below the collector's folder, and its current location; empty unless ok
+    :param files: path below the collector's directory, and its current location; empty unless ok
     """
 
     collector: Collector
@@ -59,9 +59,11 @@ class Chosen:
         """Return the choice without some of the collectors that capture each run."""
         return replace(
             self,
-            clean=tuple(one for one in self.clean if one.name not in names),
-            intrusive=tuple(one for one in self.intrusive if one.name not in names),
-            after=tuple(one for one in self.after if one.name not in names),
+            clean=tuple(collector for collector in self.clean if collector.name not in names),
+            intrusive=tuple(
+                collector for collector in self.intrusive if collector.name not in names
+            ),
+            after=tuple(collector for collector in self.after if collector.name not in names),
         )
 
 
@@ -72,43 +74,57 @@ def choose(names: Sequence[str]) -> Chosen:
     Any other name adds that collector; those that capture once per boot or read other captures are
     always included.
     """
-    known = {name: one for name, one in all_collectors().items() if one.scope != "workload"}
+    available = {
+        name: collector
+        for name, collector in all_collectors().items()
+        if collector.scope != "workload"
+    }
     for name in names:
-        if name not in known and name not in {"default", "none"}:
+        if name not in available and name not in {"default", "none"}:
             raise RecordError(
                 f"--with: unknown collector {name!r} (expected some of: default, none, "
-                f"{', '.join(known)})"
+                f"{', '.join(available)})"
             )
     if "none" in names and len(names) > 1:
-        raise RecordError("--with: none cannot be combined with other names; leave it out")
+        raise RecordError("--with: 'none' cannot be combined with other names; leave it out")
 
-    def wanted(one: Collector) -> bool:
-        by_default = one.default and ("default" in names or one.scope != "run")
-        return one.name == HOST or one.name in names or (by_default and "none" not in names)
+    def wanted(collector: Collector) -> bool:
+        by_default = collector.default and ("default" in names or collector.scope != "run")
+        return (
+            collector.name == HOST
+            or collector.name in names
+            or (by_default and "none" not in names)
+        )
 
-    chosen = [one for one in known.values() if wanted(one)]
+    chosen = [collector for collector in available.values() if wanted(collector)]
     return Chosen(
-        boot=tuple(one for one in chosen if one.scope == "boot"),
-        clean=tuple(one for one in chosen if one.scope == "run" and not one.intrusive),
-        intrusive=tuple(one for one in chosen if one.scope == "run" and one.intrusive),
-        after=tuple(one for one in chosen if one.scope == "after"),
+        boot=tuple(collector for collector in chosen if collector.scope == "boot"),
+        clean=tuple(
+            collector
+            for collector in chosen
+            if collector.scope == "run" and not collector.intrusive
+        ),
+        intrusive=tuple(
+            collector for collector in chosen if collector.scope == "run" and collector.intrusive
+        ),
+        after=tuple(collector for collector in chosen if collector.scope == "after"),
     )
 
 
 def check_options(options: Options) -> None:
     """Refuse ``--set`` for an unknown collector."""
-    known = all_collectors()
+    available = all_collectors()
     for name in options:
-        if name not in known:
+        if name not in available:
             raise RecordError(
-                f"--set: unknown collector {name!r} (expected one of: {', '.join(known)})"
+                f"--set: unknown collector {name!r} (expected one of: {', '.join(available)})"
             )
 
 
 class Staging:
-    """A folder of temporary folders, removed at the end.
+    """A directory of temporary directories, removed at the end.
 
-    :param parent: where it lies; None for TMPDIR
+    :param parent: its parent directory; None for TMPDIR
     """
 
     def __init__(self, parent: Path | None = None) -> None:
@@ -117,11 +133,13 @@ class Staging:
 
     def __enter__(self) -> Staging:  # noqa: PYI034 # Self came with Python 3.11
         try:
-            # By its name a parent process finds what a killed recorder left.
+            # The parent process finds the directory of a killed recorder by this name.
             prefix = f"schedperf-{os.getpid()}-"
             self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=self._parent))
         except OSError as error:
-            raise RecordError(f"temporary folder: {explain(error)}; set TMPDIR") from error
+            raise RecordError(
+                f"temporary directory: {explain(error)}; set TMPDIR to a writable directory"
+            ) from error
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -129,7 +147,7 @@ class Staging:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def folder(self) -> Path:
-        """Return a new empty folder."""
+        """Return a new empty directory."""
         return Path(tempfile.mkdtemp(dir=self.path))
 
     def log(self) -> Path:
@@ -161,7 +179,7 @@ def capture_after(
     :param present: names of the files that it wrote earlier in this boot
     :raises Interrupted: a signal came
     """
-    files = tuple(path for one in captured for _, path in one.files)
+    files = tuple(path for each in captured for _, path in each.files)
     folder = staging.folder()
     capture = AfterRun(folder, os.getpid(), options.get(collector.name, {}), files, present)
     return _capture_once(collector, capture, staging)

@@ -78,8 +78,8 @@ def _run(arguments: Sequence[str]) -> None:
 def _parse_name(arguments: Sequence[str], prog: str) -> str:
     parser = Parser(
         prog=prog,
-        description="Record what a benchmark does on this machine.",
-        epilog="\n".join(f"  {name:<10}{one.summary}" for name, one in COMMANDS.items()),
+        description="Record runs of a benchmark on this machine.",
+        epilog="\n".join(f"  {name:<10}{command.summary}" for name, command in COMMANDS.items()),
         usage=f"{prog} COMMAND [OPTIONS]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -92,7 +92,7 @@ def _parse_name(arguments: Sequence[str], prog: str) -> str:
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return what stands before and after the first ``--``."""
+    """Return the arguments before and after the first ``--``."""
     before = list(arguments)
     if "--" not in before:
         return before, []
@@ -106,7 +106,9 @@ def _looks(options: argparse.Namespace, progress: Progress) -> Looks | None:
         for name in ("against", "max_runs"):
             if getattr(options, name) is not None:
                 option = name.replace("_", "-")
-                raise RecordError(f"--{option}: only valid with --until-decided; add it")
+                raise RecordError(
+                    f"--{option}: only valid with --until-decided; add --until-decided"
+                )
         options.runs = options.runs or RUNS
         return None
     _check_looks(options)
@@ -123,17 +125,17 @@ def _looks(options: argparse.Namespace, progress: Progress) -> Looks | None:
 def _check_looks(options: argparse.Namespace) -> None:
     if options.append is not None:
         raise RecordError(
-            "--append: cannot be combined with --until-decided, which plans its looks before "
-            "the first run; use -o FILE, or --append with a fixed -n"
+            "--append: cannot be combined with --until-decided, because interim tests are "
+            "planned before the first run; use -o FILE, or --append with a fixed -n"
         )
     if options.against is None:
         raise RecordError("--until-decided: no bundle to compare with; add --against base.tar")
     if options.against.resolve() == options.output.resolve():
-        raise RecordError(f"{options.output}: also given to --against; give another -o FILE")
+        raise RecordError(f"{options.output}: given to both -o and --against; give another -o FILE")
     if options.ask_fd is None:
         raise RecordError(
-            "--until-decided: this program cannot compare; record a fixed number of runs "
-            "with -n, or record where schedperf is installed"
+            "--until-decided: not available in the recorder of `schedperf pack`, which does not "
+            "include the analysis; set the number of runs with -n, or use `schedperf record`"
         )
 
 
@@ -192,7 +194,7 @@ def _check_command(request: Request) -> None:
 
 def _target(options: argparse.Namespace) -> Target:
     if options.append is not None and options.label is not None:
-        raise RecordError("--label: the bundle of --append already has a label; leave it out")
+        raise RecordError("--label: the bundle given to --append already has a label; omit --label")
     return Target(
         path=options.append or options.output,
         append=options.append is not None,
@@ -218,20 +220,20 @@ def _settings(options: argparse.Namespace) -> list[Setting]:
 def side_path(values: Mapping[str, Any], side: str) -> Path:
     """Return the file that `ab` writes a side to.
 
-    :raises RecordError: the options name no file, or two
+    :raises RecordError: no file is given, or two
     """
-    place: str | None = values["output"]
+    output: str | None = values["output"]
     named: Path | None = values[side]
-    if (place is None) == (named is None):
+    if (output is None) == (named is None):
         raise RecordError(
             "no output file; give either -o PREFIX, or both --base FILE and --new FILE"
         )
     if named is not None:
         return named
-    assert place is not None
-    if place.endswith("/") or Path(place).is_dir():
-        return Path(place, f"{side}.tar")
-    return Path(f"{place}-{side}.tar")
+    assert output is not None
+    if output.endswith("/") or Path(output).is_dir():
+        return Path(output, f"{side}.tar")
+    return Path(f"{output}-{side}.tar")
 
 
 def _run_doctor(options: argparse.Namespace) -> None:

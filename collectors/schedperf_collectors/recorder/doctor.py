@@ -29,7 +29,7 @@ from schedperf_collectors.workload import run_workload
 
 SCHEMA = "schedperf/doctor/1"
 
-# Text width, and the lines that a hint may take; JSON has all of it.
+# Text width, and the longest hint in lines; JSON has the complete hint.
 LINE_LETTERS = 100
 HINT_LINES = 3
 
@@ -47,16 +47,18 @@ class Examined:
 
 
 def examine_all(options: Options) -> list[Examined]:
-    """Try every collector; those of runs around a short test workload.
+    """Try every collector; run collectors are tried around a short test workload.
 
     :raises Interrupted: a signal came
     """
     with signals, Staging() as staging:
         brought: list[Captured] = []
         # Those that read other captures come last.
-        in_order = sorted(all_collectors().values(), key=lambda one: one.scope == "after")
-        examined = [_examine(one, staging, options, brought) for one in in_order]
-        return sorted(examined, key=lambda one: one.collector.name)
+        in_order = sorted(
+            all_collectors().values(), key=lambda collector: collector.scope == "after"
+        )
+        examined = [_examine(collector, staging, options, brought) for collector in in_order]
+        return sorted(examined, key=lambda entry: entry.collector.name)
 
 
 def _examine(
@@ -96,13 +98,13 @@ def to_json(examined: Sequence[Examined]) -> str:
         "tool_version": __version__,
         "python": platform.python_version(),
         "kernel": platform.release(),
-        "collectors": [_row(one) for one in examined],
+        "collectors": [_row(entry) for entry in examined],
     }
     return json.dumps(record, indent=1) + "\n"
 
 
-def _row(one: Examined) -> Mapping[str, Any]:
-    collector, result = one.collector, one.result
+def _row(entry: Examined) -> Mapping[str, Any]:
+    collector, result = entry.collector, entry.result
     return {
         "name": collector.name,
         "summary": collector.summary,
@@ -117,15 +119,15 @@ def _row(one: Examined) -> Mapping[str, Any]:
         "remedy": result.remedy,
         "hint": result.hint,
         "seconds": result.seconds,
-        "bytes": one.size_bytes,
+        "bytes": entry.size_bytes,
     }
 
 
 def format_text(examined: Sequence[Examined]) -> str:
     """Return the results as text, one paragraph per collector."""
     lines = [f"schedperf {__version__}, Python {platform.python_version()}, {platform.release()}"]
-    for one in examined:
-        collector, result = one.collector, one.result
+    for entry in examined:
+        collector, result = entry.collector, entry.result
         took = "" if result.seconds is None else f" ({result.seconds:.2f} s)"
         lines.append(f"{collector.name:<14} {result.status}{took}: {collector.summary}")
         if result.reason:
@@ -134,9 +136,9 @@ def format_text(examined: Sequence[Examined]) -> str:
             lines.append(f"{'':<14} fix: {result.remedy}")
         if result.hint:
             lines += _wrap(f"limited: {result.hint}")
-        needs = ", ".join(collector.needs) or "nothing"
-        intrusive = ", intrusive" if collector.intrusive else ""
-        lines.append(f"{'':<14} needs {needs}; costs {collector.cost}{intrusive}")
+        needs = ", ".join(collector.needs) or "no programs"
+        intrusive = "; intrusive" if collector.intrusive else ""
+        lines.append(f"{'':<14} needs: {needs}; cost: {collector.cost}{intrusive}")
     return "\n".join(lines) + "\n"
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Run one collector in a separate process.
 
-A collector that raises, crashes, hangs or forks loses its own capture and nothing else. The child
-reports over one pipe that it is ready and how it ended, one JSON object per line; over another pipe
-it receives the order to stop.
+A collector that raises, crashes, hangs or forks loses only its own capture. The child reports
+through one pipe that it is ready and how it ended, one JSON object per line. Through another pipe
+it receives the orders to begin and to stop.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def missing_programs(collector: Collector) -> Result | None:
 class Isolated:
     """One running collector.
 
-    :param log: file for the collector's output, outside the capture's folder
+    :param log: file for the collector's output, outside the capture's directory
     :param startup_limit_s: time limit for a run collector to get ready
     :param finish_limit_s: time limit for other collectors, and for a stopped run collector, to end
     """
@@ -149,7 +149,12 @@ class Isolated:
             began_s = time.monotonic()
             self._await(began_s + self._finish_limit_s, began_s)
             if self.result is None:
-                self._end(Result(FAILED, "reported ready too often"))
+                self._end(
+                    Result(
+                        FAILED,
+                        "invalid answer of the collector process (expected the collector's result)",
+                    )
+                )
         assert self.result is not None
         return self.result
 
@@ -191,8 +196,8 @@ class Isolated:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return {"status": FAILED, "reason": "hung and was killed", "timed_out": True}
-            # Asked before the pipe is read: the pipe has all that a process wrote before its end.
-            # End of file alone proves nothing, because a forked child may keep the pipe open.
+            # Checked before the pipe is read, so that the pipe has all output of an ended process.
+            # End of file is not enough, because a forked child may keep the pipe open.
             ended = has_ended(self._pid)
             ready = signals.wait(0 if ended else left_s, *listen)
             signals.check()
@@ -203,7 +208,10 @@ class Isolated:
             elif ended and not ready:
                 return {"status": FAILED, "reason": self._say_crash()}
             elif len(self._heard) > _LONGEST_ANSWER_BYTES:
-                return {"status": FAILED, "reason": "answered without end"}
+                return {
+                    "status": FAILED,
+                    "reason": f"reported more than {_LONGEST_ANSWER_BYTES} bytes",
+                }
         line, _, self._heard = self._heard.partition(b"\n")
         return cast("Mapping[str, Any]", json.loads(line))
 
@@ -286,7 +294,7 @@ def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
     try:
         takes_two_steps = next(steps) == PREPARED
     except StopIteration:
-        raise RuntimeError("the collector never yields") from None
+        raise RuntimeError("the collector ended without a `yield`") from None
     say({"status": _READY})
     # End of file: the recorder was killed, so there is nothing to begin, although its other pipe
     # may still be open for a moment.
@@ -296,7 +304,7 @@ def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
         try:
             next(steps)
         except StopIteration:
-            raise RuntimeError("the collector never reported that it has begun") from None
+            raise RuntimeError("the collector ended before it began to capture") from None
     # Raises when the reader has closed the pipe, which ends the collector.
     say({"status": _READY})
     # From here on, end of file is an order to stop as well.
@@ -305,7 +313,9 @@ def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
         next(steps)
     except StopIteration as end:
         return cast("str | None", end.value)
-    raise RuntimeError("the collector yields too often")
+    raise RuntimeError(
+        f"the collector executed `yield` more than {'twice' if takes_two_steps else 'once'}"
+    )
 
 
 def _one_line(error: BaseException) -> str:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""End a recording as soon as its runs decide: ``--until-decided``.
+"""End a recording as soon as every result is decided: ``--until-decided``.
 
-The recorder cannot compare, as it is packed without the analysis. Its parent process can: after
-each block of runs the recorder writes a question and waits for the answer, each one JSON object per
-line::
+The recorder is packed without the analysis, so its parent process compares: after each block of
+runs the recorder writes a question and waits for the answer, each one JSON object per line::
 
     {"ask": "look", "runs": 4}
     {"answer": "continue", "text": "open: rate at groups=4", "warnings": []}
@@ -29,7 +28,7 @@ CONTINUE, STOP, LOST, REFUSE = "continue", "stop", "lost", "refuse"
 
 # An answer is one or two sentences.
 LONGEST_ANSWER_BYTES = 64 << 10
-_NOBODY = "the comparing process has ended"
+_NO_ANSWER = "the comparison process has ended"
 
 
 class Looks:
@@ -121,12 +120,12 @@ class Looks:
             self._stopped = text
         elif made == self.max_runs:
             self._stopped = text = f"reached the budget of {made} runs; {text}"
-        self._progress.note(f"look after {made} runs: {text}")
+        self._progress.note(f"interim test after {made} runs: {text}")
         return bool(answer["answer"] == STOP)
 
     def _lose(self, text: str) -> None:
         self._is_lost = True
-        self._stopped = f"no further looks: {text}"
+        self._stopped = f"no further interim tests: {text}"
         self._progress.warn(f"{self._stopped}; recording all {self.max_runs} runs")
 
     def _ask(self, what: str, **values: object) -> Mapping[str, Any]:
@@ -141,7 +140,7 @@ class Looks:
                 self._progress.warn(str(warning))
             return {**answer, "answer": str(answer["answer"]), "text": str(answer["text"])}
         except (OSError, ValueError, TypeError, KeyError):
-            return {"answer": LOST, "text": _NOBODY}
+            return {"answer": LOST, "text": _NO_ANSWER}
 
     def _read_line(self) -> bytes:
         line = b""

@@ -48,10 +48,11 @@ Examples:
   %(prog)s --base all.tar --new one.tar --new-setup 'taskset -p 1 $$' \\
      -n 3 -- hackbench -l 200 -g 1
 
-A setup is a shell script. It runs in the process that then becomes the
-workload, so a control group, CPU mask, limits and environment that it sets
-for itself end with the workload. Changed values below /proc/sys/kernel and
-/proc/sys/vm are restored, and control groups it creates are removed.
+A setup is a shell script that runs in the process that then executes the
+workload. The control group, CPU mask, limits and environment that it sets
+therefore apply to the workload only. After each run, changed values below
+/proc/sys/kernel and /proc/sys/vm are restored. Control groups that a setup
+creates are removed at the end.
 """
 
 DOCTOR_EXAMPLES = """\
@@ -62,14 +63,14 @@ Examples:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser that reports errors as one line."""
 
     def error(self, message: str) -> NoReturn:
         """Raise the error of the command line."""
         raise RecordError(f"{message}; see {self.prog} --help")
 
     def options(self) -> list[argparse.Action]:
-        """Return the options, for another parser or for drawing them."""
+        """Return the options, for another parser."""
         return [action for action in self._actions if action.dest != "help"]
 
 
@@ -112,21 +113,25 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help="Bundle to write: .tar, .tar.gz or .tar.xz.",
+        help="Write this bundle (.tar, .tar.gz or .tar.xz).",
     )
     target.add_argument(
-        "--append", type=Path, metavar="FILE", help="Existing bundle to add runs to."
+        "--append", type=Path, metavar="FILE", help="Add runs to this existing bundle."
     )
     parser.add_argument(
-        "--label", type=_text, help="Name of this side in reports.  [default: the file's name]"
+        "--label",
+        type=_text,
+        help="Set the name of this side in reports.  [default: the file's name]",
     )
     _add_until_decided(parser)
-    # For programs that alternate between several recordings, each a part of one session.
+    # For programs that alternate between several recordings of one session.
     parser.add_argument("--turn", type=_turn, metavar="SESSION,ROUND,ORDER", help=argparse.SUPPRESS)
     _add_common_options(
-        parser, f"Runs per point.  [default: {RUNS}; {FIRST_LOOK} with --until-decided]"
+        parser,
+        f"Record N runs per combination of --point values.  [default: {RUNS}; {FIRST_LOOK} with "
+        "--until-decided]",
     )
-    # Records whether the user gave a value, which determines the default.
+    # None: the user gave no value, and the default depends on other options.
     parser.set_defaults(runs=None)
 
 
@@ -139,12 +144,15 @@ def _add_until_decided(parser: argparse.ArgumentParser) -> None:
             "Compare with --against after each block of runs and stop when every result is decided."
         ),
     )
-    add("--against", type=Path, metavar="FILE", help="Bundle of the other side, recorded before.")
+    add("--against", type=Path, metavar="FILE", help="Compare with the runs in this bundle.")
     add(
         "--max-runs",
         type=_positive,
         metavar="N",
-        help=f"Most runs per point with --until-decided.  [default: {MAX_RUNS}]",
+        help=(
+            "Stop --until-decided after N runs per combination of --point values.  "
+            f"[default: {MAX_RUNS}]"
+        ),
     )
     # File descriptors to write questions to and read answers from, for programs that compare.
     add("--ask-fd", type=_descriptors, metavar="READ,WRITE", help=argparse.SUPPRESS)
@@ -155,32 +163,34 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="PREFIX",
-        help="Folder for base.tar and new.tar, or prefix of -base.tar and -new.tar.",
+        help="Write base.tar and new.tar to this directory, or PREFIX-base.tar and PREFIX-new.tar.",
     )
     for side in ("base", "new"):
         parser.add_argument(
-            f"--{side}", type=Path, metavar="FILE", help=f"Bundle of the {side} side."
+            f"--{side}", type=Path, metavar="FILE", help=f"Write the {side} side to this bundle."
         )
         parser.add_argument(
             f"--{side}-setup",
             default="",
             metavar="CMD",
-            help=f"Shell script that applies the {side} setting.",
+            help=f"Apply the {side} setting with this shell script before each {side} run.",
         )
         parser.add_argument(
             f"--{side}-teardown",
             default="",
             metavar="CMD",
-            help="Shell script to run after each of its runs.",
+            help=f"Run this shell script after each {side} run.",
         )
         parser.add_argument(
             f"--{side}-label",
             type=_text,
             metavar="LABEL",
-            help="Name of this side in reports.  [default: the file's name]",
+            help=f"Set the name of the {side} side in reports.  [default: the file's name]",
         )
     _add_common_options(
-        parser, f"Rounds; each makes one run per point and side.  [default: {RUNS}]"
+        parser,
+        "Record N rounds of one run per side and combination of --point values.  "
+        f"[default: {RUNS}]",
     )
 
 
@@ -192,7 +202,8 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_count,
         metavar="N",
         help=(
-            "Additional runs per point with intrusive collectors; never used for the verdict.  "
+            "Add N runs per combination of --point values with intrusive collectors; these runs "
+            "are not used for the verdict.  "
             "[default: as many as -n]"
         ),
     )
@@ -201,7 +212,10 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_count,
         default=1,
         metavar="N",
-        help="Uncounted runs before all others.  [default: 1]",
+        help=(
+            "First make N warm-up runs per combination of --point values, excluded from the "
+            "results.  [default: 1]"
+        ),
     )
     add(
         "--point",
@@ -209,7 +223,10 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_fails_as_type(parse_point),
         default=[],
         metavar="NAME=V,V",
-        help="Values of {NAME} in the command; repeat for all combinations.",
+        help=(
+            "Run the command with each value of {NAME}.  Repeat --point for more parameters; a "
+            "point is one combination of values."
+        ),
     )
     add(
         "--with",
@@ -217,7 +234,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_names,
         default=["default"],
         metavar="NAMES",
-        help="Collectors by name, e.g. default,bpf_pelt; none: only host.  [default: default]",
+        help="Select collectors, e.g. default,bpf_pelt, or none (host only).  [default: default]",
     )
     add(
         "--vary",
@@ -225,7 +242,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_host_path,
         default=[],
         metavar="PATH",
-        help="Field of host.json that is meant to differ, e.g. sched.autogroup.",
+        help="Mark a field of host.json as meant to differ, e.g. sched.autogroup.",
     )
     add(
         "--metric",
@@ -233,7 +250,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_metric,
         default=[],
         metavar="RULE",
-        help="Number to find in the output: NAME[UNIT,higher|lower]=REGEX.",
+        help="Read a number from the output: NAME[UNIT,higher|lower]=REGEX.",
     )
     add(
         "--set",
@@ -241,20 +258,20 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_setting,
         default=[],
         metavar="COLLECTOR.NAME=VALUE",
-        help="Setting of a collector.",
+        help="Set an option of a collector, e.g. schedstat.enable=1.",
     )
     add(
         "--kernel-files",
         metavar="FOLDER",
-        help="Folder with the running kernel's System.map and config.",
+        help="Read System.map and config of the running kernel from this directory.",
     )
     add(
         "--pelt-loader",
         choices=("auto", "libbpf", "bcc"),
         metavar="NAME",
         help=(
-            "Loader of bpf_pelt's programs: auto, libbpf or bcc.  "
-            "[default: auto (libbpf, else bcc)]"
+            "Load the programs of bpf_pelt with libbpf, bcc or auto (libbpf, then bcc).  "
+            "[default: auto]"
         ),
     )
     add(
@@ -264,7 +281,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         "--seed",
         type=_count,
         metavar="N",
-        help="Seed of the order of runs.  [default: random; recorded]",
+        help="Set the seed of the run order.  [default: random, stored in the bundle]",
     )
     add("--force", action="store_true", help="Replace existing files.")
     _add_display_options(parser)
@@ -286,7 +303,7 @@ def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
         type=_setting,
         default=[],
         metavar="COLLECTOR.NAME=VALUE",
-        help="Setting of a collector.",
+        help="Set an option of a collector, e.g. schedstat.enable=1.",
     )
 
 
@@ -310,7 +327,7 @@ def _count(text: str) -> int:
 
 def _positive(text: str) -> int:
     if _count(text) == 0:
-        raise argparse.ArgumentTypeError("0 runs measure nothing (expected 1 or more)")
+        raise argparse.ArgumentTypeError("invalid number '0' (expected 1 or more)")
     return int(text)
 
 
@@ -340,7 +357,9 @@ def _seconds(text: str) -> float:
 
 def _text(text: str) -> str:
     if not text.strip() or not text.isprintable():
-        raise argparse.ArgumentTypeError(f"{text!r} is empty or not printable (expected a word)")
+        raise argparse.ArgumentTypeError(
+            f"invalid name {text!r} (expected printable text, e.g. tip)"
+        )
     return text
 
 
@@ -371,7 +390,8 @@ def _metric(text: str) -> Mapping[str, str]:
         ) from error
     if groups == 0:
         raise argparse.ArgumentTypeError(
-            f"{match['regex']!r} has no group; put the number into parentheses"
+            f"no group in {match['regex']!r} (expected the number in parentheses, e.g. "
+            "'rate: ([0-9.]+)')"
         )
     return match.groupdict()
 
@@ -395,7 +415,7 @@ COMMANDS: Mapping[str, Command] = {
         _add_ab_options,
     ),
     "doctor": Command(
-        "Try every collector here; print failures, reasons and fixes.",
+        "Try every collector on this machine; print failures, reasons and fixes.",
         DOCTOR_EXAMPLES,
         _add_doctor_options,
         takes_command=False,

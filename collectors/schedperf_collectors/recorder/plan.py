@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Plan the runs and their order.
 
-Every block holds each point once, in a random order, so that drift of the
-machine hits all points alike. With two sides the order of the sides alternates from block to block
-(ABBA), which also cancels linear drift.
+Every block contains each point once, in random order, so that drift of the
+machine affects all points equally. With two sides, the order of the sides alternates from block to
+block (ABBA), which also cancels linear drift.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from schedperf_collectors.machine.errors import RecordError
 CLEAN = "clean"
 INSTRUMENTED = "instrumented"
 
-# More is a typing error: 100,000 runs of 0.1 s last three hours.
+# More runs are assumed to be a typing error: 100,000 runs of 0.1 s last three hours.
 MOST_RUNS = 100_000
 
-# `--until-decided`: fewer runs hardly ever decide, and every look costs power.
+# `--until-decided`: fewer runs are rarely enough, and every look costs power.
 FIRST_LOOK = 3
-# The default budget; a change of two standard deviations needs six runs per side.
+# The default budget. Detecting a change of two standard deviations takes six runs per side.
 MAX_RUNS = 30
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -57,7 +57,7 @@ class Counts:
 
     :param clean: runs without intrusive collectors
     :param instrumented: runs with them
-    :param warmup: runs that never count, before all others
+    :param warmup: runs before all others that are not used
     """
 
     clean: int
@@ -93,10 +93,11 @@ def parse_point(text: str) -> tuple[str, tuple[str, ...]]:
         raise ValueError(f"invalid point {text!r} (expected NAME=VALUE,VALUE, e.g. groups=1,4)")
     if not all(values) or not values_text.isprintable():
         raise ValueError(
-            f"invalid point {text!r}: empty or unprintable value (expected e.g. groups=1,4)"
+            f"invalid point {text!r}: empty or unprintable value (expected NAME=VALUE,VALUE, "
+            "e.g. groups=1,4)"
         )
     if len(set(values)) < len(values):
-        raise ValueError(f"invalid point {text!r}: a value is given twice; give it once")
+        raise ValueError(f"invalid point {text!r}: value given twice; give each value once")
     return name, values
 
 

@@ -54,7 +54,7 @@ from schedperf_collectors.workload import Outcome, run_workload, utc_now
 # With less free space than this, a run's output may be truncated without an error.
 STAGING_FLOOR_BYTES = 1 << 20
 
-# Errors that leave nothing to keep if they come before the first run.
+# Errors after which the bundle is discarded if it has no runs.
 _WORTHLESS = (SetupFailed, NotComparable)
 
 
@@ -121,7 +121,7 @@ class _Finished:
     """One finished run, before it is in the bundle.
 
     :param later: captures of scope "after", made from ``captured``; they belong to the boot
-    :param folder: folder of the workload's stdout and stderr
+    :param folder: directory of the workload's stdout and stderr
     """
 
     order: int
@@ -212,7 +212,7 @@ class Session:
                 self.progress.end(order, outcome)
                 if not self._succeeded and order + 1 >= first:
                     said = say_outcome(outcome) + last_words(staging.path / "stderr")
-                    raise RecordError(f"the workload never succeeded: {said}")
+                    raise RecordError(f"no run of the workload succeeded; last run {said}")
             if self._looks is not None and self._looks.is_over(plan, order):
                 side = self._sides[planned.side]
                 side.planned = side.made
@@ -232,7 +232,7 @@ class Session:
             except SetupFailed as error:
                 raise SetupFailed(f"setup of {side.name} failed: {error}") from error
             captured = captures.stop()
-        hung = {one.collector.name for one in captured if one.result.timed_out}
+        hung = {each.collector.name for each in captured if each.result.timed_out}
         self.chosen = self.chosen.without(hung)
         later = self._capture_after(side, staging, captured)
         self._check_space(staging, [*captured, *later])
@@ -245,24 +245,24 @@ class Session:
         self, side: Side, staging: Staging, captured: Sequence[Captured]
     ) -> list[Captured]:
         """Run collectors of scope "after" on an instrumented run's captures."""
-        if not any(one.collector.intrusive and one.files for one in captured):
+        if not any(capture.collector.intrusive and capture.files for capture in captured):
             return []
         later = []
         for collector in self.chosen.after:
-            place = f"{boot_folder(side.boot_number)}/{collector.place}/"
+            folder = f"{boot_folder(side.boot_number)}/{collector.place}/"
             present = frozenset(
-                entry["path"][len(place) :]
+                entry["path"][len(folder) :]
                 for entry in side.writer.entries
-                if entry["path"].startswith(place)
+                if entry["path"].startswith(folder)
             )
-            one = capture_after(collector, staging, self.request.options, captured, present)
-            say_missing(one, self.progress)
-            later.append(one)
-        # A collector that cannot work here, or hangs, would take its time after every run.
+            capture = capture_after(collector, staging, self.request.options, captured, present)
+            say_missing(capture, self.progress)
+            later.append(capture)
+        # A collector that does not work or hangs would cost time after every run.
         dropped = {
-            one.collector.name
-            for one in later
-            if one.result.status == SKIPPED or one.result.timed_out
+            capture.collector.name
+            for capture in later
+            if capture.result.status == SKIPPED or capture.result.timed_out
         }
         self.chosen = self.chosen.without(dropped)
         return later
@@ -271,7 +271,7 @@ class Session:
         status = os.statvfs(staging.path)
         free_blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail
         full = free_blocks * status.f_frsize < STAGING_FLOOR_BYTES
-        if full or any(one.result.out_of_space for one in captured):
+        if full or any(capture.result.out_of_space for capture in captured):
             self.progress.warn(f"{staging.path.parent}: full; set TMPDIR to a larger file system")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -348,10 +348,11 @@ class Session:
         path = side.writer.finish(self._manifest(side, reason))
         if path != side.writer.names.path:
             self.progress.warn(
-                f"not enough space to compress {side.writer.names.path}; it is {path}"
+                f"not enough space to compress {side.writer.names.path}; the uncompressed bundle "
+                f"is {path}"
             )
         counts = f"{side.clean} clean, {side.instrumented} instrumented"
-        failed = f", {side.failed} of them failed" if side.failed else ""
+        failed = f", {side.failed} failed" if side.failed else ""
         size = format_size(path.stat().st_size)
         self.progress.saved(f"{path}: {side.made} runs ({counts}){failed}, {size}")
         return path
@@ -412,19 +413,21 @@ def settle(
 ) -> tuple[Chosen, tuple[Captured, ...], Counts]:
     """Try the run collectors once; return those that work and the number of runs.
 
-    A collector that is skipped here would be skipped in every run, and one that hangs would take
-    its time limit every time.
+    A collector that is skipped here would be skipped in every run, and one that hangs would use
+    its time limit in every run.
 
     :return: working collectors, dropped collectors, numbers of runs
     """
     tried = try_run_collectors(chosen.run, staging, request.options) if chosen.run else []
-    dropped = tuple(one for one in tried if one.result.status == SKIPPED or one.result.timed_out)
-    for one in tried:
-        say_missing(one, progress)
-    usable = chosen.without({one.collector.name for one in dropped})
+    dropped = tuple(
+        capture for capture in tried if capture.result.status == SKIPPED or capture.result.timed_out
+    )
+    for capture in tried:
+        say_missing(capture, progress)
+    usable = chosen.without({capture.collector.name for capture in dropped})
     instrumented = request.at_least if request.instrumented is None else request.instrumented
     if not usable.intrusive:
         if chosen.intrusive or request.instrumented:
-            progress.note("no instrumented runs: no intrusive collector works here")
+            progress.note("no instrumented runs: no intrusive collector works on this machine")
         instrumented = 0
     return usable, dropped, Counts(request.runs, instrumented, request.warmup)

@@ -34,7 +34,7 @@ pytestmark = [
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder; the folder itself is made when something is kept."""
+    """An empty cache directory; the directory itself is made when something is kept."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "schedperf" / "bpf"
 

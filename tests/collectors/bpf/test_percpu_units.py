@@ -128,7 +128,7 @@ def test_ways_that_disagree_are_both_not_believed(make_system: MakeSystem) -> No
     system = machine(make_system, {"sys/kernel/btf/vmlinux": btf}, name=os.uname().machine)
     reading = UnitBases(system, {}).read()
     assert (reading.method, reading.units) == (None, {})
-    assert "different units" in str(reading.tried["kcore"])
+    assert "different per-CPU addresses" in str(reading.tried["kcore"])
 
 
 def test_without_symbols_of_data_a_system_map_gives_the_addresses(
@@ -238,8 +238,11 @@ def test_a_cpu_that_was_not_seen_is_named(make_system: MakeSystem) -> None:
     ("content", "reason"),
     [
         (b"", "ends before offset 0x40"),
-        (b"\x7fELF" + bytes(100), "not a 64-bit ELF file"),
-        (core_file({})[:16] + bytes(48), "not an ELF core file with segments"),
+        (b"\x7fELF" + bytes(100), "invalid header .expected a 64-bit ELF file"),
+        (
+            core_file({})[:16] + bytes(48),
+            "invalid ELF file .expected a core file with program headers",
+        ),
         (core_file({TEXT: b"x" * 8})[:80], "ends before offset"),
         (core_file({TEXT: b"x" * 8})[:-1], "ends before offset"),
         (core_file({}), "is not in any segment"),

@@ -46,10 +46,13 @@ def test_only_functions_of_the_kernel_itself_are_found(
         ("update_cfs_group", ""),
         (
             "update_load_avg",
-            "inlined: only update_load_avg.isra.0, update_load_avg.part.0.cold exists",
+            (
+                "inlined: the kernel's symbols contain only update_load_avg.isra.0, "
+                "update_load_avg.part.0.cold"
+            ),
         ),
         ("modular", "inlined or not built: not in the kernel's symbols"),
-        ("twice", "the kernel has 2 functions of this name"),
+        ("twice", "2 kernel functions have this name"),
         ("hidden", ADDRESSES_HIDDEN),
     ],
 )

@@ -33,7 +33,7 @@ DMI_QEMU = {
         ("x86_64", {"proc/cpuinfo": "model name\t: QEMU TCG CPU version 2.5+\n" + FLAGS},
          ("qemu", True, "QEMU TCG CPU version 2.5+")),
         ("x86_64", {"proc/cpuinfo": QEMU_FLAGS, **DMI_QEMU}, ("qemu", None, "QEMU Standard PC")),
-        ("x86_64", {"proc/cpuinfo": FLAGS}, (None, None, "without the hypervisor's name")),
+        ("x86_64", {"proc/cpuinfo": FLAGS}, (None, None, "but the hypervisor is unknown")),
         ("x86_64", {"proc/cpuinfo": FLAGS, "dev/kmsg": KMSG.format("Hypervisor detected: KVM")},
          ("kvm", False, "Hypervisor detected: KVM")),
         ("x86_64", {"proc/cpuinfo": FLAGS, CLOCKS: "tsc kvm-clock\n"}, ("kvm", False, "kvm-clock")),

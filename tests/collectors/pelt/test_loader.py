@@ -55,8 +55,8 @@ from schedperf_collectors.plugin import Skipped
 EMPTY = KernelFunctions({}, {})
 NOT_PACKED = "pelt.bpf.o is not packed, and clang is not installed; apt-get install clang"
 NO_TYPES = (
-    "/sys/kernel/btf/vmlinux: no such file or directory: no fentry, no fexit, no members of "
-    "types such as cfs_rq->rq"
+    "/sys/kernel/btf/vmlinux: no such file or directory; fentry, fexit and offsets of members "
+    "such as cfs_rq->rq are not available"
 )
 NO_BCC = "python3-bpfcc is not installed"
 
@@ -114,7 +114,7 @@ def without_libbpf(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_machine_without_libbpf_is_told_the_package(make_system: Callable[..., System]) -> None:
     system = make_system({"sys/devices/system/cpu/possible": "0-3\n"})
     reason = str(load_programs(system, EMPTY, 1, AUTO).tried["libbpf"])
-    assert reason.startswith("libbpf.so.none cannot be used (libbpf.so.none: ")
+    assert reason.startswith("libbpf.so.none cannot be loaded (libbpf.so.none: ")
     assert reason.endswith("; apt-get install libbpf1")
     assert "\n" not in reason
 
@@ -123,7 +123,7 @@ def test_another_loader_than_the_first_is_noted() -> None:
     programs = NoPrograms(Skipped("nothing"))
     fallback = LoadedPrograms(programs, AUTO, {"libbpf": NOT_PACKED, "bcc": None})
     assert fallback.loader == "bcc"
-    assert fallback.notes() == [f"bcc loaded the programs; libbpf: {NOT_PACKED}"]
+    assert fallback.notes() == [f"programs loaded with bcc; libbpf: {NOT_PACKED}"]
     assert LoadedPrograms(programs, AUTO, {"libbpf": None}).notes() == []
     assert LoadedPrograms(programs, "bcc", {"bcc": None}).notes() == []
 
@@ -131,7 +131,7 @@ def test_another_loader_than_the_first_is_noted() -> None:
 def test_a_kernel_without_types_says_what_cannot_be_had(make_system: Callable[..., System]) -> None:
     types = "sys/kernel/btf/vmlinux"
     assert why_no_types(make_system({})) == NO_TYPES
-    assert "it has no types: no fentry" in str(why_no_types(make_system({types: ""})))
+    assert "no BTF data; fentry" in str(why_no_types(make_system({types: ""})))
     magic = (0xEB9F).to_bytes(2, sys.byteorder)
     assert why_no_types(make_system({types: magic + bytes(30)})) is None
 

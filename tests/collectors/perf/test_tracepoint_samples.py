@@ -115,9 +115,7 @@ def test_a_sample_that_is_too_short_is_refused(broken: bytes) -> None:
     ],
 )
 def test_samples_of_another_form_are_refused(sample_types: tuple[int, ...]) -> None:
-    with pytest.raises(
-        BadPerfData, match="a tracepoint has fields other than time, cpu and raw data"
-    ):
+    with pytest.raises(BadPerfData, match="unsupported sample fields"):
         open_samples(build(b"", sample_types=sample_types))
 
 
@@ -144,8 +142,8 @@ def test_a_format_says_where_fields_lie(make_system: Callable[..., System]) -> N
     ("files", "reason"),
     [
         ({}, "/sys/kernel/tracing/events/sched/sched_migrate_task/format: no such file"),
-        ({PLACE: FORMAT.replace("ID: 371", "ID: x")}, "no integer field ID"),
-        ({PLACE: FORMAT.replace("orig_cpu", "other")}, "no integer field orig_cpu"),
+        ({PLACE: FORMAT.replace("ID: 371", "ID: x")}, "no integer field 'ID'"),
+        ({PLACE: FORMAT.replace("orig_cpu", "other")}, "no integer field 'orig_cpu'"),
         # A string is no number.
         ({PLACE: FORMAT.replace("offset:32;\tsize:4", "offset:32;\tsize:3")}, "orig_cpu"),
     ],

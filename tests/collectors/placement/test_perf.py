@@ -109,7 +109,7 @@ def test_a_known_number_of_wakeups_and_forks_is_seen(capture_around: Callable[..
     in_series = sum(sum(row["counts"]) for row in document["series"]["rows"])
     assert in_series == sum(move["count"] for move in document["moves"])
     assert all(program["mechanism"] == "perf" for program in document["programs"].values())
-    assert document["notes"] == ["perf instead of BPF: BPF is refused"]
+    assert document["notes"] == ["recorded with perf, because BPF is not available: BPF is refused"]
     assert (document["balance"], document["timers"], document["depth"]) == (None, [], [])
     assert {each["what"] for each in document["invisible"]} == {
         "balance", "timers", "depth", "exec",
@@ -124,7 +124,7 @@ def test_a_recording_that_reaches_its_limit_says_that_the_end_is_missing(
     many = PING_PONG.replace(str(ROUNDS), "30000")
     document = capture_around(sys.executable, "-c", many, perf_limit="1M")
     assert document["lost"]["end of the run"] == 1
-    assert document["notes"][-1].startswith("perf stopped at 1M of records")
+    assert document["notes"][-1].startswith("perf stopped at the size limit of 1M")
     assert 0 < moves_of(document, "wakeup") < 60_000
     assert document["seconds"] > 0
 
@@ -138,7 +138,7 @@ def test_a_perf_that_fails_leaves_no_file_behind(capture: Capture, needs_perf: N
 
 def test_without_perf_both_reasons_are_said(capture: Capture) -> None:
     recording = replace(capture, options={"perf": "/nowhere/perf"})
-    with pytest.raises(Skipped, match="BPF is refused; and perf is not on the PATH") as skipped:
+    with pytest.raises(Skipped, match="BPF is refused; perf is not on the PATH") as skipped:
         next(capture_with_perf(recording, MACHINE, "BPF is refused"))
     assert skipped.value.remedy == "install linux-perf"
 

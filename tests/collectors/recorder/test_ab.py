@@ -152,7 +152,7 @@ def test_what_differs_in_host_json_is_the_treatment(
     for one in (base, new):
         assert one.manifest["treatment"] == one.runs[0]["treatment"]
         assert set(one.manifest["treatment"]) == {"cpu.smt", "cgroup.path", "cgroup.depth"}
-    # All three of its folders are gone.
+    # All three of its directories are gone.
     assert not cgroup.exists()
 
 
@@ -282,9 +282,12 @@ def test_a_teardown_runs_after_each_run_and_its_failure_is_told(recorder: Any) -
         ((), "no output file"),
         (("--base", "a.tar"), "no output file"),
         (("-o", "s", "--base", "a.tar"), "no output file"),
-        (("--base", "a.tar", "--new", "./a.tar"), "given for both sides; name two files"),
-        (("-o", "no/s"), "no such folder"),
-        (("-o", "there/"), "there/base.tar: exists"),
+        (
+            ("--base", "a.tar", "--new", "./a.tar"),
+            "given as the output of both sides; give two different files",
+        ),
+        (("-o", "no/s"), "no such directory"),
+        (("-o", "there/"), "there/base.tar: already exists"),
     ],
 )
 def test_a_slip_is_one_clear_line(

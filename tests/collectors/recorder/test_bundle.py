@@ -169,8 +169,8 @@ def test_a_disk_that_is_full_from_the_start_is_one_clear_line(small_disk: Path) 
         ("b.zip", "unknown format"),
         ("b.tar.zst", "unknown format"),
         (".tar", "unknown format"),
-        ("no/b.tar", "no such folder"),
-        ("busy.tar", "exists: another recording is running or was killed"),
+        ("no/b.tar", "no such directory"),
+        ("busy.tar", "another recording is running or was killed"),
     ],
 )
 def test_a_bad_place_is_refused(tmp_path: Path, name: str, complaint: str) -> None:
@@ -309,21 +309,27 @@ def test_runs_of_another_boot_get_a_boot_of_their_own(
         ),
         (
             {"manifest.json": {**MANIFEST_TO_EXAMINE, "version": {"major": 2, "minor": 0}}},
-            "manifest.json: format version 2 (this schedperf writes 1)",
+            "manifest.json: has format 2.0, but this schedperf reads format 1.0",
         ),
         (
             {"manifest.json": {**MANIFEST_TO_EXAMINE, "version": None}},
-            "manifest.json: not the manifest of a bundle",
+            "manifest.json: invalid manifest (expected the manifest of a schedperf bundle)",
         ),
         (
             {"manifest.json": {**MANIFEST_TO_EXAMINE, "format": "other"}},
-            "manifest.json: not the manifest of a bundle",
+            "manifest.json: invalid manifest (expected the manifest of a schedperf bundle)",
         ),
-        ({"manifest.json": {**MANIFEST_TO_EXAMINE, "points": 3}}, "points is not a list"),
-        ({"manifest.json": {**MANIFEST_TO_EXAMINE, "captures": [3]}}, "a capture is not an object"),
+        (
+            {"manifest.json": {**MANIFEST_TO_EXAMINE, "points": 3}},
+            "invalid points (expected a list)",
+        ),
+        (
+            {"manifest.json": {**MANIFEST_TO_EXAMINE, "captures": [3]}},
+            "invalid capture (expected a JSON object)",
+        ),
         ({"manifest.json": b"[1, 2"}, "invalid JSON; record a new bundle"),
         ({"manifest.json": b"[" * 100_000}, "invalid JSON; record a new bundle"),
-        ({"manifest.json": b"[]"}, "not a JSON object"),
+        ({"manifest.json": b"[]"}, "invalid JSON value (expected an object)"),
         (
             {"boots/0/host.json": b"\xff", "manifest.json": MANIFEST_TO_EXAMINE},
             "host.json: invalid JSON",
@@ -369,7 +375,7 @@ def test_a_bundle_that_is_not_there_is_named(recorder: Any) -> None:
     done = recorder("record", "--append", "no.tar", *QUICK, "--", "true")
     assert (
         done.stderr
-        == "schedperf: error: no.tar: no such file or directory; give a readable bundle\n"
+        == "schedperf: error: no.tar: no such file or directory; pass a readable bundle\n"
     )
 
 
@@ -390,4 +396,4 @@ def test_a_label_belongs_to_the_bundle(recorder: Any) -> None:
     write_tar(recorder.folder / "b.tar", {"manifest.json": MANIFEST_TO_EXAMINE})
     done = recorder("record", "--append", "b.tar", "--label", "x", *QUICK, "--", "true")
     assert done.returncode == 2
-    assert "leave it out" in done.stderr
+    assert "omit --label" in done.stderr

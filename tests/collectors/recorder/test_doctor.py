@@ -70,7 +70,7 @@ def test_text_says_the_same(doctored: Any) -> None:
     assert "tooled         skipped: Use a tool." in done.stdout
     assert "why: no-such-tool not found on PATH" in done.stdout
     assert "fix: apt-get install no-such-package" in done.stdout
-    assert "costs one file, intrusive" in done.stdout
+    assert "cost: one file; intrusive" in done.stdout
     paragraph = done.stdout.partition("fine  ")[2].partition("needs")[0]
     assert "limited: no words" in paragraph
     # Its first line, what it sees less in three, and the margin of what follows.

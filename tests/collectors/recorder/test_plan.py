@@ -105,7 +105,7 @@ def test_a_parameter_given_twice_is_refused() -> None:
     "text", ["", "groups", "groups=", "=1", "1x=2", "a=1,,2", "a=1,1", "a=\x1b"]
 )
 def test_a_bad_point_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="expected|give it once"):
+    with pytest.raises(ValueError, match="expected|give each value once"):
         parse_point(text)
 
 

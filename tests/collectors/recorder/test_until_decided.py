@@ -100,8 +100,8 @@ def test_it_looks_after_each_block_from_the_third_on(
     # Two of each block and the two that warm up.
     assert err.splitlines()[1].startswith("run 1 of at most 20 x=")
     assert ", at most " in err.splitlines()[1]
-    assert "look after 4 runs: open: rate\n" in err
-    assert "look after 5 runs: decided: rate\nnew.tar: 10 runs" in err
+    assert "interim test after 4 runs: open: rate\n" in err
+    assert "interim test after 5 runs: decided: rate\nnew.tar: 10 runs" in err
     written = read_bundle(recorder.folder / "new.tar")
     plan = {"against": DIGEST, "first": 3, "max_runs": 9}
     assert written.manifest["sequential"] == {
@@ -161,8 +161,8 @@ def test_a_warning_at_the_start_is_shown_also_when_quiet(talk: Callable[..., Tal
     ("answer", "why"),
     [
         (LOST, "base.tar: is gone"),
-        ({"answer": "stop"}, "the comparing process has ended"),
-        ({"answer": "stop", "text": "x", "warnings": 3}, "the comparing process has ended"),
+        ({"answer": "stop"}, "the comparison process has ended"),
+        ({"answer": "stop", "text": "x", "warnings": 3}, "the comparison process has ended"),
     ],
 )
 def test_looks_that_fail_do_not_end_the_recording(
@@ -173,11 +173,11 @@ def test_looks_that_fail_do_not_end_the_recording(
         err = talking.end()
     assert talking.process.returncode == 0
     assert [one["runs"] for one in talking.asked[2:]] == [3, 4]
-    assert f"schedperf: warning: no further looks: {why}; recording all 6 runs\n" in err
+    assert f"schedperf: warning: no further interim tests: {why}; recording all 6 runs\n" in err
     bundle = open_bundle(recorder.folder / "new.tar")
     assert bundle.sequential is not None
     assert bundle.sequential.looks == (3,)
-    assert bundle.sequential.stopped == f"no further looks: {why}"
+    assert bundle.sequential.stopped == f"no further interim tests: {why}"
     assert bundle.complete
     assert bundle.planned_runs == 6
 
@@ -189,7 +189,10 @@ def test_it_records_on_when_nobody_answers_any_more(
         talking.answer(SILENT)
         talking.leave()
         err = talking.end()
-    assert "warning: no further looks: the comparing process has ended; recording all 5 runs" in err
+    assert (
+        "warning: no further interim tests: the comparison process has ended; recording all 5 runs"
+        in err
+    )
     assert len(open_bundle(recorder.folder / "new.tar").runs) == 6
 
 
@@ -206,12 +209,19 @@ def test_an_interrupt_ends_the_wait_for_an_answer(talk: Callable[..., Talk], rec
     assert bundle.complete is False
 
 
-def test_a_workload_that_stays_behind_keeps_no_one_waiting(talk: Callable[..., Talk]) -> None:
-    script = "python3 -c 'import os, time; os.fork() or (os.setsid(), time.sleep(40))'"
-    with talk(workload=("sh", "-c", script)) as talking:
+def test_a_workload_that_stays_behind_keeps_no_one_waiting(
+    talk: Callable[..., Talk], tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    stay = f"os.setsid(); open('{left}', 'a').write(str(os.getpid()) + chr(10)); time.sleep(40)"
+    program = f"import os, time\nif not os.fork(): {stay}"
+    with talk(workload=("python3", "-c", program)) as talking:
         # Ends at the recorder's end, not at that of what its workload left.
         talking.answer(STOP)
         assert talking.process.wait(timeout=20) == 0
+    assert left.read_text()
+    for pid in left.read_text().split():
+        os.kill(int(pid), signal.SIGKILL)
 
 
 def test_looks_survive_in_what_a_killed_recorder_leaves_and_in_what_is_appended(
@@ -258,14 +268,17 @@ def heavy(capture):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--against", "a.tar"), "--against: only valid with --until-decided; add it"),
-        (("--max-runs", "9"), "--max-runs: only valid with --until-decided; add it"),
+        (("--against", "a.tar"), "--against: only valid with --until-decided; add"),
+        (("--max-runs", "9"), "--max-runs: only valid with --until-decided; add"),
         (("--until-decided",), "--until-decided: no bundle to compare with"),
         (
             ("--until-decided", "--against", "./b.tar"),
-            "b.tar: also given to --against; give another -o FILE",
+            "b.tar: given to both -o and --against; give another -o FILE",
         ),
-        (("--until-decided", "--against", "a.tar"), "--until-decided: this program cannot compare"),
+        (
+            ("--until-decided", "--against", "a.tar"),
+            "--until-decided: not available in the recorder",
+        ),
     ],
 )
 def test_a_slip_is_one_clear_line(
@@ -288,7 +301,7 @@ def test_numbers_that_make_no_looks_are_refused(recorder: Any, numbers: tuple[st
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "out of range (expected 3 <= n <= max-runs <=" in done.stderr or (
-        "0 runs measure nothing" in done.stderr
+        "invalid number '0'" in done.stderr
     )
 
 
@@ -298,8 +311,8 @@ def test_a_bundle_that_grows_cannot_be_looked_at(recorder: Any) -> None:
     )
     assert done.returncode == 2
     assert (
-        "--append: cannot be combined with --until-decided, which plans its looks before the "
-        "first run"
+        "--append: cannot be combined with --until-decided, because interim tests are planned "
+        "before the first run"
     ) in done.stderr
 
 
@@ -314,4 +327,4 @@ def test_the_zipapp_says_what_to_do_instead(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 2
-    assert "--until-decided: this program cannot compare" in done.stderr
+    assert "--until-decided: not available in the recorder" in done.stderr

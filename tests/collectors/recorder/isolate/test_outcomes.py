@@ -109,7 +109,10 @@ def test_a_run_collector_that_never_yields_fails(isolated: Isolate) -> None:
     def collect(_capture: Capture) -> Iterator[None]:
         return iter(())
 
-    assert isolated(collect, "run").run().reason == "RuntimeError: the collector never yields"
+    assert (
+        isolated(collect, "run").run().reason
+        == "RuntimeError: the collector ended without a `yield`"
+    )
 
 
 def test_a_collector_that_takes_time_begins_when_it_is_told(
@@ -146,7 +149,7 @@ def test_a_collector_that_is_prepared_and_never_begins_fails(
     def collect(_capture: Capture) -> Iterator[str]:
         yield PREPARED
 
-    reason = "RuntimeError: the collector never reported that it has begun"
+    reason = "RuntimeError: the collector ended before it began to capture"
     assert isolated(collect, "run").run().reason == reason
 
 
@@ -155,7 +158,8 @@ def test_a_run_collector_that_yields_twice_fails(isolated: Isolate) -> None:
         yield
         yield
 
-    assert isolated(collect, "run").run().reason == "RuntimeError: the collector yields too often"
+    reason = "RuntimeError: the collector executed `yield` more than once"
+    assert isolated(collect, "run").run().reason == reason
 
 
 def test_what_a_collector_prints_disturbs_nobody(
