@@ -2,7 +2,7 @@
 """How fast two kernels' layouts are read, beside `pahole` and `codiff` on the same input.
 
 The input is the BTF of the running kernel, and a symbol table of its size that is written
-here where the machine has no readable System.map; folders with real ones may be
+here where the machine has no readable System.map; directories with real ones may be
 given instead: `bench/layout.py BASE NEW`. Each program is a process of its own. Of ours
 the wall time of a Python that only imports the reader is taken off, and shown.
 """
@@ -58,7 +58,7 @@ def inputs(folder: Path) -> dict[str, list[str]]:
         sides = [Path(argument) for argument in sys.argv[1:]]
         return {name: [str(side / name) for side in sides] for name in ("btf", "System.map")}
     if not BTF.exists():
-        sys.exit(f"{BTF}: no such file; give two folders with btf and System.map")
+        sys.exit(f"{BTF}: no such file; give two directories with btf and System.map")
     write_symbols(folder / "System.map")
     copies = []
     for side in ("base", "new"):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Name the source files that lack the SPDX licence header, or add it.
+"""List the source files without an SPDX licence header, or add the header.
 
     licence.py [--fix] [FOLDER]
 
-The exit status is 1 if a file lacks the header. [default: the folder of the checkout]
+The exit status is 1 if a file lacks the header. [default: the directory of the checkout]
 """
 
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
 HASH = f"# {LICENCE}\n"
 C = f"/* {LICENCE} */\n"
-# A program without a suffix is known by its first line.
+# A program without a suffix is recognized by its first line.
 HEADERS = {
     ".py": HASH,
     ".sh": HASH,
@@ -27,7 +27,7 @@ HEADERS = {
     ".j2": f"{{# {LICENCE} #}}\n",
 }
 INTERPRETER = "#!"
-# Not sources, or inputs and outputs of tests whose every byte counts.
+# Not sources, or test data that must not change.
 LEFT_OUT = {
     ".venv", ".git", ".hypothesis", ".import_linter_cache", ".mypy_cache", ".pytest_cache",
     ".ruff_cache", "__pycache__", "build", "dist", "out", "tests/data",
@@ -35,7 +35,7 @@ LEFT_OUT = {
 
 
 def source_files(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each source file with the header that it must have."""
+    """Yield each source file with its expected header."""
     for directory, folders, files in os.walk(folder):
         inside = Path(directory).relative_to(folder)
         folders[:] = [name for name in folders if not {name, (inside / name).as_posix()} & LEFT_OUT]
@@ -45,7 +45,7 @@ def source_files(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def header_of(path: Path) -> str | None:
-    """Return the header in the file's kind of comment; None: the file is not a source file."""
+    """Return the header in the comment syntax of a file; None if it is not a source file."""
     if path.is_symlink() or not path.is_file():
         return None
     if path.name == "Makefile":

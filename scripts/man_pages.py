@@ -3,7 +3,7 @@
 
     man_pages.py FOLDER
 
-The date is that of SOURCE_DATE_EPOCH, else today.
+The date is SOURCE_DATE_EPOCH [default: today].
 """
 
 import inspect
@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parents[1]
-# Nothing is installed yet where a wheel is built.
+# While a wheel is built, the packages are not installed yet.
 sys.path[:0] = [str(ROOT / folder) for folder in ("", "collectors", "reports", "templates")]
 
 PROGRAM = "schedperf"
@@ -25,7 +25,7 @@ EXAMPLES = "Examples:"
 
 
 def escape(text: str) -> str:
-    """Return text that man prints as it is."""
+    """Return text with roff's special characters escaped."""
     escaped = text.replace("\\", r"\e").replace("-", r"\-")
     # A dot or an apostrophe at the start of a line would be a request.
     return re.sub(r"^(?=[.'])", r"\\&", escaped, flags=re.MULTILINE)
@@ -95,19 +95,19 @@ def synopsis(context: click.Context) -> Iterator[str]:
 
 
 def paragraph(block: list[str]) -> str:
-    """Return a paragraph; lines that are indented below it are kept as they are."""
+    """Return a paragraph; indented lines after it are kept unchanged."""
     text = [line for line in block if not line.startswith(" ")]
     below = block[len(text) :]
     return "\n".join([*map(escape, text), *([".PP", *as_typed(below)] if below else [])])
 
 
 def as_typed(lines: list[str]) -> list[str]:
-    """Return lines that are printed one by one, with their blanks."""
+    """Return lines that are printed unchanged."""
     return [".RS 4", ".EX", *(escape(line.removeprefix("  ")) for line in lines), ".EE", ".RE"]
 
 
 def options(context: click.Context) -> Iterator[str]:
-    """Yield the options as the help lists them."""
+    """Yield the options in the order of the help."""
     for param in context.command.get_params(context):
         record = param.get_help_record(context) if isinstance(param, click.Option) else None
         if record is None:  # hidden
@@ -134,7 +134,7 @@ def see_also(context: click.Context) -> Iterator[str]:
 
 
 def write(folder: Path) -> None:
-    """Write all pages into a folder, which is made where it is missing."""
+    """Write all pages into a directory, which is created if it is missing."""
     from schedperf_collectors import __version__  # noqa: PLC0415 # found by the path above
 
     epoch = os.environ.get("SOURCE_DATE_EPOCH")

@@ -3,7 +3,7 @@
 
     summary.py RESULTS.xml...
 
-Each argument is what ``pytest --junitxml`` has written, named for the target that ran it.
+Each argument is a file of ``pytest --junitxml``, named after the target that ran it.
 The exit status is 1 if a test failed.
 """
 

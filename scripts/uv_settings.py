@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Print pip's settings as uv's, one shell ``export`` a line: uv reads no configuration of pip.
+"""Print pip's settings as uv's, one shell ``export`` per line, because uv does not read them.
 
-Indexes, proxies and certificates that a user or a machine has given to pip (in PIP_* or in a
-pip.conf) then hold for uv as well. What is set for uv already is left alone.
+uv then uses the indexes, proxies and certificates that are configured for pip, in PIP_* or in a
+pip.conf. Existing settings of uv are not changed.
 """
 
 import ast
@@ -29,7 +29,7 @@ VARIABLES = {
     "retries": ["UV_HTTP_RETRIES"],
     "no-cache-dir": ["UV_NO_CACHE"],
 }
-# Options with several values, separated by blanks as pip has them, and what uv separates them by.
+# Options with several values, which pip separates by blanks, and the separator of uv.
 LISTS = {"extra-index-url": " ", "find-links": ",", "trusted-host": " ", "constraint": " "}
 SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -46,7 +46,7 @@ def pip_settings(listing: str) -> dict[str, str]:
 
 
 def usable(option: str, value: str) -> bool:
-    """Tell whether uv takes a value: it refuses folders of packages that do not exist."""
+    """Return whether uv accepts a value; it refuses package directories that do not exist."""
     return option != "find-links" or "://" in value or Path(value).is_dir()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Let hatchling put the man pages into the wheel, in share/man/man1."""
+"""Hatchling build hook: add the man pages to the wheel, in share/man/man1."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ class ManPages(BuildHookInterface[Any]):
     _folder = ""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        # An editable install would keep the pages of the day it was made.
+        # An editable install would not update the pages.
         if version == "editable":
             return
         self._folder = tempfile.mkdtemp()

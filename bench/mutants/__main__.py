@@ -73,7 +73,7 @@ def write_results(path: Path, rows: Mapping[str, Row]) -> None:
 
 
 def killers() -> dict[str, list[str]]:
-    """Return the tests that killed each mutant before, by any table in this folder."""
+    """Return the tests that killed each mutant before, by any table in this directory."""
     found: dict[str, list[str]] = {}
     for row in chain.from_iterable(
         read_results(path).values() for path in sorted(FOLDER.glob("results*.csv"))
@@ -94,7 +94,10 @@ def try_all(
     yielded again.
     """
     first = killers()
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(jobs) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="mutants-") as folder,
+        ThreadPoolExecutor(jobs) as pool,
+    ):
         clones = []
         for number in range(jobs):
             (own := Path(folder, str(number))).mkdir()

@@ -2,7 +2,7 @@
 """Find the test files that can reach a module, nearest first.
 
 Reach is read from the source: what a test file and its ``conftest.py`` files import, what that
-imports, and so on. A package reaches its modules, because plugins are discovered in their folder,
+imports, and so on. A package reaches its modules, because plugins are discovered by directory,
 and a test that names ``schedperf`` in a string reaches the whole program, because it may start it
 as a process. That is more than what runs, never less.
 """

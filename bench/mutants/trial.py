@@ -86,7 +86,7 @@ class Clone:
     """A clone of a checkout's last commit, in which mutants are tried one after the other."""
 
     def __init__(self, root: Path, folder: Path) -> None:
-        """Clone ``root`` into a folder, beside a link to the data that lie beside ``root``."""
+        """Clone ``root`` into a directory, beside a link to the data that lie beside ``root``."""
         self.path = folder / "checkout"
         git = [
             "git",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The verdict benchmark: ``python -m bench.verdicts``; see README.md in this folder."""
+"""The verdict benchmark: ``python -m bench.verdicts``; see README.md in this directory."""
 
 import argparse
 import os
@@ -49,7 +49,7 @@ def score_cells(pool: ProcessPoolExecutor, cells: Sequence[Cell]) -> dict[str, l
 
 
 def recordings(texts: Path) -> list[Recording]:
-    """Return what was recorded: ours, and the one in ``texts`` where that is a folder."""
+    """Return what was recorded: ours, and the one in ``texts`` where that is a directory."""
     found = [read_csv(OWN_RECORDING)]
     return [*found, read_texts(texts)] if texts.is_dir() else found
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from schedperf.model.verdict import MARGIN, SMALLEST_EFFECT
 from schedperf.stats.sequential import NOMINAL_LEVELS, equality_level, nominal_level
-from schedperf.stats.verdicts import MARGIN, SMALLEST_EFFECT
 
 Floats = NDArray[np.float64]
 

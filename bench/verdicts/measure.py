@@ -14,8 +14,8 @@ from scipy import stats
 from bench.verdicts.cells import Cell
 from bench.verdicts.generate import Trials, df_trials, generate
 from bench.verdicts.rivals import RIVALS
+from schedperf.model.verdict import MARGIN
 from schedperf.stats import compare_runs
-from schedperf.stats.verdicts import MARGIN
 
 OURS = "schedperf"
 SEED = 20261121

@@ -48,11 +48,22 @@ echo $? >{SHARE}/status
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command line."""
+    """Read the command line; end with status 2 where a kernel is missing."""
     parser = argparse.ArgumentParser(prog="python -m bench.vm", description=__doc__)
     parser.add_argument("--kernels", type=Path, default=KERNELS, help="folder with tip, cluster")
     parser.add_argument("--only", choices=["loaders", "session"])
-    return parser.parse_args(arguments)
+    asked = parser.parse_args(arguments)
+    missing = [name for name in NAMES if not _image(asked.kernels, name).is_file()]
+    if missing:
+        parser.error(
+            f"{_image(asked.kernels, missing[0])}: no such file (expected a kernel image); "
+            "name the directory of the kernels with --kernels or SCHEDPERF_KERNELS"
+        )
+    return asked
+
+
+def _image(kernels: Path, name: str) -> Path:
+    return kernels / name / "bzImage"
 
 
 def measure_loaders(image: Path) -> Any:
@@ -81,7 +92,7 @@ def measure_loaders(image: Path) -> Any:
 
 def measure_session(kernels: Path) -> float:
     """Record a session of two kernels; return its seconds."""
-    named = [f"--kernel={name}={kernels / name / 'bzImage'}" for name in NAMES]
+    named = [f"--kernel={name}={_image(kernels, name)}" for name in NAMES]
     with tempfile.TemporaryDirectory() as output:
         command = [sys.executable, "-m", "schedperf", "vm", *named, "--output", output]
         options = ["--boots", "2", "-n", "2", "--accel", "tcg", "--with", COLLECTORS]
@@ -106,7 +117,7 @@ def main(arguments: Sequence[str]) -> None:
     """Print the table of the loaders, then the time of the session."""
     asked = parse_arguments(arguments)
     if asked.only != "session":
-        record = measure_loaders(asked.kernels / NAMES[0] / "bzImage")
+        record = measure_loaders(_image(asked.kernels, NAMES[0]))
         print(f"no guest: {record}" if isinstance(record, str) else "\n".join(lines(record)))
     if asked.only != "loaders":
         seconds = measure_session(asked.kernels)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Writers of recordings whose truth is known, for tests and benchmarks; not part of the release."""
+"""Generate recordings with known contents, for tests and benchmarks; not part of the release."""

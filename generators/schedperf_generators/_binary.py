@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bytes of perf.data that records, attributes and feature sections have in common."""
+"""Encode the common elements of perf.data: numbers, strings, record headers, bit-fields."""
 
 import struct
 
@@ -15,27 +15,27 @@ def pack(order: str, layout: str, *values: float) -> bytes:
 
 
 def padded(raw: bytes, align: int) -> bytes:
-    """Fill up with NULs to a multiple of ``align``."""
+    """Pad with NULs to a multiple of ``align``."""
     return raw + b"\0" * (-len(raw) % align)
 
 
 def name_bytes(name: str) -> bytes:
-    """Return a file or task name as records hold it: NUL-terminated, padded to 8 bytes."""
+    """Return a file or task name as in records: NUL-terminated, padded to 8 bytes."""
     return padded(name.encode() + b"\0", 8)
 
 
 def text_bytes(order: str, text: str) -> bytes:
-    """Return a string as feature sections hold it: its padded length, then that many bytes."""
+    """Return a string as in feature sections: its padded length, then its bytes."""
     raw = padded(text.encode() + b"\0", NAME_ALIGN)
     return pack(order, "I", len(raw)) + raw
 
 
 def record_bytes(order: str, kind: int, misc: int, body: bytes) -> bytes:
-    """Return one record; the kernel and perf keep every record a multiple of 8 bytes."""
+    """Return one record; the size of each record is a multiple of 8 bytes."""
     body = padded(body, 8)
     return pack(order, "IHH", kind, misc, HEADER_BYTES + len(body)) + body
 
 
 def mirrored(flags: int, *, bits: int = 64) -> int:
-    """Return C bit-fields as a big-endian machine fills them: from the most significant bit."""
+    """Return C bit-fields as on a big-endian machine: from the most significant bit."""
     return int(f"{flags:0{bits}b}"[::-1], 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``union perf_mem_data_src``, built from the names of include/uapi/linux/perf_event.h."""
+"""Build ``union perf_mem_data_src`` from the names of include/uapi/linux/perf_event.h."""
 
 from collections.abc import Iterable, Mapping
 
@@ -40,10 +40,10 @@ def data_source(
     blocked: Iterable[str] = ("NA",),
     hops: int = 0,
 ) -> int:
-    """Return the word; its value is the same on big-endian machines.
+    """Return the word, which has the same value in both byte orders.
 
-    :param level: PERF_MEM_LVL_*: "HIT" or "MISS" and where
-    :param level_number: PERF_MEM_LVLNUM_*, the newer spelling of the same
+    :param level: PERF_MEM_LVL_*: "HIT" or "MISS" and the level
+    :param level_number: PERF_MEM_LVLNUM_*, the newer encoding of the level
     :param hops: 0 none, 1 remote core of the node, 2 remote node of the socket, 3 remote socket
     """
     return (

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Events of a perf.data: ``struct perf_event_attr`` of include/uapi/linux/perf_event.h."""
+"""Define events of a perf.data: ``struct perf_event_attr`` of include/uapi/linux/perf_event.h."""
 
 from dataclasses import dataclass
 from enum import IntFlag
 
 from schedperf_generators._binary import mirrored, pack
 
-# PERF_ATTR_SIZE_VER0 to VER8: what the attribute of each kernel's generation takes.
+# PERF_ATTR_SIZE_VER0 to VER8: the size of each version of the attribute.
 ATTR_SIZES = (64, 72, 80, 96, 104, 112, 120, 128, 136)
 
 
@@ -41,7 +41,7 @@ class SampleType(IntFlag):
 
 
 class ReadFormat(IntFlag):
-    """PERF_FORMAT_*: what the READ field of a sample holds."""
+    """PERF_FORMAT_*: the contents of the READ field of a sample."""
 
     TOTAL_TIME_ENABLED = 1 << 0
     TOTAL_TIME_RUNNING = 1 << 1
@@ -51,9 +51,9 @@ class ReadFormat(IntFlag):
 
 
 NO_READ = ReadFormat(0)
-# What `perf record -a` asks for when there is one event.
+# Fields that `perf record -a` requests for one event.
 PLAIN = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
-# What `perf c2c record` asks for.
+# Fields that `perf c2c record` requests.
 MEMORY = (
     PLAIN
     | SampleType.IDENTIFIER
@@ -72,11 +72,11 @@ _SAMPLE_ID_ALL, _MMAP2, _COMM_EXEC, _USE_CLOCKID = 1 << 18, 1 << 23, 1 << 24, 1 
 class Event:
     """One event as requested from the kernel.
 
-    :param rate: samples a second, or events from one sample to the next
-    :param by_frequency: which of the two ``rate`` is
-    :param ids: by which samples name the event
+    :param rate: frequency in samples per second, or period in events
+    :param by_frequency: whether ``rate`` is a frequency
+    :param ids: ids of the event in samples
     :param attr_bytes: size of the attribute; one of ``ATTR_SIZES``, or larger for a future kernel
-    :param sample_id_all: whether records that are no samples end with the sample's id fields
+    :param sample_id_all: whether other records end with the id fields of samples
     :param regs_user: mask of the registers in samples
     """
 
@@ -99,7 +99,7 @@ class Event:
     config1: int = 0
 
     def attr(self, order: str) -> bytes:
-        """Return the attribute, cut or filled up to its size."""
+        """Return the attribute, truncated or padded to its size."""
         fixed = pack(
             order, "2I5Q", self.type, self.attr_bytes, self.config, self.rate,
             self.sample_type, self.read_format, self._flags(order),
@@ -116,5 +116,5 @@ class Event:
         flags |= _USE_CLOCKID * (self.clockid is not None)
         if order == "<":
             return flags | self.precise_ip << _PRECISE_IP
-        # A field of several bits moves as a whole and keeps the order of its own.
+        # A field of several bits moves as a unit and keeps its bit order.
         return mirrored(flags) | self.precise_ip << 62 - _PRECISE_IP

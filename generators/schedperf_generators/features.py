@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Feature sections of a perf.data: what perf notes about the machine.
+"""Write the feature sections of a perf.data: perf's description of the machine.
 
-Layouts are those of the ``write_*`` functions of the kernel tree's
-``tools/perf/util/header.c``.
+The ``write_*`` functions in the kernel's ``tools/perf/util/header.c`` define their layouts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +41,7 @@ class Feature(IntEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cpu:
-    """Where one CPU sits; CPUs are numbered by their place in :attr:`Machine.cpus`."""
+    """Topology of one CPU; its number is its index in :attr:`Machine.cpus`."""
 
     core: int
     socket: int = 0
@@ -52,7 +51,7 @@ class Cpu:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cache:
-    """One level of the CPUs' caches.
+    """One cache.
 
     :param type: "Data", "Instruction" or "Unified"
     :param cpus: list of the CPUs that share it
@@ -69,10 +68,10 @@ class Cache:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildId:
-    """Which build of a file was mapped.
+    """The build id of a mapped file.
 
     :param raw: 20 bytes, or fewer
-    :param mode: of the code: the kernel's 1, a process's 2
+    :param mode: mode of the code: 1 kernel, 2 user
     """
 
     path: str
@@ -83,11 +82,11 @@ class BuildId:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """The machine that was recorded, and how; None and empty ones have no section.
+    """The recorded machine; None and empty fields have no section.
 
-    :param cpus: of one entry a CPU; their topology and nodes
-    :param memory_bytes: of each node
-    :param memory_block_bytes: of the sections in which memory is plugged
+    :param cpus: topology and node of each CPU
+    :param memory_bytes: memory of each node
+    :param memory_block_bytes: size of memory blocks (hotplug)
     :param groups: name, index of the leading event, number of members
     :param pmus: number and name
     :param hybrid: name of a PMU and list of its CPUs
@@ -135,7 +134,7 @@ class Machine:
             return {}
         count = len(self.cpus)
         sections: dict[int, bytes] = {
-            # perf writes the available ones first, whatever its documentation says.
+            # perf writes the available CPUs first, contrary to its documentation.
             Feature.NRCPUS: pack(order, "2I", count, count),
             Feature.TOTAL_MEM: pack(order, "Q", self.memory_bytes * len(self._nodes()) >> 10),
             Feature.CPU_TOPOLOGY: self._cpu_topology(order),
@@ -155,8 +154,8 @@ class Machine:
         def siblings(key: str, *further: str) -> tuple[str, ...]:
             groups: dict[tuple[int, ...], list[int]] = {}
             for number, cpu in enumerate(self.cpus):
-                place = tuple(getattr(cpu, name) for name in (key, *further))
-                groups.setdefault(place, []).append(number)
+                topology = tuple(getattr(cpu, name) for name in (key, *further))
+                groups.setdefault(topology, []).append(number)
             return tuple(cpu_list(group) for group in groups.values())
 
         places = b"".join(pack(order, "2I", cpu.core, cpu.socket) for cpu in self.cpus)
@@ -174,13 +173,13 @@ class Machine:
         )
 
     def _memory_topology(self, order: str) -> bytes:
-        # A set bit is a block of the node; the number of bits is written twice.
+        # A set bit is a memory block of the node; perf writes the number of bits twice.
         nodes, blocks = sorted(self._nodes()), self.memory_bytes // self.memory_block_bytes
         raw = pack(order, "3Q", 1, self.memory_block_bytes, len(nodes))
-        for place, node in enumerate(nodes):
-            bits = (place + 1) * blocks
+        for index, node in enumerate(nodes):
+            bits = (index + 1) * blocks
             words = -(-bits // 64)
-            bitmap = ((1 << blocks) - 1) << place * blocks
+            bitmap = ((1 << blocks) - 1) << index * blocks
             values = [bitmap >> 64 * word & (1 << 64) - 1 for word in range(words)]
             raw += pack(order, f"3Q{words}Q", node, bits, bits, *values)
         return raw
@@ -188,7 +187,9 @@ class Machine:
     def _facts(self, order: str) -> dict[int, bytes]:
         sections: dict[int, bytes] = {}
         if self.build_ids:
-            sections[Feature.BUILD_ID] = b"".join(_build_id(order, one) for one in self.build_ids)
+            sections[Feature.BUILD_ID] = b"".join(
+                _build_id(order, build_id) for build_id in self.build_ids
+            )
         if self.caches:
             sections[Feature.CACHE] = pack(order, "2I", 1, len(self.caches)) + b"".join(
                 _cache(order, cache) for cache in self.caches
@@ -238,12 +239,12 @@ def _event_descriptions(order: str, events: Sequence[Event]) -> bytes:
     return raw
 
 
-def _build_id(order: str, one: BuildId) -> bytes:
-    # The size of the build id stands behind its 20 bytes, which a bit of misc says.
+def _build_id(order: str, build_id: BuildId) -> bytes:
+    # A bit of misc means that the size follows the 20 bytes of the build id.
     has_size = 1 << 15
-    raw = one.raw.ljust(20, b"\0") + pack(order, "B3x", len(one.raw))
-    body = pack(order, "I", one.pid) + raw + padded(name_bytes(one.path), 64)
-    return pack(order, "IHH", 67, one.mode | has_size, 8 + len(body)) + body
+    raw = build_id.raw.ljust(20, b"\0") + pack(order, "B3x", len(build_id.raw))
+    body = pack(order, "I", build_id.pid) + raw + padded(name_bytes(build_id.path), 64)
+    return pack(order, "IHH", 67, build_id.mode | has_size, 8 + len(body)) + body
 
 
 def _cache(order: str, cache: Cache) -> bytes:

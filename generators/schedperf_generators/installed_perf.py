@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the perf that is installed here makes of a perf.data."""
+"""Run the installed perf on a perf.data and parse its output."""
 
 import os
 import re
@@ -11,11 +11,11 @@ from typing import NamedTuple
 from schedperf_generators.truth import Counted
 
 _SECONDS = 60
-# A sign that stands in no name of a symbol; perf replaces it where it does.
+# A separator that does not occur in symbol names.
 _SEPARATOR = "|"
 _HEADING = re.compile(r"# Samples: \S+ +of events? '(?P<name>[^']*)'")
 _STATISTIC = re.compile(r"  (?P<name>\S.*?)\s+: +(?P<count>\d+)$")
-# "[k] " or "[.] " before a symbol: which part of the machine ran it.
+# "[k] " or "[.] " before a symbol: its privilege level.
 _LEVEL_CHARACTERS = 4
 _C2C_COLUMNS = (
     "index", "address", "node", "pages", "percent", "contended", "local", "remote", "records",
@@ -25,10 +25,10 @@ _C2C_COLUMNS = (
 
 
 class Reported(NamedTuple):
-    """Where samples fell, as a row of perf report says.
+    """One row of perf report.
 
     :param level: ``k`` kernel, ``.`` user, ``g`` guest kernel, ``u`` guest user, ``H`` hypervisor
-    :param symbol: an address where perf knows no name
+    :param symbol: name, or an address if perf has no name
     """
 
     event: str
@@ -52,7 +52,7 @@ def run_perf(*args: str | Path) -> str:
         errors="replace",
         timeout=_SECONDS,
         check=True,
-        # No pager and no user's configuration; the order of digits is the C one.
+        # No pager, no user configuration, and the C locale.
         env={**os.environ, "LC_ALL": "C", "PERF_CONFIG": "/dev/null", "PAGER": "cat"},
         stdin=subprocess.DEVNULL,
     )
@@ -65,8 +65,8 @@ def perf_report(
     """Return the rows of ``perf report``.
 
     :param args: further options, such as ``--kallsyms``
-    :param keys: what to sort by, of ``cpu``, ``pid``, ``comm``, ``dso`` and ``symbol``; the others
-        are empty
+    :param keys: sort keys: ``cpu``, ``pid``, ``comm``, ``dso`` and ``symbol``; other columns are
+        empty
     """
     names = keys.split(",")
     text = run_perf(
@@ -96,7 +96,7 @@ def _reported(event: str, cells: Mapping[str, str]) -> Reported:
         dso=cells.get("dso", ""),
         level=symbol[1:2],
         symbol=symbol[_LEVEL_CHARACTERS:],
-        # perf prints the name of the process behind it.
+        # perf prints the name of the process after the pid.
         pid=int(cells["pid"].partition(":")[0]) if "pid" in cells else None,
     )
 
@@ -104,11 +104,11 @@ def _reported(event: str, cells: Mapping[str, str]) -> Reported:
 def perf_c2c_statistics(path: Path) -> Mapping[str, int]:
     """Return perf c2c's "Trace Event Information" by the names of its rows, in snake case."""
     text = run_perf("c2c", "report", "-i", path, "--stats")
-    found = {}
+    counts = {}
     for line in text.partition("Global Shared Cache Line")[0].splitlines():
         if match := _STATISTIC.fullmatch(line):
-            found["_".join(re.findall(r"\w+", match["name"].lower()))] = int(match["count"])
-    return found
+            counts["_".join(re.findall(r"\w+", match["name"].lower()))] = int(match["count"])
+    return counts
 
 
 def perf_c2c_lines(path: Path, *args: str) -> Mapping[int, Mapping[str, int]]:

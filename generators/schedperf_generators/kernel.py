@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel's text and data at known addresses: link time, run time, and what lies where."""
+"""Define a kernel with text and data at known link-time and run-time addresses."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -10,21 +10,21 @@ from typing import NamedTuple
 from schedperf_generators.records import KERNEL_PID, Mmap
 from schedperf_generators.samples import MODE_KERNEL
 
-# Where x86-64 links the kernel, and where its modules begin.
+# Link address of the x86-64 kernel, and first address of its modules.
 TEXT_START = 0xFFFFFFFF81000000
 MODULES_START = 0xFFFFFFFFC0000000
 DATA_START = 0xFFFFFFFF82A00000
-# What lies behind the last function up to the end of its page belongs to it for perf.
+# perf attributes the rest of the page to the last function.
 _PAGE = 4096
-# Functions start at multiples of this, the default alignment of x86-64 kernels.
+# Default alignment of functions in x86-64 kernels.
 _ALIGN = 16
 
 
 class Symbol(NamedTuple):
     """A function or variable.
 
-    :param address: of the kernel's own at link time, of a module's at run time
-    :param module: None for the kernel's own
+    :param address: link-time address in the kernel, run-time address in a module
+    :param module: None for the kernel itself
     """
 
     name: str
@@ -34,7 +34,7 @@ class Symbol(NamedTuple):
 
 
 class Where(NamedTuple):
-    """What perf calls an address."""
+    """The names of an address in perf's output."""
 
     dso: str
     symbol: str
@@ -44,21 +44,21 @@ class Where(NamedTuple):
 def lay_out(
     names: Iterable[str], start: int = TEXT_START, *, size: int = 256, module: str | None = None
 ) -> tuple[Symbol, ...]:
-    """Place functions of one size behind each other."""
+    """Place functions of one size at consecutive addresses."""
     step = -(-size // _ALIGN) * _ALIGN
     return tuple(
-        Symbol(name, start + place * step, step, module) for place, name in enumerate(names)
+        Symbol(name, start + index * step, step, module) for index, name in enumerate(names)
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelImage:
-    """A kernel as it was linked and as it ran.
+    """A kernel, with link-time and run-time addresses.
 
-    :param functions: by address, without holes inside the kernel and inside a module
-    :param variables: of the kernel's own data, at link-time addresses
+    :param functions: sorted by address, without gaps in the kernel or a module
+    :param variables: variables of the kernel itself, at link-time addresses
     :param per_cpu: variables in each CPU's copy of the per-CPU section; addresses are offsets
-    :param slide: how far KASLR moved it
+    :param slide: KASLR offset
     """
 
     functions: tuple[Symbol, ...]
@@ -68,16 +68,16 @@ class KernelImage:
     slide: int = 0
 
     def address(self, name: str, offset: int = 0) -> int:
-        """Return where a function or variable, or a byte behind its start, was at run time."""
+        """Return the run-time address of a function or variable, plus an offset."""
         return self._by_name[name] + offset
 
     def where(self, address: int) -> Where | None:
-        """Name a run-time address in the text; None outside."""
-        place = bisect_right(self._starts, address) - 1
-        if place < 0:
+        """Return the names of a run-time address in the text; None outside of it."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
             return None
-        start, symbol = self._starts[place], self._text[place]
-        last = place + 1 == len(self._text) or self._text[place + 1].module != symbol.module
+        start, symbol = self._starts[index], self._text[index]
+        last = index + 1 == len(self._text) or self._text[index + 1].module != symbol.module
         end = start + symbol.size
         if address >= (-(-end // _PAGE) * _PAGE if last else end):
             return None
@@ -85,7 +85,7 @@ class KernelImage:
         return Where(dso, symbol.name, address - start)
 
     def mappings(self) -> tuple[Mmap, ...]:
-        """Return the records with which perf says where the kernel and its modules were."""
+        """Return the mmap records of the kernel and its modules."""
         own = [symbol for symbol in self._text if not symbol.module]
         start, end = self._run_time(own[0]), self._run_time(own[-1]) + own[-1].size
         maps = [(start, end, start, "[kernel.kallsyms]_text")]
@@ -106,7 +106,7 @@ class KernelImage:
         own = [symbol for symbol in self._text if not symbol.module]
         rows: list[tuple[int, str, str, str | None]] = []
         rows.append((self._run_time(own[0]), "T", "_text", None))
-        rows += [(self._run_time(one), "t", one.name, one.module) for one in self._text]
+        rows += [(self._run_time(symbol), "t", symbol.name, symbol.module) for symbol in self._text]
         rows.append((self._run_time(own[-1]) + own[-1].size, "T", "_etext", None))
         return "".join(
             f"{address:016x} {letter} {name}" + (f"\t[{module}]" if module else "") + "\n"
@@ -117,11 +117,11 @@ class KernelImage:
         """Return System.map of the build, with per-CPU variables from 0 as x86-64 links them."""
         own = [symbol for symbol in self._text if not symbol.module]
         rows = [(0, "D", "__per_cpu_start"), (self.per_cpu_bytes, "D", "__per_cpu_end")]
-        rows += [(one.address, "d", one.name) for one in self.per_cpu]
+        rows += [(variable.address, "d", variable.name) for variable in self.per_cpu]
         rows.append((own[0].address, "T", "_text"))
-        rows += [(one.address, "t", one.name) for one in own]
+        rows += [(symbol.address, "t", symbol.name) for symbol in own]
         rows.append((own[-1].address + own[-1].size, "T", "_etext"))
-        rows += [(one.address, "d", one.name) for one in self.variables]
+        rows += [(variable.address, "d", variable.name) for variable in self.variables]
         if self.variables:
             first, last = self.variables[0], self.variables[-1]
             rows.append((first.address // _PAGE * _PAGE, "D", "_sdata"))
@@ -143,4 +143,6 @@ class KernelImage:
 
     @cached_property
     def _by_name(self) -> dict[str, int]:
-        return {one.name: self._run_time(one) for one in (*self.functions, *self.variables)}
+        return {
+            symbol.name: self._run_time(symbol) for symbol in (*self.functions, *self.variables)
+        }

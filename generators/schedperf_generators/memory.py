@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Memory samples of machines with many CPUs, whose bouncing cache lines are known.
+"""Generate memory samples of machines with many CPUs, with known contended cache lines.
 
 run = scheduler_run("base")
 write_perf_data(run.perf_data())
@@ -25,21 +25,22 @@ from schedperf_generators.samples import Sample, Weight
 Vendor = Literal["intel", "amd", "arm"]
 LINE_BYTES = 64
 
-# perf converts a physical address to a node by blocks of this size.
+# Size of the memory blocks by which perf maps physical addresses to nodes.
 _BLOCK_BYTES = 1 << 30
 _TASK = 4000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Touch:
-    """Accesses of one kind to one place.
+    """Accesses of one kind to one address.
 
     :param target: a variable, per-CPU variable or slab object of the run
-    :param offset: of the first byte in it
+    :param offset: offset of the access in the target
     :param kind: a key of ``KINDS``
-    :param function: that accessed it
-    :param samples: how often it was sampled
-    :param cpus: which CPUs did, in turn; None: all. Of a per-CPU variable whose copies they are
+    :param function: function of the access
+    :param samples: number of samples
+    :param cpus: CPUs of the samples, round-robin; None: all. For a per-CPU variable, the CPUs of
+        the accessed copies
     """
 
     target: str
@@ -53,14 +54,14 @@ class Touch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryTruth:
-    """What a run's samples say, counted from how they were made.
+    """The expected counts of a run, from its definition.
 
     :param totals: perf c2c's "Trace Event Information", in snake case
     :param lines: columns by address of the line; "records" counts all of its samples
-    :param folded: the same by target and the line's offset in it, the copies of a per-CPU
-        variable together
-    :param offsets: the same by target and offset of the access in it
-    :param copies: how many CPUs' copies of each folded line were touched
+    :param folded: columns by target and offset of the line in it, summed over the copies of a
+        per-CPU variable
+    :param offsets: columns by target and offset of the access in it
+    :param copies: number of CPUs whose copies of each folded line were accessed
     """
 
     totals: Mapping[str, int]
@@ -80,11 +81,11 @@ class _Access(NamedTuple):
 class MemoryRun:
     """One recording of memory samples.
 
-    :param kernel: with the functions that touch and the variables that are touched
-    :param slabs: address of each object that a slab cache holds
-    :param period: memory operations from one sample to the next
-    :param ldlat: least latency of a sampled load, in cycles
-    :param seed: of the order of the samples
+    :param kernel: kernel with the accessing functions and the accessed variables
+    :param slabs: address of each slab object
+    :param period: memory operations per sample
+    :param ldlat: smallest latency of a sampled load, in cycles
+    :param seed: seed for the order of the samples
     """
 
     numa: Numa
@@ -108,7 +109,7 @@ class MemoryRun:
         )
 
     def truth(self) -> MemoryTruth:
-        """Count what was made."""
+        """Return the expected counts."""
         totals: Counter[str] = Counter()
         lines: dict[int, Counter[str]] = {}
         folded: dict[tuple[str, int], Counter[str]] = {}
@@ -156,7 +157,7 @@ class MemoryRun:
         return [_Access(touch, cpu, base) for cpu in cpu_sequence]
 
     def _toucher(self, touch: Touch, owner: int) -> int:
-        # A copy bounces because others look into it; its own CPU writes it.
+        # A copy is contended because other CPUs read it; its own CPU writes it.
         if "remote" in touch.kind:
             return (owner + self.numa.cpus // self.numa.nodes) % self.numa.cpus
         if "local_hitm" in touch.kind or "local_peer" in touch.kind:
@@ -227,7 +228,7 @@ def _machine(numa: Numa, vendor: Vendor) -> Machine:
     )
 
 
-# Offsets as a kernel of 6.14 has them, rounded: they only have to be distinct.
+# Offsets as in a 6.14 kernel, rounded; they only have to be distinct.
 _PER_CPU = (
     Symbol("kernel_cpustat", 0x29E40, 0x50),
     Symbol("tick_cpu_sched", 0x2A000, 0x140),
@@ -239,19 +240,19 @@ _VARIABLES = (
     Symbol("sched_clock_irqtime", DATA_START + 0x6040, 4),
     Symbol("root_task_group", DATA_START + 0x7000, 0x280),
 )
-# A kernel's text begins with code of the boot, whose address is that of _text too.
+# The text of a kernel begins with boot code, at the address of _text.
 _FUNCTIONS = (
     "startup_64", "update_load_avg", "update_cfs_group", "enqueue_task_fair", "try_to_wake_up",
     "select_task_rq_fair", "sched_balance_trigger", "nohz_balancer_kick",
     "tick_do_update_jiffies64", "available_idle_cpu", "irqtime_account_irq", "cpu_util",
 )  # fmt: skip
-# An object of the slab cache task_group; load_avg lies 256 bytes in.
+# An object of the slab cache task_group; load_avg is at offset 256.
 _TASK_GROUP = DIRECT_MAP + 0x14A2C8400
 LOAD_AVG_AT = 256
 
 
 def scheduler_kernel(slide: int = 0x1C00000) -> KernelImage:
-    """Return a kernel with the scheduler's functions and variables that are known to bounce."""
+    """Return a kernel with functions and variables of the scheduler that are often contended."""
     return KernelImage(
         functions=lay_out(_FUNCTIONS, size=0x400),
         variables=_VARIABLES,
@@ -269,20 +270,20 @@ def scheduler_run(
     seed: int = 1,
     scale: float = 1.0,
 ) -> MemoryRun:
-    """Return a run in which lines bounce as they did in real regressions.
+    """Return a run with contended cache lines, as in real regressions.
 
-    ``task_group.load_avg`` is written and read by all CPUs (true sharing) and cools down from
-    base to new. ``nohz`` has a word that every tick writes beside words that are read alone
-    (false sharing) and does not change. ``runqueues`` bounces a little on each CPU's copy,
-    which is much in all, and more in new.
+    All CPUs read and write ``task_group.load_avg`` (true sharing); its contention decreases from
+    base to new. ``nohz`` has a word that every tick writes, next to words that are only read
+    (false sharing), and does not change. ``runqueues`` has low contention on each CPU's copy,
+    high contention in total, and more in new.
 
-    :param scale: of the numbers of samples, as another run length would have it
+    :param scale: factor for the numbers of samples, as for another run length
     """
     numa = numa or Numa()
     local, remote = _CONTENDED[vendor]
     hot, cold = (1.0, 0.5) if side == "base" else (0.15, 1.0)
     group, queue, idle = "task_group", "runqueues", "nohz"
-    wanted = (
+    accesses = (
         (group, LOAD_AVG_AT, remote, "update_cfs_group", 2600 * hot),
         (group, LOAD_AVG_AT, local, "update_cfs_group", 1400 * hot),
         (group, LOAD_AVG_AT, "store", "update_load_avg", 1500 * hot),
@@ -306,7 +307,7 @@ def scheduler_run(
             function=function,
             samples=round(samples * scale),
         )
-        for target, offset, kind, function, samples in wanted
+        for target, offset, kind, function, samples in accesses
     )
     return MemoryRun(
         numa=numa, kernel=scheduler_kernel(), touches=touches, slabs={group: _TASK_GROUP},
@@ -314,7 +315,7 @@ def scheduler_run(
     )  # fmt: skip
 
 
-# How each vendor's samples say that another CPU had the line, in the node and beyond.
+# By vendor: kinds of samples for lines of another CPU in the node, and in another node.
 _CONTENDED: Mapping[Vendor, tuple[str, str]] = {
     "intel": ("load_local_hitm", "load_remote_hitm"),
     "amd": ("load_local_hitm", "load_remote_hitm_cce1"),

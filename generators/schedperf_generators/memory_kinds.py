@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kinds of memory accesses: how the hardware says who answered, and what perf c2c makes of it."""
+"""Define kinds of memory accesses: their data source, and how perf c2c counts them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from schedperf_generators.data_source import data_source
 
 
 class Kind(NamedTuple):
-    """One way in which an access was answered.
+    """One data source of an access.
 
     :param totals: rows of perf c2c's "Trace Event Information" that count it, in snake case
     :param columns: columns of a cache line that count it
@@ -33,7 +33,7 @@ def _store(totals: str, columns: str, *level: str) -> Kind:
     return Kind(source, tuple(totals.split()), ("store", *columns.split()), 0)
 
 
-# Which rows and columns count an access: c2c_decode_stats of tools/perf/util/mem-events.c.
+# Rows and columns that count an access, as in c2c_decode_stats of tools/perf/util/mem-events.c.
 KINDS: Mapping[str, Kind] = {
     "load_l1": _load(
         5, "load_l1d_hit", "load_l1_hit",
@@ -55,7 +55,7 @@ KINDS: Mapping[str, Kind] = {
         180, "load_llc_hit load_local_hitm", "lcl_hitm",
         level=("HIT", "L3"), snoop=("HITM",), level_number="L3",
     ),
-    # The node's own memory; the line was in no other cache.
+    # Memory of the same node; the line was in no other cache.
     "load_local_dram": _load(
         230, "load_local_dram load_mesi_state_exclusive load_llc_misses", "lcl_dram",
         level=("HIT", "LOC_RAM"), snoop=("MISS",), level_number="RAM",
@@ -64,7 +64,7 @@ KINDS: Mapping[str, Kind] = {
         420, "load_remote_dram load_mesi_state_exclusive load_llc_misses", "rmt_dram",
         level=("HIT", "REM_RAM1"), snoop=("MISS",), level_number="RAM",
     ),
-    # From Skylake on the kernel sets the remote bit, which perf counts as remote DRAM besides.
+    # Since Skylake the kernel sets the remote bit, which perf also counts as remote DRAM.
     "load_remote_hitm": _load(
         560,
         "load_remote_hitm load_remote_dram load_mesi_state_exclusive load_llc_misses "
@@ -78,7 +78,7 @@ KINDS: Mapping[str, Kind] = {
         "rmt_hit rmt_dram",
         level=("HIT",), snoop=("HIT",), level_number="ANY_CACHE", remote=True,
     ),
-    # As Haswell and older say it.
+    # As on Haswell and older CPUs.
     "load_remote_hitm_cce1": _load(
         540, "load_remote_hitm load_llc_misses", "rmt_hitm",
         level=("HIT", "REM_CCE1"), snoop=("HITM",),

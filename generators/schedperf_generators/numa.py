@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Machines with several NUMA nodes, and where their kernel keeps the per-CPU memory."""
+"""Define machines with several NUMA nodes, and the addresses of their per-CPU memory."""
 
 from dataclasses import dataclass
 
-# Where x86-64 maps all memory, and how far the memory of two nodes lies apart here.
+# Direct mapping of x86-64, and the distance between the memory of two nodes.
 DIRECT_MAP = 0xFFFF888000000000
 NODE_BYTES = 1 << 37
 _PER_CPU_AT = 0x7FC00000
-# What modules and percpu_alloc have in the first chunk of each unit.
+# Memory for modules and percpu_alloc in the first chunk of each unit.
 _RESERVED_BYTES, _DYNAMIC_BYTES = 8192, 28672
 
 
@@ -15,8 +15,8 @@ _RESERVED_BYTES, _DYNAMIC_BYTES = 8192, 28672
 class Numa:
     """CPUs over nodes, with the kernel's per-CPU units in each node's own memory.
 
-    :param unit_bytes: of one CPU's copy of all per-CPU memory
-    :param static_bytes: of it, the variables that are linked into the kernel
+    :param unit_bytes: size of one CPU's unit
+    :param static_bytes: bytes of it for variables that are linked into the kernel
     """
 
     cpus: int = 224
@@ -25,21 +25,21 @@ class Numa:
     static_bytes: int = 217088
 
     def node(self, cpu: int) -> int:
-        """Return the node of a CPU; nodes have neighbouring CPUs."""
+        """Return the node of a CPU; nodes have consecutive CPUs."""
         return cpu * self.nodes // self.cpus
 
     def unit_bases(self) -> dict[int, int]:
-        """Return by CPU what is added to a per-CPU variable's offset."""
+        """Return by CPU the address that is added to the offset of a per-CPU variable."""
         return {cpu: DIRECT_MAP + self.unit_physical(cpu) for cpu in range(self.cpus)}
 
     def unit_physical(self, cpu: int) -> int:
         """Return the physical address of a CPU's unit."""
         node = self.node(cpu)
-        first = next(other for other in range(self.cpus) if self.node(other) == node)
+        first = next(candidate for candidate in range(self.cpus) if self.node(candidate) == node)
         return node * NODE_BYTES + _PER_CPU_AT + (cpu - first) * self.unit_bytes
 
     def percpu_lines(self) -> str:
-        """Return the kernel log's lines about it, as the embedding allocator prints them."""
+        """Return the kernel log lines of the embedding allocator."""
         sizes = f"s{self.static_bytes} r{_RESERVED_BYTES} d{_DYNAMIC_BYTES} u{self.unit_bytes}"
         pages = (self.static_bytes + _RESERVED_BYTES + _DYNAMIC_BYTES) // 4096
         alloc = max(1, (1 << 21) // self.unit_bytes) * self.unit_bytes

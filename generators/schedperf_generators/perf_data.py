@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Writer of perf.data files whose truth is known.
+"""Write perf.data files with known contents.
 
-Every form that perf writes: a file, a pipe, a folder, with compressed records of
+It supports every form that perf writes: a file, a pipe, a directory, with compressed records of
 either type, in either byte order, with attributes of any size::
 
     data = PerfData(
@@ -29,7 +29,7 @@ from schedperf_generators.samples import Sample
 _HEADER_BYTES = 104
 _PIPE_HEADER_BYTES = 16
 _SECTION_BYTES = 16
-# PERF_RECORD_*, of perf itself.
+# PERF_RECORD_* that perf itself writes.
 _HEADER_ATTR, _EVENT_UPDATE, _HEADER_FEATURE, _COMPRESSED2 = 64, 78, 80, 83
 _UPDATE_NAME = 2
 _COMPRESSION_LEVEL = 1
@@ -39,15 +39,15 @@ _DIR_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PerfData:
-    """What is to be written.
+    """The contents of a perf.data.
 
-    :param records: in the order of the file
-    :param machine: gives the feature sections
-    :param features: further sections by number, or other bytes for one of the machine's;
-        None leaves it out
-    :param order: "<" or ">"
-    :param compressed: type of the records that hold the compressed ones; None: not compressed
-    :param chunk_bytes: records are compressed in pieces of so many bytes, wherever they end
+    :param records: in file order
+    :param machine: machine of the feature sections
+    :param features: additional sections by number, or other bytes for a section of the machine;
+        None omits the section
+    :param order: byte order, "<" or ">"
+    :param compressed: type of the compressed records; None: not compressed
+    :param chunk_bytes: size of the compressed chunks, which may split records
     """
 
     events: tuple[Event, ...] = (Event(),)
@@ -69,7 +69,7 @@ class PerfData:
         return {number: raw for number, raw in sorted(sections.items()) if raw is not None}
 
     def record_pieces(self) -> Iterator[bytes]:
-        """Yield the bytes of the records as they stand in the file."""
+        """Yield the bytes of the records as in the file."""
         pieces = (record.pack(self.order, self.events) for record in self.records)
         if self.compressed is None:
             return pieces
@@ -84,7 +84,7 @@ def write_perf_data(data: PerfData) -> bytes:
 
 
 def write_perf_data_to(data: PerfData, file: BinaryIO) -> None:
-    """Write the same into a file that can seek, record by record."""
+    """Write the recording to a seekable file, record by record."""
     order, events = data.order, data.events
     ids_bytes = sum(8 * len(event.ids) for event in events)
     attrs_bytes = sum(event.attr_bytes + _SECTION_BYTES for event in events)
@@ -115,7 +115,7 @@ def write_perf_data_pipe(data: PerfData) -> bytes:
         ids = pack(order, f"{len(event.ids)}Q", *event.ids)
         raw += record_bytes(order, _HEADER_ATTR, 0, event.attr(order) + ids)
     sections = data.sections()
-    # The names of events follow, and build ids are records already.
+    # Names of events follow; build ids are already records.
     build_ids = sections.pop(Feature.BUILD_ID, b"")
     sections.pop(Feature.EVENT_DESC, None)
     for number, section in sections.items():
@@ -127,9 +127,9 @@ def write_perf_data_pipe(data: PerfData) -> bytes:
 
 
 def write_perf_data_folder(data: PerfData, folder: Path, *, files: int = 2) -> None:
-    """Write what ``perf record --threads`` does: samples in data.N, all else in data.
+    """Write a directory like ``perf record --threads``: samples in data.N, other records in data.
 
-    :param files: over so many the samples are dealt in turn
+    :param files: number of data.N files; samples are distributed round-robin
     """
     samples = [record for record in data.records if isinstance(record, Sample)]
     others = [record for record in data.records if not isinstance(record, Sample)]
@@ -161,7 +161,7 @@ def _feature_bits(order: str, sections: Mapping[int, bytes]) -> bytes:
 
 
 def _compress(pieces: Iterable[bytes], order: str, kind: int, chunk: int) -> Iterator[bytes]:
-    # One stream over all records, cut where the chunk ends and not where a record does.
+    # One stream of all records, cut at the ends of chunks, not of records.
     compressor = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compressobj()
 
     def packed(raw: bytes) -> bytes:
@@ -180,6 +180,6 @@ def _compress(pieces: Iterable[bytes], order: str, kind: int, chunk: int) -> Ite
 def _compressed_record(packed: bytes, order: str, kind: int) -> bytes:
     if kind == _COMPRESSED2:
         body = pack(order, "Q", len(packed)) + padded(packed, 8)
-        # The size in the header is 16 bits wide and perf lets it wrap.
+        # The size in the header has 16 bits and overflows.
         return pack(order, "IHH", kind, 0, (8 + len(body)) % (1 << 16)) + body
     return pack(order, "IHH", kind, 0, 8 + len(packed)) + packed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Profiles of whole machines whose hot functions are known.
+"""Generate profiles of whole machines with known hot functions.
 
 kernel = profiled_kernel()
 data = profile(kernel, {("update_load_avg", 0): 120, ("update_load_avg", 1): 40})
@@ -32,15 +32,15 @@ _FUNCTIONS = (
 )  # fmt: skip
 _MODULE = "nf_conntrack"
 _MODULE_FUNCTIONS = ("nf_conntrack_in", "nf_ct_get_tuple")
-# The outermost functions of a chain into the scheduler, innermost first.
+# The outermost functions of call chains into the scheduler, innermost first.
 _CALLERS = ("__schedule", "schedule", "pipe_read", "ksys_read", "do_syscall_64")
-# The benchmark and the library that it calls; neither needs to exist.
+# The benchmark and its library; the files need not exist.
 _BENCHMARK, _LIBRARY = "/opt/bench/hackbench", "/opt/bench/libmessages.so.1"
 _BENCHMARK_AT, _LIBRARY_AT = 0x555555554000, 0x7FFFF7D00000
 _USER_BYTES = 0x20000
 _PARENT = 4000
 _STEP_NS = 250_000
-# The key of samples in user space instead of a kernel function.
+# Key of samples in user space.
 USER = "user"
 
 
@@ -61,16 +61,16 @@ def profile(
     order: Literal["<", ">"] = "<",
     seed: int = 1,
 ) -> PerfData:
-    """Return a recording of a benchmark with one task a CPU.
+    """Return a recording of a benchmark with one task per CPU.
 
-    :param samples: how many by function (or ``USER``) and CPU
-    :param event: one of cycles where None
-    :param cpus: spread evenly over the nodes
-    :param seed: of the order and the periods
+    :param samples: number of samples by function (or ``USER``) and CPU
+    :param event: None: cycles
+    :param cpus: number of CPUs, spread evenly over the nodes
+    :param seed: seed for the order and the periods
     """
-    # Digits of a reproducible order, nothing secret.
+    # For a reproducible order, not for cryptography.
     digits = random.Random(seed)  # noqa: S311
-    places = [place for place, count in samples.items() for _ in range(count)]
+    places = [location for location, count in samples.items() for _ in range(count)]
     digits.shuffle(places)
     asked = PLAIN | SampleType.CALLCHAIN if chains else PLAIN
     records: list[Record] = [*kernel.mappings(), *_tasks(cpus)]
@@ -106,12 +106,12 @@ def profile(
 
 
 def _tasks(cpus: int) -> list[Record]:
-    # The benchmark maps its files; its children, one a CPU, share them.
+    # The benchmark maps its files; its children, one per CPU, share the mappings.
     maps = ((_BENCHMARK, _BENCHMARK_AT), (_LIBRARY, _LIBRARY_AT))
     records: list[Record] = [Comm(pid=_PARENT, comm="hackbench", execed=True, time=1)]
     records += [
-        Mmap2(pid=_PARENT, start=start, length=_USER_BYTES, path=path, time=2 + place)
-        for place, (path, start) in enumerate(maps)
+        Mmap2(pid=_PARENT, start=start, length=_USER_BYTES, path=path, time=2 + index)
+        for index, (path, start) in enumerate(maps)
     ]
     records += [
         Fork(pid=_PARENT + 1 + cpu, parent_pid=_PARENT, time=10 + cpu, cpu=cpu)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Records of a perf.data that are no samples: tasks, mappings, losses.
+"""Define records of a perf.data other than samples: tasks, mappings, lost records.
 
-Layouts are those of include/uapi/linux/perf_event.h and of
-tools/lib/perf/include/perf/event.h.
+include/uapi/linux/perf_event.h and tools/lib/perf/include/perf/event.h define their layouts.
 """
 
 from dataclasses import dataclass, field
@@ -16,25 +15,25 @@ _MISC_COMM_EXEC = 1 << 13
 _MISC_MMAP_BUILD_ID = 1 << 14
 _MISC_LOST_SAMPLES_BPF = 1 << 15
 
-# The kernel's and the modules' mappings belong to this process.
+# The pid in mappings of the kernel and its modules.
 KERNEL_PID = 0xFFFFFFFF
 
 # PERF_RECORD_KSYMBOL_TYPE_*.
 KSYMBOL_BPF, KSYMBOL_OUT_OF_LINE = 1, 2
-# PROT_READ | PROT_EXEC and MAP_PRIVATE: what code is mapped with.
+# PROT_READ | PROT_EXEC and MAP_PRIVATE, as for code.
 _PROT_CODE, _MAP_PRIVATE = 5, 2
 
 
 class Record(Protocol):
-    """Anything that stands between the header and the feature sections of a perf.data."""
+    """A record between the header and the feature sections of a perf.data."""
 
     def pack(self, order: str, events: tuple[Event, ...]) -> bytes:
-        """Return the whole record in a byte order, as a recording of these events has it."""
+        """Return the record in a byte order, in a recording of these events."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SideBand:
-    """What all records of the kernel have that are no samples: whose, when and where.
+    """Fields of all records of the kernel other than samples: task, time and CPU.
 
     :param time: in ns
     """
@@ -49,7 +48,7 @@ class SideBand:
         return self.pid if self.tid is None else self.tid
 
     def trailer(self, order: str, events: tuple[Event, ...]) -> bytes:
-        """Return the sample's id fields that the kernel appends; the first event's layout."""
+        """Return the id fields that the kernel appends, in the layout of the first event."""
         event = events[0]
         if not event.sample_id_all:
             return b""
@@ -68,9 +67,9 @@ class SideBand:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comm(SideBand):
-    """A task got a name.
+    """A task changes its name.
 
-    :param execed: by running another program, which unmaps all that was mapped
+    :param execed: by exec, which removes all mappings
     """
 
     comm: str
@@ -85,7 +84,7 @@ class Comm(SideBand):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fork(SideBand):
-    """A task, ``pid`` and ``tid``, came into being; a thread has its parent's pid."""
+    """The task ``pid``, ``tid`` is created; a thread has its parent's pid."""
 
     parent_pid: int
     parent_tid: int | None = None
@@ -97,7 +96,7 @@ class Fork(SideBand):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exit(SideBand):
-    """A task came to its end."""
+    """A task exits."""
 
     parent_pid: int
     parent_tid: int | None = None
@@ -115,9 +114,9 @@ def _life_and_death(kind: int, task: Fork | Exit, order: str, events: tuple[Even
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mmap(SideBand):
-    """A file is mapped, as perf wrote it of old and writes it of the kernel.
+    """A file is mapped; old perf versions write it for all files, newer ones for the kernel.
 
-    :param page_offset: where in the file the mapping starts; of the kernel an address
+    :param page_offset: file offset of the mapping; an address for the kernel
     """
 
     start: int
@@ -136,7 +135,7 @@ class Mmap(SideBand):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mmap2(SideBand):
-    """A file is mapped; with a build id instead of its inode where there is one.
+    """A file is mapped; with a build id instead of the inode if ``build_id`` is set.
 
     :param build_id: 20 bytes, or fewer
     """
@@ -151,8 +150,8 @@ class Mmap2(SideBand):
 
     def pack(self, order: str, events: tuple[Event, ...]) -> bytes:
         """Return PERF_RECORD_MMAP2."""
-        place = (self.start, self.length, self.page_offset)
-        body = pack(order, "2I3Q", self.pid, self.thread(), *place)
+        mapping = (self.start, self.length, self.page_offset)
+        body = pack(order, "2I3Q", self.pid, self.thread(), *mapping)
         if self.build_id is None:
             body += pack(order, "2I2Q", 8, 1, self.inode, 0)
         else:
@@ -164,7 +163,7 @@ class Mmap2(SideBand):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lost(SideBand):
-    """The kernel's buffer was full: records of any kind were dropped."""
+    """The kernel dropped records, because its buffer was full."""
 
     count: int
 
@@ -176,9 +175,9 @@ class Lost(SideBand):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LostSamples(SideBand):
-    """Samples were dropped.
+    """The kernel dropped samples.
 
-    :param by_filter: on purpose, by a BPF filter
+    :param by_filter: dropped by a BPF filter
     """
 
     count: int
@@ -192,7 +191,7 @@ class LostSamples(SideBand):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Throttle(SideBand):
-    """The kernel paused an event that fired too often, or went on with it."""
+    """The kernel throttled or unthrottled an event."""
 
     ends: bool = False
 
@@ -205,7 +204,7 @@ class Throttle(SideBand):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ksymbol(SideBand):
-    """The kernel made code, or removed it."""
+    """The kernel generated or removed code."""
 
     address: int
     size: int
@@ -236,10 +235,10 @@ class BpfEvent(SideBand):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RawRecord:
-    """Any record by its type and bytes: damaged ones, and those of a perf of the future.
+    """A record by its type and bytes, e.g. a damaged or unknown one.
 
-    :param size: in the header where it is not the true one
-    :param payload: bytes behind the record that its size does not count
+    :param size: size in the header, if it differs from the real one
+    :param payload: bytes after the record that its size does not include
     """
 
     kind: int
@@ -249,12 +248,12 @@ class RawRecord:
     payload: bytes = field(default=b"", repr=False)
 
     def pack(self, order: str, _events: tuple[Event, ...]) -> bytes:
-        """Return the record and what follows it."""
+        """Return the record and its payload."""
         raw = record_bytes(order, self.kind, self.misc, self.body)
         if self.size is not None:
             raw = raw[:6] + pack(order, "H", self.size) + raw[8:]
         return raw + self.payload
 
 
-# All records before it are older than all behind the next one: PERF_RECORD_FINISHED_ROUND.
+# PERF_RECORD_FINISHED_ROUND: all records before it are older than those after the next one.
 FINISHED_ROUND = RawRecord(kind=68)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Samples of a perf.data: PERF_RECORD_SAMPLE of include/uapi/linux/perf_event.h."""
+"""Define samples of a perf.data: PERF_RECORD_SAMPLE of include/uapi/linux/perf_event.h."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from schedperf_generators._binary import pack, padded, record_bytes
 from schedperf_generators.events import Event, ReadFormat, SampleType
 
-# PERF_RECORD_MISC_*: where the CPU was.
+# PERF_RECORD_MISC_*: the mode of the CPU.
 MODE_UNKNOWN, MODE_KERNEL, MODE_USER, MODE_HYPERVISOR, MODE_GUEST_KERNEL, MODE_GUEST_USER = range(6)
 
-# Words of a call chain that say whose addresses follow: PERF_CONTEXT_*.
+# Context markers in call chains: PERF_CONTEXT_*.
 CONTEXT_KERNEL = (1 << 64) - 128
 CONTEXT_USER = (1 << 64) - 512
 
@@ -25,7 +25,7 @@ _CGROUP = 1
 class Weight:
     """PERF_SAMPLE_WEIGHT_STRUCT.
 
-    :param latency: of the access, in cycles
+    :param latency: latency of the access, in cycles
     :param instruction: latency of the instruction, in cycles
     """
 
@@ -34,26 +34,26 @@ class Weight:
     third: int = 0
 
     def word(self) -> int:
-        """Return the three as one number, which is the same in both byte orders."""
+        """Return the three values as one number, which is the same in both byte orders."""
         return self.latency | self.instruction << 32 | self.third << 48
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """One sample; which of its fields are written is up to its event.
+    """One sample; its event determines which fields are written.
 
     :param event: index into the recording's events
     :param mode: ``MODE_*``
-    :param tid: thread; the process's first one where None
+    :param tid: thread id; None: the first thread of the process
     :param time: in ns
     :param chain: return addresses with context markers, innermost first
     :param address: data address
     :param physical: data address in physical memory
-    :param weight: latency of a memory access, in cycles or as the three of the newer field
-    :param id: which of its event's ids it has
-    :param counts: value of each event of the group where the event reads the group, else one value
+    :param weight: latency of a memory access in cycles, or the three values of the newer field
+    :param id: index of the id of its event
+    :param counts: value of each event of the group if the event reads the group; otherwise one
     :param branches: (from, to, flags) of taken branches
-    :param user_registers: values of the registers that the event asks for; () is "no registers"
+    :param user_registers: values of the registers that the event requests; (): no registers
     """
 
     ip: int
@@ -83,7 +83,7 @@ class Sample:
         return self.pid if self.tid is None else self.tid
 
     def pack(self, order: str, events: tuple[Event, ...]) -> bytes:
-        """Return the sample with its event's fields, in the order in which the kernel writes."""
+        """Return the sample with the fields of its event, in the order of the kernel."""
         asked = events[self.event].sample_type
         body = b"".join(write(self, order, events) for bits, write in _FIELDS if asked & bits)
         return record_bytes(order, 9, self.mode, body)
@@ -111,7 +111,7 @@ def _read(sample: Sample, order: str, events: tuple[Event, ...]) -> bytes:
 
 
 def _raw(sample: Sample, order: str) -> bytes:
-    # The size is counted so that the field ends at a multiple of 8 bytes.
+    # The size is chosen so that the field ends at a multiple of 8 bytes.
     raw = sample.raw + b"\0" * (-(4 + len(sample.raw)) % 8)
     return pack(order, "I", len(raw)) + raw
 
@@ -123,7 +123,7 @@ def _branch_stack(sample: Sample, order: str) -> bytes:
 
 def _stack(sample: Sample, order: str) -> bytes:
     size = pack(order, "Q", len(sample.user_stack))
-    # The size that was really copied follows only where there is a stack.
+    # The dynamic size follows only if the size is not 0.
     return size + (sample.user_stack + size if sample.user_stack else b"")
 
 

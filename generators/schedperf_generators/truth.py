@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a reader has to find in a generated perf.data, counted from the records themselves."""
+"""Compute the expected contents of a generated perf.data from its records."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ UNKNOWN = "[unknown]"
 
 
 class Row(NamedTuple):
-    """Where samples fell, as perf names it.
+    """Location of samples, with the names of perf.
 
     :param event: index into the recording's events
     :param dso: ``[kernel.kallsyms]``, ``[nf_conntrack]``, ``libc.so.6``, ``[unknown]``
-    :param symbol: None where a file without symbols was hit
+    :param symbol: None in a file without symbols
     """
 
     event: int
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """How many samples, and the sum of their periods."""
+    """Number of samples, and the sum of their periods."""
 
     samples: int
     period: int
@@ -39,7 +39,7 @@ class Counted(NamedTuple):
 def count_samples(data: PerfData, kernel: KernelImage) -> Mapping[Row, Counted]:
     """Count the samples by event, CPU, name of the task, file and symbol.
 
-    Records take effect in their order in the recording, which has to be that of their times.
+    Records take effect in the order of the recording, which must be that of their times.
     """
     tasks = _Tasks()
     counted: dict[Row, Counted] = defaultdict(lambda: Counted(0, 0))
@@ -59,7 +59,7 @@ def count_samples(data: PerfData, kernel: KernelImage) -> Mapping[Row, Counted]:
 
 
 class _Tasks:
-    # Names and mappings of processes; a child starts with its parent's.
+    # Names and mappings of processes; a child inherits those of its parent.
 
     def __init__(self) -> None:
         self._comms: dict[int, str] = {}
